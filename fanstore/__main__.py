@@ -1,0 +1,5 @@
+"""`python -m fanstore`."""
+
+from fanstore.cli import main
+
+main()

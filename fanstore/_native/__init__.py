@@ -1,0 +1,120 @@
+"""The compiled libraries: `ffi`, `lib` and little else. The only module that opens them.
+
+`lib` is libfanstore_core.so through cffi's ABI mode, declared by the generated cdef.h. When it is
+loaded, the sizes and offsets that the C compiler chose are compared with cffi's.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cffi import FFI
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["LayoutError", "check", "dtype_of", "ffi", "lib", "preload_path"]
+
+_FOLDER = Path(__file__).resolve().parent
+
+
+class LayoutError(ImportError):
+    """The library and its declarations disagree, or one of them is missing."""
+
+
+def _open() -> tuple[FFI, Any]:
+    ffi = FFI()
+    try:
+        ffi.cdef((_FOLDER / "cdef.h").read_text())
+        lib = ffi.dlopen(str(_FOLDER / "libfanstore_core.so"))
+    except OSError as error:
+        raise LayoutError(f"FanStore's libraries are not built ({error})") from error
+    return ffi, lib
+
+
+def _own_layout(ffi: FFI) -> dict[tuple[str, str | None], tuple[int, int]]:
+    """(struct, field) -> (offset, bytes) as cffi lays the declarations out."""
+    layout: dict[tuple[str, str | None], tuple[int, int]] = {}
+    for name in ffi.list_types()[1]:
+        ctype = ffi.typeof(f"struct {name}")
+        if ctype.fields is None:
+            continue
+        layout[name, None] = (0, ffi.sizeof(ctype))
+        for field, info in ctype.fields:
+            layout[name, field] = (info.offset, ffi.sizeof(info.type))
+    return layout
+
+
+def _library_layout(ffi: FFI, lib: Any) -> dict[tuple[str, str | None], tuple[int, int]]:
+    """(struct, field) -> (offset, bytes) as the library was compiled."""
+    layout: dict[tuple[str, str | None], tuple[int, int]] = {}
+    count = ffi.new("uint64_t *")
+    table = lib.fan_layout_table(count)
+    for entry in table[0 : count[0]]:
+        field = ffi.string(entry.field).decode() if entry.field else None
+        layout[ffi.string(entry.name).decode(), field] = (entry.offset, entry.bytes)
+    return layout
+
+
+def compare_layouts(
+    declared: dict[tuple[str, str | None], tuple[int, int]],
+    compiled: dict[tuple[str, str | None], tuple[int, int]],
+) -> None:
+    """Raises LayoutError with the name of the first struct or field that differs."""
+    for key in [*declared, *(k for k in compiled if k not in declared)]:
+        if declared.get(key) != compiled.get(key):
+            struct, field = key
+            name = f"struct {struct}" + (f".{field}" if field else "")
+            raise LayoutError(
+                f"{name}: declared (offset, bytes) {declared.get(key)}, "
+                f"compiled {compiled.get(key)}; rebuild FanStore's libraries"
+            )
+
+
+ffi, lib = _open()
+compare_layouts(_own_layout(ffi), _library_layout(ffi, lib))
+
+
+def check(rc: int, path: str | os.PathLike[str] | None = None) -> int:
+    """The C convention as Python's: raises OSError (about `path`) for -errno, else returns rc."""
+    if rc < 0:
+        raise OSError(-rc, os.strerror(-rc), None if path is None else os.fspath(path))
+    return rc
+
+
+@cache
+def dtype_of(struct: str) -> np.dtype[Any]:
+    """The NumPy dtype of a C struct such as "struct fan_record", field by field."""
+    return _dtype(ffi.typeof(struct))
+
+
+def _dtype(ctype: Any) -> np.dtype[Any]:
+    import numpy as np
+
+    if ctype.kind == "array":
+        return np.dtype((_dtype(ctype.item), (ctype.length,)))
+    if ctype.kind == "struct":
+        fields = [(name, info.offset, _dtype(info.type)) for name, info in ctype.fields]
+        return np.dtype(
+            {
+                "names": [name for name, _, _ in fields],
+                "offsets": [offset for _, offset, _ in fields],
+                "formats": [dtype for _, _, dtype in fields],
+                "itemsize": ffi.sizeof(ctype),
+            }
+        )
+    if ctype.kind != "primitive":
+        raise TypeError(f"{ctype.cname} has no NumPy dtype")
+    signed = int(ffi.cast(ctype, -1)) < 0
+    return np.dtype(f"<{'i' if signed else 'u'}{ffi.sizeof(ctype)}")
+
+
+def preload_path() -> Path:
+    """Where the preload library is. Raises LayoutError when it was not built."""
+    path = _FOLDER / "libfanstore_preload.so"
+    if not path.exists():
+        raise LayoutError(f"FanStore's preload library is not built ({path})")
+    return path

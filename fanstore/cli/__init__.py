@@ -1,0 +1,110 @@
+"""The `fanstore` command. Each subcommand is a module here with a click command `command`.
+
+Nothing imports this package but the console script. Subcommands are imported when they are
+called, so that `fanstore --help` loads neither NumPy nor the compiled libraries.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from fanstore import __version__
+
+INTERRUPTED = 130
+FAILED = 125
+
+# name: (module, one-line help)
+SUBCOMMANDS = {
+    "prepare": ("prepare", "Pack a directory, a list of files or a tar archive into a dataset."),
+    "ls": ("ls", "List what a dataset holds."),
+    "info": ("info", "Describe a dataset."),
+    "verify": ("verify", "Check every checksum of a dataset."),
+    "extract": ("extract", "Unpack a dataset."),
+    "import-table3": ("import_table3", "Make a dataset from partitions in the Table 3 layout."),
+    "export-table3": ("export_table3", "Write a dataset as partitions in the Table 3 layout."),
+    "run": ("run", "Run a command that sees datasets as ordinary files."),
+    "start": ("start", "Start a node daemon that serves until it is stopped."),
+    "stop": ("stop", "Stop a node daemon."),
+    "status": ("status", "Show the node daemons of this machine."),
+    "exec": ("exec", "Run a command under a node daemon that is already there."),
+    "doctor": ("doctor", "Say what FanStore found here, and where each setting comes from."),
+}
+
+# These pass on the exit code of the command they run; a mistake in their own use is theirs.
+WRAPPERS = ("run", "exec")
+
+
+class LazyGroup(click.Group):
+    """A group whose subcommands are imported when called, listed from the table above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in SUBCOMMANDS:
+            return None
+        command = import_module(f"fanstore.cli.{SUBCOMMANDS[name][0]}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in SUBCOMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="fanstore")
+def cli() -> None:
+    """FanStore serves datasets of many small files from memory-mapped packs, as ordinary files."""
+
+
+def fail(message: object, exit_code: int) -> NoReturn:
+    """Says why on stderr and exits."""
+    print(f"fanstore: error: {message}", file=sys.stderr)
+    sys.exit(exit_code)
+
+
+def describe(error: OSError) -> str:
+    """An OSError in the form `name: reason`."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
+
+
+def usage_exit_code(error: click.ClickException) -> int:
+    context = getattr(error, "ctx", None)
+    wraps = context is not None and context.info_name in WRAPPERS
+    return FAILED if wraps else error.exit_code
+
+
+def call(arguments: list[str] | None) -> Any:
+    """Runs a subcommand; click's ways to end become exit codes."""
+    try:
+        return cli.main(args=arguments, prog_name="fanstore", standalone_mode=False)
+    except click.Abort:
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(usage_exit_code(error))
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """The console script: errors as one line on stderr, with their exit codes."""
+    from fanstore.errors import FanstoreError
+
+    try:
+        result = call(arguments)
+    except FanstoreError as error:
+        fail(error, error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except OSError as error:
+        fail(describe(error), FAILED)
+    sys.exit(result if isinstance(result, int) else 0)

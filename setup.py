@@ -1,0 +1,66 @@
+"""Builds the native libraries with the C compiler alone: no Python headers are needed."""
+
+import sys
+from pathlib import Path
+
+from setuptools import Command, Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build import build
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
+import native
+
+
+class BuildNative(Command):
+    """Compiles csrc into fanstore/_native, of the source tree when the install is editable."""
+
+    description = "build libfanstore_core.so, libfanstore_preload.so and cdef.h"
+    user_options = []
+    editable_mode = False
+
+    def initialize_options(self):
+        self.build_lib = None
+
+    def finalize_options(self):
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def folder(self):
+        if self.editable_mode:
+            return native.IN_PLACE
+        return Path(self.build_lib).resolve() / "fanstore" / "_native"
+
+    def run(self):
+        native.Builder(self.folder()).build()
+        if not self.editable_mode:
+            (self.folder() / "stamp").unlink(missing_ok=True)
+
+    def get_source_files(self):
+        return [str(p.relative_to(native.ROOT)) for p in sorted(native.CSRC.rglob("*.[ch]"))]
+
+    def get_outputs(self):
+        return [] if self.editable_mode else [str(self.folder() / n) for n in native.OUTPUTS]
+
+    def get_output_mapping(self):
+        return {}
+
+
+class Build(build):
+    sub_commands = [*build.sub_commands, ("build_native", None)]
+
+
+class Wheel(bdist_wheel):
+    """One wheel for every Python 3 of a platform: the libraries do not use Python's ABI."""
+
+    def get_tag(self):
+        return "py3", "none", super().get_tag()[2]
+
+
+class NativeDistribution(Distribution):
+    def has_ext_modules(self):
+        return True
+
+
+setup(
+    distclass=NativeDistribution,
+    cmdclass={"build": Build, "build_native": BuildNative, "bdist_wheel": Wheel},
+)

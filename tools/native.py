@@ -1,0 +1,199 @@
+"""Builds the two plain shared libraries and cdef.h. Standard library only.
+
+    libfanstore_core.so     csrc/{format,common,pack,node,prepare}   for Python, through cffi
+    libfanstore_preload.so  csrc/{common,pack,client,preload}        for LD_PRELOAD
+    cdef.h                  the fenced text of every header, for cffi's ABI mode
+
+Used by setup.py, and by the Makefile for sanitizer builds (`--out`, `--sanitize`). A build is
+skipped while its stamp (sources, flags, compiler) is unchanged. CC and CFLAGS are honoured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CSRC = ROOT / "csrc"
+IN_PLACE = ROOT / "fanstore" / "_native"
+
+CORE_FOLDERS = ("format", "common", "pack", "node", "prepare")
+PRELOAD_FOLDERS = ("common", "pack", "client", "preload")
+OUTPUTS = ("libfanstore_core.so", "libfanstore_preload.so", "cdef.h")
+
+COMMON_FLAGS = (
+    "-std=gnu11 -D_GNU_SOURCE -g -fPIC -Wall -Wextra -Werror -Wstrict-prototypes "
+    "-Wmissing-prototypes -Wno-missing-field-initializers"
+).split()
+# No PLT: the preload library binds when it is loaded, so no first call runs the dynamic linker
+# (in a signal handler, say, or in the child of a vfork).
+PRELOAD_FLAGS = "-fvisibility=hidden -fno-plt -ftls-model=initial-exec".split()
+LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
+
+FENCE = re.compile(r"/\* cffi: begin \*/(.*?)/\* cffi: end \*/", re.DOTALL)
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+STRUCT = re.compile(r"struct\s+(\w+)\s*\{(.*?)\}\s*;", re.DOTALL)
+FIELD = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
+INTERCEPT = re.compile(r"^\s*FAN_INTERCEPT\(\s*(\w+)", re.MULTILINE)
+
+
+def fenced_texts() -> Iterator[tuple[Path, str]]:
+    """Each header with fenced text, and that text; the format headers first."""
+    order = ("pack_format.h", "index_format.h", "shm_format.h")
+    formats = [CSRC / "format" / name for name in order]
+    others = sorted(p for p in CSRC.rglob("*.h") if p not in formats)
+    for header in formats + others:
+        texts = FENCE.findall(header.read_text())
+        if texts:
+            yield header, "".join(texts)
+
+
+def cdef_text() -> str:
+    """The declarations given to cffi, each headed by where it comes from."""
+    parts = ["/* Generated from the fenced parts of csrc; do not edit. */\n"]
+    for header, text in fenced_texts():
+        parts.append(f"\n/* {header.relative_to(ROOT)} */{text}")
+    return "".join(parts)
+
+
+def struct_fields(text: str) -> Iterator[tuple[str, list[str]]]:
+    """(struct name, field names) of every struct defined in `text`."""
+    for name, body in STRUCT.findall(COMMENT.sub("", text)):
+        yield name, [m.group(1) for d in body.split(";") if (m := FIELD.search(d.strip()))]
+
+
+def layout_table_text() -> str:
+    """C source of the table of sizes and offsets that is compared with cffi's when loaded."""
+    includes = [f'#include "{CSRC}/format/format_check.h"']
+    rows = []
+    for header, text in fenced_texts():
+        includes.append(f'#include "{header}"')
+        for struct, fields in struct_fields(text):
+            rows.append(f"    FAN_LAYOUT_STRUCT({struct}),")
+            rows.extend(f"    FAN_LAYOUT_FIELD({struct}, {field})," for field in fields)
+    table = ["const struct fan_layout_entry fan_layout_entries[] = {", *rows, "};"]
+    count = (
+        "const uint64_t fan_layout_entry_count = "
+        "sizeof(fan_layout_entries) / sizeof(fan_layout_entries[0]);"
+    )
+    return "\n".join([*includes, "", *table, count, ""])
+
+
+def intercepted_names() -> list[str]:
+    """The names in intercepts.def, sorted; empty while there is none."""
+    path = CSRC / "preload" / "intercepts.def"
+    return sorted(set(INTERCEPT.findall(path.read_text()))) if path.exists() else []
+
+
+def version_script_text() -> str:
+    """Exports exactly the intercepted names."""
+    names = intercepted_names()
+    exported = "    global:\n" + "".join(f"        {name};\n" for name in names) if names else ""
+    return "{\n" + exported + "    local: *;\n};\n"
+
+
+def sources(folders: Iterable[str]) -> list[Path]:
+    """The C files of these folders of csrc, in a fixed order."""
+    return [p for folder in folders for p in sorted((CSRC / folder).glob("*.c"))]
+
+
+class Builder:
+    """One build into `out` with a compiler and its flags."""
+
+    def __init__(self, out: Path, sanitize: str = "") -> None:
+        self.out = out
+        self.cc = shlex.split(os.environ.get("CC", "cc"))
+        self.flags = [*COMMON_FLAGS, *shlex.split(os.environ.get("CFLAGS", "-O2"))]
+        self.sanitize = [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer"] if sanitize else []
+
+    def stamp_text(self) -> str:
+        """Changes whenever a rebuild is needed."""
+        digest = hashlib.sha256(repr((self.cc, self.flags, self.sanitize)).encode())
+        inputs = [p for p in sorted(CSRC.rglob("*")) if p.suffix in (".c", ".h", ".def", ".inc")]
+        for path in [Path(__file__), *inputs]:
+            digest.update(str(path).encode() + b"\0" + path.read_bytes())
+        return digest.hexdigest()
+
+    def build(self) -> bool:
+        """Brings the outputs up to date; False when they were already."""
+        stamp = self.stamp_text()
+        stamp_path = self.out / "stamp"
+        built = [self.out / name for name in OUTPUTS]
+        if all(p.exists() for p in built) and stamp_path.exists():
+            if stamp_path.read_text() == stamp:
+                return False
+        self.out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
+            self.build_all(Path(scratch))
+        stamp_path.write_text(stamp)
+        return True
+
+    def build_all(self, scratch: Path) -> None:
+        """Compiles and links both libraries in `scratch`, then moves them to their place."""
+        table = scratch / "layout_table.c"
+        table.write_text(layout_table_text())
+        exports = scratch / "exports.map"
+        exports.write_text(version_script_text())
+        core = self.compile([*sources(CORE_FOLDERS), table], scratch / "core", [])
+        shim = self.compile(sources(PRELOAD_FOLDERS), scratch / "preload", PRELOAD_FLAGS)
+        self.link(core, OUTPUTS[0], ["-pthread"])
+        self.link(shim, OUTPUTS[1], [f"-Wl,--version-script={exports}", "-Wl,-z,now"])
+        self.place(OUTPUTS[2], cdef_text().encode())
+
+    def compile(self, files: list[Path], folder: Path, extra: list[str]) -> list[str]:
+        """Object files of `files`, compiled side by side."""
+        folder.mkdir()
+        objects = [str(folder / f"{path.parent.name}_{path.stem}.o") for path in files]
+        flags = [*self.flags, *self.sanitize, *extra]
+        jobs = [[*self.cc, *flags, "-c", str(p), "-o", o]
+                for p, o in zip(files, objects, strict=True)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for result in pool.map(run, jobs):
+                if result != 0:
+                    raise SystemExit(f"native: the compiler failed ({result})")
+        return objects
+
+    def link(self, objects: list[str], name: str, extra: list[str]) -> None:
+        """Links beside the final place and renames, so that a running process keeps its own."""
+        flags = [f for f in LINK_FLAGS if not (self.sanitize and f.endswith("defs"))]
+        target = self.out / name
+        fresh = f"{target}.{os.getpid()}"
+        command = [*self.cc, *self.flags, *self.sanitize, *flags, f"-Wl,-soname,{name}",
+                   "-o", fresh, *objects, *extra, "-ldl"]
+        if run(command) != 0:
+            raise SystemExit(f"native: linking {name} failed")
+        os.replace(fresh, target)
+
+    def place(self, name: str, data: bytes) -> None:
+        fresh = self.out / f"{name}.{os.getpid()}"
+        fresh.write_bytes(data)
+        os.replace(fresh, self.out / name)
+
+
+def run(command: list[str]) -> int:
+    """Runs one compiler command, showing it when FANSTORE_BUILD_VERBOSE is set."""
+    if os.environ.get("FANSTORE_BUILD_VERBOSE"):
+        print(shlex.join(command), flush=True)
+    return subprocess.call(command)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=IN_PLACE, help="folder for the outputs")
+    parser.add_argument("--sanitize", default="", help="address,undefined or thread")
+    arguments = parser.parse_args()
+    changed = Builder(arguments.out.resolve(), arguments.sanitize).build()
+    print(f"native: {'built' if changed else 'up to date'}: {arguments.out}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
