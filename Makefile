@@ -1,0 +1,56 @@
+# Everything works on a fresh clone with Python (venv, pip), make and a C compiler.
+# `make help` lists the targets.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST_FLAGS ?=
+BENCH_FLAGS ?=
+FUZZ_ROUNDS ?= 200000
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test bench lint asan tsan fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# An editable install with one set of extras; done again when the packaging changes.
+$(VENV)/installed-%: pyproject.toml setup.py | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+build: $(VENV)/installed-test ## install into .venv, and compile what changed
+	@$(BIN)/python tools/native.py
+
+demo: $(VENV)/installed-demo ## pack real images, train from the directory and from FanStore
+	@$(BIN)/python tools/native.py
+	@$(BIN)/python tools/demo/demo.py
+
+test: build ## run the tests
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+bench: build ## compare FanStore with the directory it came from (BENCH_FLAGS=--check)
+	@$(BIN)/python tools/bench/bench.py $(BENCH_FLAGS)
+
+lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
+	@$(BIN)/python tools/native.py
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/check_layers.py
+
+asan: ## C tests and fuzz rounds under the address and undefined sanitizers
+	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --run --rounds 20000
+
+tsan: ## C tests under the thread sanitizer
+	$(PYTHON) tools/fuzz/build.py --sanitize thread --run --rounds 2000
+
+fuzz: ## fuzz the index and pack readers (FUZZ_ROUNDS=200000)
+	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --run --rounds $(FUZZ_ROUNDS)
+
+clean: ## remove what was built (the virtual environment stays)
+	rm -rf build dist *.egg-info bench-*.json
+	rm -f fanstore/_native/*.so fanstore/_native/cdef.h fanstore/_native/stamp
+	rm -f $(VENV)/installed-*
