@@ -1,0 +1,31 @@
+/*
+ * Arenas: memory files that hold slots. Each process makes one of its own at its first open and
+ * goes on using those that it inherited by fork or exec. Kernel-owned: nothing outlives the
+ * processes that use it.
+ */
+#ifndef FAN_CLIENT_ARENA_H
+#define FAN_CLIENT_ARENA_H
+
+#include <stdint.h>
+
+enum { FAN_ARENA_SLOTS = 262144, FAN_ARENAS_MAX = 64 };
+
+struct fan_slot;
+
+/* Slot `number` of this process's own arena, made when there is none yet. NULL: no memory. */
+struct fan_slot *fan_arena_slot(uint32_t number);
+
+/* Whether `slot` lies in this process's own arena. */
+int fan_arena_is_own(const struct fan_slot *slot);
+
+/* Finds the arena of a slot: its index and the slot's number in it. The parked descriptor of the
+ * arena, or -ENOENT when it has none (it cannot be handed on). */
+int fan_arena_locate(const struct fan_slot *slot, uint32_t *number);
+
+/* Maps an arena inherited through exec as descriptor `fd`, which is parked. Its base or NULL. */
+struct fan_slot *fan_arena_adopt(int fd);
+
+/* In a fork child: what was the parent's own is now an inherited one. */
+void fan_arena_after_fork_child(void);
+
+#endif

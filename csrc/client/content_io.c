@@ -1,0 +1,220 @@
+#include "content_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "../common/sys.h"
+#include "../format/pack_format.h"
+#include "../pack/content.h"
+#include "copy.h"
+#include "fault.h"
+#include "filetable.h"
+
+/* The kernel moves at most this in one call (read(2), NOTES). */
+#define READ_MAX_BYTES UINT64_C(0x7ffff000)
+
+int fan_content_open(struct fan_file *file)
+{
+    const struct fan_record *record = file->record;
+    int rc = fan_content_check(&file->dataset->index, record);
+    if (rc != 0 || record->logical_size == 0)
+        return rc;
+    if (fan_view_damaged(file->view, record->pack, file->id))
+        return -EIO;
+    const char *base = fan_pack_map(file->view, file->dataset, record->pack);
+    if (base != NULL) {
+        fan_fault_init();
+        file->data = base + record->offset;
+        return 0;
+    }
+    return fan_pack_fd(file->view, file->dataset, record->pack) < 0 ? -EIO : 0;
+}
+
+/* pread until all is there: a short count means that the pack was cut off. */
+static int pread_all(int fd, char *to, uint64_t offset, uint64_t bytes)
+{
+    while (bytes > 0) {
+        long got = fan_sys_pread(fd, to, bytes, (int64_t)offset);
+        if (got == -EINTR)
+            continue;
+        if (got <= 0)
+            return got == -EFAULT ? -EFAULT : -EIO;
+        to += got;
+        offset += (uint64_t)got;
+        bytes -= (uint64_t)got;
+    }
+    return 0;
+}
+
+int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    if (file->data != NULL)
+        return fan_copy(to, file->data + offset, bytes);
+    int fd = fan_pack_fd(file->view, file->dataset, file->record->pack);
+    return fd < 0 ? -EIO : pread_all(fd, to, file->record->offset + offset, bytes);
+}
+
+/* The part of a request that lies inside the file. */
+static uint64_t clamp(const struct fan_file *file, uint64_t bytes, int64_t offset)
+{
+    uint64_t size = file->record->logical_size;
+    if ((uint64_t)offset >= size)
+        return 0;
+    uint64_t rest = size - (uint64_t)offset;
+    if (bytes > READ_MAX_BYTES)
+        bytes = READ_MAX_BYTES;
+    return bytes < rest ? bytes : rest;
+}
+
+/* As much as can be copied before the bad page, as the kernel does; -EFAULT when that is none. */
+static ssize_t copy_until_fault(char *to, const char *from, uint64_t bytes, int error)
+{
+    uint64_t done = 0;
+    while (done < bytes) {
+        uint64_t step = 4096 - (uintptr_t)(to + done) % 4096;
+        if (step > bytes - done)
+            step = bytes - done;
+        if (fan_copy(to + done, from + done, step) != 0)
+            return done > 0 ? (ssize_t)done : error;
+        done += step;
+    }
+    return (ssize_t)done;
+}
+
+static ssize_t read_inside(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    if (file->record->codec != FAN_CODEC_STORE)
+        return fan_decode_read(file, to, offset, bytes);
+    int rc = fan_stored_read(file, to, offset, bytes);
+    if (__builtin_expect(rc == 0, 1))
+        return (ssize_t)bytes;
+    return file->data != NULL ? copy_until_fault(to, file->data + offset, bytes, rc) : rc;
+}
+
+static ssize_t counted(ssize_t got)
+{
+    if (got >= 0) {
+        FAN_COUNT(reads, 1);
+        FAN_COUNT(read_bytes, got);
+    } else if (got == -EIO) {
+        FAN_COUNT(errors, 1);
+    }
+    return got;
+}
+
+ssize_t fan_content_pread(struct fan_file *file, void *to, size_t bytes, int64_t offset)
+{
+    if (offset < 0)
+        return -EINVAL;
+    uint64_t inside = clamp(file, bytes, offset);
+    return inside == 0 ? 0 : counted(read_inside(file, to, (uint64_t)offset, inside));
+}
+
+ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes)
+{
+    struct fan_slot *slot = file->slot;
+    int64_t offset = atomic_load_explicit(&slot->offset, memory_order_relaxed);
+    uint64_t inside;
+    do {
+        inside = clamp(file, bytes, offset);
+        if (inside == 0)
+            return 0;
+    } while (!atomic_compare_exchange_weak(&slot->offset, &offset, offset + (int64_t)inside));
+    ssize_t got = counted(read_inside(file, to, (uint64_t)offset, inside));
+    if (__builtin_expect(got != (ssize_t)inside, 0))
+        atomic_fetch_sub(&slot->offset, (int64_t)inside - (got > 0 ? got : 0));
+    return got;
+}
+
+/* Checks a vector as the kernel does. The sum of its lengths or -EINVAL. */
+static int64_t vector_bytes(const struct iovec *vector, int count)
+{
+    if (count < 0 || count > IOV_MAX)
+        return -EINVAL;
+    uint64_t sum = 0;
+    for (int i = 0; i < count; i++) {
+        if (vector[i].iov_len > SSIZE_MAX || sum + vector[i].iov_len > SSIZE_MAX)
+            return -EINVAL;
+        sum += vector[i].iov_len;
+    }
+    return (int64_t)sum;
+}
+
+static ssize_t fill_vector(struct fan_file *file, const struct iovec *vector, int count,
+                           int64_t offset)
+{
+    ssize_t done = 0;
+    for (int i = 0; i < count; i++) {
+        if (vector[i].iov_len == 0)
+            continue;
+        ssize_t got = fan_content_pread(file, vector[i].iov_base, vector[i].iov_len, offset + done);
+        if (got < 0)
+            return done > 0 ? done : got;
+        done += got;
+        if ((size_t)got < vector[i].iov_len)
+            break;
+    }
+    return done;
+}
+
+ssize_t fan_content_preadv(struct fan_file *file, const struct iovec *vector, int count,
+                           int64_t offset)
+{
+    int64_t bytes = vector_bytes(vector, count);
+    if (bytes < 0)
+        return bytes;
+    return offset < 0 ? -EINVAL : fill_vector(file, vector, count, offset);
+}
+
+ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int count)
+{
+    int64_t bytes = vector_bytes(vector, count);
+    if (bytes < 0)
+        return bytes;
+    struct fan_slot *slot = file->slot;
+    int64_t offset = atomic_load_explicit(&slot->offset, memory_order_relaxed);
+    uint64_t inside;
+    do {
+        inside = clamp(file, (uint64_t)bytes, offset);
+    } while (!atomic_compare_exchange_weak(&slot->offset, &offset, offset + (int64_t)inside));
+    ssize_t got = fill_vector(file, vector, count, offset);
+    if (got != (ssize_t)inside)
+        atomic_fetch_sub(&slot->offset, (int64_t)inside - (got > 0 ? got : 0));
+    return got;
+}
+
+int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence)
+{
+    struct fan_slot *slot = file->slot;
+    int64_t size = (int64_t)file->record->logical_size;
+    int64_t now = atomic_load(&slot->offset);
+    int64_t base = 0;
+    switch (whence) {
+    case SEEK_SET:
+        break;
+    case SEEK_CUR:
+        base = now;
+        break;
+    case SEEK_END:
+        base = size;
+        break;
+    case SEEK_DATA:
+    case SEEK_HOLE:
+        if (offset < 0 || offset >= size)
+            return -ENXIO;
+        base = whence == SEEK_HOLE ? size - offset : 0;
+        break;
+    default:
+        return -EINVAL;
+    }
+    int64_t to;
+    if (__builtin_add_overflow(base, offset, &to))
+        return -EOVERFLOW;
+    if (to < 0)
+        return -EINVAL;
+    if (to != now)
+        atomic_store(&slot->offset, to);
+    return to;
+}

@@ -1,0 +1,37 @@
+/*
+ * Reading the bytes of an open file: from the mapped pack, by pread where packs are used in place,
+ * and decoded where they are compressed.
+ */
+#ifndef FAN_CLIENT_CONTENT_IO_H
+#define FAN_CLIENT_CONTENT_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct fan_file;
+
+/* Points a new file at its content. 0, -EIO (damaged, or its pack is not there). */
+int fan_content_open(struct fan_file *file);
+
+/* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO,
+ * or -EFAULT. */
+int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
+
+/* pread(2): up to `bytes` at `offset`, 0 at the end. The count, or -EIO, -EFAULT, -EINVAL,
+ * -ENOMEM. */
+ssize_t fan_content_pread(struct fan_file *file, void *to, size_t bytes, int64_t offset);
+
+/* preadv(2) without flags. */
+ssize_t fan_content_preadv(struct fan_file *file, const struct iovec *vector, int count,
+                           int64_t offset);
+
+/* read(2), readv(2): as above at the shared offset, which moves on. */
+ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes);
+ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int count);
+
+/* lseek(2), with SEEK_DATA and SEEK_HOLE of a file without holes. The offset or -errno. */
+int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence);
+
+#endif

@@ -1,0 +1,351 @@
+#include "filetable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../common/sys.h"
+#include "arena.h"
+#include "overlay.h"
+#include "park.h"
+
+/* Descriptor to file, in chunks made as they are needed. */
+enum { CHUNK = 1024, CHUNKS = 1024 };
+typedef _Atomic(struct fan_file *) entry;
+static _Atomic(entry *) chunks[CHUNKS];
+
+/* Files, likewise; a file's number is also that of its slot in the own arena. */
+static _Atomic(struct fan_file *) pools[FAN_ARENA_SLOTS / CHUNK];
+static atomic_uint unused; /* numbers from here on were never used */
+static atomic_uint zombies;
+static _Atomic uint64_t free_head; /* number + 1, and a tag in the high half against ABA */
+
+static atomic_int placeholder = -1;
+
+static void *make_pages(size_t bytes)
+{
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return fan_sys_failed(at) ? NULL : (void *)at;
+}
+
+static struct fan_file *file_at(uint32_t number)
+{
+    _Atomic(struct fan_file *) *pool = &pools[number / CHUNK];
+    struct fan_file *files = atomic_load_explicit(pool, memory_order_acquire);
+    if (files == NULL) {
+        struct fan_file *made = make_pages(CHUNK * sizeof(*made));
+        if (made == NULL)
+            return NULL;
+        if (atomic_compare_exchange_strong(pool, &files, made))
+            files = made;
+        else
+            fan_sys_munmap(made, CHUNK * sizeof(*made));
+    }
+    return &files[number % CHUNK];
+}
+
+static void push_free(struct fan_file *file)
+{
+    uint64_t head = atomic_load(&free_head), next;
+    file->kind = FAN_FILE_FREE;
+    do {
+        file->next = (uint32_t)head;
+        next = ((head >> 32) + 1) << 32 | (file->number + 1);
+    } while (!atomic_compare_exchange_weak(&free_head, &head, next));
+}
+
+static struct fan_file *pop_free(void)
+{
+    uint64_t head = atomic_load(&free_head), next;
+    struct fan_file *file;
+    do {
+        if ((uint32_t)head == 0)
+            return NULL;
+        file = file_at((uint32_t)head - 1);
+        next = ((head >> 32) + 1) << 32 | file->next;
+    } while (!atomic_compare_exchange_weak(&free_head, &head, next));
+    return file;
+}
+
+static bool slot_is_shared(const struct fan_file *file)
+{
+    return fan_arena_is_own(file->slot) && atomic_load(&file->slot->refs) > 0;
+}
+
+/* Gives back the zombies whose other users have gone. */
+static void sweep_zombies(void)
+{
+    uint32_t count = atomic_load(&unused);
+    for (uint32_t i = 0; i < count; i++) {
+        struct fan_file *file = file_at(i);
+        uint32_t expected = FAN_FILE_ZOMBIE;
+        if (file->kind == FAN_FILE_ZOMBIE && !slot_is_shared(file) &&
+            !atomic_flag_test_and_set(&file->decoded.busy)) {
+            if (__atomic_compare_exchange_n(&file->kind, &expected, FAN_FILE_FREE, false,
+                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+                fan_decode_fini(&file->decoded);
+                atomic_fetch_sub(&zombies, 1);
+                push_free(file);
+            }
+            atomic_flag_clear(&file->decoded.busy);
+        }
+    }
+}
+
+static struct fan_file *take_file(void)
+{
+    struct fan_file *file = pop_free();
+    if (file == NULL && atomic_load(&zombies) > 64) {
+        sweep_zombies();
+        file = pop_free();
+    }
+    if (file != NULL)
+        return file;
+    uint32_t number = atomic_fetch_add(&unused, 1);
+    if (number >= FAN_ARENA_SLOTS) {
+        atomic_fetch_sub(&unused, 1);
+        return NULL;
+    }
+    file = file_at(number);
+    if (file != NULL)
+        file->number = number;
+    return file;
+}
+
+static struct fan_file *fill_file(struct fan_file *file, struct fan_slot *slot)
+{
+    struct fan_view *view = &fan_job.views[slot->view];
+    struct fan_dataset *dataset = fan_view_dataset(view);
+    if (dataset == NULL)
+        return NULL;
+    file->slot = slot;
+    file->view = view;
+    file->dataset = dataset;
+    file->id = slot->id;
+    file->record = slot->kind == FAN_FILE_NEAR ? NULL : fan_index_record(&dataset->index, slot->id);
+    file->data = NULL;
+    atomic_store_explicit(&file->refs, 1, memory_order_relaxed);
+    file->kind = slot->kind;
+    return file->record == NULL && slot->kind != FAN_FILE_NEAR ? NULL : file;
+}
+
+struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_kind kind,
+                              unsigned status)
+{
+    struct fan_file *file = take_file();
+    struct fan_slot *slot = file != NULL ? fan_arena_slot(file->number) : NULL;
+    if (slot == NULL) {
+        if (file != NULL)
+            push_free(file);
+        return NULL;
+    }
+    atomic_store_explicit(&slot->offset, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&slot->status, status, memory_order_relaxed);
+    slot->view = (uint32_t)(view - fan_job.views);
+    slot->kind = kind;
+    slot->id = id;
+    if (fill_file(file, slot) != NULL)
+        return file;
+    atomic_store(&slot->refs, 0);
+    push_free(file);
+    return NULL;
+}
+
+struct fan_file *fan_file_adopt(struct fan_slot *slot)
+{
+    bool sane = slot->view < fan_job.view_count && slot->kind > FAN_FILE_FREE &&
+                slot->kind <= FAN_FILE_NEAR;
+    struct fan_file *file = sane ? take_file() : NULL;
+    if (file != NULL && fill_file(file, slot) == NULL) {
+        push_free(file);
+        return NULL;
+    }
+    return file;
+}
+
+static void release(struct fan_file *file)
+{
+    atomic_fetch_add(&file->generation, 1);
+    bool idle = !atomic_flag_test_and_set_explicit(&file->decoded.busy, memory_order_acquire);
+    if (idle) {
+        fan_decode_fini(&file->decoded);
+        atomic_flag_clear_explicit(&file->decoded.busy, memory_order_release);
+    }
+    if (!idle || slot_is_shared(file)) {
+        file->kind = FAN_FILE_ZOMBIE;
+        atomic_fetch_add(&zombies, 1);
+    } else {
+        push_free(file);
+    }
+}
+
+void fan_file_put(struct fan_file *file)
+{
+    atomic_fetch_sub(&file->slot->refs, 1);
+    if (atomic_fetch_sub(&file->refs, 1) == 1)
+        release(file);
+}
+
+static entry *entry_of(int fd, bool make)
+{
+    if ((unsigned)fd >= CHUNK * CHUNKS)
+        return NULL;
+    entry *chunk = atomic_load_explicit(&chunks[fd / CHUNK], memory_order_acquire);
+    if (chunk == NULL && make) {
+        entry *made = make_pages(CHUNK * sizeof(entry));
+        if (made == NULL)
+            return NULL;
+        if (atomic_compare_exchange_strong(&chunks[fd / CHUNK], &chunk, made))
+            chunk = made;
+        else
+            fan_sys_munmap(made, CHUNK * sizeof(entry));
+    }
+    return chunk != NULL ? &chunk[fd % CHUNK] : NULL;
+}
+
+struct fan_file *fan_file_get(int fd)
+{
+    if (__builtin_expect(fan_vfork_thread, 0) && fan_in_vfork_child()) {
+        struct fan_file *file;
+        if (fan_overlay_get(fd, &file))
+            return file;
+    }
+    entry *at = entry_of(fd, false);
+    return at != NULL ? atomic_load_explicit(at, memory_order_acquire) : NULL;
+}
+
+int fan_file_install(int fd, struct fan_file *file)
+{
+    if (fan_in_vfork_child()) {
+        fan_overlay_set(fd, file);
+        return 0;
+    }
+    entry *at = entry_of(fd, true);
+    if (at == NULL) {
+        fan_file_put(file);
+        return -ENOMEM;
+    }
+    struct fan_file *before = atomic_exchange(at, file);
+    if (before != NULL)
+        fan_file_put(before);
+    return 0;
+}
+
+int fan_file_share(int fd, struct fan_file *file)
+{
+    atomic_fetch_add(&file->slot->refs, 1);
+    atomic_fetch_add(&file->refs, 1);
+    return fan_file_install(fd, file);
+}
+
+void fan_file_remove(int fd)
+{
+    if (fan_in_vfork_child()) {
+        if (fan_file_get(fd) != NULL)
+            fan_overlay_set(fd, NULL);
+        return;
+    }
+    entry *at = entry_of(fd, false);
+    struct fan_file *before = at != NULL ? atomic_exchange(at, NULL) : NULL;
+    if (before != NULL)
+        fan_file_put(before);
+}
+
+void fan_file_remove_range(unsigned first, unsigned last)
+{
+    if (fan_in_vfork_child()) {
+        fan_overlay_close_range(first, last);
+        return;
+    }
+    for (unsigned chunk = first / CHUNK; chunk < CHUNKS && chunk <= last / CHUNK; chunk++) {
+        if (atomic_load(&chunks[chunk]) == NULL)
+            continue;
+        for (unsigned i = 0; i < CHUNK; i++) {
+            unsigned fd = chunk * CHUNK + i;
+            if (fd >= first && fd <= last)
+                fan_file_remove((int)fd);
+        }
+    }
+}
+
+static int open_placeholder(void)
+{
+    char path[4096];
+    static const char name[] = "/placeholder";
+    if (fan_job.directory.bytes + sizeof(name) > sizeof(path))
+        return -ENAMETOOLONG;
+    memcpy(path, fan_job.directory.text, fan_job.directory.bytes);
+    memcpy(path + fan_job.directory.bytes, name, sizeof(name));
+    int fd = fan_sys_openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd == -EMFILE || fd == -ENFILE ? fd : -EIO;
+    fd = fan_park(fd);
+    int expected = -1;
+    if (fd >= 0 && !atomic_compare_exchange_strong(&placeholder, &expected, fd)) {
+        fan_unpark(fd);
+        fd = expected;
+    }
+    return fd;
+}
+
+int fan_placeholder(int minimum, bool cloexec)
+{
+    int fd = atomic_load_explicit(&placeholder, memory_order_acquire);
+    if (__builtin_expect(fd < 0, 0)) {
+        fd = open_placeholder();
+        if (fd < 0)
+            return fd;
+    }
+    return fan_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, minimum);
+}
+
+static void each_entry(void (*visit)(int fd, struct fan_file *file, void *context), void *context)
+{
+    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+        entry *at = atomic_load_explicit(&chunks[chunk], memory_order_acquire);
+        for (int i = 0; at != NULL && i < CHUNK; i++) {
+            struct fan_file *file = atomic_load(&at[i]);
+            struct fan_file *changed;
+            bool overlaid =
+                fan_vfork_thread && fan_overlay_get(chunk * CHUNK + i, &changed);
+            if (file != NULL && !overlaid)
+                visit(chunk * CHUNK + i, file, context);
+        }
+    }
+}
+
+void fan_file_each(void (*visit)(int fd, struct fan_file *file, void *context), void *context)
+{
+    bool child = fan_in_vfork_child();
+    each_entry(visit, context);
+    if (child)
+        fan_overlay_each(visit, context);
+}
+
+static void count_for_child(int fd, struct fan_file *file, void *amount)
+{
+    (void)fd;
+    atomic_fetch_add(&file->slot->refs, *(unsigned *)amount);
+}
+
+void fan_file_before_fork(void)
+{
+    unsigned one = 1;
+    fan_file_each(count_for_child, &one);
+}
+
+void fan_file_after_failed_fork(void)
+{
+    unsigned minus_one = (unsigned)-1;
+    fan_file_each(count_for_child, &minus_one);
+}
+
+void fan_file_after_fork_child(void)
+{
+    fan_overlay_set_owner();
+    fan_arena_after_fork_child();
+    /* Zombies waited for users of the parent's arena; this process has a new one. */
+    sweep_zombies();
+}

@@ -1,0 +1,97 @@
+/*
+ * Open files: which descriptor is ours, and what it stands for.
+ *
+ * A `fan_slot` is the open file description: its offset is shared by every descriptor and every
+ * process that inherited it, so slots lie in a memory file (the arena) that fork and exec hand on.
+ * A `fan_file` is this process's view of a slot: pointers that mean nothing elsewhere. The table
+ * maps a descriptor to its fan_file.
+ *
+ * Nothing here locks. A killed process takes its arena with it; a slot it shared stays taken until
+ * the arena's last process ends.
+ *
+ * A vfork child runs in its parent's memory, with a descriptor table of its own: what it changes is
+ * kept in an overlay (overlay.h) and never in the parent's table.
+ */
+#ifndef FAN_CLIENT_FILETABLE_H
+#define FAN_CLIENT_FILETABLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "decode.h"
+#include "job.h"
+
+enum fan_file_kind {
+    FAN_FILE_FREE = 0,
+    FAN_FILE_REGULAR, /* placeholder descriptor, content from the pack */
+    FAN_FILE_DIRECTORY, /* a directory of the mount: a real descriptor where it could be made */
+    FAN_FILE_PATH,    /* O_PATH of any record */
+    FAN_FILE_NEAR,    /* a real directory above a mount prefix */
+    FAN_FILE_ZOMBIE,  /* closed here, its slot still in use elsewhere */
+};
+
+struct fan_slot {
+    _Atomic int64_t offset;
+    atomic_uint refs;    /* descriptors of all processes */
+    atomic_uint status;  /* O_ACCMODE and the status flags that F_SETFL changes */
+    uint32_t view;
+    uint32_t kind;
+    uint64_t id; /* record; for FAN_FILE_NEAR the length of the path */
+    uint64_t reserved[4];
+};
+
+struct fan_file {
+    struct fan_slot *slot;
+    struct fan_view *view;
+    struct fan_dataset *dataset;
+    const struct fan_record *record;
+    const char *data; /* stored bytes in the mapped pack, or NULL */
+    uint64_t id;
+    atomic_uint refs;       /* descriptors of this process */
+    atomic_uint generation; /* changes when the file is closed: a read that raced says so */
+    uint32_t kind;
+    uint32_t number; /* own slot's place in the arena */
+    uint32_t next;   /* free list: number + 1 */
+    struct fan_decoded decoded;
+};
+
+/* The file behind a descriptor, or NULL when it is not ours. Any int is allowed. */
+struct fan_file *fan_file_get(int fd);
+
+/* A new file with one reference, for `fan_file_install`. NULL when there are too many. */
+struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_kind kind,
+                              unsigned status);
+
+/* A new file on a slot that another process made, which counted the reference already. */
+struct fan_file *fan_file_adopt(struct fan_slot *slot);
+
+/* Drops one reference. */
+void fan_file_put(struct fan_file *file);
+
+/* Gives `file` (a reference the caller holds) to `fd`. 0, or -ENOMEM and the reference dropped. */
+int fan_file_install(int fd, struct fan_file *file);
+
+/* Makes `fd` one more descriptor of `file` (dup). 0 or -ENOMEM. */
+int fan_file_share(int fd, struct fan_file *file);
+
+/* Forgets what `fd` stands for; the descriptor itself is the caller's to close. Does nothing when
+ * it is not ours. */
+void fan_file_remove(int fd);
+
+/* Forgets all in [first, last]. */
+void fan_file_remove_range(unsigned first, unsigned last);
+
+/* A placeholder descriptor: the lowest free number from `minimum`, with FD_CLOEXEC as asked. The
+ * kernel answers EBADF or ELOOP to whatever slips past the shim. Or -errno. */
+int fan_placeholder(int minimum, bool cloexec);
+
+/* Around fork: the child's references are counted before it exists. */
+void fan_file_before_fork(void);
+void fan_file_after_failed_fork(void);
+void fan_file_after_fork_child(void);
+
+/* Calls `visit` for each descriptor of ours, a vfork child's own included. */
+void fan_file_each(void (*visit)(int fd, struct fan_file *file, void *context), void *context);
+
+#endif

@@ -1,0 +1,175 @@
+#include "handoff.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "../common/sys.h"
+#include "arena.h"
+#include "content_io.h"
+#include "filetable.h"
+#include "overlay.h"
+
+/* Text under construction. full is sticky. */
+struct writer {
+    char *at, *end;
+    bool full;
+    int arenas[FAN_ARENAS_MAX];
+    unsigned arena_count;
+    bool first;
+};
+
+static void put_char(struct writer *writer, char c)
+{
+    if (writer->at + 1 < writer->end)
+        *writer->at++ = c;
+    else
+        writer->full = true;
+}
+
+static void put_number(struct writer *writer, unsigned number)
+{
+    char digits[10];
+    unsigned count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    while (count > 0)
+        put_char(writer, digits[--count]);
+}
+
+static int arena_index(const struct writer *writer, int fd)
+{
+    for (unsigned i = 0; i < writer->arena_count; i++) {
+        if (writer->arenas[i] == fd)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* The arena and slot of a descriptor that survives exec. The arena's fd, or -1. */
+static int survivor(int fd, const struct fan_file *file, uint32_t *slot)
+{
+    int flags = fan_sys_fcntl(fd, F_GETFD, 0);
+    if (flags < 0 || (flags & FD_CLOEXEC) != 0)
+        return -1;
+    return fan_arena_locate(file->slot, slot);
+}
+
+static void note_arena(int fd, struct fan_file *file, void *context)
+{
+    struct writer *writer = context;
+    uint32_t slot;
+    int arena = survivor(fd, file, &slot);
+    if (arena < 0 || arena_index(writer, arena) >= 0)
+        return;
+    if (writer->arena_count > 0)
+        put_char(writer, ',');
+    writer->arenas[writer->arena_count++] = arena;
+    put_number(writer, (unsigned)arena);
+    fan_sys_fcntl(arena, F_SETFD, 0);
+}
+
+static void note_file(int fd, struct fan_file *file, void *context)
+{
+    struct writer *writer = context;
+    uint32_t slot;
+    int arena = survivor(fd, file, &slot);
+    if (arena < 0)
+        return;
+    if (!writer->first)
+        put_char(writer, ',');
+    writer->first = false;
+    put_number(writer, (unsigned)fd);
+    put_char(writer, '.');
+    put_number(writer, (unsigned)arena_index(writer, arena));
+    put_char(writer, '.');
+    put_number(writer, slot);
+}
+
+ssize_t fan_handoff_export(char *text, size_t capacity)
+{
+    struct writer writer = {.at = text, .end = text + capacity, .first = true};
+    fan_file_each(note_arena, &writer);
+    if (writer.arena_count == 0)
+        return 0;
+    put_char(&writer, ';');
+    fan_file_each(note_file, &writer);
+    if (writer.full) {
+        fan_handoff_cancel();
+        return -E2BIG;
+    }
+    *writer.at = '\0';
+    if (fan_in_vfork_child())
+        fan_overlay_exported(true);
+    return writer.at - text;
+}
+
+static void close_on_exec(int fd, struct fan_file *file, void *context)
+{
+    (void)fd;
+    (void)context;
+    uint32_t slot;
+    int arena = fan_arena_locate(file->slot, &slot);
+    if (arena >= 0)
+        fan_sys_fcntl(arena, F_SETFD, FD_CLOEXEC);
+}
+
+void fan_handoff_cancel(void)
+{
+    fan_file_each(close_on_exec, NULL);
+    if (fan_in_vfork_child())
+        fan_overlay_exported(false);
+}
+
+/* Reads a number and the one character after it. -1 when there is none. */
+static int read_number(const char **text, char *after)
+{
+    const char *p = *text;
+    int number = -1;
+    while (*p >= '0' && *p <= '9' && number < (1 << 24))
+        number = (number < 0 ? 0 : number) * 10 + (*p++ - '0');
+    *after = *p;
+    *text = *p != '\0' ? p + 1 : p;
+    return number;
+}
+
+static void adopt_one(int fd, struct fan_slot *arena, int slot)
+{
+    if (arena == NULL || slot < 0 || slot >= FAN_ARENA_SLOTS || fd < 0)
+        return;
+    bool real = arena[slot].kind == FAN_FILE_DIRECTORY || arena[slot].kind == FAN_FILE_NEAR;
+    int flags = fan_sys_fcntl(fd, F_GETFL, 0);
+    if (flags < 0 || (!real && (flags & O_PATH) == 0))
+        return; /* another program took the number */
+    struct fan_file *file = fan_file_adopt(&arena[slot]);
+    if (file == NULL)
+        return;
+    if (file->kind == FAN_FILE_REGULAR && fan_content_open(file) != 0) {
+        fan_file_put(file);
+        return;
+    }
+    fan_file_install(fd, file);
+}
+
+void fan_handoff_adopt(const char *text)
+{
+    struct fan_slot *arenas[FAN_ARENAS_MAX];
+    int count = 0;
+    char after = ',';
+    while (after == ',' && count < FAN_ARENAS_MAX) {
+        int fd = read_number(&text, &after);
+        arenas[count++] = fd >= 0 ? fan_arena_adopt(fd) : NULL;
+    }
+    if (after != ';')
+        return;
+    for (after = ','; after == ',';) {
+        int fd = read_number(&text, &after);
+        int arena = after == '.' ? read_number(&text, &after) : -1;
+        int slot = after == '.' ? read_number(&text, &after) : -1;
+        if (arena >= 0 && arena < count)
+            adopt_one(fd, arenas[arena], slot);
+    }
+}

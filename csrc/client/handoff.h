@@ -1,0 +1,23 @@
+/*
+ * Handing open files on through exec: their descriptors survive, what they stand for is told to the
+ * new program in FANSTORE_FDS as "<arena fd>,...;<fd>.<arena>.<slot>,...".
+ */
+#ifndef FAN_CLIENT_HANDOFF_H
+#define FAN_CLIENT_HANDOFF_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#define FAN_HANDOFF_ENV "FANSTORE_FDS"
+
+/* Describes the descriptors that exec keeps, and lets their arenas through it. The length without
+ * the NUL (0: there are none), or -E2BIG. Safe in a vfork child. */
+ssize_t fan_handoff_export(char *text, size_t capacity);
+
+/* Undoes it after an exec that failed. */
+void fan_handoff_cancel(void);
+
+/* Takes over what the program before exec described. Stale or wrong text adopts nothing. */
+void fan_handoff_adopt(const char *text);
+
+#endif

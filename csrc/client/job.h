@@ -1,0 +1,99 @@
+/*
+ * The job as one client process sees it: the segment that the daemon wrote, and a view of each
+ * mounted dataset. Attached by the preload's constructor; the index and packs of a dataset are
+ * mapped when they are first needed. No lock: what several threads make at once, one of them
+ * publishes and the others drop. Never detached: mappings end with the process.
+ */
+#ifndef FAN_CLIENT_JOB_H
+#define FAN_CLIENT_JOB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../common/index.h"
+#include "../format/shm_format.h"
+
+/* A string of the segment, terminated by NUL. */
+struct fan_text {
+    const char *text;
+    size_t bytes;
+};
+
+/* A pack of this node. base: its mapping when staged; fd: parked, when it is read in place. */
+struct fan_pack_view {
+    _Atomic(const char *) base;
+    atomic_int fd; /* descriptor + 1; 0: not opened */
+};
+
+/* The mapped index of a dataset, with what the segment says of its packs. */
+struct fan_dataset {
+    struct fan_index index;
+    bool all_searchable;
+    bool all_readable;
+    struct fan_pack_view packs[];
+};
+
+/* One mounted dataset. */
+struct fan_view {
+    struct fan_text prefix;
+    struct fan_text alias;
+    struct fan_text skeleton;
+    struct fan_text index_path;
+    struct fan_text staged_dir;
+    struct fan_text dataset_dir;
+    bool prefix_made;
+    dev_t device;
+    uint64_t record_count;
+    uint32_t pack_count;
+    struct fan_place *places;
+    _Atomic uint64_t *damage;
+    _Atomic(struct fan_dataset *) dataset;
+};
+
+struct fan_job {
+    unsigned view_count; /* 0: no job, everything passes through */
+    struct fan_view views[FAN_JOB_MOUNTS_MAX];
+    struct fan_text directory;
+    struct fan_counters *counters; /* this process's shard */
+};
+
+extern struct fan_job fan_job;
+
+/* Attaches to the job in `directory` (FANSTORE_JOB_DIR). 0, or -errno and no job. */
+int fan_job_attach(const char *directory);
+
+/* The dataset of a view, mapped on first use. NULL when its index cannot be used: -EIO. */
+struct fan_dataset *fan_view_map(struct fan_view *view);
+
+static inline struct fan_dataset *fan_view_dataset(struct fan_view *view)
+{
+    struct fan_dataset *dataset = atomic_load_explicit(&view->dataset, memory_order_acquire);
+    return __builtin_expect(dataset != NULL, 1) ? dataset : fan_view_map(view);
+}
+
+/* The mapping of staged pack `pack`, or NULL when it is not staged or cannot be mapped. */
+const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
+
+/* A parked descriptor of pack `pack`, wherever it lies. -EIO. */
+int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
+
+/* Opens the pack for a moment; the caller closes it. A descriptor or -errno. */
+int fan_pack_open(const struct fan_view *view, uint32_t pack);
+
+/* Whether the daemon found this file damaged while staging. */
+static inline bool fan_view_damaged(const struct fan_view *view, uint32_t pack, uint64_t id)
+{
+    uint32_t flags = __atomic_load_n(&view->places[pack].flags, __ATOMIC_ACQUIRE);
+    if (__builtin_expect((flags & FAN_PLACE_HAS_DAMAGE) == 0, 1))
+        return false;
+    uint64_t word = atomic_load_explicit(&view->damage[id / 64], memory_order_relaxed);
+    return (word >> (id % 64) & 1) != 0;
+}
+
+#define FAN_COUNT(field, amount)                                                                   \
+    __atomic_fetch_add(&fan_job.counters->field, (uint64_t)(amount), __ATOMIC_RELAXED)
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * mmap(2) of a file of the mount: pages of the pack itself where the file lies page by page in it,
+ * else a copy in anonymous memory (inputs never change, so the two cannot be told apart).
+ */
+#ifndef FAN_CLIENT_MAPPING_H
+#define FAN_CLIENT_MAPPING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fan_file;
+
+/* The address, or a value from -4095 to -1. */
+long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset);
+
+#endif

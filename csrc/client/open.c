@@ -1,0 +1,128 @@
+#include "open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../common/sys.h"
+#include "content_io.h"
+#include "linked.h"
+#include "skeleton.h"
+
+int fan_refuse_change(const struct fan_target *target, bool exclusive)
+{
+    FAN_COUNT(refused_writes, 1);
+    if (target->where == FAN_MISSING)
+        return target->error == ENOENT && target->creatable && exclusive ? -EROFS : -target->error;
+    return exclusive ? -EEXIST : -EROFS;
+}
+
+/* Which errno open's flags earn before content is looked at; 0 to go on. */
+static int check_flags(const struct fan_target *target, int flags)
+{
+    uint16_t mode = target->record->mode;
+    if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) && !(flags & O_PATH))
+        return -EEXIST;
+    if (S_ISLNK(mode))
+        return (flags & O_PATH) ? 0 : (flags & O_DIRECTORY) ? -ENOTDIR : -ELOOP;
+    if ((flags & O_DIRECTORY) && !S_ISDIR(mode))
+        return -ENOTDIR;
+    if (flags & O_PATH)
+        return 0;
+    if (S_ISDIR(mode) && ((flags & O_CREAT) || (flags & O_ACCMODE) != O_RDONLY))
+        return -EISDIR;
+    if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
+        return -EROFS;
+    return fan_permitted(target->dataset, target->id, R_OK, true);
+}
+
+static int open_file(const struct fan_target *target, int flags, enum fan_file_kind kind)
+{
+    struct fan_file *file = fan_file_new(target->view, target->id, kind,
+                                         (unsigned)flags & ~(unsigned)(O_CREAT | O_CLOEXEC |
+                                                                       O_NOCTTY | O_NOFOLLOW));
+    if (file == NULL)
+        return -ENFILE;
+    int rc = kind == FAN_FILE_REGULAR ? fan_content_open(file) : 0;
+    int fd = rc == 0 ? fan_placeholder(0, (flags & O_CLOEXEC) != 0) : rc;
+    if (fd < 0) {
+        fan_file_put(file);
+        return fd;
+    }
+    rc = fan_file_install(fd, file);
+    if (rc != 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
+static int open_directory(const struct fan_target *target, int flags)
+{
+    struct fan_file *file =
+        fan_file_new(target->view, target->id, FAN_FILE_DIRECTORY, (unsigned)flags & ~O_CLOEXEC);
+    if (file == NULL)
+        return -ENFILE;
+    int keep = flags & (O_CLOEXEC | O_PATH | O_NONBLOCK | O_NOATIME);
+    int fd = fan_skeleton_open(target->view, target->dataset, target->id, keep);
+    if (fd < 0 && fd != -EMFILE && fd != -ENFILE)
+        fd = fan_placeholder(0, (flags & O_CLOEXEC) != 0);
+    if (fd < 0) {
+        fan_file_put(file);
+        return fd;
+    }
+    FAN_COUNT(directory_opens, 1);
+    int rc = fan_file_install(fd, file);
+    if (rc != 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
+int fan_open(const struct fan_target *target, int flags)
+{
+    if (target->where == FAN_MISSING) {
+        if (target->error == ENOENT && target->creatable && (flags & O_CREAT))
+            return fan_refuse_change(target, true);
+        FAN_COUNT(missing, 1);
+        return -target->error;
+    }
+    if ((flags & O_TMPFILE) == O_TMPFILE)
+        return (flags & O_ACCMODE) == O_RDONLY ? -EINVAL
+               : S_ISDIR(target->record->mode) ? -EROFS
+                                               : -ENOTDIR;
+    int rc = check_flags(target, flags);
+    if (rc != 0) {
+        if (rc == -EROFS)
+            FAN_COUNT(refused_writes, 1);
+        return rc;
+    }
+    if (S_ISDIR(target->record->mode))
+        return open_directory(target, flags);
+    if (flags & O_PATH)
+        return open_file(target, flags, FAN_FILE_PATH);
+    FAN_COUNT(opens, 1);
+    return open_file(target, flags, FAN_FILE_REGULAR);
+}
+
+void fan_open_noticed(int fd, int flags)
+{
+    char real[PATH_MAX];
+    struct fan_target target;
+    struct fan_view *view;
+    const char *rest;
+    if (fan_job.view_count == 0 || fan_fd_path(fd, real, sizeof(real)) <= 0)
+        return;
+    if (fan_match_prefix(real, &rest) != NULL) {
+        if (!fan_locate(AT_FDCWD, real, 0, &target) || target.where != FAN_INPUT ||
+            !S_ISDIR(target.record->mode))
+            return;
+        struct fan_file *file = fan_file_new(target.view, target.id, FAN_FILE_DIRECTORY,
+                                             (unsigned)flags & ~O_CLOEXEC);
+        if (file != NULL)
+            fan_file_install(fd, file);
+        return;
+    }
+    size_t above = fan_match_above(real, &view);
+    struct fan_file *file = above > 0 ? fan_file_new(view, above, FAN_FILE_NEAR, 0) : NULL;
+    if (file != NULL)
+        fan_file_install(fd, file);
+}

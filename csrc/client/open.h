@@ -1,0 +1,22 @@
+/*
+ * Opening a file of the mount.
+ */
+#ifndef FAN_CLIENT_OPEN_H
+#define FAN_CLIENT_OPEN_H
+
+#include "filetable.h"
+#include "resolve.h"
+
+/* open(2) of a resolved target (not FAN_OUTSIDE). A descriptor, or -errno as the kernel gives it
+ * on a file system mounted read-only. */
+int fan_open(const struct fan_target *target, int flags);
+
+/* After the kernel opened a directory outside: notes it when it is above a mount or, by a link,
+ * inside one. */
+void fan_open_noticed(int fd, int flags);
+
+/* What a call that would change the target answers on a read-only file system, as -errno.
+ * `exclusive`: the call makes a new name (mkdir, symlink, link, O_EXCL). */
+int fan_refuse_change(const struct fan_target *target, bool exclusive);
+
+#endif

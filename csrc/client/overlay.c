@@ -1,0 +1,121 @@
+#include "overlay.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "../common/sys.h"
+#include "filetable.h"
+
+/* Later entries win. first == last but for a closed range. */
+struct change {
+    unsigned first, last;
+    struct fan_file *file;
+};
+
+enum { CHANGES_MAX = 1024 };
+
+struct overlay {
+    unsigned count;
+    bool exported;
+    struct change changes[CHANGES_MAX];
+};
+
+__thread bool fan_vfork_thread __attribute__((tls_model("initial-exec")));
+static __thread struct overlay *overlay __attribute__((tls_model("initial-exec")));
+static int owner_pid;
+
+static void end_overlay(void)
+{
+    struct overlay *ended = overlay;
+    fan_vfork_thread = false;
+    overlay = NULL;
+    if (ended == NULL)
+        return;
+    for (unsigned i = 0; i < ended->count; i++) {
+        struct fan_file *file = ended->changes[i].file;
+        if (file == NULL)
+            continue;
+        if (ended->exported) /* the new program keeps the slot; only this process lets go */
+            atomic_fetch_add(&file->slot->refs, 1);
+        fan_file_put(file);
+    }
+    fan_sys_munmap(ended, sizeof(*ended));
+}
+
+bool fan_in_vfork_child(void)
+{
+    if (__builtin_expect(!fan_vfork_thread, 1))
+        return false;
+    if ((int)FAN_SYS(getpid) != owner_pid)
+        return true;
+    end_overlay();
+    return false;
+}
+
+void fan_overlay_arm(void)
+{
+    if (fan_vfork_thread)
+        fan_in_vfork_child(); /* ends what an earlier child left */
+    fan_vfork_thread = true;
+}
+
+void fan_overlay_set_owner(void)
+{
+    owner_pid = (int)FAN_SYS(getpid);
+    fan_vfork_thread = false;
+    overlay = NULL;
+}
+
+bool fan_overlay_get(int fd, struct fan_file **file)
+{
+    for (unsigned i = overlay != NULL ? overlay->count : 0; i > 0; i--) {
+        const struct change *change = &overlay->changes[i - 1];
+        if ((unsigned)fd >= change->first && (unsigned)fd <= change->last) {
+            *file = change->file;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add(unsigned first, unsigned last, struct fan_file *file)
+{
+    if (overlay == NULL) {
+        long at = fan_sys_mmap(NULL, sizeof(*overlay), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (!fan_sys_failed(at))
+            overlay = (struct overlay *)at;
+    }
+    if (overlay != NULL && overlay->count < CHANGES_MAX)
+        overlay->changes[overlay->count++] = (struct change){first, last, file};
+    else if (file != NULL)
+        fan_file_put(file); /* unknown from here on: the placeholder answers EBADF */
+}
+
+void fan_overlay_set(int fd, struct fan_file *file)
+{
+    add((unsigned)fd, (unsigned)fd, file);
+}
+
+void fan_overlay_close_range(unsigned first, unsigned last)
+{
+    add(first, last, NULL);
+}
+
+void fan_overlay_each(void (*visit)(int fd, struct fan_file *file, void *context), void *context)
+{
+    for (unsigned i = 0; overlay != NULL && i < overlay->count; i++) {
+        const struct change *change = &overlay->changes[i];
+        struct fan_file *latest;
+        if (change->file != NULL && fan_overlay_get((int)change->first, &latest) &&
+            latest == change->file)
+            visit((int)change->first, change->file, context);
+    }
+}
+
+void fan_overlay_exported(bool exported)
+{
+    if (overlay != NULL)
+        overlay->exported = exported;
+}

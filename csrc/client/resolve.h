@@ -1,0 +1,64 @@
+/*
+ * Which file a path means: one of a mounted dataset, a name missing there, or something outside.
+ *
+ * The walk follows the kernel's rules (path_resolution(7)): components in order, "..", symbolic
+ * links of the dataset up to 40, search permission. Nothing here allocates or locks.
+ */
+#ifndef FAN_CLIENT_RESOLVE_H
+#define FAN_CLIENT_RESOLVE_H
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+
+#include "job.h"
+
+enum fan_where {
+    FAN_OUTSIDE, /* give dirfd and path to the real call */
+    FAN_INPUT,   /* record `id` of `view` */
+    FAN_MISSING, /* in the mount, but not there: `error` */
+};
+
+struct fan_target {
+    enum fan_where where;
+    int error;      /* FAN_MISSING: positive errno */
+    bool creatable; /* FAN_MISSING: only the last name is missing, in an existing directory */
+    bool slash;     /* FAN_INPUT: the path ended with a slash */
+    struct fan_view *view;
+    struct fan_dataset *dataset;
+    const struct fan_record *record;
+    uint64_t id;
+    int dirfd;        /* FAN_OUTSIDE */
+    const char *path; /* FAN_OUTSIDE: the caller's, or `buffer` */
+    char buffer[PATH_MAX];
+};
+
+enum fan_resolve_flags {
+    FAN_NOFOLLOW = 1,   /* the last component is not followed when it is a link */
+    FAN_EMPTY_PATH = 2, /* "" is dirfd itself (AT_EMPTY_PATH) */
+};
+
+/* Resolves a path. true when it is ours, with `target` filled; false when the real call is to be
+ * made with target->dirfd and target->path. A NULL or bad path is left for the kernel to refuse. */
+bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
+
+/* After the real call answered ENOENT: whether a symbolic link outside leads into a mount after
+ * all. true with `target` filled. errno is left alone. */
+bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
+
+/* Whether an absolute path in normal form lies in a mount (or is one): the view and the rest. */
+struct fan_view *fan_match_prefix(const char *path, const char **rest);
+
+/* The length of the part of a mount prefix that `path` (absolute, normal form) equals, being a
+ * directory above it; 0 when it is none. */
+size_t fan_match_above(const char *path, struct fan_view **view);
+
+/* The absolute path of a record into `buffer`, terminated. Its length or -ENAMETOOLONG, -EIO. */
+int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
+                      char *buffer, size_t capacity);
+
+/* access(2)'s question of one record: R_OK, W_OK, X_OK or'ed; ids 0 real, 1 effective.
+ * 0, -EACCES, -EROFS. */
+int fan_permitted(const struct fan_dataset *dataset, uint64_t id, int mode, bool effective);
+
+#endif

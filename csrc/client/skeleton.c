@@ -1,0 +1,75 @@
+#include "skeleton.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "../common/sys.h"
+#include "resolve.h"
+
+/* Makes the directory `at[0..length)` and those above it, down from `start`. */
+static int make_chain(char *path, size_t start, size_t length)
+{
+    for (size_t i = start + 1; i <= length; i++) {
+        if (i < length && path[i] != '/')
+            continue;
+        char kept = path[i];
+        path[i] = '\0';
+        long rc = FAN_SYS(mkdirat, AT_FDCWD, path, 0700);
+        path[i] = kept;
+        if (rc < 0 && rc != -EEXIST)
+            return (int)rc;
+    }
+    return 0;
+}
+
+/* The directory's path in the skeleton. The length or -ENAMETOOLONG. */
+static int64_t skeleton_path(const struct fan_view *view, const struct fan_dataset *dataset,
+                             uint64_t id, char *path, size_t capacity)
+{
+    size_t start = view->skeleton.bytes;
+    if (start == 0 || start + 2 > capacity)
+        return -ENAMETOOLONG;
+    memcpy(path, view->skeleton.text, start);
+    if (id != 0)
+        path[start++] = '/';
+    int64_t length = fan_index_path(&dataset->index, id, path + start, capacity - start - 1);
+    if (length < 0)
+        return length == -ERANGE ? -ENAMETOOLONG : length;
+    path[start + (size_t)length] = '\0';
+    return (int64_t)start + length;
+}
+
+/* The deepest spelling that works: the mount's own path where it is real, else the skeleton's. */
+static int64_t real_path(const struct fan_view *view, const struct fan_dataset *dataset,
+                         uint64_t id, char *path, size_t capacity)
+{
+    if (!view->prefix_made) {
+        int64_t length = fan_full_path(view, dataset, id, path, capacity);
+        struct stat st;
+        if (length > 0 && FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISDIR(st.st_mode))
+            return length;
+    }
+    int64_t length = skeleton_path(view, dataset, id, path, capacity);
+    if (length < 0)
+        return length;
+    int rc = make_chain(path, view->skeleton.bytes - 1, (size_t)length);
+    return rc < 0 ? rc : length;
+}
+
+int fan_skeleton_open(struct fan_view *view, struct fan_dataset *dataset, uint64_t id, int flags)
+{
+    char path[PATH_MAX];
+    int64_t length = real_path(view, dataset, id, path, sizeof(path));
+    if (length < 0)
+        return (int)length;
+    return fan_sys_openat(AT_FDCWD, path, flags | O_DIRECTORY, 0);
+}
+
+int fan_skeleton_chdir(struct fan_view *view, struct fan_dataset *dataset, uint64_t id)
+{
+    char path[PATH_MAX];
+    int64_t length = real_path(view, dataset, id, path, sizeof(path));
+    return length < 0 ? (int)length : (int)FAN_SYS(chdir, path);
+}

@@ -1,0 +1,94 @@
+/*
+ * Reading an index in memory: check it, look a path up in it, walk its records.
+ *
+ * The index is immutable and untrusted. fan_index_attach checks the header and every section's
+ * bounds, so that the accessors below never leave the mapping; references inside a record are
+ * checked where they are used and answered with -EIO. Nothing here allocates, locks or blocks;
+ * everything is safe in signal handlers and after fork. Checksums are the caller's (the node
+ * daemon verifies them once, when it stages the index).
+ */
+#ifndef FAN_COMMON_INDEX_H
+#define FAN_COMMON_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "../format/index_format.h"
+#include "path_hash.h"
+
+/* Why a file was refused. `field` is static; `offset` counts from the start of the file. */
+struct fan_fault {
+    const char *field;
+    uint64_t offset;
+};
+
+struct fan_index {
+    const struct fan_index_header *header;
+    const struct fan_record *records;
+    const uint64_t *slots;
+    const char *names;
+    const struct fan_owner *owners;
+    const struct fan_link *links;
+    const struct fan_pack_info *packs;
+    uint64_t record_count;
+    uint64_t slot_count;
+    uint64_t names_bytes;
+    uint64_t owner_count;
+    uint64_t link_count;
+    uint64_t pack_count;
+};
+
+/* Fills `index` from the `bytes` at `base`, which must stay mapped and 64-byte aligned.
+ * 0, or -EINVAL with `fault` saying which field. */
+int fan_index_attach(struct fan_index *index, const void *base, uint64_t bytes,
+                     struct fan_fault *fault);
+
+/* The name of a record. 0, or -EIO when it lies outside the names section. */
+int fan_index_name(const struct fan_index *index, const struct fan_record *record,
+                   const char **name, size_t *name_bytes);
+
+/* The child of directory `parent` (whose path hash is `parent_hash`) called `name`. On success
+ * the record id, with its path hash in `hash` when not null. -ENOENT, or -EIO (damaged). */
+int64_t fan_index_child(const struct fan_index *index, uint64_t parent, uint64_t parent_hash,
+                        const char *name, size_t name_bytes, uint64_t *hash);
+
+/* The path hash of a record, from its chain of parents. 0, or -EIO. */
+int fan_index_path_hash(const struct fan_index *index, uint64_t id, uint64_t *hash);
+
+/* The relpath of a record into `buffer` (not terminated; "" for the root). The length, -ERANGE
+ * when it does not fit, or -EIO. */
+int64_t fan_index_path(const struct fan_index *index, uint64_t id, char *buffer, size_t capacity);
+
+/* Looks up a relpath in normal form (no empty, "." or ".." component; "" is the root), following
+ * no links. The record id, -ENOENT, or -EIO. */
+int64_t fan_index_lookup(const struct fan_index *index, const char *relpath, size_t bytes);
+
+/* The range of a directory's children. 0, or -EIO when it leaves the records or loops back. */
+int fan_index_children(const struct fan_index *index, uint64_t id, uint64_t *first,
+                       uint64_t *count);
+
+/* The target of a symbolic link. 0, or -EIO. */
+int fan_index_target(const struct fan_index *index, const struct fan_record *record,
+                     const char **target, size_t *target_bytes);
+
+/* The inode number of a record: its id plus two, that of the first name for a hard link. */
+uint64_t fan_index_inode(const struct fan_index *index, uint64_t id);
+
+/* Fills a struct stat (all but st_dev). 0, or -EIO. */
+int fan_index_stat(const struct fan_index *index, uint64_t id, struct stat *st);
+
+/* Fills `slots` (zeroed by the caller, slot_count >= record_count + 1) for `record_count` records
+ * over `names`; used when preparing. 0 with the longest probe in `max_probe`, or -EINVAL. */
+int fan_index_fill_slots(const struct fan_record *records, uint64_t record_count,
+                         const char *names, uint64_t names_bytes, uint64_t *slots,
+                         uint64_t slot_count, uint32_t *max_probe);
+
+static inline const struct fan_record *fan_index_record(const struct fan_index *index,
+                                                        uint64_t id)
+{
+    return id < index->record_count ? &index->records[id] : NULL;
+}
+
+#endif

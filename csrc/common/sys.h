@@ -1,0 +1,87 @@
+/*
+ * System calls without libc: no errno, no cancellation, no symbol that a preload could catch.
+ * Each returns the kernel's answer, -errno on failure. Safe in signal handlers, after fork and in
+ * a vfork child.
+ */
+#ifndef FAN_COMMON_SYS_H
+#define FAN_COMMON_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#if defined(__x86_64__)
+static inline long fan_sys6(long n, long a, long b, long c, long d, long e, long f)
+{
+    long ret;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(ret)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return ret;
+}
+#elif defined(__aarch64__)
+static inline long fan_sys6(long n, long a, long b, long c, long d, long e, long f)
+{
+    register long x8 __asm__("x8") = n;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc #0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+}
+#else
+#error "FanStore runs on x86_64 (and, untested, aarch64)"
+#endif
+
+#define FAN_SYS(name, ...) FAN_SYS_PAD(SYS_##name, ##__VA_ARGS__, 0, 0, 0, 0, 0, 0)
+#define FAN_SYS_PAD(n, a, b, c, d, e, f, ...)                                                      \
+    fan_sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+static inline int fan_sys_openat(int dirfd, const char *path, int flags, unsigned mode)
+{
+    return (int)FAN_SYS(openat, dirfd, path, flags, mode);
+}
+
+static inline int fan_sys_close(int fd)
+{
+    return (int)FAN_SYS(close, fd);
+}
+
+static inline int fan_sys_fcntl(int fd, int command, long argument)
+{
+    return (int)FAN_SYS(fcntl, fd, command, argument);
+}
+
+static inline long fan_sys_pread(int fd, void *buffer, size_t bytes, int64_t offset)
+{
+    return FAN_SYS(pread64, fd, buffer, bytes, offset);
+}
+
+/* The mapping, or a value from -4095 to -1. */
+static inline long fan_sys_mmap(void *at, size_t bytes, int prot, int flags, int fd,
+                                int64_t offset)
+{
+    return FAN_SYS(mmap, at, bytes, prot, flags, fd, offset);
+}
+
+static inline int fan_sys_munmap(void *at, size_t bytes)
+{
+    return (int)FAN_SYS(munmap, at, bytes);
+}
+
+static inline int fan_sys_failed(long answer)
+{
+    return (unsigned long)answer >= (unsigned long)-4095L;
+}
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * The index: the metadata of a whole dataset, used as it lies on disk.
+ *
+ * docs/format.md specifies the layout in prose. Everything is little-endian. Records are in
+ * breadth-first order: the children of a directory are contiguous and sorted by name, and a
+ * parent's id is smaller than its child's. Record 0 is the root and its own parent.
+ */
+#ifndef FAN_FORMAT_INDEX_FORMAT_H
+#define FAN_FORMAT_INDEX_FORMAT_H
+
+#include <stdint.h>
+
+#define FAN_INDEX_MAGIC "FANINDX\n"
+
+/* A hash slot: the low 40 bits hold the record id plus one (0: empty), the high 24 the hash's low
+ * 24 bits. A probe starts at (hash * slot_count) >> 64 and goes on linearly, wrapping around. */
+#define FAN_SLOT_ID_BITS 40
+#define FAN_SLOT_ID_MASK ((UINT64_C(1) << FAN_SLOT_ID_BITS) - 1)
+
+/* cffi: begin */
+enum {
+    FAN_INDEX_LAYOUT_ID = 0x46490001,
+    FAN_INDEX_HEADER_BYTES = 512,
+    FAN_SECTION_ALIGN_BYTES = 64,
+    FAN_RECORD_BYTES = 64
+};
+
+enum fan_section_kind {
+    FAN_SECTION_RECORDS = 0,
+    FAN_SECTION_SLOTS = 1,
+    FAN_SECTION_NAMES = 2,
+    FAN_SECTION_OWNERS = 3,
+    FAN_SECTION_LINKS = 4,
+    FAN_SECTION_PACKS = 5,
+    FAN_SECTION_COUNT = 6
+};
+
+enum fan_index_flags {
+    FAN_INDEX_ALL_SEARCHABLE = 1,
+    FAN_INDEX_ALL_READABLE = 2,
+    FAN_INDEX_HAS_SYMLINKS = 4
+};
+
+struct fan_section {
+    uint64_t offset;
+    uint64_t count;
+    uint32_t kind;
+    uint32_t entry_bytes;
+};
+
+struct fan_index_header {
+    uint8_t magic[8];
+    uint32_t version;
+    uint32_t layout_id;
+    uint64_t file_bytes;
+    uint8_t dataset_id[16];
+    uint8_t plan_id[16];
+    uint64_t record_count;
+    uint64_t file_count;
+    uint64_t directory_count;
+    uint64_t symlink_count;
+    uint64_t logical_bytes;
+    uint64_t stored_bytes;
+    uint32_t pack_count;
+    uint32_t block_bytes;
+    uint32_t max_probe;
+    uint32_t flags;
+    uint32_t codec_mask;
+    uint32_t section_count;
+    struct fan_section sections[6];
+    uint64_t reserved[28];
+    uint64_t body_checksum;
+    uint64_t header_checksum;
+};
+
+/* One file, directory or symbolic link. By type (mode & S_IFMT):
+ *   regular    logical_size, stored_size, pack, offset, codec, checksum as in the pack
+ *   directory  offset: id of the first child; stored_size: number of children
+ *   symlink    offset, logical_size: the target in the names section */
+struct fan_record {
+    uint64_t logical_size;
+    uint64_t stored_size;
+    uint64_t offset;
+    uint64_t checksum;
+    int64_t mtime_ns;
+    uint64_t name_offset;
+    uint32_t parent;
+    uint32_t pack;
+    uint16_t mode;
+    uint16_t owner;
+    uint16_t nlink;
+    uint8_t name_bytes;
+    uint8_t codec;
+};
+
+struct fan_owner {
+    uint32_t uid;
+    uint32_t gid;
+};
+
+/* A further name of a hard-linked file: record shows the inode of first. Sorted by record. */
+struct fan_link {
+    uint64_t record;
+    uint64_t first;
+};
+
+struct fan_pack_info {
+    uint64_t file_bytes;
+    uint64_t checksum;
+    uint64_t entry_count;
+    uint64_t logical_bytes;
+    uint32_t flags;
+    uint32_t reserved;
+};
+/* cffi: end */
+
+#endif

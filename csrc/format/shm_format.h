@@ -1,0 +1,105 @@
+/*
+ * The job segment: what the node daemon tells its clients, in one file that both map.
+ *
+ * The daemon writes it once, whole, before the first client starts; afterwards only the fields
+ * marked atomic change, through the accessors of shm_atomics.h. Offsets count from the start of
+ * the segment; a string is its offset and length, not terminated by NUL.
+ *
+ *     header | mounts | pack places | damage bitmaps | strings | counter shards
+ */
+#ifndef FAN_FORMAT_SHM_FORMAT_H
+#define FAN_FORMAT_SHM_FORMAT_H
+
+#include <stdint.h>
+
+#define FAN_JOB_MAGIC "FANJOBS\n"
+
+/* cffi: begin */
+enum {
+    FAN_JOB_VERSION = 1,
+    FAN_JOB_LAYOUT_ID = 0x464a0001,
+    FAN_JOB_MOUNTS_MAX = 16,
+    FAN_COUNTER_SHARDS = 64
+};
+
+enum fan_job_state {
+    FAN_JOB_STARTING = 0,
+    FAN_JOB_SERVING = 1,
+    FAN_JOB_ENDED = 2
+};
+
+enum fan_mount_flags {
+    FAN_MOUNT_PREFIX_MADE = 1
+};
+
+enum fan_place_state {
+    FAN_PLACE_ABSENT = 0,
+    FAN_PLACE_STAGED = 1,
+    FAN_PLACE_IN_PLACE = 2
+};
+
+enum fan_place_flags {
+    FAN_PLACE_HAS_DAMAGE = 1
+};
+
+struct fan_shm_string {
+    uint64_t offset;
+    uint64_t bytes;
+};
+
+/* state and flags are atomic. A staged pack may be mapped; one in place is read with pread. */
+struct fan_place {
+    uint32_t state;
+    uint32_t flags;
+};
+
+/* prefix: canonical, absolute, no slash at the end. alias: another spelling of it (through a
+ * symbolic link), or empty. skeleton: where directories are made real; the prefix itself when
+ * FanStore made it. places: pack_count entries. damage: a bitmap of record_count bits, atomic. */
+struct fan_mount {
+    struct fan_shm_string prefix;
+    struct fan_shm_string alias;
+    struct fan_shm_string skeleton;
+    struct fan_shm_string index_path;
+    struct fan_shm_string staged_dir;
+    struct fan_shm_string dataset_dir;
+    uint64_t places_offset;
+    uint64_t damage_offset;
+    uint64_t record_count;
+    uint64_t device;
+    uint32_t pack_count;
+    uint32_t flags;
+};
+
+/* One cache line pair a shard; a client adds to the shard of its process. All atomic. */
+struct fan_counters {
+    uint64_t opens;
+    uint64_t reads;
+    uint64_t read_bytes;
+    uint64_t stats;
+    uint64_t decoded_bytes;
+    uint64_t mapped_bytes;
+    uint64_t directory_opens;
+    uint64_t errors;
+    uint64_t missing;
+    uint64_t refused_writes;
+    uint64_t reserved[6];
+};
+
+struct fan_job_header {
+    uint8_t magic[8];
+    uint32_t version;
+    uint32_t layout_id;
+    uint64_t segment_bytes;
+    uint64_t mounts_offset;
+    uint64_t counters_offset;
+    uint32_t mount_count;
+    uint32_t state;
+    uint32_t daemon_pid;
+    uint32_t rank;
+    uint32_t world_size;
+    uint32_t reserved;
+};
+/* cffi: end */
+
+#endif
