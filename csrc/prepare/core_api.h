@@ -1,0 +1,37 @@
+/*
+ * What Python asks of an index in memory. Each call attaches anew, so there is no state to keep:
+ * the checks of the header cost well under a microsecond.
+ */
+#ifndef FAN_PREPARE_CORE_API_H
+#define FAN_PREPARE_CORE_API_H
+
+#include <stdint.h>
+
+#include "../format/index_format.h"
+
+/* cffi: begin */
+/* Checks an index. 0, or -EINVAL with the static name and the file offset of the bad field. */
+int fan_core_index_check(const void *base, uint64_t bytes, const char **field, uint64_t *offset);
+
+/* The record id of a relpath in normal form, -ENOENT, or -EIO. -EINVAL for a bad index. */
+int64_t fan_core_index_lookup(const void *base, uint64_t bytes, const char *relpath,
+                              uint64_t relpath_bytes);
+
+/* The relpath of a record. Its length, -ERANGE when longer than `capacity`, or -EIO. */
+int64_t fan_core_index_path(const void *base, uint64_t bytes, uint64_t id, char *buffer,
+                            uint64_t capacity);
+
+/* The range of a directory's children. 0, or -EIO. */
+int fan_core_index_children(const void *base, uint64_t bytes, uint64_t id, uint64_t *first,
+                            uint64_t *count);
+
+/* The hash of a relpath in normal form; "" is the root. Pure. */
+uint64_t fan_core_path_hash(const char *relpath, uint64_t relpath_bytes);
+
+/* Fills zeroed slots; see fan_index_fill_slots. 0, -EINVAL or -ENOMEM. */
+int fan_core_fill_slots(const struct fan_record *records, uint64_t record_count,
+                        const char *names, uint64_t names_bytes, uint64_t *slots,
+                        uint64_t slot_count, uint32_t *max_probe);
+/* cffi: end */
+
+#endif

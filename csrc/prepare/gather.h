@@ -1,0 +1,36 @@
+/*
+ * Reading many small files into one buffer, each at its place in a pack.
+ *
+ * No lock and no shared state: several threads may gather from one scan at once.
+ */
+#ifndef FAN_PREPARE_GATHER_H
+#define FAN_PREPARE_GATHER_H
+
+#include <stdint.h>
+
+#include "scan.h"
+
+/* cffi: begin */
+enum {
+    /* A file is not what the scan saw: another size, time or inode. Above every errno. */
+    FAN_GATHER_CHANGED = 4097
+};
+
+/* Reads `count` whole files, whose entries are `ids`, to buffer + places[i], and zeroes what
+ * lies between the end of one and places[i + 1] (places has count + 1 values, rising). Files of
+ * one directory should follow each other. errors[i] is 0, a positive errno, or
+ * FAN_GATHER_CHANGED; the place of a file in error is zeroed. Returns the number of files in
+ * error, or -ENOMEM. */
+int64_t fan_gather(int root_fd, const struct fan_scan_entry *entries, const char *names,
+                   const uint64_t *ids, uint64_t count, const uint64_t *places, char *buffer,
+                   int32_t *errors);
+
+/* Opens one file of the scan for reading. A descriptor or -errno. */
+int fan_gather_open(int root_fd, const struct fan_scan_entry *entries, const char *names,
+                    uint64_t id);
+
+/* Whether an open file is still as the scan saw it. 0, FAN_GATHER_CHANGED, or -errno. */
+int fan_gather_check(int fd, const struct fan_scan_entry *entry);
+/* cffi: end */
+
+#endif

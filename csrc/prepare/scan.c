@@ -1,0 +1,298 @@
+#include "scan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    TARGET_MAX_BYTES = 4096,
+    /* A step of a long path: shorter than PATH_MAX with room for any one name. */
+    STEP_BYTES = PATH_MAX - NAME_MAX - 2
+};
+
+static int grow(void **memory, uint64_t *room, uint64_t wanted, size_t entry_bytes)
+{
+    if (wanted <= *room)
+        return 0;
+    uint64_t more = *room < 1024 ? 1024 : *room * 2;
+    if (more < wanted)
+        more = wanted;
+    void *moved = realloc(*memory, more * entry_bytes);
+    if (moved == NULL)
+        return -ENOMEM;
+    *memory = moved;
+    *room = more;
+    return 0;
+}
+
+static int keep_bytes(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset)
+{
+    int rc = grow((void **)&scan->names, &scan->names_room, scan->names_bytes + n, 1);
+    if (rc != 0)
+        return rc;
+    *offset = scan->names_bytes;
+    if (n > 0)
+        memcpy(scan->names + scan->names_bytes, bytes, n);
+    scan->names_bytes += n;
+    return 0;
+}
+
+/* Cuts the longest prefix that one openat accepts off the front of a path. */
+static size_t cut_step(const char *path, size_t bytes)
+{
+    if (bytes <= STEP_BYTES)
+        return bytes;
+    const char *slash = memrchr(path, '/', STEP_BYTES);
+    return slash != NULL ? (size_t)(slash - path) : bytes;
+}
+
+static int open_step(int at, const char *path, size_t bytes, int flags)
+{
+    char step[PATH_MAX];
+    if (bytes >= sizeof(step))
+        return -ENAMETOOLONG;
+    memcpy(step, path, bytes);
+    step[bytes] = '\0';
+    int fd = openat(at, bytes > 0 ? step : ".", flags | O_CLOEXEC);
+    return fd >= 0 ? fd : -errno;
+}
+
+int fan_scan_open(int root_fd, const char *path, uint64_t path_bytes, int flags)
+{
+    int at = root_fd;
+    for (;;) {
+        size_t step = cut_step(path, path_bytes);
+        bool last = step == path_bytes;
+        int fd = open_step(at, path, step, last ? flags : O_PATH | O_DIRECTORY | O_NOFOLLOW);
+        if (at != root_fd)
+            close(at);
+        if (fd < 0 || last)
+            return fd;
+        at = fd;
+        path += step + 1;
+        path_bytes -= step + 1;
+    }
+}
+
+static int64_t to_ns(const struct timespec *time)
+{
+    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+}
+
+static void fill_entry(struct fan_scan_entry *entry, const struct stat *st)
+{
+    entry->size = (uint64_t)st->st_size;
+    entry->mtime_ns = to_ns(&st->st_mtim);
+    entry->ctime_ns = to_ns(&st->st_ctim);
+    entry->dev = st->st_dev;
+    entry->ino = st->st_ino;
+    entry->mode = st->st_mode;
+    entry->uid = st->st_uid;
+    entry->gid = st->st_gid;
+    entry->nlink = st->st_nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)st->st_nlink;
+}
+
+static int examine(int dir_fd, const char *name, struct fan_scan_entry *entry, char *target)
+{
+    struct stat st;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0)
+        return -errno;
+    fill_entry(entry, &st);
+    if (!S_ISLNK(st.st_mode))
+        return 0;
+    ssize_t n = readlinkat(dir_fd, name, target, TARGET_MAX_BYTES);
+    if (n <= 0 || n == TARGET_MAX_BYTES)
+        return n < 0 ? -errno : -ENAMETOOLONG;
+    entry->target_bytes = (uint32_t)n;
+    return 0;
+}
+
+int fan_scan_stat(int root_fd, const char *path, uint64_t path_bytes,
+                  struct fan_scan_entry *entry, char *target)
+{
+    memset(entry, 0, sizeof(*entry));
+    const char *slash = path_bytes > 0 ? memrchr(path, '/', path_bytes) : NULL;
+    size_t dir_bytes = slash != NULL ? (size_t)(slash - path) : 0;
+    const char *base = slash != NULL ? slash + 1 : path;
+    size_t base_bytes = path_bytes - (size_t)(base - path);
+    char name[NAME_MAX + 1];
+    if (base_bytes > NAME_MAX)
+        return -ENAMETOOLONG;
+    memcpy(name, base_bytes > 0 ? base : ".", base_bytes > 0 ? base_bytes : 1);
+    name[base_bytes > 0 ? base_bytes : 1] = '\0';
+    int fd = fan_scan_open(root_fd, path, dir_bytes, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    if (fd < 0)
+        return fd;
+    int rc = examine(fd, name, entry, target);
+    close(fd);
+    return rc;
+}
+
+int64_t fan_scan_path(const struct fan_scan_entry *entries, const char *names, uint64_t id,
+                      char **path, uint64_t *room)
+{
+    uint64_t bytes = 0;
+    for (uint64_t at = id; at != 0; at = entries[at].parent)
+        bytes += entries[at].name_bytes + 1;
+    int rc = grow((void **)path, room, bytes + 1, 1);
+    if (rc != 0)
+        return rc;
+    uint64_t end = bytes > 0 ? bytes - 1 : 0;
+    int64_t length = (int64_t)end;
+    (*path)[end] = '\0';
+    for (uint64_t at = id; at != 0; at = entries[at].parent) {
+        end -= entries[at].name_bytes;
+        memcpy(*path + end, names + entries[at].name_offset, entries[at].name_bytes);
+        if (end > 0)
+            (*path)[--end] = '/';
+    }
+    return length;
+}
+
+static int add_entry(struct fan_scan *scan, int dir_fd, uint64_t parent, const char *name)
+{
+    struct fan_scan_entry entry = {.parent = parent};
+    char target[TARGET_MAX_BYTES];
+    entry.error = -examine(dir_fd, name, &entry, target);
+    entry.name_bytes = (uint32_t)strlen(name);
+    int rc = keep_bytes(scan, name, entry.name_bytes, &entry.name_offset);
+    if (rc == 0)
+        rc = keep_bytes(scan, target, entry.target_bytes, &entry.target_offset);
+    if (rc == 0)
+        rc = grow((void **)&scan->entries, &scan->entry_room, scan->entry_count + 1,
+                  sizeof(entry));
+    if (rc == 0)
+        scan->entries[scan->entry_count++] = entry;
+    return rc;
+}
+
+/* Names as memcmp orders them, a prefix first: the order of strcmp, since NUL ends each. */
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct name_list {
+    char **names;
+    uint64_t count;
+    uint64_t room;
+};
+
+static void list_fini(struct name_list *list)
+{
+    for (uint64_t i = 0; i < list->count; i++)
+        free(list->names[i]);
+    free(list->names);
+}
+
+static int list_add(struct name_list *list, const char *name)
+{
+    int rc = grow((void **)&list->names, &list->room, list->count + 1, sizeof(char *));
+    char *copy = rc == 0 ? strdup(name) : NULL;
+    if (copy == NULL)
+        return -ENOMEM;
+    list->names[list->count++] = copy;
+    return 0;
+}
+
+static bool is_dot(const char *name)
+{
+    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
+/* Collects a directory's names. 0, -ENOMEM, or a positive errno of readdir. */
+static int read_names(DIR *dir, struct name_list *list)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *found = readdir(dir);
+        if (found == NULL)
+            return errno;
+        if (!is_dot(found->d_name) && list_add(list, found->d_name) != 0)
+            return -ENOMEM;
+    }
+}
+
+/* Lists one open directory. A failure to read it is noted in its entry. 0 or -ENOMEM. */
+static int list_directory(struct fan_scan *scan, uint64_t id, DIR *dir)
+{
+    struct name_list list = {0};
+    int rc = read_names(dir, &list);
+    if (rc > 0)
+        scan->entries[id].error = rc;
+    if (rc >= 0) {
+        rc = 0;
+        if (list.count > 1)
+            qsort(list.names, list.count, sizeof(char *), by_name);
+        for (uint64_t i = 0; rc == 0 && i < list.count; i++)
+            rc = add_entry(scan, dirfd(dir), id, list.names[i]);
+    }
+    list_fini(&list);
+    return rc;
+}
+
+static int scan_directory(struct fan_scan *scan, uint64_t id)
+{
+    char *path = NULL;
+    uint64_t room = 0;
+    int64_t bytes = fan_scan_path(scan->entries, scan->names, id, &path, &room);
+    if (bytes < 0)
+        return (int)bytes;
+    int fd = fan_scan_open(scan->root_fd, path, (uint64_t)bytes,
+                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    free(path);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        scan->entries[id].error = fd < 0 ? -fd : errno;
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    int rc = list_directory(scan, id, dir);
+    closedir(dir);
+    return rc;
+}
+
+int fan_scan_init(struct fan_scan *scan, int root_fd)
+{
+    struct stat st;
+    memset(scan, 0, sizeof(*scan));
+    scan->root_fd = root_fd;
+    if (fstat(root_fd, &st) != 0)
+        return -errno;
+    int rc = grow((void **)&scan->entries, &scan->entry_room, 1, sizeof(*scan->entries));
+    if (rc == 0)
+        rc = grow((void **)&scan->names, &scan->names_room, 1, 1);
+    if (rc != 0)
+        return rc;
+    memset(&scan->entries[0], 0, sizeof(scan->entries[0]));
+    fill_entry(&scan->entries[0], &st);
+    scan->entry_count = 1;
+    return 0;
+}
+
+int fan_scan_step(struct fan_scan *scan, uint64_t entries)
+{
+    uint64_t enough = scan->entry_count + entries;
+    while (scan->next_directory < scan->entry_count && scan->entry_count < enough) {
+        uint64_t id = scan->next_directory++;
+        const struct fan_scan_entry *entry = &scan->entries[id];
+        int rc = S_ISDIR(entry->mode) && entry->error == 0 ? scan_directory(scan, id) : 0;
+        if (rc != 0)
+            return rc;
+    }
+    return scan->next_directory < scan->entry_count;
+}
+
+void fan_scan_fini(struct fan_scan *scan)
+{
+    free(scan->entries);
+    free(scan->names);
+    memset(scan, 0, sizeof(*scan));
+}

@@ -1,0 +1,71 @@
+/*
+ * Walking a source tree: every entry under a directory, breadth first, the children of each
+ * directory together and sorted by name. That is the order of the index's records.
+ *
+ * Directories are opened relative to the root in steps shorter than PATH_MAX, so that neither
+ * the length nor the depth of a path is limited. Not safe for concurrent use of one scan.
+ */
+#ifndef FAN_PREPARE_SCAN_H
+#define FAN_PREPARE_SCAN_H
+
+#include <stdint.h>
+
+/* cffi: begin */
+/* What lstat says of one entry. names + name_offset is its name, names + target_offset the
+ * target of a symbolic link. error: why it could not be examined or, a directory, listed. */
+struct fan_scan_entry {
+    uint64_t parent;
+    uint64_t name_offset;
+    uint64_t target_offset;
+    uint64_t size;
+    int64_t mtime_ns;
+    int64_t ctime_ns;
+    uint64_t dev;
+    uint64_t ino;
+    uint32_t name_bytes;
+    uint32_t target_bytes;
+    uint32_t mode;
+    uint32_t uid;
+    uint32_t gid;
+    uint32_t nlink;
+    int32_t error;
+    uint32_t reserved;
+};
+
+struct fan_scan {
+    struct fan_scan_entry *entries;
+    char *names;
+    uint64_t entry_count;
+    uint64_t entry_room;
+    uint64_t names_bytes;
+    uint64_t names_room;
+    uint64_t next_directory;
+    int root_fd;
+    int reserved;
+};
+
+/* Starts at the directory `root_fd`, which is borrowed. 0 or -errno. */
+int fan_scan_init(struct fan_scan *scan, int root_fd);
+
+/* Lists directories until at least `entries` more were found. 1: there is more to list; 0: the
+ * scan is complete; -ENOMEM. What cannot be read is noted in its entry and passed over. */
+int fan_scan_step(struct fan_scan *scan, uint64_t entries);
+
+/* Frees what a scan holds; accepts a zeroed one. */
+void fan_scan_fini(struct fan_scan *scan);
+
+/* Examines one path below root_fd, of any length, without following a final symbolic link, into
+ * `entry` (no names). Its target goes to `target` (4096 bytes). 0 or -errno. */
+int fan_scan_stat(int root_fd, const char *path, uint64_t path_bytes,
+                  struct fan_scan_entry *entry, char *target);
+
+/* Opens a path of any length below root_fd. A descriptor or -errno. O_NOFOLLOW holds for the
+ * last component. */
+int fan_scan_open(int root_fd, const char *path, uint64_t path_bytes, int flags);
+/* cffi: end */
+
+/* The path of an entry into a buffer grown with realloc, NUL-terminated. The length or -ENOMEM. */
+int64_t fan_scan_path(const struct fan_scan_entry *entries, const char *names, uint64_t id,
+                      char **path, uint64_t *room);
+
+#endif
