@@ -15,11 +15,29 @@
 
 struct arena {
     _Atomic(struct fan_slot *) base;
-    int fd; /* parked; -1: anonymous, cannot be handed on through exec */
+    atomic_int fd; /* holder; empty: anonymous, cannot be handed on through exec */
 };
 
 static struct arena arenas[FAN_ARENAS_MAX];
-static _Atomic(struct fan_slot *) own;
+
+/* The own arena's address lies on a page that the kernel empties in a fork child, however it was
+ * made: the child's first open makes an arena of its own. */
+static _Atomic(_Atomic(struct fan_slot *) *) own_page;
+
+static _Atomic(struct fan_slot *) *own_place(void)
+{
+    _Atomic(struct fan_slot *) *page = atomic_load_explicit(&own_page, memory_order_acquire);
+    if (__builtin_expect(page != NULL, 1))
+        return page;
+    long at = fan_sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fan_sys_failed(at))
+        return NULL;
+    FAN_SYS(madvise, at, 4096, MADV_WIPEONFORK);
+    if (atomic_compare_exchange_strong(&own_page, &page, (_Atomic(struct fan_slot *) *)at))
+        return (_Atomic(struct fan_slot *) *)at;
+    fan_sys_munmap((void *)at, 4096);
+    return page;
+}
 
 static int file_limit_allows(uint64_t bytes)
 {
@@ -32,13 +50,11 @@ static int make_memory_file(void)
     if (!file_limit_allows(ARENA_BYTES)) /* growing it would raise SIGXFSZ */
         return -1;
     int fd = (int)FAN_SYS(memfd_create, "fanstore-slots", MFD_CLOEXEC);
-    if (fd < 0 || FAN_SYS(ftruncate, fd, ARENA_BYTES) != 0) {
-        if (fd >= 0)
-            fan_sys_close(fd);
-        return -1;
-    }
-    int parked = fan_park(fd);
-    return parked < 0 ? -1 : parked;
+    if (fd >= 0 && FAN_SYS(ftruncate, fd, ARENA_BYTES) == 0)
+        return fd;
+    if (fd >= 0)
+        fan_sys_close(fd);
+    return -1;
 }
 
 static struct fan_slot *map_arena(int fd)
@@ -48,54 +64,52 @@ static struct fan_slot *map_arena(int fd)
     return fan_sys_failed(at) ? NULL : (struct fan_slot *)at;
 }
 
-static int enter(struct fan_slot *base, int fd)
+/* Enters a mapping, and parks its descriptor (-1: none) beside it. A full table costs only the
+ * handing on through exec. */
+static void enter(struct fan_slot *base, int fd)
 {
     for (unsigned i = 0; i < FAN_ARENAS_MAX; i++) {
         struct fan_slot *expected = NULL;
         if (atomic_compare_exchange_strong(&arenas[i].base, &expected, base)) {
-            arenas[i].fd = fd;
-            return 0;
+            if (fd >= 0)
+                fan_park(fd, &arenas[i].fd);
+            return;
         }
     }
-    return -ENFILE;
-}
-
-static void drop(struct fan_slot *base, int fd)
-{
-    fan_sys_munmap(base, ARENA_BYTES);
     if (fd >= 0)
-        fan_unpark(fd);
+        fan_sys_close(fd);
 }
 
-static struct fan_slot *make_own(void)
+static struct fan_slot *make_own(_Atomic(struct fan_slot *) *own)
 {
     int fd = make_memory_file();
     struct fan_slot *base = map_arena(fd), *expected = NULL;
-    if (base == NULL) {
-        if (fd >= 0)
-            fan_unpark(fd);
-        return NULL;
+    if (base != NULL && atomic_compare_exchange_strong(own, &expected, base)) {
+        enter(base, fd);
+        return base;
     }
-    if (!atomic_compare_exchange_strong(&own, &expected, base)) {
-        drop(base, fd);
-        return expected;
-    }
-    if (enter(base, fd) != 0 && fd >= 0)
-        fan_unpark(fd); /* works on, but cannot be handed on through exec */
-    return base;
+    if (fd >= 0)
+        fan_sys_close(fd);
+    if (base != NULL)
+        fan_sys_munmap(base, ARENA_BYTES);
+    return expected;
 }
 
 struct fan_slot *fan_arena_slot(uint32_t number)
 {
-    struct fan_slot *base = atomic_load_explicit(&own, memory_order_acquire);
+    _Atomic(struct fan_slot *) *own = own_place();
+    if (own == NULL)
+        return NULL;
+    struct fan_slot *base = atomic_load_explicit(own, memory_order_acquire);
     if (__builtin_expect(base == NULL, 0))
-        base = make_own();
+        base = make_own(own);
     return base != NULL && number < FAN_ARENA_SLOTS ? base + number : NULL;
 }
 
 int fan_arena_is_own(const struct fan_slot *slot)
 {
-    const struct fan_slot *base = atomic_load_explicit(&own, memory_order_relaxed);
+    _Atomic(struct fan_slot *) *own = own_place();
+    const struct fan_slot *base = own != NULL ? atomic_load(own) : NULL;
     return base != NULL && slot >= base && slot < base + FAN_ARENA_SLOTS;
 }
 
@@ -105,7 +119,8 @@ int fan_arena_locate(const struct fan_slot *slot, uint32_t *number)
         const struct fan_slot *base = atomic_load(&arenas[i].base);
         if (base != NULL && slot >= base && slot < base + FAN_ARENA_SLOTS) {
             *number = (uint32_t)(slot - base);
-            return arenas[i].fd >= 0 ? arenas[i].fd : -ENOENT;
+            int fd = fan_parked(&arenas[i].fd);
+            return fd >= 0 ? fd : -ENOENT;
         }
     }
     return -ENOENT;
@@ -116,20 +131,15 @@ struct fan_slot *fan_arena_adopt(int fd)
     struct stat st;
     if (FAN_SYS(fstat, fd, &st) != 0 || (uint64_t)st.st_size != ARENA_BYTES)
         return NULL;
-    int parked = fan_park(fd);
-    if (parked < 0)
-        return NULL;
-    struct fan_slot *base = map_arena(parked);
-    if (base == NULL || enter(base, parked) != 0) {
-        if (base != NULL)
-            fan_sys_munmap(base, ARENA_BYTES);
-        fan_unpark(parked);
-        return NULL;
-    }
+    struct fan_slot *base = map_arena(fd);
+    if (base != NULL)
+        enter(base, fd);
     return base;
 }
 
 void fan_arena_after_fork_child(void)
 {
-    atomic_store(&own, NULL);
+    _Atomic(struct fan_slot *) *own = own_place();
+    if (own != NULL) /* where the kernel did not */
+        atomic_store(own, NULL);
 }

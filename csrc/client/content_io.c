@@ -9,7 +9,6 @@
 #include "../format/pack_format.h"
 #include "../pack/content.h"
 #include "copy.h"
-#include "fault.h"
 #include "filetable.h"
 
 /* The kernel moves at most this in one call (read(2), NOTES). */
@@ -25,7 +24,6 @@ int fan_content_open(struct fan_file *file)
         return -EIO;
     const char *base = fan_pack_map(file->view, file->dataset, record->pack);
     if (base != NULL) {
-        fan_fault_init();
         file->data = base + record->offset;
         return 0;
     }

@@ -21,7 +21,7 @@ static atomic_uint unused; /* numbers from here on were never used */
 static atomic_uint zombies;
 static _Atomic uint64_t free_head; /* number + 1, and a tag in the high half against ABA */
 
-static atomic_int placeholder = -1;
+static atomic_int placeholder; /* holder of the parked descriptor */
 
 static void *make_pages(size_t bytes)
 {
@@ -281,18 +281,12 @@ static int open_placeholder(void)
     int fd = fan_sys_openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
     if (fd < 0)
         return fd == -EMFILE || fd == -ENFILE ? fd : -EIO;
-    fd = fan_park(fd);
-    int expected = -1;
-    if (fd >= 0 && !atomic_compare_exchange_strong(&placeholder, &expected, fd)) {
-        fan_unpark(fd);
-        fd = expected;
-    }
-    return fd;
+    return fan_park(fd, &placeholder);
 }
 
 int fan_placeholder(int minimum, bool cloexec)
 {
-    int fd = atomic_load_explicit(&placeholder, memory_order_acquire);
+    int fd = fan_parked(&placeholder);
     if (__builtin_expect(fd < 0, 0)) {
         fd = open_placeholder();
         if (fd < 0)

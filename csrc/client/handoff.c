@@ -9,7 +9,6 @@
 #include "arena.h"
 #include "content_io.h"
 #include "filetable.h"
-#include "overlay.h"
 
 /* Text under construction. full is sticky. */
 struct writer {
@@ -18,6 +17,7 @@ struct writer {
     int arenas[FAN_ARENAS_MAX];
     unsigned arena_count;
     bool first;
+    bool counted;
 };
 
 static void put_char(struct writer *writer, char c)
@@ -82,6 +82,8 @@ static void note_file(int fd, struct fan_file *file, void *context)
     if (!writer->first)
         put_char(writer, ',');
     writer->first = false;
+    if (writer->counted)
+        atomic_fetch_add(&file->slot->refs, 1);
     put_number(writer, (unsigned)fd);
     put_char(writer, '.');
     put_number(writer, (unsigned)arena_index(writer, arena));
@@ -89,39 +91,41 @@ static void note_file(int fd, struct fan_file *file, void *context)
     put_number(writer, slot);
 }
 
-ssize_t fan_handoff_export(char *text, size_t capacity)
+ssize_t fan_handoff_export(char *text, size_t capacity, bool counted)
 {
-    struct writer writer = {.at = text, .end = text + capacity, .first = true};
+    struct writer writer = {.at = text, .end = text + capacity, .first = true, .counted = counted};
     fan_file_each(note_arena, &writer);
     if (writer.arena_count == 0)
         return 0;
     put_char(&writer, ';');
     fan_file_each(note_file, &writer);
     if (writer.full) {
-        fan_handoff_cancel();
+        fan_handoff_cancel(counted);
         return -E2BIG;
     }
     *writer.at = '\0';
-    if (fan_in_vfork_child())
-        fan_overlay_exported(true);
     return writer.at - text;
 }
 
 static void close_on_exec(int fd, struct fan_file *file, void *context)
 {
-    (void)fd;
-    (void)context;
     uint32_t slot;
     int arena = fan_arena_locate(file->slot, &slot);
     if (arena >= 0)
         fan_sys_fcntl(arena, F_SETFD, FD_CLOEXEC);
+    if (*(bool *)context && survivor(fd, file, &slot) >= 0)
+        atomic_fetch_sub(&file->slot->refs, 1);
 }
 
-void fan_handoff_cancel(void)
+void fan_handoff_done(void)
 {
-    fan_file_each(close_on_exec, NULL);
-    if (fan_in_vfork_child())
-        fan_overlay_exported(false);
+    bool counted = false;
+    fan_file_each(close_on_exec, &counted);
+}
+
+void fan_handoff_cancel(bool counted)
+{
+    fan_file_each(close_on_exec, &counted);
 }
 
 /* Reads a number and the one character after it. -1 when there is none. */

@@ -5,17 +5,22 @@
 #ifndef FAN_CLIENT_HANDOFF_H
 #define FAN_CLIENT_HANDOFF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 #define FAN_HANDOFF_ENV "FANSTORE_FDS"
 
 /* Describes the descriptors that exec keeps, and lets their arenas through it. The length without
- * the NUL (0: there are none), or -E2BIG. Safe in a vfork child. */
-ssize_t fan_handoff_export(char *text, size_t capacity);
+ * the NUL (0: there are none), or -E2BIG. `counted`: the new program's references come on top of
+ * this process's, which goes on (posix_spawn, a vfork child). Safe in a vfork child. */
+ssize_t fan_handoff_export(char *text, size_t capacity, bool counted);
 
 /* Undoes it after an exec that failed. */
-void fan_handoff_cancel(void);
+void fan_handoff_cancel(bool counted);
+
+/* After a posix_spawn that succeeded: the arenas close on exec again. */
+void fan_handoff_done(void);
 
 /* Takes over what the program before exec described. Stale or wrong text adopts nothing. */
 void fan_handoff_adopt(const char *text);

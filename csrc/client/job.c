@@ -8,6 +8,7 @@
 
 #include "../common/sys.h"
 #include "../pack/codec.h"
+#include "fault.h"
 #include "park.h"
 
 struct fan_job fan_job;
@@ -157,6 +158,7 @@ struct fan_dataset *fan_view_map(struct fan_view *view)
     dataset->all_searchable = (index.header->flags & FAN_INDEX_ALL_SEARCHABLE) != 0;
     dataset->all_readable = (index.header->flags & FAN_INDEX_ALL_READABLE) != 0;
     load_codecs(&index);
+    fan_fault_init();
 
     struct fan_dataset *expected = NULL;
     if (!atomic_compare_exchange_strong(&view->dataset, &expected, dataset)) {
@@ -168,7 +170,7 @@ struct fan_dataset *fan_view_map(struct fan_view *view)
 }
 
 /* "<dir>/pack-00042.fsp"; the number takes at least five digits. */
-static int pack_path(const struct fan_text *dir, uint32_t pack, char path[4096 + 32])
+static void pack_path(const struct fan_text *dir, uint32_t pack, char path[4096 + 32])
 {
     char digits[10];
     unsigned count = 0;
@@ -186,7 +188,6 @@ static int pack_path(const struct fan_text *dir, uint32_t pack, char path[4096 +
     while (count > 0)
         *to++ = digits[--count];
     memcpy(to, ".fsp", 5);
-    return 0;
 }
 
 int fan_pack_open(const struct fan_view *view, uint32_t pack)
@@ -233,19 +234,12 @@ const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uin
 
 int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
 {
-    int fd = atomic_load_explicit(&dataset->packs[pack].fd, memory_order_acquire) - 1;
+    int fd = fan_parked(&dataset->packs[pack].fd);
     if (fd >= 0)
         return fd;
     fd = fan_pack_open(view, pack);
     if (fd < 0)
         return -EIO;
-    fd = fan_park(fd);
-    if (fd < 0)
-        return fd;
-    int expected = 0;
-    if (!atomic_compare_exchange_strong(&dataset->packs[pack].fd, &expected, fd + 1)) {
-        fan_unpark(fd);
-        return expected - 1;
-    }
-    return fd;
+    fd = fan_park(fd, &dataset->packs[pack].fd);
+    return fd < 0 ? -EIO : fd;
 }

@@ -17,7 +17,6 @@ enum { CHANGES_MAX = 1024 };
 
 struct overlay {
     unsigned count;
-    bool exported;
     struct change changes[CHANGES_MAX];
 };
 
@@ -34,11 +33,8 @@ static void end_overlay(void)
         return;
     for (unsigned i = 0; i < ended->count; i++) {
         struct fan_file *file = ended->changes[i].file;
-        if (file == NULL)
-            continue;
-        if (ended->exported) /* the new program keeps the slot; only this process lets go */
-            atomic_fetch_add(&file->slot->refs, 1);
-        fan_file_put(file);
+        if (file != NULL)
+            fan_file_put(file);
     }
     fan_sys_munmap(ended, sizeof(*ended));
 }
@@ -112,10 +108,4 @@ void fan_overlay_each(void (*visit)(int fd, struct fan_file *file, void *context
             latest == change->file)
             visit((int)change->first, change->file, context);
     }
-}
-
-void fan_overlay_exported(bool exported)
-{
-    if (overlay != NULL)
-        overlay->exported = exported;
 }

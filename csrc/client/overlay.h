@@ -33,7 +33,4 @@ void fan_overlay_close_range(unsigned first, unsigned last);
 /* The child's changed descriptors that are ours, latest state only. */
 void fan_overlay_each(void (*visit)(int fd, struct fan_file *file, void *context), void *context);
 
-/* The child is about to exec: the references it exported belong to the new program. */
-void fan_overlay_exported(bool exported);
-
 #endif

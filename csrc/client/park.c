@@ -3,56 +3,100 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
+#include <stddef.h>
 #include <sys/resource.h>
 
 #include "../common/sys.h"
 
-static atomic_int parked[FAN_PARKED_MAX]; /* descriptor + 1; 0: free */
+static _Atomic(atomic_int *) holders[FAN_PARKED_MAX];
 static atomic_int lowest_parked = INT_MAX;
 
 /* Where parking starts: a little under the soft limit, so that the program's own low descriptors
  * and ours do not meet. */
 static int park_floor(void)
 {
+    enum { ROOM = 256 };
     struct rlimit limit;
     if (FAN_SYS(prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) != 0 || limit.rlim_cur > 1 << 20)
-        return (1 << 20) - FAN_PARKED_MAX;
+        return (1 << 20) - ROOM;
     int soft = (int)limit.rlim_cur;
-    return soft > 2 * FAN_PARKED_MAX ? soft - FAN_PARKED_MAX : soft - soft / 4;
+    return soft > 2 * ROOM ? soft - ROOM : soft - soft / 4;
 }
 
-static int register_parked(int fd)
-{
-    for (unsigned i = 0; i < FAN_PARKED_MAX; i++) {
-        int expected = 0;
-        if (atomic_compare_exchange_strong(&parked[i], &expected, fd + 1)) {
-            int low = atomic_load(&lowest_parked);
-            while (fd < low && !atomic_compare_exchange_weak(&lowest_parked, &low, fd)) {
-            }
-            return fd;
-        }
-    }
-    fan_sys_close(fd);
-    return -EMFILE;
-}
-
-int fan_park(int fd)
+static int move_high(int fd)
 {
     int high = fan_sys_fcntl(fd, F_DUPFD_CLOEXEC, park_floor());
-    if (high < 0)
-        high = fan_sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    fan_sys_close(fd);
-    return high < 0 ? high : register_parked(high);
+    return high >= 0 ? high : fan_sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
-void fan_unpark(int fd)
+static void note_lowest(int fd)
+{
+    int low = atomic_load(&lowest_parked);
+    while (fd < low && !atomic_compare_exchange_weak(&lowest_parked, &low, fd)) {
+    }
+}
+
+/* Finds the entry of a holder, or claims a free one. */
+static _Atomic(atomic_int *) *entry_of(atomic_int *holder)
 {
     for (unsigned i = 0; i < FAN_PARKED_MAX; i++) {
-        int expected = fd + 1;
-        if (atomic_compare_exchange_strong(&parked[i], &expected, 0))
-            fan_sys_close(fd);
+        atomic_int *expected = NULL;
+        if (atomic_load(&holders[i]) == holder ||
+            atomic_compare_exchange_strong(&holders[i], &expected, holder))
+            return &holders[i];
     }
+    return NULL;
+}
+
+int fan_park(int fd, atomic_int *holder)
+{
+    int high = move_high(fd);
+    fan_sys_close(fd);
+    if (high < 0)
+        return high;
+    if (entry_of(holder) == NULL) {
+        fan_sys_close(high);
+        return -EMFILE;
+    }
+    note_lowest(high);
+    int expected = 0;
+    if (!atomic_compare_exchange_strong(holder, &expected, high + 1)) {
+        fan_sys_close(high);
+        return expected - 1;
+    }
+    return high;
+}
+
+void fan_unpark(atomic_int *holder)
+{
+    int fd = atomic_exchange(holder, 0) - 1;
+    _Atomic(atomic_int *) *entry = entry_of(holder);
+    if (entry != NULL)
+        atomic_store(entry, NULL);
+    if (fd >= 0)
+        fan_sys_close(fd);
+}
+
+static int held_by(unsigned i)
+{
+    atomic_int *holder = atomic_load_explicit(&holders[i], memory_order_relaxed);
+    return holder != NULL ? fan_parked(holder) : -1;
+}
+
+int fan_repark(int fd)
+{
+    for (unsigned i = 0; i < FAN_PARKED_MAX; i++) {
+        if (held_by(i) != fd)
+            continue;
+        int high = move_high(fd), expected = fd + 1;
+        if (high < 0)
+            return high;
+        note_lowest(high);
+        if (!atomic_compare_exchange_strong(atomic_load(&holders[i]), &expected, high + 1))
+            fan_sys_close(high);
+        return 0;
+    }
+    return 0;
 }
 
 bool fan_is_parked(int fd)
@@ -60,7 +104,7 @@ bool fan_is_parked(int fd)
     if (fd < atomic_load_explicit(&lowest_parked, memory_order_relaxed))
         return false;
     for (unsigned i = 0; i < FAN_PARKED_MAX; i++) {
-        if (atomic_load_explicit(&parked[i], memory_order_relaxed) == fd + 1)
+        if (held_by(i) == fd)
             return true;
     }
     return false;
@@ -71,7 +115,7 @@ static long next_parked(long first, long last)
 {
     long next = last + 1;
     for (unsigned i = 0; i < FAN_PARKED_MAX; i++) {
-        long fd = (long)atomic_load_explicit(&parked[i], memory_order_relaxed) - 1;
+        long fd = held_by(i);
         if (fd >= first && fd < next)
             next = fd;
     }

@@ -1,19 +1,31 @@
 /*
  * Descriptors of the shim's own: moved high, closed on exec, and kept from the program's close,
- * dup2, close_range and closefrom.
+ * dup2, close_range and closefrom. Whoever keeps one does so in a holder (descriptor + 1; 0: none),
+ * so that it can move when the program asks for its number.
  */
 #ifndef FAN_CLIENT_PARK_H
 #define FAN_CLIENT_PARK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
-enum { FAN_PARKED_MAX = 256 };
+enum { FAN_PARKED_MAX = 1024 };
 
-/* Moves `fd` high and registers it; `fd` itself is closed in any case. The new number or -errno. */
-int fan_park(int fd);
+/* Moves `fd` high into `holder`; `fd` itself is closed in any case. When another thread filled the
+ * holder first, its descriptor is the answer. The descriptor or -errno. */
+int fan_park(int fd, atomic_int *holder);
 
-/* Closes and forgets a parked descriptor. */
-void fan_unpark(int fd);
+/* Closes what the holder keeps. */
+void fan_unpark(atomic_int *holder);
+
+/* The descriptor in a holder, or -1. */
+static inline int fan_parked(const atomic_int *holder)
+{
+    return atomic_load_explicit(holder, memory_order_acquire) - 1;
+}
+
+/* Moves a parked descriptor to another number, because the program wants this one. 0 or -errno. */
+int fan_repark(int fd);
 
 /* Whether `fd` is one of ours. */
 bool fan_is_parked(int fd);

@@ -1,0 +1,47 @@
+/*
+ * The real calls behind the intercepted ones: the next definition after ours, so that other
+ * preloads keep working. Looked up when first needed.
+ */
+#ifndef FAN_PRELOAD_REAL_H
+#define FAN_PRELOAD_REAL_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum fan_real_index {
+#define FAN_INTERCEPT(name, how) FAN_REAL_##name,
+#include "intercepts.def"
+#undef FAN_INTERCEPT
+    FAN_REAL_COUNT
+};
+
+extern _Atomic(void *) fan_real_calls[FAN_REAL_COUNT];
+
+/* Looks a call up; NULL when no later library has it. */
+void *fan_real_find(enum fan_real_index index);
+
+static inline void *fan_real_call(enum fan_real_index index)
+{
+    void *call = atomic_load_explicit(&fan_real_calls[index], memory_order_relaxed);
+    return __builtin_expect(call != NULL, 1) ? call : fan_real_find(index);
+}
+
+#define REAL(name) ((__typeof__(&name))fan_real_call(FAN_REAL_##name))
+
+/* What makes a function one of the library's exported names. */
+#define FAN_EXPORT __attribute__((visibility("default")))
+
+/* A second name of the same function, for variants that differ in nothing on 64-bit systems. */
+#define FAN_ALIAS(name, of) extern __typeof__(name) name __attribute__((alias(#of), visibility("default")))
+
+/* -errno to the C library's way. */
+static inline long fan_answer(long rc)
+{
+    if (__builtin_expect(rc >= 0, 1))
+        return rc;
+    errno = (int)-rc;
+    return -1;
+}
+
+#endif

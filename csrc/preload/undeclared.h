@@ -1,0 +1,32 @@
+/* Prototypes of exported names that no public header declares. */
+#ifndef FAN_PRELOAD_UNDECLARED_H
+#define FAN_PRELOAD_UNDECLARED_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int dirfd, const char *path, int flags);
+int __openat64_2(int dirfd, const char *path, int flags);
+ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room);
+ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room);
+ssize_t __pread64_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room);
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
+int __xstat(int version, const char *path, struct stat *st);
+int __xstat64(int version, const char *path, struct stat64 *st);
+int __lxstat(int version, const char *path, struct stat *st);
+int __lxstat64(int version, const char *path, struct stat64 *st);
+int __fxstat(int version, int fd, struct stat *st);
+int __fxstat64(int version, int fd, struct stat64 *st);
+int __fxstatat(int version, int dirfd, const char *path, struct stat *st, int flags);
+int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *st, int flags);
+ssize_t __readlink_chk(const char *path, char *buffer, size_t bytes, size_t room);
+ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t bytes, size_t room);
+char *__realpath_chk(const char *path, char *resolved, size_t room);
+char *__getcwd_chk(char *buffer, size_t bytes, size_t room);
+void __chk_fail(void) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,399 @@
+/* Calls that would change the file system: refused on inputs, as on a read-only mount. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include "../client/open.h"
+#include "real.h"
+
+static unsigned follow_flags(int flags)
+{
+    return flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0;
+}
+
+/* One path to an existing file. When it is ours, `*answer` is what the call returns. */
+static bool refused(int dirfd, const char *path, unsigned flags, struct fan_target *target,
+                    int *answer)
+{
+    if (!fan_locate(dirfd, path, flags, target))
+        return false;
+    *answer = (int)fan_answer(fan_refuse_change(target, false));
+    return true;
+}
+
+/* One path to a name that the call would make. */
+static bool refused_new(int dirfd, const char *path, struct fan_target *target, int *answer)
+{
+    if (!fan_locate(dirfd, path, FAN_NOFOLLOW, target))
+        return false;
+    *answer = (int)fan_answer(fan_refuse_change(target, true));
+    return true;
+}
+
+FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
+{
+    struct fan_target target;
+    int answer;
+    if (!fan_locate(dirfd, path, FAN_NOFOLLOW, &target))
+        return REAL(unlinkat)(target.dirfd, target.path, flags);
+    if (target.where == FAN_INPUT && (flags & AT_REMOVEDIR) && !S_ISDIR(target.record->mode))
+        return (int)fan_answer(-ENOTDIR);
+    answer = fan_refuse_change(&target, false);
+    return (int)fan_answer(answer);
+}
+
+FAN_EXPORT int unlink(const char *path)
+{
+    return unlinkat(AT_FDCWD, path, 0);
+}
+
+FAN_EXPORT int rmdir(const char *path)
+{
+    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+FAN_EXPORT int remove(const char *path)
+{
+    struct fan_target target;
+    int answer;
+    return refused(AT_FDCWD, path, FAN_NOFOLLOW, &target, &answer) ? answer
+                                                                   : REAL(remove)(target.path);
+}
+
+/* Two paths, either of which may be ours. One of ours and one outside are on two file systems. */
+static int two_paths(const struct fan_target *from, bool from_ours, const struct fan_target *to,
+                     bool to_ours)
+{
+    if (from_ours && from->where == FAN_MISSING)
+        return -from->error;
+    if (from_ours != to_ours)
+        return to_ours && to->where == FAN_MISSING && !to->creatable ? -to->error : -EXDEV;
+    if (to->where == FAN_MISSING && !to->creatable)
+        return -to->error;
+    return fan_refuse_change(from, false);
+}
+
+FAN_EXPORT int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    struct fan_target old, new;
+    bool old_ours = fan_locate(from_fd, from, FAN_NOFOLLOW, &old);
+    bool new_ours = fan_locate(to_fd, to, FAN_NOFOLLOW, &new);
+    if (old_ours || new_ours)
+        return (int)fan_answer(two_paths(&old, old_ours, &new, new_ours));
+    if (flags == 0)
+        return REAL(renameat)(old.dirfd, old.path, new.dirfd, new.path);
+    return REAL(renameat2)(old.dirfd, old.path, new.dirfd, new.path, flags);
+}
+
+FAN_EXPORT int renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+    return renameat2(from_fd, from, to_fd, to, 0);
+}
+
+FAN_EXPORT int rename(const char *from, const char *to)
+{
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+    struct fan_target old, new;
+    unsigned how = (flags & AT_SYMLINK_FOLLOW ? 0u : FAN_NOFOLLOW) |
+                   (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
+    bool old_ours = fan_locate(from_fd, from, how, &old);
+    bool new_ours = fan_locate(to_fd, to, FAN_NOFOLLOW, &new);
+    if (new_ours && new.where == FAN_INPUT && !(old_ours && old.where == FAN_MISSING))
+        return (int)fan_answer(-EEXIST);
+    if (old_ours || new_ours)
+        return (int)fan_answer(two_paths(&old, old_ours, &new, new_ours));
+    return REAL(linkat)(old.dirfd, old.path, new.dirfd, new.path, flags);
+}
+
+FAN_EXPORT int link(const char *from, const char *to)
+{
+    return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+FAN_EXPORT int symlinkat(const char *content, int dirfd, const char *path)
+{
+    struct fan_target target;
+    int answer;
+    return refused_new(dirfd, path, &target, &answer)
+               ? answer
+               : REAL(symlinkat)(content, target.dirfd, target.path);
+}
+
+FAN_EXPORT int symlink(const char *content, const char *path)
+{
+    return symlinkat(content, AT_FDCWD, path);
+}
+
+FAN_EXPORT int mkdirat(int dirfd, const char *path, mode_t mode)
+{
+    struct fan_target target;
+    int answer;
+    return refused_new(dirfd, path, &target, &answer)
+               ? answer
+               : REAL(mkdirat)(target.dirfd, target.path, mode);
+}
+
+FAN_EXPORT int mkdir(const char *path, mode_t mode)
+{
+    return mkdirat(AT_FDCWD, path, mode);
+}
+
+FAN_EXPORT int mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
+{
+    struct fan_target target;
+    int answer;
+    return refused_new(dirfd, path, &target, &answer)
+               ? answer
+               : REAL(mknodat)(target.dirfd, target.path, mode, device);
+}
+
+FAN_EXPORT int mknod(const char *path, mode_t mode, dev_t device)
+{
+    return mknodat(AT_FDCWD, path, mode, device);
+}
+
+FAN_EXPORT int mkfifoat(int dirfd, const char *path, mode_t mode)
+{
+    struct fan_target target;
+    int answer;
+    return refused_new(dirfd, path, &target, &answer)
+               ? answer
+               : REAL(mkfifoat)(target.dirfd, target.path, mode);
+}
+
+FAN_EXPORT int mkfifo(const char *path, mode_t mode)
+{
+    return mkfifoat(AT_FDCWD, path, mode);
+}
+
+FAN_EXPORT int truncate(const char *path, off_t bytes)
+{
+    struct fan_target target;
+    if (!fan_locate(AT_FDCWD, path, 0, &target))
+        return REAL(truncate)(target.path, bytes);
+    bool directory = target.where == FAN_INPUT && S_ISDIR(target.record->mode);
+    return (int)fan_answer(bytes < 0   ? -EINVAL
+                           : directory ? -EISDIR
+                                       : fan_refuse_change(&target, false));
+}
+
+FAN_ALIAS(truncate64, truncate);
+
+FAN_EXPORT int fchmodat(int dirfd, const char *path, mode_t mode, int flags)
+{
+    struct fan_target target;
+    int answer;
+    return refused(dirfd, path, follow_flags(flags), &target, &answer)
+               ? answer
+               : REAL(fchmodat)(target.dirfd, target.path, mode, flags);
+}
+
+FAN_EXPORT int chmod(const char *path, mode_t mode)
+{
+    return fchmodat(AT_FDCWD, path, mode, 0);
+}
+
+FAN_EXPORT int fchownat(int dirfd, const char *path, uid_t uid, gid_t gid, int flags)
+{
+    struct fan_target target;
+    int answer;
+    return refused(dirfd, path, follow_flags(flags), &target, &answer)
+               ? answer
+               : REAL(fchownat)(target.dirfd, target.path, uid, gid, flags);
+}
+
+FAN_EXPORT int chown(const char *path, uid_t uid, gid_t gid)
+{
+    return fchownat(AT_FDCWD, path, uid, gid, 0);
+}
+
+FAN_EXPORT int lchown(const char *path, uid_t uid, gid_t gid)
+{
+    return fchownat(AT_FDCWD, path, uid, gid, AT_SYMLINK_NOFOLLOW);
+}
+
+/* A descriptor of a file of ours: what a change through it answers, 0 when it is not ours. */
+static int refused_fd(int fd)
+{
+    const struct fan_file *file = fan_file_get(fd);
+    if (file == NULL || file->record == NULL)
+        return 0;
+    return file->kind == FAN_FILE_PATH ? -EBADF : -EROFS;
+}
+
+FAN_EXPORT int fchmod(int fd, mode_t mode)
+{
+    int rc = refused_fd(fd);
+    return rc != 0 ? (int)fan_answer(rc) : REAL(fchmod)(fd, mode);
+}
+
+FAN_EXPORT int fchown(int fd, uid_t uid, gid_t gid)
+{
+    int rc = refused_fd(fd);
+    return rc != 0 ? (int)fan_answer(rc) : REAL(fchown)(fd, uid, gid);
+}
+
+FAN_EXPORT int futimens(int fd, const struct timespec times[2])
+{
+    int rc = refused_fd(fd);
+    return rc != 0 ? (int)fan_answer(rc) : REAL(futimens)(fd, times);
+}
+
+FAN_EXPORT int futimes(int fd, const struct timeval times[2])
+{
+    int rc = refused_fd(fd);
+    return rc != 0 ? (int)fan_answer(rc) : REAL(futimes)(fd, times);
+}
+
+FAN_EXPORT int utimensat(int dirfd, const char *path, const struct timespec times[2], int flags)
+{
+    struct fan_target target;
+    int answer;
+    const char *none = NULL;
+    if (path == none) { /* the descriptor itself (utimensat(2), NOTES) */
+        int rc = refused_fd(dirfd);
+        return rc != 0 ? (int)fan_answer(rc) : REAL(utimensat)(dirfd, path, times, flags);
+    }
+    return refused(dirfd, path, follow_flags(flags), &target, &answer)
+               ? answer
+               : REAL(utimensat)(target.dirfd, target.path, times, flags);
+}
+
+FAN_EXPORT int utime(const char *path, const struct utimbuf *times)
+{
+    struct fan_target target;
+    int answer;
+    return refused(AT_FDCWD, path, 0, &target, &answer) ? answer
+                                                        : REAL(utime)(target.path, times);
+}
+
+FAN_EXPORT int utimes(const char *path, const struct timeval times[2])
+{
+    struct fan_target target;
+    int answer;
+    return refused(AT_FDCWD, path, 0, &target, &answer) ? answer
+                                                        : REAL(utimes)(target.path, times);
+}
+
+FAN_EXPORT int lutimes(const char *path, const struct timeval times[2])
+{
+    struct fan_target target;
+    int answer;
+    return refused(AT_FDCWD, path, FAN_NOFOLLOW, &target, &answer) ? answer
+                                                                   : REAL(lutimes)(target.path,
+                                                                                   times);
+}
+
+FAN_EXPORT int futimesat(int dirfd, const char *path, const struct timeval times[2])
+{
+    struct fan_target target;
+    int answer;
+    return refused(dirfd, path, 0, &target, &answer)
+               ? answer
+               : REAL(futimesat)(target.dirfd, target.path, times);
+}
+
+FAN_EXPORT int setxattr(const char *path, const char *name, const void *value, size_t bytes,
+                        int flags)
+{
+    struct fan_target target;
+    int answer;
+    return refused(AT_FDCWD, path, 0, &target, &answer)
+               ? answer
+               : REAL(setxattr)(target.path, name, value, bytes, flags);
+}
+
+FAN_EXPORT int lsetxattr(const char *path, const char *name, const void *value, size_t bytes,
+                         int flags)
+{
+    struct fan_target target;
+    int answer;
+    return refused(AT_FDCWD, path, FAN_NOFOLLOW, &target, &answer)
+               ? answer
+               : REAL(lsetxattr)(target.path, name, value, bytes, flags);
+}
+
+FAN_EXPORT int fsetxattr(int fd, const char *name, const void *value, size_t bytes, int flags)
+{
+    int rc = refused_fd(fd);
+    return rc != 0 ? (int)fan_answer(rc) : REAL(fsetxattr)(fd, name, value, bytes, flags);
+}
+
+FAN_EXPORT int removexattr(const char *path, const char *name)
+{
+    struct fan_target target;
+    int answer;
+    return refused(AT_FDCWD, path, 0, &target, &answer) ? answer
+                                                        : REAL(removexattr)(target.path, name);
+}
+
+FAN_EXPORT int lremovexattr(const char *path, const char *name)
+{
+    struct fan_target target;
+    int answer;
+    return refused(AT_FDCWD, path, FAN_NOFOLLOW, &target, &answer)
+               ? answer
+               : REAL(lremovexattr)(target.path, name);
+}
+
+FAN_EXPORT int fremovexattr(int fd, const char *name)
+{
+    int rc = refused_fd(fd);
+    return rc != 0 ? (int)fan_answer(rc) : REAL(fremovexattr)(fd, name);
+}
+
+/* The mk*temp family makes names inside libc, past us: the template's place decides. */
+static bool template_refused(const char *template, int suffix_bytes)
+{
+    struct fan_target target;
+    size_t length = strlen(template);
+    if (suffix_bytes < 0 || length < 6 + (size_t)suffix_bytes ||
+        memcmp(template + length - (size_t)suffix_bytes - 6, "XXXXXX", 6) != 0)
+        return false; /* EINVAL is libc's to say */
+    if (!fan_locate(AT_FDCWD, template, FAN_NOFOLLOW, &target))
+        return false;
+    fan_answer(fan_refuse_change(&target, true));
+    return true;
+}
+
+FAN_EXPORT int mkostemps(char *template, int suffix_bytes, int flags)
+{
+    return template_refused(template, suffix_bytes)
+               ? -1
+               : REAL(mkostemps)(template, suffix_bytes, flags);
+}
+
+FAN_EXPORT int mkstemps(char *template, int suffix_bytes)
+{
+    return mkostemps(template, suffix_bytes, 0);
+}
+
+FAN_EXPORT int mkostemp(char *template, int flags)
+{
+    return mkostemps(template, 0, flags);
+}
+
+FAN_EXPORT int mkstemp(char *template)
+{
+    return mkostemps(template, 0, 0);
+}
+
+FAN_EXPORT char *mkdtemp(char *template)
+{
+    return template_refused(template, 0) ? NULL : REAL(mkdtemp)(template);
+}
+
+FAN_ALIAS(mkostemps64, mkostemps);
+FAN_ALIAS(mkstemps64, mkstemps);
+FAN_ALIAS(mkostemp64, mkostemp);
+FAN_ALIAS(mkstemp64, mkstemp);

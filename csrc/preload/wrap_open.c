@@ -1,0 +1,129 @@
+/* open and close, under all their names. */
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../client/open.h"
+#include "../client/park.h"
+#include "../common/sys.h"
+#include "real.h"
+#include "undeclared.h"
+
+static bool takes_mode(int flags)
+{
+    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+static unsigned resolve_flags(int flags)
+{
+    bool exclusive = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+    return (flags & O_NOFOLLOW) || exclusive ? FAN_NOFOLLOW : 0;
+}
+
+static int real_open(const struct fan_target *target, int flags, mode_t mode)
+{
+    if (target->dirfd == AT_FDCWD)
+        return REAL(open)(target->path, flags, mode);
+    return REAL(openat)(target->dirfd, target->path, flags, mode);
+}
+
+static int open_at(int dirfd, const char *path, int flags, mode_t mode)
+{
+    struct fan_target target;
+    if (fan_locate(dirfd, path, resolve_flags(flags), &target))
+        return (int)fan_answer(fan_open(&target, flags));
+    int fd = real_open(&target, flags, mode);
+    if (fd < 0) {
+        if (errno == ENOENT && fan_relocate(dirfd, path, resolve_flags(flags), &target))
+            return (int)fan_answer(fan_open(&target, flags));
+    } else if (flags & O_DIRECTORY) {
+        fan_open_noticed(fd, flags);
+    }
+    return fd;
+}
+
+FAN_EXPORT int open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    if (takes_mode(flags)) {
+        va_list list;
+        va_start(list, flags);
+        mode = va_arg(list, mode_t);
+        va_end(list);
+    }
+    return open_at(AT_FDCWD, path, flags, mode);
+}
+
+FAN_EXPORT int openat(int dirfd, const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    if (takes_mode(flags)) {
+        va_list list;
+        va_start(list, flags);
+        mode = va_arg(list, mode_t);
+        va_end(list);
+    }
+    return open_at(dirfd, path, flags, mode);
+}
+
+FAN_EXPORT int __open_2(const char *path, int flags)
+{
+    if (takes_mode(flags))
+        __chk_fail();
+    return open_at(AT_FDCWD, path, flags, 0);
+}
+
+FAN_EXPORT int __openat_2(int dirfd, const char *path, int flags)
+{
+    if (takes_mode(flags))
+        __chk_fail();
+    return open_at(dirfd, path, flags, 0);
+}
+
+FAN_EXPORT int creat(const char *path, mode_t mode)
+{
+    return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+FAN_ALIAS(open64, open);
+FAN_ALIAS(openat64, openat);
+FAN_ALIAS(__open64_2, __open_2);
+FAN_ALIAS(__openat64_2, __openat_2);
+FAN_ALIAS(creat64, creat);
+
+FAN_EXPORT int close(int fd)
+{
+    if (fan_job.view_count == 0)
+        return REAL(close)(fd);
+    if (fan_file_get(fd) != NULL) {
+        fan_file_remove(fd);
+        return (int)fan_answer(fan_sys_close(fd));
+    }
+    if (fan_is_parked(fd))
+        return (int)fan_answer(-EBADF);
+    return REAL(close)(fd);
+}
+
+static int close_range_ours(unsigned first, unsigned last, int flags)
+{
+    if (!(flags & CLOSE_RANGE_CLOEXEC))
+        fan_file_remove_range(first, last);
+    return fan_close_range_around(first, last, (unsigned)flags);
+}
+
+FAN_EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+    if (fan_job.view_count == 0)
+        return (int)fan_answer(FAN_SYS(close_range, first, last, flags));
+    return (int)fan_answer(close_range_ours(first, last, flags));
+}
+
+FAN_EXPORT void closefrom(int first)
+{
+    unsigned from = first < 0 ? 0 : (unsigned)first;
+    if (close_range_ours(from, ~0u, 0) == 0)
+        return;
+    for (int fd = (int)from, end = (int)sysconf(_SC_OPEN_MAX); fd < end; fd++)
+        close(fd);
+}

@@ -1,0 +1,185 @@
+/* Reading through a descriptor: read, seek, map, and the calls that copy between descriptors. */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../client/content_io.h"
+#include "../client/dirstream.h"
+#include "../client/filetable.h"
+#include "../client/mapping.h"
+#include "../common/sys.h"
+#include "real.h"
+#include "undeclared.h"
+
+/* The regular file behind a descriptor, or NULL: the kernel knows what to say of any other. */
+static inline struct fan_file *regular(int fd)
+{
+    struct fan_file *file = fan_file_get(fd);
+    return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
+}
+
+FAN_EXPORT ssize_t read(int fd, void *buffer, size_t bytes)
+{
+    struct fan_file *file = regular(fd);
+    return file != NULL ? fan_answer(fan_content_read(file, buffer, bytes))
+                        : REAL(read)(fd, buffer, bytes);
+}
+
+FAN_EXPORT ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room)
+{
+    if (bytes > room)
+        __chk_fail();
+    return read(fd, buffer, bytes);
+}
+
+FAN_EXPORT ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
+{
+    struct fan_file *file = regular(fd);
+    return file != NULL ? fan_answer(fan_content_pread(file, buffer, bytes, offset))
+                        : REAL(pread)(fd, buffer, bytes, offset);
+}
+
+FAN_EXPORT ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room)
+{
+    if (bytes > room)
+        __chk_fail();
+    return pread(fd, buffer, bytes, offset);
+}
+
+FAN_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
+{
+    struct fan_file *file = regular(fd);
+    return file != NULL ? fan_answer(fan_content_readv(file, vector, count))
+                        : REAL(readv)(fd, vector, count);
+}
+
+FAN_EXPORT ssize_t preadv(int fd, const struct iovec *vector, int count, off_t offset)
+{
+    struct fan_file *file = regular(fd);
+    return file != NULL ? fan_answer(fan_content_preadv(file, vector, count, offset))
+                        : REAL(preadv)(fd, vector, count, offset);
+}
+
+FAN_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
+{
+    struct fan_file *file = regular(fd);
+    if (file == NULL)
+        return REAL(preadv2)(fd, vector, count, offset, flags);
+    if (flags & ~(RWF_HIPRI | RWF_NOWAIT | RWF_DSYNC | RWF_SYNC))
+        return fan_answer(-EOPNOTSUPP);
+    return fan_answer(offset == -1 ? fan_content_readv(file, vector, count)
+                                   : fan_content_preadv(file, vector, count, offset));
+}
+
+FAN_ALIAS(pread64, pread);
+FAN_ALIAS(__pread64_chk, __pread_chk);
+FAN_ALIAS(preadv64, preadv);
+FAN_ALIAS(preadv64v2, preadv2);
+
+FAN_EXPORT off_t lseek(int fd, off_t offset, int whence)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (file == NULL)
+        return REAL(lseek)(fd, offset, whence);
+    if (file->kind == FAN_FILE_REGULAR)
+        return fan_answer(fan_content_seek(file, offset, whence));
+    if (file->kind == FAN_FILE_DIRECTORY && whence == SEEK_SET && offset >= 0) {
+        atomic_store(&file->slot->offset, offset);
+        return offset;
+    }
+    if (file->kind == FAN_FILE_DIRECTORY && whence == SEEK_CUR && offset == 0)
+        return atomic_load(&file->slot->offset);
+    return REAL(lseek)(fd, offset, whence);
+}
+
+FAN_ALIAS(lseek64, lseek);
+
+FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+    struct fan_file *file = flags & MAP_ANONYMOUS ? NULL : fan_file_get(fd);
+    if (file == NULL || file->kind == FAN_FILE_NEAR)
+        return REAL(mmap)(at, bytes, prot, flags, fd, offset);
+    long got = fan_mmap(file, at, bytes, prot, flags, offset);
+    if (fan_sys_failed(got)) {
+        errno = (int)-got;
+        return MAP_FAILED;
+    }
+    return (void *)got;
+}
+
+FAN_ALIAS(mmap64, mmap);
+
+/* Moves up to `bytes` from a file of ours into a descriptor of the kernel's, a piece at a time.
+ * `offset` as in sendfile(2): NULL takes the shared one. */
+static ssize_t pour(int out, off_t *out_offset, struct fan_file *file, off_t *offset, size_t bytes)
+{
+    char piece[65536];
+    size_t done = 0;
+    int64_t start = offset != NULL ? *offset : atomic_load(&file->slot->offset);
+    if (start < 0)
+        return -EINVAL;
+    while (done < bytes) {
+        size_t want = bytes - done < sizeof(piece) ? bytes - done : sizeof(piece);
+        ssize_t got = fan_content_pread(file, piece, want, start + (int64_t)done);
+        if (got <= 0) {
+            if (got < 0 && done == 0)
+                return got;
+            break;
+        }
+        long put = out_offset != NULL
+                       ? FAN_SYS(pwrite64, out, piece, got, *out_offset + (int64_t)done)
+                       : FAN_SYS(write, out, piece, got);
+        if (put < 0 && done == 0)
+            return put;
+        done += put > 0 ? (size_t)put : 0;
+        if (put < got)
+            break;
+    }
+    if (offset != NULL)
+        *offset += (off_t)done;
+    else
+        atomic_store(&file->slot->offset, start + (int64_t)done);
+    if (out_offset != NULL)
+        *out_offset += (off_t)done;
+    return (ssize_t)done;
+}
+
+FAN_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t bytes)
+{
+    struct fan_file *file = regular(in);
+    return file != NULL ? fan_answer(pour(out, NULL, file, offset, bytes))
+                        : REAL(sendfile)(out, in, offset, bytes);
+}
+
+FAN_ALIAS(sendfile64, sendfile);
+
+FAN_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset,
+                                   size_t bytes, unsigned flags)
+{
+    struct fan_file *file = regular(in);
+    if (file == NULL)
+        return REAL(copy_file_range)(in, in_offset, out, out_offset, bytes, flags);
+    return fan_answer(flags != 0 ? -EINVAL : pour(out, out_offset, file, in_offset, bytes));
+}
+
+FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t bytes,
+                          unsigned flags)
+{
+    struct fan_file *file = regular(in);
+    if (file == NULL)
+        return REAL(splice)(in, in_offset, out, out_offset, bytes, flags);
+    /* A pipe takes no more than its free room before it blocks: one piece, as the kernel does. */
+    size_t piece = bytes < 65536 ? bytes : 65536;
+    return fan_answer(out_offset != NULL ? -ESPIPE : pour(out, NULL, file, in_offset, piece));
+}
+
+FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (file != NULL && file->kind == FAN_FILE_DIRECTORY)
+        return fan_answer(fan_getdents(file, buffer, bytes));
+    return fan_answer(FAN_SYS(getdents64, fd, buffer, bytes));
+}

@@ -1,0 +1,405 @@
+/* What a path or descriptor is: stat under all its names, access, links, file systems. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "../client/copy.h"
+#include "../client/cwd.h"
+#include "../client/stat.h"
+#include "../common/sys.h"
+#include "real.h"
+#include "undeclared.h"
+
+_Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one struct stat on 64 bits");
+
+static unsigned at_flags(int flags)
+{
+    return (flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0u) |
+           (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
+}
+
+/* glibc before 2.33 has no `stat` to hand on to. */
+static int real_stat(int dirfd, const char *path, struct stat *st, int flags)
+{
+    __typeof__(&fstatat) call = REAL(fstatat);
+    if (call != NULL)
+        return call(dirfd, path, st, flags);
+    return (int)fan_answer(FAN_SYS(newfstatat, dirfd, path, st, flags));
+}
+
+/* The caller's buffer may be a bad address: EFAULT, as the kernel says. */
+static int stat_ours(const struct fan_target *target, struct stat *st)
+{
+    struct stat own;
+    int rc = fan_stat(target, &own);
+    return (int)fan_answer(rc == 0 ? fan_copy(st, &own, sizeof(own)) : rc);
+}
+
+static int stat_at(int dirfd, const char *path, struct stat *st, int flags)
+{
+    struct fan_target target;
+    if (fan_locate(dirfd, path, at_flags(flags), &target))
+        return stat_ours(&target, st);
+    int rc = real_stat(target.dirfd, target.path, st, flags);
+    if (rc < 0 && errno == ENOENT && fan_relocate(dirfd, path, at_flags(flags), &target))
+        return stat_ours(&target, st);
+    return rc;
+}
+
+FAN_EXPORT int stat(const char *path, struct stat *st)
+{
+    return stat_at(AT_FDCWD, path, st, 0);
+}
+
+FAN_EXPORT int lstat(const char *path, struct stat *st)
+{
+    return stat_at(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+FAN_EXPORT int fstatat(int dirfd, const char *path, struct stat *st, int flags)
+{
+    return stat_at(dirfd, path, st, flags);
+}
+
+FAN_EXPORT int fstat(int fd, struct stat *st)
+{
+    struct fan_file *file = fan_file_get(fd);
+    struct stat own;
+    if (file != NULL && file->record != NULL) {
+        int rc = fan_stat_record(file->view, file->dataset, file->id, &own);
+        return (int)fan_answer(rc == 0 ? fan_copy(st, &own, sizeof(own)) : rc);
+    }
+    return (int)fan_answer(FAN_SYS(fstat, fd, st));
+}
+
+/* The version of the struct, which is one on 64-bit Linux, is not looked at. */
+FAN_EXPORT int __xstat(int version, const char *path, struct stat *st)
+{
+    (void)version;
+    return stat_at(AT_FDCWD, path, st, 0);
+}
+
+FAN_EXPORT int __lxstat(int version, const char *path, struct stat *st)
+{
+    (void)version;
+    return stat_at(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+FAN_EXPORT int __fxstat(int version, int fd, struct stat *st)
+{
+    (void)version;
+    return fstat(fd, st);
+}
+
+FAN_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat *st, int flags)
+{
+    (void)version;
+    return stat_at(dirfd, path, st, flags);
+}
+
+FAN_ALIAS(stat64, stat);
+FAN_ALIAS(lstat64, lstat);
+FAN_ALIAS(fstat64, fstat);
+FAN_ALIAS(fstatat64, fstatat);
+FAN_ALIAS(__xstat64, __xstat);
+FAN_ALIAS(__lxstat64, __lxstat);
+FAN_ALIAS(__fxstat64, __fxstat);
+FAN_ALIAS(__fxstatat64, __fxstatat);
+
+static int statx_ours(const struct fan_target *target, struct statx *stx)
+{
+    struct stat st;
+    int rc = fan_stat(target, &st);
+    if (rc == 0)
+        fan_stat_to_statx(&st, stx);
+    return (int)fan_answer(rc);
+}
+
+FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx)
+{
+    struct fan_target target;
+    const char *name = path == NULL && (flags & AT_EMPTY_PATH) ? "" : path;
+    if (fan_locate(dirfd, name, at_flags(flags), &target))
+        return statx_ours(&target, stx);
+    if (name != path)
+        target.path = path;
+    int rc = REAL(statx)(target.dirfd, target.path, flags, mask, stx);
+    if (rc < 0 && errno == ENOENT && fan_relocate(dirfd, name, at_flags(flags), &target))
+        return statx_ours(&target, stx);
+    return rc;
+}
+
+static int access_ours(const struct fan_target *target, int mode, int flags)
+{
+    if (mode & ~(R_OK | W_OK | X_OK))
+        return (int)fan_answer(-EINVAL);
+    if (target->where == FAN_MISSING)
+        return (int)fan_answer(-target->error);
+    return (int)fan_answer(
+        fan_permitted(target->dataset, target->id, mode, (flags & AT_EACCESS) != 0));
+}
+
+FAN_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
+{
+    struct fan_target target;
+    if (fan_locate(dirfd, path, at_flags(flags), &target))
+        return access_ours(&target, mode, flags);
+    int rc = REAL(faccessat)(target.dirfd, target.path, mode, flags);
+    if (rc < 0 && errno == ENOENT && fan_relocate(dirfd, path, at_flags(flags), &target))
+        return access_ours(&target, mode, flags);
+    return rc;
+}
+
+FAN_EXPORT int access(const char *path, int mode)
+{
+    struct fan_target target;
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return access_ours(&target, mode, 0);
+    int rc = REAL(access)(target.path, mode);
+    if (rc < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        return access_ours(&target, mode, 0);
+    return rc;
+}
+
+FAN_EXPORT int euidaccess(const char *path, int mode)
+{
+    return faccessat(AT_FDCWD, path, mode, AT_EACCESS);
+}
+
+FAN_ALIAS(eaccess, euidaccess);
+
+/* "/proc/self/fd/N" of a virtual descriptor names a placeholder: show the file instead. */
+static ssize_t readlink_proc(const char *path, char *buffer, size_t bytes)
+{
+    struct fan_target target;
+    char full[PATH_MAX];
+    bool proc = path[0] == '/' && (strncmp(path, "/proc/self/fd/", 14) == 0 ||
+                                   strncmp(path, "/dev/fd/", 8) == 0);
+    if (!proc || !fan_locate(AT_FDCWD, path, 0, &target) || target.where != FAN_INPUT)
+        return -1;
+    int64_t length =
+        fan_full_path(target.view, target.dataset, target.id, full, sizeof(full));
+    if (length < 0)
+        return fan_answer(length);
+    size_t take = (size_t)length < bytes ? (size_t)length : bytes;
+    memcpy(buffer, full, take);
+    return (ssize_t)take;
+}
+
+static ssize_t readlink_ours(const struct fan_target *target, char *buffer, size_t bytes)
+{
+    const char *to;
+    size_t length;
+    if (target->where == FAN_MISSING)
+        return fan_answer(-target->error);
+    if ((ssize_t)bytes <= 0)
+        return fan_answer(-EINVAL);
+    if (!S_ISLNK(target->record->mode))
+        return fan_answer(-EINVAL);
+    if (fan_index_target(&target->dataset->index, target->record, &to, &length) != 0)
+        return fan_answer(-EIO);
+    size_t take = length < bytes ? length : bytes;
+    memcpy(buffer, to, take);
+    return (ssize_t)take;
+}
+
+FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t bytes)
+{
+    struct fan_target target;
+    if (fan_locate(dirfd, path, FAN_NOFOLLOW | FAN_EMPTY_PATH, &target))
+        return readlink_ours(&target, buffer, bytes);
+    if (fan_job.view_count > 0 && path != NULL) {
+        ssize_t shown = readlink_proc(path, buffer, bytes);
+        if (shown >= 0)
+            return shown;
+    }
+    ssize_t got = REAL(readlinkat)(target.dirfd, target.path, buffer, bytes);
+    if (got < 0 && errno == ENOENT && fan_relocate(dirfd, path, FAN_NOFOLLOW, &target))
+        return readlink_ours(&target, buffer, bytes);
+    return got;
+}
+
+FAN_EXPORT ssize_t readlink(const char *path, char *buffer, size_t bytes)
+{
+    return readlinkat(AT_FDCWD, path, buffer, bytes);
+}
+
+FAN_EXPORT ssize_t __readlink_chk(const char *path, char *buffer, size_t bytes, size_t room)
+{
+    if (bytes > room)
+        __chk_fail();
+    return readlink(path, buffer, bytes);
+}
+
+FAN_EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t bytes,
+                                    size_t room)
+{
+    if (bytes > room)
+        __chk_fail();
+    return readlinkat(dirfd, path, buffer, bytes);
+}
+
+static char *give_path(const char *path, size_t length, char *resolved)
+{
+    char *to = resolved != NULL ? resolved : malloc(length + 1);
+    if (to != NULL)
+        memcpy(to, path, length + 1);
+    return to;
+}
+
+static char *realpath_ours(const struct fan_target *target, char *resolved)
+{
+    char full[PATH_MAX];
+    int64_t length = target->where == FAN_MISSING
+                         ? -target->error
+                         : fan_full_path(target->view, target->dataset, target->id, full,
+                                         sizeof(full));
+    if (length < 0) {
+        errno = (int)-length;
+        return NULL;
+    }
+    return give_path(full, (size_t)length, resolved);
+}
+
+/* A directory's real path may lie in a skeleton of ours. */
+static char *shown(char *path)
+{
+    if (path != NULL)
+        fan_unskeleton(path, strlen(path), PATH_MAX);
+    return path;
+}
+
+FAN_EXPORT char *realpath(const char *path, char *resolved)
+{
+    struct fan_target target;
+    char own[PATH_MAX];
+    if (fan_job.view_count == 0)
+        return REAL(realpath)(path, resolved);
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return realpath_ours(&target, resolved);
+    char *got = REAL(realpath)(target.path, own);
+    if (got != NULL) {
+        shown(got);
+        return give_path(got, strlen(got), resolved);
+    }
+    if (errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        return realpath_ours(&target, resolved);
+    if (resolved != NULL)
+        memcpy(resolved, own, sizeof(own)); /* where it failed, as glibc leaves it */
+    return NULL;
+}
+
+FAN_EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room)
+{
+    if (room < PATH_MAX)
+        __chk_fail();
+    return realpath(path, resolved);
+}
+
+FAN_EXPORT char *canonicalize_file_name(const char *path)
+{
+    return realpath(path, NULL);
+}
+
+FAN_EXPORT int statfs(const char *path, struct statfs *fs)
+{
+    struct fan_target target;
+    if (!fan_locate(AT_FDCWD, path, 0, &target)) {
+        int rc = REAL(statfs)(target.path, fs);
+        if (rc == 0 || errno != ENOENT || !fan_relocate(AT_FDCWD, path, 0, &target))
+            return rc;
+    }
+    if (target.where == FAN_MISSING)
+        return (int)fan_answer(-target.error);
+    fan_statfs(target.view, target.dataset, fs);
+    return 0;
+}
+
+FAN_EXPORT int statvfs(const char *path, struct statvfs *fs)
+{
+    struct fan_target target;
+    if (!fan_locate(AT_FDCWD, path, 0, &target)) {
+        int rc = REAL(statvfs)(target.path, fs);
+        if (rc == 0 || errno != ENOENT || !fan_relocate(AT_FDCWD, path, 0, &target))
+            return rc;
+    }
+    if (target.where == FAN_MISSING)
+        return (int)fan_answer(-target.error);
+    fan_statvfs(target.view, target.dataset, fs);
+    return 0;
+}
+
+FAN_EXPORT int fstatfs(int fd, struct statfs *fs)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (file == NULL || file->record == NULL)
+        return REAL(fstatfs)(fd, fs);
+    fan_statfs(file->view, file->dataset, fs);
+    return 0;
+}
+
+FAN_EXPORT int fstatvfs(int fd, struct statvfs *fs)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (file == NULL || file->record == NULL)
+        return REAL(fstatvfs)(fd, fs);
+    fan_statvfs(file->view, file->dataset, fs);
+    return 0;
+}
+
+FAN_ALIAS(statfs64, statfs);
+FAN_ALIAS(fstatfs64, fstatfs);
+FAN_ALIAS(statvfs64, statvfs);
+FAN_ALIAS(fstatvfs64, fstatvfs);
+
+/* Extended attributes are not kept: none is there. */
+static long no_attributes(const struct fan_target *target, long when_found)
+{
+    return fan_answer(target->where == FAN_MISSING ? -target->error : when_found);
+}
+
+FAN_EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)
+{
+    struct fan_target target;
+    return fan_locate(AT_FDCWD, path, 0, &target) ? no_attributes(&target, -ENODATA)
+                                                  : REAL(getxattr)(target.path, name, value, bytes);
+}
+
+FAN_EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t bytes)
+{
+    struct fan_target target;
+    return fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target)
+               ? no_attributes(&target, -ENODATA)
+               : REAL(lgetxattr)(target.path, name, value, bytes);
+}
+
+FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
+{
+    struct fan_file *file = fan_file_get(fd);
+    return file != NULL && file->record != NULL ? fan_answer(-ENODATA)
+                                                : REAL(fgetxattr)(fd, name, value, bytes);
+}
+
+FAN_EXPORT ssize_t listxattr(const char *path, char *list, size_t bytes)
+{
+    struct fan_target target;
+    return fan_locate(AT_FDCWD, path, 0, &target) ? no_attributes(&target, 0)
+                                                  : REAL(listxattr)(target.path, list, bytes);
+}
+
+FAN_EXPORT ssize_t llistxattr(const char *path, char *list, size_t bytes)
+{
+    struct fan_target target;
+    return fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target)
+               ? no_attributes(&target, 0)
+               : REAL(llistxattr)(target.path, list, bytes);
+}
+
+FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
+{
+    struct fan_file *file = fan_file_get(fd);
+    return file != NULL && file->record != NULL ? 0 : REAL(flistxattr)(fd, list, bytes);
+}
