@@ -102,16 +102,34 @@ static ssize_t counted(ssize_t got)
     return got;
 }
 
+/* Another thread may close the descriptor while this one reads: what was read then came from who
+ * knows where. */
+static ssize_t unless_closed(const struct fan_file *file, unsigned generation, ssize_t got)
+{
+    atomic_thread_fence(memory_order_acquire);
+    bool same = atomic_load_explicit(&file->generation, memory_order_relaxed) == generation;
+    return __builtin_expect(same, 1) ? counted(got) : -EBADF;
+}
+
+static unsigned generation_of(const struct fan_file *file)
+{
+    return atomic_load_explicit(&file->generation, memory_order_acquire);
+}
+
 ssize_t fan_content_pread(struct fan_file *file, void *to, size_t bytes, int64_t offset)
 {
+    unsigned generation = generation_of(file);
     if (offset < 0)
         return -EINVAL;
     uint64_t inside = clamp(file, bytes, offset);
-    return inside == 0 ? 0 : counted(read_inside(file, to, (uint64_t)offset, inside));
+    if (inside == 0)
+        return 0;
+    return unless_closed(file, generation, read_inside(file, to, (uint64_t)offset, inside));
 }
 
 ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes)
 {
+    unsigned generation = generation_of(file);
     struct fan_slot *slot = file->slot;
     int64_t offset = atomic_load_explicit(&slot->offset, memory_order_relaxed);
     uint64_t inside;
@@ -120,7 +138,8 @@ ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes)
         if (inside == 0)
             return 0;
     } while (!atomic_compare_exchange_weak(&slot->offset, &offset, offset + (int64_t)inside));
-    ssize_t got = counted(read_inside(file, to, (uint64_t)offset, inside));
+    ssize_t got = unless_closed(file, generation,
+                                read_inside(file, to, (uint64_t)offset, inside));
     if (__builtin_expect(got != (ssize_t)inside, 0))
         atomic_fetch_sub(&slot->offset, (int64_t)inside - (got > 0 ? got : 0));
     return got;

@@ -214,25 +214,19 @@ int64_t fan_index_path(const struct fan_index *index, uint64_t id, char *buffer,
 
 int fan_index_path_hash(const struct fan_index *index, uint64_t id, uint64_t *hash)
 {
-    /* Names are hashed from the root down, and found from the leaf up: keep the way. A deeper
-     * chain than this takes the recursive road in steps of the same size. */
-    enum { STEP = 64 };
-    uint64_t way[STEP];
+    /* Names are hashed from the root down, and found from the leaf up: keep the way. Deeper trees
+     * than a path of PATH_MAX can name exist; these many levels do not. */
+    enum { DEPTH_MAX = 4096 };
+    uint32_t way[DEPTH_MAX];
     unsigned depth = 0;
-    uint64_t at = id;
-    while (at != 0 && depth < STEP) {
+    for (uint64_t at = id; at != 0;) {
         int64_t parent = parent_of(index, at);
-        if (parent < 0)
+        if (parent < 0 || depth == DEPTH_MAX)
             return -EIO;
-        way[depth++] = at;
+        way[depth++] = (uint32_t)at;
         at = (uint64_t)parent;
     }
     uint64_t h = FAN_PATH_HASH_ROOT;
-    if (at != 0) {
-        int rc = fan_index_path_hash(index, at, &h);
-        if (rc != 0)
-            return rc;
-    }
     while (depth > 0) {
         const char *name;
         size_t bytes;

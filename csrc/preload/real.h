@@ -9,6 +9,14 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+/* A wrapper has the prototype of the call it stands for, deprecated or nonnull as that may be, and
+ * the 64-bit variants differ in the names of their types alone. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wattribute-alias"
+#pragma GCC diagnostic ignored "-Wnonnull-compare"
+#endif
+
 enum fan_real_index {
 #define FAN_INTERCEPT(name, how) FAN_REAL_##name,
 #include "intercepts.def"

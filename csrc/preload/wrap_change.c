@@ -259,8 +259,7 @@ FAN_EXPORT int utimensat(int dirfd, const char *path, const struct timespec time
 {
     struct fan_target target;
     int answer;
-    const char *none = NULL;
-    if (path == none) { /* the descriptor itself (utimensat(2), NOTES) */
+    if (path == NULL) { /* the descriptor itself (utimensat(2), NOTES) */
         int rc = refused_fd(dirfd);
         return rc != 0 ? (int)fan_answer(rc) : REAL(utimensat)(dirfd, path, times, flags);
     }

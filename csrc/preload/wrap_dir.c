@@ -86,12 +86,8 @@ FAN_EXPORT struct dirent64 *readdir64(DIR *dir)
 FAN_EXPORT int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result)
 {
     struct fan_dirstream *stream = fan_dirstream_of(dir);
-    if (stream == NULL) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    if (stream == NULL)
         return REAL(readdir_r)(dir, entry, result);
-#pragma GCC diagnostic pop
-    }
     int error;
     struct dirent *next = fan_dirstream_read(stream, &error);
     *result = NULL;

@@ -1,5 +1,6 @@
 /* Reading through a descriptor: read, seek, map, and the calls that copy between descriptors. */
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -171,9 +172,22 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
     struct fan_file *file = regular(in);
     if (file == NULL)
         return REAL(splice)(in, in_offset, out, out_offset, bytes, flags);
-    /* A pipe takes no more than its free room before it blocks: one piece, as the kernel does. */
-    size_t piece = bytes < 65536 ? bytes : 65536;
-    return fan_answer(out_offset != NULL ? -ESPIPE : pour(out, NULL, file, in_offset, piece));
+    if (out_offset != NULL)
+        return fan_answer(-ESPIPE);
+    /* Once it holds something, a pipe is not waited for: the reader may be this very thread. */
+    const size_t page = 4096;
+    size_t done = 0;
+    struct pollfd room = {.fd = out, .events = POLLOUT};
+    while (done < bytes && (done == 0 || REAL(poll)(&room, 1, 0) == 1)) {
+        size_t piece = bytes - done < page ? bytes - done : page;
+        ssize_t moved = pour(out, NULL, file, in_offset, piece);
+        if (moved < 0 && done == 0)
+            return fan_answer(moved);
+        if (moved <= 0)
+            break;
+        done += (size_t)moved;
+    }
+    return (ssize_t)done;
 }
 
 FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)

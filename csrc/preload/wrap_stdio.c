@@ -158,10 +158,9 @@ static FILE *reopen_native(const struct fan_target *target, const char *mode, FI
 static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
 {
     int flags = parse_mode(mode);
-    const char *none = NULL;
     int fd = -1;
     errno = EINVAL;
-    if (flags >= 0 && path != none && (flags & O_ACCMODE) == O_RDONLY)
+    if (flags >= 0 && path != NULL && (flags & O_ACCMODE) == O_RDONLY)
         fd = open(path, flags);
     if (fd < 0 || dup2(fd, stream->_fileno) < 0) {
         int error = errno;
@@ -180,10 +179,9 @@ static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
 FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     struct fan_target target;
-    const char *none = NULL;
     if (is_ours(stream))
         return reopen_cookie(path, mode, stream);
-    if (path == none || !fan_locate(AT_FDCWD, path, 0, &target))
+    if (path == NULL || !fan_locate(AT_FDCWD, path, 0, &target))
         return REAL(freopen)(path, mode, stream);
     return reopen_native(&target, mode, stream);
 }
