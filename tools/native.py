@@ -4,8 +4,8 @@
     libfanstore_preload.so  csrc/{common,pack,client,preload}        for LD_PRELOAD
     cdef.h                  the fenced text of every header, for cffi's ABI mode
 
-Used by setup.py, and by the Makefile for sanitizer builds (`--out`, `--sanitize`). A build is
-skipped while its stamp (sources, flags, compiler) is unchanged. CC and CFLAGS are honoured.
+Used by setup.py, and by the Makefile for sanitizer builds (`--out`, `--sanitize`). A library is
+left as it is while its stamp (sources, flags, compiler) is unchanged. CC and CFLAGS are honoured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,7 +36,7 @@ COMMON_FLAGS = (
 ).split()
 # No PLT: the preload library binds when it is loaded, so no first call runs the dynamic linker
 # (in a signal handler, say, or in the child of a vfork).
-PRELOAD_FLAGS = "-fvisibility=hidden -fno-plt -ftls-model=initial-exec".split()
+PRELOAD_FLAGS = "-U_FORTIFY_SOURCE -fvisibility=hidden -fno-plt -ftls-model=initial-exec".split()
 LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
 
 FENCE = re.compile(r"/\* cffi: begin \*/(.*?)/\* cffi: end \*/", re.DOTALL)
@@ -115,47 +115,58 @@ class Builder:
         self.flags = [*COMMON_FLAGS, *shlex.split(os.environ.get("CFLAGS", "-O2"))]
         self.sanitize = [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer"] if sanitize else []
 
-    def stamp_text(self) -> str:
-        """Changes whenever a rebuild is needed."""
+    def stamp_text(self, folders: Iterable[str]) -> str:
+        """Changes whenever what is made of these folders must be built again."""
         digest = hashlib.sha256(repr((self.cc, self.flags, self.sanitize)).encode())
-        inputs = [p for p in sorted(CSRC.rglob("*")) if p.suffix in (".c", ".h", ".def", ".inc")]
-        for path in [Path(__file__), *inputs]:
+        headers = [p for p in sorted(CSRC.rglob("*")) if p.suffix in (".h", ".def", ".inc")]
+        for path in [Path(__file__), *headers, *sources(folders)]:
             digest.update(str(path).encode() + b"\0" + path.read_bytes())
         return digest.hexdigest()
 
     def build(self) -> bool:
         """Brings the outputs up to date; False when they were already."""
-        stamp = self.stamp_text()
-        stamp_path = self.out / "stamp"
-        built = [self.out / name for name in OUTPUTS]
-        if all(p.exists() for p in built) and stamp_path.exists():
-            if stamp_path.read_text() == stamp:
-                return False
         self.out.mkdir(parents=True, exist_ok=True)
+        parts = [
+            self.build_part("core", CORE_FOLDERS, self.build_core),
+            self.build_part("preload", PRELOAD_FOLDERS, self.build_preload),
+        ]
+        return any(parts)
+
+    def build_part(
+        self, name: str, folders: Iterable[str], make: Callable[[Path], None]
+    ) -> bool:
+        """Makes one library unless its stamp says that nothing changed."""
+        stamp = self.stamp_text(folders)
+        stamp_path = self.out / f"{name}.stamp"
+        library = self.out / f"libfanstore_{name}.so"
+        if library.exists() and stamp_path.exists() and stamp_path.read_text() == stamp:
+            return False
         with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
-            self.build_all(Path(scratch))
-        stamp_path.write_text(stamp)
+            make(Path(scratch))
+        self.place(stamp_path.name, stamp.encode())
         return True
 
-    def build_all(self, scratch: Path) -> None:
-        """Compiles and links both libraries in `scratch`, then moves them to their place."""
+    def build_core(self, scratch: Path) -> None:
         table = scratch / "layout_table.c"
         table.write_text(layout_table_text())
+        objects = self.compile([*sources(CORE_FOLDERS), table], scratch, [])
+        self.link(objects, OUTPUTS[0], ["-pthread"])
+        self.place(OUTPUTS[2], cdef_text().encode())
+
+    def build_preload(self, scratch: Path) -> None:
         exports = scratch / "exports.map"
         exports.write_text(version_script_text())
-        core = self.compile([*sources(CORE_FOLDERS), table], scratch / "core", [])
-        shim = self.compile(sources(PRELOAD_FOLDERS), scratch / "preload", PRELOAD_FLAGS)
-        self.link(core, OUTPUTS[0], ["-pthread"])
-        self.link(shim, OUTPUTS[1], [f"-Wl,--version-script={exports}", "-Wl,-z,now"])
-        self.place(OUTPUTS[2], cdef_text().encode())
+        objects = self.compile(sources(PRELOAD_FOLDERS), scratch, PRELOAD_FLAGS)
+        self.link(objects, OUTPUTS[1], [f"-Wl,--version-script={exports}", "-Wl,-z,now"])
 
     def compile(self, files: list[Path], folder: Path, extra: list[str]) -> list[str]:
         """Object files of `files`, compiled side by side."""
-        folder.mkdir()
         objects = [str(folder / f"{path.parent.name}_{path.stem}.o") for path in files]
         flags = [*self.flags, *self.sanitize, *extra]
-        jobs = [[*self.cc, *flags, "-c", str(p), "-o", o]
-                for p, o in zip(files, objects, strict=True)]
+        jobs = [
+            [*self.cc, *flags, "-c", str(path), "-o", out]
+            for path, out in zip(files, objects, strict=True)
+        ]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for result in pool.map(run, jobs):
                 if result != 0:
@@ -174,6 +185,7 @@ class Builder:
         os.replace(fresh, target)
 
     def place(self, name: str, data: bytes) -> None:
+        """Writes a file of the output folder, whole or not at all."""
         fresh = self.out / f"{name}.{os.getpid()}"
         fresh.write_bytes(data)
         os.replace(fresh, self.out / name)
