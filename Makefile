@@ -42,15 +42,15 @@ lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
 	$(BIN)/python tools/check_layers.py
 
 asan: ## C tests and fuzz rounds under the address and undefined sanitizers
-	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --run --rounds 20000
+	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --rounds 20000
 
 tsan: ## C tests under the thread sanitizer
-	$(PYTHON) tools/fuzz/build.py --sanitize thread --run --rounds 2000
+	$(PYTHON) tools/fuzz/build.py --sanitize thread
 
 fuzz: ## fuzz the index and pack readers (FUZZ_ROUNDS=200000)
-	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --run --rounds $(FUZZ_ROUNDS)
+	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --rounds $(FUZZ_ROUNDS)
 
 clean: ## remove what was built (the virtual environment stays)
 	rm -rf build dist *.egg-info bench-*.json
-	rm -f fanstore/_native/*.so fanstore/_native/cdef.h fanstore/_native/stamp
+	rm -f fanstore/_native/*.so fanstore/_native/cdef.h fanstore/_native/*.stamp
 	rm -f $(VENV)/installed-*

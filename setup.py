@@ -32,7 +32,8 @@ class BuildNative(Command):
     def run(self):
         native.Builder(self.folder()).build()
         if not self.editable_mode:
-            (self.folder() / "stamp").unlink(missing_ok=True)
+            for stamp in self.folder().glob("*.stamp"):
+                stamp.unlink()
 
     def get_source_files(self):
         return [str(p.relative_to(native.ROOT)) for p in sorted(native.CSRC.rglob("*.[ch]"))]

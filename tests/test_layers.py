@@ -18,8 +18,8 @@ def write(path: Path, text: str) -> None:
 
 
 def test_this_repository_obeys() -> None:
-    found = [*check_layers.c_breaches(ROOT / "csrc"), *check_layers.python_breaches(ROOT / "fanstore")]
-    assert found == []
+    assert list(check_layers.c_breaches(ROOT / "csrc")) == []
+    assert list(check_layers.python_breaches(ROOT / "fanstore")) == []
 
 
 def test_client_including_node_is_a_breach(tmp_path: Path) -> None:

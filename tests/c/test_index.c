@@ -1,0 +1,93 @@
+/* Look-ups of a valid index: every path is found, from many threads at once. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../tools/fuzz/tree.h"
+
+enum { THREADS = 4, CAPACITY = 1 << 20 };
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static struct fan_index tree_index;
+
+static void check_record(uint64_t id)
+{
+    char path[256];
+    int64_t bytes = fan_index_path(&tree_index, id, path, sizeof(path));
+    CHECK(bytes >= 0);
+    CHECK(fan_index_lookup(&tree_index, path, (size_t)bytes) == (int64_t)id);
+
+    uint64_t parent_hash, hash, stepped;
+    const char *name;
+    size_t name_bytes;
+    const struct fan_record *record = fan_index_record(&tree_index, id);
+    CHECK(fan_index_path_hash(&tree_index, id, &hash) == 0);
+    if (id == 0)
+        return;
+    CHECK(fan_index_path_hash(&tree_index, record->parent, &parent_hash) == 0);
+    CHECK(fan_index_name(&tree_index, record, &name, &name_bytes) == 0);
+    CHECK(fan_index_child(&tree_index, record->parent, parent_hash, name, name_bytes, &stepped) ==
+          (int64_t)id);
+    CHECK(stepped == hash);
+}
+
+static void *check_all(void *unused)
+{
+    (void)unused;
+    for (uint64_t id = 0; id < tree_index.record_count; id++)
+        check_record(id);
+    return NULL;
+}
+
+static void check_missing(void)
+{
+    static const char *const paths[] = {"nothing", "dir1/nothing", "dir1/file1/x", "dir", "dir11"};
+    for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        CHECK(fan_index_lookup(&tree_index, paths[i], strlen(paths[i])) == -ENOENT);
+}
+
+static void check_small_buffer(void)
+{
+    char path[4];
+    CHECK(fan_index_path(&tree_index, 9, path, sizeof(path)) == -ERANGE);
+    CHECK(fan_index_path(&tree_index, 0, path, 0) == 0);
+}
+
+static void check_links(void)
+{
+    for (uint64_t i = 0; i < tree_index.link_count; i++) {
+        struct fan_link link = tree_index.links[i];
+        CHECK(fan_index_inode(&tree_index, link.record) == link.first + 2);
+    }
+}
+
+int main(void)
+{
+    uint8_t *buffer = aligned_alloc(64, CAPACITY);
+    struct fan_fault fault;
+    pthread_t threads[THREADS];
+    size_t bytes = tree_fill((struct tree_shape){8, 500}, buffer, CAPACITY);
+    CHECK(bytes > 0);
+    CHECK(fan_index_attach(&tree_index, buffer, bytes, &fault) == 0);
+    CHECK(fan_index_attach(&tree_index, buffer, bytes - 1, &fault) == -EINVAL);
+    CHECK(strcmp(fault.field, "header.file_bytes") == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, check_all, NULL) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    check_missing();
+    check_small_buffer();
+    check_links();
+    free(buffer);
+    printf("test_index: no fault\n");
+    return 0;
+}

@@ -1,0 +1,119 @@
+#include "tree.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../../csrc/format/pack_format.h"
+
+enum { BLOCK_BYTES = 4096, PACK_BYTES = 1 << 30 };
+
+struct cursor {
+    uint8_t *base;
+    size_t used;
+    size_t capacity;
+    struct fan_index_header *header;
+};
+
+/* Appends a section of `count` entries; its start, or NULL when it does not fit. */
+static void *section(struct cursor *cursor, unsigned kind, uint64_t count, uint32_t entry_bytes)
+{
+    size_t start = (cursor->used + FAN_SECTION_ALIGN_BYTES - 1) & ~(size_t)(FAN_SECTION_ALIGN_BYTES - 1);
+    size_t bytes = count * entry_bytes;
+    if (bytes > cursor->capacity || start > cursor->capacity - bytes)
+        return NULL;
+    cursor->header->sections[kind] = (struct fan_section){
+        .offset = start, .count = count, .kind = kind, .entry_bytes = entry_bytes};
+    cursor->used = start + bytes;
+    return cursor->base + start;
+}
+
+static void name_record(struct fan_record *record, char *names, const char *prefix, unsigned number)
+{
+    static const unsigned width = 16;
+    uint64_t at = (uint64_t)number * width;
+    int bytes = snprintf(names + at, width, "%s%u", prefix, number);
+    record->name_offset = at;
+    record->name_bytes = (uint8_t)bytes;
+}
+
+static void make_file(struct fan_record *record, unsigned id)
+{
+    record->mode = S_IFREG | 0644;
+    record->nlink = 1;
+    record->mtime_ns = 1500000000123456789 + id;
+    record->logical_size = 100 * id;
+    record->stored_size = record->logical_size;
+    record->offset = FAN_PACK_HEADER_BYTES + 4096 * (uint64_t)id;
+    if (id % 3 == 0) {
+        record->codec = FAN_CODEC_LZ4;
+        record->stored_size = record->logical_size / 2 + 64;
+    }
+    if (id % 5 == 0) {
+        record->mode = S_IFLNK | 0777;
+        record->offset = 0;
+        record->logical_size = 4;
+    }
+}
+
+static void make_tree(struct tree_shape shape, struct fan_record *records, char *names)
+{
+    unsigned id = 1 + shape.directories;
+    records[0] = (struct fan_record){
+        .mode = S_IFDIR | 0755, .nlink = 2, .offset = 1, .stored_size = shape.directories};
+    for (unsigned d = 1; d <= shape.directories; d++) {
+        records[d] = (struct fan_record){.mode = S_IFDIR | 0700, .nlink = 2, .offset = id,
+                                         .stored_size = shape.files_each};
+        name_record(&records[d], names, "dir", d);
+        for (unsigned f = 0; f < shape.files_each; f++, id++) {
+            records[id] = (struct fan_record){.parent = d};
+            make_file(&records[id], id);
+            name_record(&records[id], names, "file", id);
+        }
+    }
+}
+
+static uint64_t make_links(struct fan_record *records, uint64_t count, struct fan_link *links)
+{
+    uint64_t made = 0;
+    for (uint64_t id = 8; id < count; id++) {
+        if (id % 7 != 0 || !S_ISREG(records[id].mode))
+            continue;
+        records[id].nlink = 2;
+        links[made++] = (struct fan_link){.record = id, .first = id - 1};
+    }
+    return made;
+}
+
+size_t tree_fill(struct tree_shape shape, uint8_t *buffer, size_t capacity)
+{
+    uint64_t count = 1 + (uint64_t)shape.directories * (1 + shape.files_each);
+    uint64_t slot_count = count + count / 4 + 1;
+    struct fan_index_header *header = (void *)buffer;
+    struct cursor cursor = {buffer, FAN_INDEX_HEADER_BYTES, capacity, header};
+    if (capacity < FAN_INDEX_HEADER_BYTES)
+        return 0;
+    memset(buffer, 0, capacity);
+    struct fan_record *records = section(&cursor, FAN_SECTION_RECORDS, count, FAN_RECORD_BYTES);
+    uint64_t *slots = section(&cursor, FAN_SECTION_SLOTS, slot_count, 8);
+    char *names = section(&cursor, FAN_SECTION_NAMES, count * 16, 1);
+    struct fan_owner *owners = section(&cursor, FAN_SECTION_OWNERS, 1, sizeof(*owners));
+    struct fan_link *links = section(&cursor, FAN_SECTION_LINKS, count / 7, sizeof(*links));
+    struct fan_pack_info *packs = section(&cursor, FAN_SECTION_PACKS, 1, sizeof(*packs));
+    if (!records || !slots || !names || !owners || !links || !packs)
+        return 0;
+    make_tree(shape, records, names);
+    header->sections[FAN_SECTION_LINKS].count = make_links(records, count, links);
+    *packs = (struct fan_pack_info){.file_bytes = PACK_BYTES, .entry_count = count};
+    memcpy(header->magic, FAN_INDEX_MAGIC, sizeof(header->magic));
+    header->version = FAN_FORMAT_VERSION;
+    header->layout_id = FAN_INDEX_LAYOUT_ID;
+    header->file_bytes = cursor.used;
+    header->record_count = count;
+    header->pack_count = 1;
+    header->block_bytes = BLOCK_BYTES;
+    header->section_count = FAN_SECTION_COUNT;
+    if (fan_index_fill_slots(records, count, names, count * 16, slots, slot_count,
+                             &header->max_probe) != 0)
+        return 0;
+    return cursor.used;
+}
