@@ -1,0 +1,164 @@
+"""Where cases run: one plain tree, datasets prepared from it, and a daemon serving each.
+
+FANSTORE_CONTRAST_SELF=1 puts plain copies where the mounts would be: the suite then compares the
+tree with itself, which shows a case that cannot hold between any two trees.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tree import build_tree
+
+SELF = os.environ.get("FANSTORE_CONTRAST_SELF") == "1"
+NOBODY = 65534
+
+# Each prefix is as long as "plain", so that paths of both sides have one length.
+# "over" lies over a copy of its own originals; "nobody" is served by a daemon of that user.
+PREFIXES = {"store": "mount", "lz4": "mtlz4", "zstd": "mtzst", "over": "mtown", "nobody": "mtusr"}
+KINDS = {"over": "store", "nobody": "store"}
+
+
+def fanstore_command() -> list[str]:
+    """The console script of the interpreter that runs the tests."""
+    script = Path(sysconfig.get_path("scripts")) / "fanstore"
+    return [str(script)] if script.exists() else [sys.executable, "-m", "fanstore.cli"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two places a case runs in. `env` is whole; root is $T, outside is $O.
+
+    `real`: the files lie there, no shim is between.
+    """
+
+    name: str
+    real: bool
+    root: Path
+    outside: Path
+    scratch: Path
+    env: dict[str, str]
+
+
+class Arena:
+    """Builds lazily: a dataset and its daemon appear when the first case asks for them."""
+
+    def __init__(self) -> None:
+        self.base = Path(tempfile.mkdtemp(prefix="fanstore-contrast-", dir="/tmp"))
+        self.base.chmod(0o755)
+        build_tree(self.base / "plain")
+        self._count = itertools.count()
+        self._environments: dict[str, dict[str, str]] = {}
+        self.digests: dict[str, str] = {}
+        self.plain = self._side("plain", self._base_environment())
+
+    def close(self) -> None:
+        """Stops the daemons and removes everything."""
+        try:
+            for codec in self._environments:
+                if not SELF:
+                    self.fanstore("stop", "--mount", str(self.prefix(codec)))
+        finally:
+            shutil.rmtree(self.base, ignore_errors=True)
+
+    def prefix(self, codec: str) -> Path:
+        return self.base / PREFIXES[codec]
+
+    def mounted(self, codec: str) -> Side:
+        """The side served by FanStore from the dataset called `codec`."""
+        if codec not in self._environments:
+            self._environments[codec] = self._start(codec)
+        return self._side(PREFIXES[codec], self._environments[codec])
+
+    def scratch(self, side: Side) -> Path:
+        """A new empty directory; its path has the same length on both sides."""
+        path = side.scratch / f"{next(self._count):06d}"
+        path.mkdir(mode=0o777)
+        path.chmod(0o777)
+        return path
+
+    def fanstore(self, *arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+        done = subprocess.run(
+            [*fanstore_command(), *arguments],
+            capture_output=True,
+            timeout=120,
+            env=self._base_environment(),
+            check=False,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(
+                f"fanstore {' '.join(arguments)}: {done.returncode}: {done.stderr!r}"
+            )
+        return done
+
+    def dataset(self, codec: str) -> Path:
+        """The dataset directory, prepared once."""
+        kind = KINDS.get(codec, codec)
+        path = self.base / f"dataset-{kind}"
+        if not path.exists():
+            plain = str(self.base / "plain")
+            self.fanstore("prepare", plain, str(path), "--codec", kind, "--partitions", "3")
+            self.digests[kind] = self.digest(kind)
+        return path
+
+    def digest(self, kind: str) -> str:
+        """A checksum over every file of a dataset."""
+        total = hashlib.sha256()
+        for path in sorted((self.base / f"dataset-{kind}").iterdir()):
+            total.update(path.name.encode() + path.read_bytes())
+        return total.hexdigest()
+
+    def _start(self, codec: str) -> dict[str, str]:
+        prefix = self.prefix(codec)
+        if SELF or codec == "over":
+            subprocess.run(["cp", "-a", self.base / "plain", prefix], check=True)
+        if SELF:
+            return self._base_environment()
+        self.fanstore("start", "--dataset", str(self.dataset(codec)), "--mount", str(prefix))
+        listed = self.fanstore("exec", "--mount", str(prefix), "--", "env", "-0")
+        pairs = (entry.partition(b"=") for entry in listed.stdout.split(b"\0") if entry)
+        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+    def _base_environment(self) -> dict[str, str]:
+        keep = {k: v for k, v in os.environ.items() if k in ("HOME", "USER", "LOGNAME", "TMPDIR")}
+        path = os.pathsep.join(
+            [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+        )
+        fixed = {"PATH": path, "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
+        return {**keep, **fixed, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+
+    def _side(self, name: str, env: dict[str, str]) -> Side:
+        side = Side(
+            name,
+            SELF or name == "plain",
+            self.base / name,
+            self.base / f"o_{name}",
+            self.base / f"w_{name}",
+            env,
+        )
+        if not side.scratch.exists():
+            side.scratch.mkdir()
+            self._make_outside(side)
+        return side
+
+    @staticmethod
+    def _make_outside(side: Side) -> None:
+        """Symbolic links outside the tree that lead into it."""
+        side.outside.mkdir()
+        for name, target in {
+            "tree": side.root,
+            "dir": side.root / "text",
+            "file": side.root / "text" / "hello.txt",
+            "missing": side.root / "no" / "such",
+            "relative": Path("..") / side.name / "text",
+        }.items():
+            os.symlink(target, side.outside / name)

@@ -1,0 +1,47 @@
+"""The clients: which cases each source file holds, and how it is compiled."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CLIENTS = Path(__file__).parent / "clients"
+CASE = re.compile(r"^CASE\((\w+)\)", re.MULTILINE)
+
+
+def python_cases(source: str) -> list[tuple[str, str]]:
+    """(source, case) of each function case_* in a Python client."""
+    module = ast.parse((CLIENTS / source).read_text())
+    names = [node.name for node in module.body if isinstance(node, ast.FunctionDef)]
+    return [(source, name.removeprefix("case_")) for name in names if name.startswith("case_")]
+
+
+def compiled_cases(source: str) -> list[tuple[str, str]]:
+    """(source, case) of each CASE(...) in a C or C++ client."""
+    return [(source, name) for name in CASE.findall((CLIENTS / source).read_text())]
+
+
+class Programs:
+    """Compiles a client when a case first needs it."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self.directory = directory
+
+    def path(self, source: str, *flags: str) -> str:
+        """The program compiled from `source` with extra `flags`."""
+        compiler = "g++" if source.endswith(".cc") else "cc"
+        if shutil.which(compiler) is None:
+            pytest.skip(f"{compiler} is not installed")
+        label = re.sub(r"\W", "_", source + "".join(flags))
+        output = self.directory / label
+        if not output.exists():
+            command = [compiler, "-D_GNU_SOURCE", "-w", *(flags or ("-O1",)), "-o", str(output)]
+            libraries = ["-lpthread", "-ldl"]
+            subprocess.run([*command, str(CLIENTS / source), *libraries], check=True, timeout=120)
+        return str(output)

@@ -1,0 +1,36 @@
+"""C and C++ clients: every CASE of clients/*.c and *.cc, plain and fortified builds."""
+
+from __future__ import annotations
+
+import pytest
+from arena import Arena
+from harness import compare
+from programs import Programs, compiled_cases
+
+METADATA = compiled_cases("c_names.c") + compiled_cases("c_dirs.c")
+CONTENT = [
+    case
+    for source in ("c_stdio.c", "c_process.c", "cc_stream.cc")
+    for case in compiled_cases(source)
+]
+FORTIFIED = ("-O2", "-D_FORTIFY_SOURCE=2")
+
+
+def label(case: tuple[str, str]) -> str:
+    return f"{case[0].partition('.')[0]}-{case[1]}"
+
+
+@pytest.mark.parametrize("case", METADATA, ids=label)
+def test_names(arena: Arena, programs: Programs, case: tuple[str, str]) -> None:
+    compare(arena, [programs.path(case[0]), case[1]], "store")
+
+
+@pytest.mark.parametrize("codec", ["store", "lz4"])
+@pytest.mark.parametrize("case", CONTENT, ids=label)
+def test_content(arena: Arena, programs: Programs, case: tuple[str, str], codec: str) -> None:
+    compare(arena, [programs.path(case[0]), case[1]], codec)
+
+
+@pytest.mark.parametrize("case", METADATA + compiled_cases("c_stdio.c"), ids=label)
+def test_fortified(arena: Arena, programs: Programs, case: tuple[str, str]) -> None:
+    compare(arena, [programs.path(case[0], *FORTIFIED), case[1]], "store")

@@ -1,0 +1,93 @@
+"""Python clients: every case_* of clients/py_*.py, and core cases on each Python found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from arena import Arena
+from harness import compare
+from programs import CLIENTS, python_cases
+
+METADATA = python_cases("py_names.py")
+CONTENT = [
+    case
+    for source in ("py_open.py", "py_fd.py", "py_process.py", "py_files.py", "py_mmap.py")
+    for case in python_cases(source)
+]
+CORE = [
+    ("py_open.py", "text_mode"),
+    ("py_open.py", "binary_buffered"),
+    ("py_open.py", "binary_unbuffered"),
+    ("py_open.py", "missing_enoent"),
+    ("py_open.py", "dir_fd"),
+    ("py_open.py", "import_from_the_tree"),
+    ("py_names.py", "stat_of_everything"),
+    ("py_names.py", "scandir"),
+    ("py_names.py", "pathlib_iterdir_and_glob"),
+    ("py_names.py", "glob_relative_and_root_dir"),
+    ("py_fd.py", "dup_shares_the_offset"),
+    ("py_files.py", "shutil_copies"),
+    ("py_files.py", "zipfile"),
+    ("py_mmap.py", "private"),
+    ("py_process.py", "multiprocessing_spawn"),
+    ("py_process.py", "multiprocessing_forkserver"),
+    ("py_process.py", "subprocess_stdin"),
+    ("py_process.py", "fork_shares_the_offset"),
+]
+
+
+def interpreters() -> list[str]:
+    """Each Python from 3.10 on that is installed here, besides the one running the tests."""
+    found = sorted(Path.home().glob(".pyenv/versions/3.1[0-9]*/bin/python"))
+    found += [Path("/usr/bin/python3"), *sorted(Path("/usr/local/bin").glob("python3.1[0-9]"))]
+    known = {sys.version_info[:3]}
+    chosen = []
+    for path in found:
+        version = version_of(path)
+        if version is not None and version >= (3, 10) and version not in known:
+            known.add(version)
+            chosen.append(str(path))
+    return chosen
+
+
+def version_of(path: Path) -> tuple[int, ...] | None:
+    code = "import sys; print(*sys.version_info[:3])"
+    try:
+        done = subprocess.run([path, "-c", code], capture_output=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return tuple(map(int, done.stdout.split()))
+
+
+def label(value: object) -> str | None:
+    if isinstance(value, tuple):
+        return f"{value[0].removesuffix('.py')}-{value[1]}"
+    return (
+        str(value).replace("/bin/python", "").rpartition("/")[2] if isinstance(value, str) else None
+    )
+
+
+def run_client(
+    arena: Arena, case: tuple[str, str], codec: str, python: str = sys.executable
+) -> None:
+    compare(arena, [python, "-u", str(CLIENTS / case[0]), case[1]], codec)
+
+
+@pytest.mark.parametrize("case", METADATA, ids=label)
+def test_names(arena: Arena, case: tuple[str, str]) -> None:
+    run_client(arena, case, "store")
+
+
+@pytest.mark.parametrize("codec", ["store", "lz4"])
+@pytest.mark.parametrize("case", CONTENT, ids=label)
+def test_content(arena: Arena, case: tuple[str, str], codec: str) -> None:
+    run_client(arena, case, codec)
+
+
+@pytest.mark.parametrize("python", interpreters(), ids=label)
+@pytest.mark.parametrize("case", CORE, ids=label)
+def test_other_pythons(arena: Arena, case: tuple[str, str], python: str) -> None:
+    run_client(arena, case, "store", python)
