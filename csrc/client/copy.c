@@ -4,10 +4,14 @@
 
 #if defined(__x86_64__)
 
-/* rdi to, rsi from, rdx bytes. A leaf that keeps nothing on the stack, so that fault.c can leave
- * it at fan_copy_faulted from any instruction, with the error in eax. Unaligned 16-byte loads and
- * aligned stores: a `rep movsb` falls to a tenth of this when the destination is a few bytes past
- * a page boundary, as large Python bytes objects are. */
+/*
+ * rdi to, rsi from, rdx bytes. A leaf that keeps nothing on the stack, so that fault.c can leave it
+ * at fan_copy_faulted from any instruction, with the error in eax.
+ *
+ * `rep movsb` is the fastest for a destination on a cache line, and falls to a tenth for one a few
+ * bytes past a page boundary, as large Python bytes objects are: those, and small copies, take a
+ * loop of unaligned loads and aligned stores.
+ */
 __asm__(".text\n"
         ".p2align 6\n"
         ".globl fan_copy\n"
@@ -19,7 +23,11 @@ __asm__(".text\n"
         "fan_copy_begin:\n"
         "    cmp $16, %rdx\n"
         "    jb 4f\n"
-        "    movdqu (%rsi), %xmm0\n"
+        "    cmp $2048, %rdx\n"
+        "    jb 6f\n"
+        "    test $63, %dil\n"
+        "    jz 4f\n"
+        "6:  movdqu (%rsi), %xmm0\n"
         "    movdqu -16(%rsi,%rdx), %xmm5\n"
         "    lea -16(%rdi,%rdx), %r8\n" /* where the last 16 bytes go */
         "    movdqu %xmm0, (%rdi)\n"
@@ -32,8 +40,7 @@ __asm__(".text\n"
         "    sub $64, %rdx\n"
         "    jb 2f\n"
         ".p2align 5\n"
-        "1:  prefetcht0 512(%rsi)\n"
-        "    movdqu (%rsi), %xmm1\n"
+        "1:  movdqu (%rsi), %xmm1\n"
         "    movdqu 16(%rsi), %xmm2\n"
         "    movdqu 32(%rsi), %xmm3\n"
         "    movdqu 48(%rsi), %xmm4\n"
@@ -56,7 +63,7 @@ __asm__(".text\n"
         "5:  movdqu %xmm5, (%r8)\n"
         "    xor %eax, %eax\n"
         "    ret\n"
-        "4:  mov %rdx, %rcx\n" /* fewer than 16 bytes */
+        "4:  mov %rdx, %rcx\n"
         "    rep movsb\n"
         "    xor %eax, %eax\n"
         "    ret\n"
