@@ -3,6 +3,7 @@
 #define FAN_PRELOAD_UNDECLARED_H
 
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -15,6 +16,8 @@ ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room);
 ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room);
 ssize_t __pread64_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room);
 int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                const sigset_t *mask, size_t room);
 int __xstat(int version, const char *path, struct stat *st);
 int __xstat64(int version, const char *path, struct stat64 *st);
 int __lxstat(int version, const char *path, struct stat *st);

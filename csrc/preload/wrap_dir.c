@@ -103,8 +103,11 @@ FAN_ALIAS(readdir64_r, readdir_r);
 FAN_EXPORT int closedir(DIR *dir)
 {
     struct fan_dirstream *stream = fan_dirstream_of(dir);
-    if (stream == NULL)
+    if (stream == NULL) {
+        if (fan_job.view_count > 0) /* libc closes it past us */
+            fan_file_remove(REAL(dirfd)(dir));
         return REAL(closedir)(dir);
+    }
     int fd = fan_dirstream_close(stream);
     return fd >= 0 ? close(fd) : 0;
 }

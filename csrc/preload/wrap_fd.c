@@ -339,6 +339,14 @@ FAN_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *ti
                                    : REAL(ppoll)(fds, count, timeout, mask);
 }
 
+FAN_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                           const sigset_t *mask, size_t room)
+{
+    if (room / sizeof(*fds) < count)
+        __chk_fail();
+    return ppoll(fds, count, timeout, mask);
+}
+
 /* Takes our files out of a set. How many there were, with them in `ours`. */
 static int take_out(int count, fd_set *set, fd_set *ours)
 {

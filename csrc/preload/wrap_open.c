@@ -37,8 +37,10 @@ static int open_at(int dirfd, const char *path, int flags, mode_t mode)
     if (fd < 0) {
         if (errno == ENOENT && fan_relocate(dirfd, path, resolve_flags(flags), &target))
             return (int)fan_answer(fan_open(&target, flags));
-    } else if (flags & O_DIRECTORY) {
-        fan_open_noticed(fd, flags);
+    } else if (fan_job.view_count > 0) {
+        fan_file_remove(fd); /* a number of ours that was closed past us */
+        if (flags & O_DIRECTORY)
+            fan_open_noticed(fd, flags);
     }
     return fd;
 }

@@ -280,3 +280,41 @@ FAN_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file
 {
     return spawn_with(REAL(posix_spawnp), pid, file, actions, attributes, argv, env);
 }
+
+/* libc starts a shell past our wrappers, with the environment as it is. Where a file of ours would
+ * be inherited, the handoff is put there for that moment. */
+static bool lend_handoff(char *text)
+{
+    if (fan_job.view_count == 0 || fan_handoff_export(text, HANDOFF_BYTES, true) <= 0)
+        return false;
+    setenv(FAN_HANDOFF_ENV, text, 1);
+    return true;
+}
+
+static void take_handoff_back(void)
+{
+    int saved = errno;
+    unsetenv(FAN_HANDOFF_ENV);
+    fan_handoff_done();
+    errno = saved;
+}
+
+FAN_EXPORT int system(const char *command)
+{
+    char text[HANDOFF_BYTES];
+    bool lent = command != NULL && lend_handoff(text);
+    int status = REAL(system)(command);
+    if (lent)
+        take_handoff_back();
+    return status;
+}
+
+FAN_EXPORT FILE *popen(const char *command, const char *mode)
+{
+    char text[HANDOFF_BYTES];
+    bool lent = lend_handoff(text);
+    FILE *stream = REAL(popen)(command, mode);
+    if (lent)
+        take_handoff_back();
+    return stream;
+}
