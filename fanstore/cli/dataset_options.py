@@ -1,0 +1,107 @@
+"""The options by which `run` and `start` name what to serve and how."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from fanstore import config
+from fanstore.errors import FanstoreError, UsageError
+from fanstore.load.local_dir import choose
+from fanstore.serve.job_plan import JobPlan
+
+_ORDER = "fanstore.order"
+
+
+class ServingCommand(click.Command):
+    """A command that remembers in which order --dataset and --mount came."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[_ORDER] = [p.name for p in order if p.name in ("dataset", "mount")]
+        return super().parse_args(ctx, args)
+
+
+def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options; their values go to `make_plan`."""
+    options = [
+        click.option(
+            "--dataset",
+            multiple=True,
+            required=True,
+            metavar="DST",
+            help="A dataset made by `fanstore prepare`; may be given several times.",
+        ),
+        click.option(
+            "--mount",
+            multiple=True,
+            metavar="PREFIX",
+            help="Where the dataset named before it appears "
+            "[default: /tmp/fanstore-$USER/<dataset name>].",
+        ),
+        click.option("--local-dir", metavar="DIR", help="Node-local directory for packs."),
+        click.option(
+            "--in-place",
+            is_flag=True,
+            default=None,
+            help="Read packs where they lie; copy nothing.",
+        ),
+        click.option(
+            "--verify",
+            is_flag=True,
+            default=None,
+            help="Check all content before serving, also in place.",
+        ),
+        click.option(
+            "--keep-staged",
+            is_flag=True,
+            default=None,
+            help="Leave the staged packs for the next job.",
+        ),
+        click.option(
+            "--quiet", is_flag=True, default=None, help="No progress and no summary on stderr."
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@contextlib.contextmanager
+def usage_as_failure() -> Iterator[None]:
+    """Gives a wrong use the exit code of a failure: 2 may be the command's own."""
+    try:
+        yield
+    except FanstoreError as error:
+        if error.exit_code != UsageError.exit_code:
+            raise
+        raise FanstoreError(str(error)) from error
+
+
+def pair_mounts(
+    order: list[str], datasets: tuple[str, ...], mounts: tuple[str, ...]
+) -> tuple[tuple[str, str | None], ...]:
+    """Each dataset with the --mount that follows it before the next --dataset, or None."""
+    names, prefixes = iter(datasets), iter(mounts)
+    pairs: list[tuple[str, str | None]] = []
+    for option in order:
+        if option == "dataset":
+            pairs.append((next(names), None))
+        elif not pairs or pairs[-1][1] is not None:
+            raise UsageError(f"--mount {next(prefixes)} follows no --dataset of its own")
+        else:
+            pairs[-1] = (pairs[-1][0], next(prefixes))
+    return tuple(pairs)
+
+
+def make_plan(
+    ctx: click.Context, kind: str, dataset: tuple[str, ...], mount: tuple[str, ...], **flags: Any
+) -> JobPlan:
+    """The plan that the options, the environment and the settings file amount to."""
+    settings = config.resolve(flags)
+    local = choose(settings.local_dir, settings.sources["local_dir"])
+    pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
+    return JobPlan(pairs, settings, local, kind)

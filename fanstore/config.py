@@ -1,0 +1,137 @@
+"""The table of settings, and where each value comes from.
+
+A value is taken from the first of: the command line, ``FANSTORE_<NAME>`` in the environment, the
+TOML file (``$FANSTORE_CONFIG``, else ``~/.config/fanstore.toml``), the default.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fanstore.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its name (also the TOML key), kind (bool, int, float or str), default."""
+
+    name: str
+    kind: type
+    default: Any
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "FANSTORE_" + self.name.upper()
+
+
+SETTINGS = (
+    Setting("local_dir", str, None, "node-local directory for staged packs (default: searched)"),
+    Setting("in_place", bool, False, "read packs where they lie; nothing is copied"),
+    Setting("verify", bool, False, "check every pack before serving, also in place"),
+    Setting("keep_staged", bool, False, "leave staged packs on the local disk for the next job"),
+    Setting("stage_threads", int, 2, "packs copied at the same time"),
+    Setting("orphan_wait_s", float, 30.0, "how long a command may outlive a killed wrapper"),
+    Setting("quiet", bool, False, "no progress and no summary on stderr"),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Resolved values; ``sources`` says for each name where it came from."""
+
+    local_dir: str | None
+    in_place: bool
+    verify: bool
+    keep_staged: bool
+    stage_threads: int
+    orphan_wait_s: float
+    quiet: bool
+    sources: Mapping[str, str]
+
+
+_WORDS = {"1": True, "true": True, "yes": True, "on": True}
+_WORDS |= {"0": False, "false": False, "no": False, "off": False, "": False}
+
+
+def _from_text(setting: Setting, text: str) -> Any:
+    if setting.kind is bool:
+        return _WORDS[text.strip().lower()]
+    return setting.kind(text)
+
+
+def _parse(setting: Setting, value: Any, source: str) -> Any:
+    """The value as the setting's kind; a UsageError naming the source when it does not fit."""
+    try:
+        if isinstance(value, str) and setting.kind is not str:
+            value = _from_text(setting, value)
+        if setting.kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not setting.kind or (isinstance(value, int | float) and value < 0):
+            raise ValueError
+    except (KeyError, ValueError):
+        kind = setting.kind.__name__
+        raise UsageError(f"{setting.name} from {source}: {value!r} is not a valid {kind}") from None
+    return value
+
+
+def config_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """The path of the TOML file, which need not exist."""
+    named = environ.get("FANSTORE_CONFIG")
+    return Path(named) if named else Path("~/.config/fanstore.toml").expanduser()
+
+
+def _load_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        with path.open("rb") as stream:
+            table: dict[str, Any] = tomllib.load(stream)
+            return table
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def read_config_file(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """The TOML file's settings; empty when there is none. Unknown keys are a UsageError."""
+    path = config_file(environ)
+    if not path.is_file():
+        if environ.get("FANSTORE_CONFIG"):
+            raise UsageError(f"FANSTORE_CONFIG names {path}, which is not a file")
+        return {}
+    table = _load_toml(path)
+    unknown = sorted(set(table) - {setting.name for setting in SETTINGS})
+    if unknown:
+        raise UsageError(f"{path}: unknown setting {unknown[0]!r}")
+    return table
+
+
+def resolve(
+    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ
+) -> Settings:
+    """Every setting's value and source. A flag that was not given is absent or None."""
+    flags = flags or {}
+    table = read_config_file(environ)
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for setting in SETTINGS:
+        name = setting.name
+        if flags.get(name) is not None:
+            value, source = flags[name], "flag"
+        elif setting.variable in environ:
+            value, source = environ[setting.variable], setting.variable
+        elif name in table:
+            value, source = table[name], str(config_file(environ))
+        else:
+            value, source = setting.default, "default"
+        values[name] = value if source == "default" else _parse(setting, value, source)
+        sources[name] = source
+    return Settings(**values, sources=sources)

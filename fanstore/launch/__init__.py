@@ -1,0 +1,1 @@
+"""Starting a command under FanStore and seeing it to its end."""

@@ -1,0 +1,104 @@
+"""Starting the command: as `env` would, in the wrapper's place among processes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from fanstore.serve.process import die_with_parent
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+
+_SHELL = "/bin/sh"
+
+
+def _within_any(path: str, prefixes: Sequence[str]) -> bool:
+    absolute = os.path.abspath(path)
+    return any(absolute.startswith(prefix + "/") for prefix in prefixes)
+
+
+def exec_command(
+    command: Sequence[str], environ: Mapping[str, str], prefixes: Sequence[str]
+) -> int:
+    """Replaces this process by the command; returns errno where that fails.
+
+    A command that lies under a mount prefix is started through a shell, which sees the mount. A
+    file without a magic number is a script for the shell, as execvp has it.
+    """
+    name = command[0]
+    if "/" in name and _within_any(name, prefixes):
+        command = [_SHELL, "-c", 'exec "$0" "$@"', *command]
+    try:
+        os.execvpe(command[0], list(command), dict(environ))
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            return error.errno or errno.EIO
+    try:
+        os.execve(_SHELL, [_SHELL, _found(name, environ), *command[1:]], dict(environ))
+    except OSError as error:
+        return error.errno or errno.EIO
+
+
+def _found(name: str, environ: Mapping[str, str]) -> str:
+    """The path of a command that PATH leads to."""
+    if "/" in name:
+        return name
+    for directory in os.get_exec_path(dict(environ)):
+        path = os.path.join(directory, name)
+        if os.access(path, os.X_OK):
+            return path
+    return name
+
+
+def exit_code_of(error_number: int) -> int:
+    """The code with which `env` ends when exec fails so."""
+    missing = error_number in (errno.ENOENT, errno.ENOTDIR)
+    return NOT_FOUND if missing else NOT_EXECUTABLE
+
+
+def start_command(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    prefixes: Sequence[str],
+    mask: Iterable[int],
+    announce: Callable[[int], None],
+) -> tuple[int, int]:
+    """Forks and execs: (pid, 0), or (pid, errno) of a child that could not exec.
+
+    `announce(pid)` is called in the child before it execs. The child has the signal mask `mask`
+    and does not outlive a killed parent.
+    """
+    parent = os.getpid()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _child(parent, command, environ, prefixes, mask, announce, writer)
+    os.close(writer)
+    with open(reader, "rb") as stream:
+        told = stream.read(4)
+    return pid, int.from_bytes(told, "little")
+
+
+def _child(
+    parent: int,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    prefixes: Sequence[str],
+    mask: Iterable[int],
+    announce: Callable[[int], None],
+    writer: int,
+) -> None:
+    problem = errno.EIO
+    try:
+        die_with_parent(parent, signal.SIGTERM)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        announce(os.getpid())
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        problem = exec_command(command, environ, prefixes)
+    finally:
+        os.write(writer, problem.to_bytes(4, "little"))
+        os._exit(exit_code_of(problem))

@@ -1,0 +1,67 @@
+"""Forking the node daemon off the process that asks for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+
+from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.process import die_with_parent, set_name
+from fanstore.serve.protocol import Channel
+
+
+@dataclass
+class DaemonProcess:
+    """The daemon as its parent sees it."""
+
+    pid: int
+    channel: Channel
+
+
+def start_daemon(plan: JobPlan) -> DaemonProcess:
+    """Forks a daemon in a session of its own. A "run" daemon is told when its parent dies."""
+    ours, theirs = socket.socketpair()
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        _child(parent, plan, theirs)
+    theirs.close()
+    return DaemonProcess(pid, Channel(ours))
+
+
+def _close_others(keep: int) -> None:
+    """Closes what this process inherited, but for 0, 1, 2 and `keep`."""
+    for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
+        if fd > 2 and fd != keep:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
+    code = 125
+    try:
+        os.setsid()
+        set_name("fanstore-daemon")
+        _close_others(channel.fileno())
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 1)
+
+        from fanstore.serve.daemon import Daemon
+
+        daemon = Daemon(plan, Channel(channel))
+        daemon.catch_signals()
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        if plan.kind == "run":
+            die_with_parent(parent, signal.SIGTERM)
+        code = daemon.run()
+    except BaseException as error:
+        print(f"fanstore: error: node daemon: {error!r}", file=sys.stderr)
+    finally:
+        os._exit(code)

@@ -1,0 +1,195 @@
+"""The wrapper: a node daemon, a command, and everything gone when the command has ended.
+
+The command stays in the wrapper's process group, so the terminal's signals reach both: those are
+not passed on a second time. Other signals to the wrapper are. When the daemon dies the command
+goes on with what is on the local disk, and the wrapper removes the leftovers itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fanstore.errors import FanstoreError
+from fanstore.launch import report
+from fanstore.launch.command import start_command
+from fanstore.launch.daemon_process import start_daemon
+from fanstore.launch.environment import command_environment
+from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
+from fanstore.load import locks
+from fanstore.serve.job_directory import clean_up_directory
+from fanstore.serve.job_plan import JobPlan
+
+_DAEMON_END_WAIT_S = 60.0
+
+
+class DaemonFailed(FanstoreError):
+    """The daemon could not begin; its own message and exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Wrapper:
+    """One run of a command under a node daemon of its own."""
+
+    def __init__(self, plan: JobPlan) -> None:
+        self._plan = plan
+        self._signals = SignalQueue({*FORWARDED, signal.SIGCHLD})
+        self._daemon = start_daemon(plan)
+        self._daemon_status: int | None = None
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._signals, selectors.EVENT_READ)
+        self._selector.register(self._daemon.channel, selectors.EVENT_READ)
+        self._messages: list[dict[str, Any]] = []
+        self._channel_open = True
+        self._holds: list[int] = []
+        self._pid = 0
+
+    def run(self, command: Sequence[str]) -> int:
+        """The exit code of the command, 128 + signal, or FanStore's own."""
+        ready = self._await_ready()
+        if isinstance(ready, int):
+            return ready
+        for warning in [*ready["warnings"], *report.damage_lines(ready)]:
+            report.say(warning)
+        try:
+            self._hold(ready["locks"])
+            code = self._run_command(command, ready)
+        finally:
+            summary = self._end()
+        if summary is None:
+            report.say("the node daemon died; what it left has been removed")
+            return code or FanstoreError.exit_code
+        if not self._plan.settings.quiet:
+            report.say(report.summary_line(summary))
+        for name in summary["left"]:
+            report.say(f"left in the mount prefix, not FanStore's: {name}")
+        return code
+
+    def _events(self, timeout_s: float | None = None) -> list[Received]:
+        """Waits for signals or messages; messages are queued, the daemon's end is noted."""
+        received: list[Received] = []
+        for key, _ in self._selector.select(timeout_s):
+            if key.fileobj is self._signals:
+                received += self._signals.read()
+            else:
+                self._hear()
+        return received
+
+    def _hear(self) -> None:
+        messages = self._daemon.channel.read()
+        if messages is None:
+            self._selector.unregister(self._daemon.channel)
+            self._channel_open = False
+        else:
+            self._messages += messages
+
+    def _take(self, kind: str) -> dict[str, Any] | None:
+        for message in self._messages:
+            if message.get("type") == kind:
+                self._messages.remove(message)
+                return message
+        return None
+
+    def _await_ready(self) -> dict[str, Any] | int:
+        """The daemon's "ready", or the exit code of a run that was told to end before."""
+        ended_by = 0
+        while self._channel_open:
+            for received in self._events():
+                if received.number in ENDING:
+                    ended_by = ended_by or int(received.number)
+                    os.kill(self._daemon.pid, signal.SIGTERM)
+            ready = self._take("ready")
+            if ready is not None and not ended_by:
+                return ready
+            if ready is not None:
+                self._daemon.channel.try_send({"type": "end"})
+        error = self._take("error")
+        os.waitpid(self._daemon.pid, 0)
+        if error is None and not self._take("summary"):
+            clean_up_directory(self._plan.local.path)
+        if ended_by:
+            return 128 + ended_by
+        if error is None:
+            raise FanstoreError("the node daemon died while it staged; nothing was left behind")
+        raise DaemonFailed(error["message"], error["exit_code"])
+
+    def _hold(self, paths: Sequence[str]) -> None:
+        """Holds what the daemon holds, so that its death takes nothing from the command."""
+        for path in paths:
+            fd = locks.take(path, exclusive=False, create=False)
+            if fd is None:
+                raise FanstoreError(f"{path}: lost to another job")
+            self._holds.append(fd)
+
+    def _run_command(self, command: Sequence[str], ready: dict[str, Any]) -> int:
+        prefixes = [dataset["mount_prefix"] for dataset in ready["datasets"]]
+        environ = command_environment(
+            os.environ, ready["preload"], ready["job_directory"], prefixes
+        )
+        self._pid, problem = start_command(
+            command,
+            environ,
+            prefixes,
+            self._signals.original_mask,
+            lambda pid: self._daemon.channel.send({"type": "command", "pid": pid}),
+        )
+        if problem:
+            report.say(f"error: {command[0]}: {os.strerror(problem)}")
+        while (status := self._reap()) is None:
+            for received in self._events():
+                self._pass_on(received)
+        code = os.waitstatus_to_exitcode(status)
+        return 128 - code if code < 0 else code
+
+    def _reap(self) -> int | None:
+        """The command's wait status once it has ended. Says so when the daemon has."""
+        if self._daemon_status is None:
+            pid, status = os.waitpid(self._daemon.pid, os.WNOHANG)
+            if pid:
+                self._daemon_status = status
+                report.say("the node daemon died; files on the local disk stay readable")
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        return status if pid else None
+
+    def _pass_on(self, received: Received) -> None:
+        """Sends a signal on to the command, unless the terminal has done so."""
+        if received.number == signal.SIGCHLD:
+            return
+        if not received.from_kernel:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, received.number)
+        if received.number == signal.SIGTSTP:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _end(self) -> dict[str, Any] | None:
+        """Ends the daemon: its summary, or None where it died and the wrapper cleaned up."""
+        for fd in self._holds:
+            os.close(fd)
+        self._daemon.channel.try_send({"type": "end"})
+        deadline_s = time.monotonic() + _DAEMON_END_WAIT_S
+        while self._channel_open and time.monotonic() < deadline_s:
+            self._events(timeout_s=1.0)
+        if self._channel_open:
+            os.kill(self._daemon.pid, signal.SIGKILL)
+        if self._daemon_status is None:
+            os.waitpid(self._daemon.pid, 0)
+        summary = self._take("summary")
+        if summary is None:
+            clean_up_directory(self._plan.local.path)
+        return summary
+
+
+def run(plan: JobPlan, command: Sequence[str]) -> int:
+    """Runs `command` under the job that `plan` describes; its exit code."""
+    code = Wrapper(plan).run(command)
+    sys.stderr.flush()
+    return code

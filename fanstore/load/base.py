@@ -1,0 +1,115 @@
+"""The directory of one user on one node's local disk, under which every job keeps its things.
+
+    <local_dir>/fanstore-<user>/lock             held for moments, while names come and go
+                                jobs/<job id>/   see fanstore.serve.job_directory
+                                datasets/<id>/   see fanstore.load.staged
+                                prefixes/<hash>  see fanstore.serve.prefix
+                                trash-*          being removed
+
+Each job, dataset and prefix has a lock file that its users hold shared. What nobody holds is a
+leftover, and `sweep` removes it; a job's own end and the clean-up of a killed one are the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator
+
+from fanstore.errors import FanstoreError
+from fanstore.load import locks
+
+FOLDERS = ("jobs", "datasets", "prefixes")
+_LOCK_WAIT_S = 60.0
+
+
+def user_name() -> str:
+    """The user's login name, by uid where the environment does not say it."""
+    name = os.environ.get("USER", "")
+    if name and "/" not in name:
+        return name
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def make_private(path: str) -> None:
+    """Makes directory `path` (0700), or checks that it is ours and no symbolic link."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise FanstoreError(f"{path}: is not a directory")
+    if found.st_uid != os.getuid():
+        raise FanstoreError(f"{path}: belongs to another user (uid {found.st_uid})")
+    if found.st_mode & 0o077:
+        os.chmod(path, 0o700)
+
+
+class Base:
+    """The paths below one local directory. Nothing is made before `locked` is entered."""
+
+    def __init__(self, local_dir: str) -> None:
+        self.path = os.path.join(os.path.realpath(local_dir), f"fanstore-{user_name()}")
+
+    def folder(self, name: str) -> str:
+        """The path of one of FOLDERS."""
+        return os.path.join(self.path, name)
+
+    def _take(self) -> int | None:
+        try:
+            make_private(self.path)
+            return locks.take(os.path.join(self.path, "lock"), exclusive=True)
+        except FileNotFoundError:  # removed by its last user between the two steps
+            return None
+
+    @contextlib.contextmanager
+    def locked(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Makes the directory and holds its lock; `check` may raise to give up waiting."""
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        while (fd := self._take()) is None:
+            check()
+            if time.monotonic() > deadline:
+                raise FanstoreError(f"{self.path}/lock: held by another process for a minute")
+            time.sleep(0.01)
+        try:
+            for name in FOLDERS:
+                make_private(self.folder(name))
+            yield
+        finally:
+            os.close(fd)
+
+    def entries(self, folder: str) -> list[str]:
+        """The paths in one of FOLDERS."""
+        try:
+            names = os.listdir(self.folder(folder))
+        except FileNotFoundError:
+            return []
+        return [os.path.join(self.folder(folder), name) for name in sorted(names)]
+
+    def discard(self, path: str) -> None:
+        """Takes directory `path` out of the way at once; `empty_trash` removes its content."""
+        os.rename(path, os.path.join(self.path, f"trash-{secrets.token_hex(8)}"))
+
+    def empty_trash(self) -> None:
+        """Removes what was discarded. Needs no lock; what goes wrong is left for the next time."""
+        import shutil
+
+        for name in os.listdir(self.path):
+            if name.startswith("trash-"):
+                shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
+
+    def remove_if_empty(self) -> None:
+        """Removes the directory once nothing but empty folders is in it. Under the lock."""
+        for name in FOLDERS:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.folder(name))
+        if os.listdir(self.path) == ["lock"]:
+            os.unlink(os.path.join(self.path, "lock"))
+            with contextlib.suppress(OSError):
+                os.rmdir(self.path)

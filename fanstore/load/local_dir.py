@@ -1,0 +1,115 @@
+"""The node-local directory: which one is used, what it is, and how much it can take."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fanstore.errors import FanstoreError, UsageError
+
+TMPFS_TYPES = {0x01021994: "tmpfs", 0x858458F6: "ramfs"}
+LOCAL_TYPES = {
+    0xEF53: "ext4",
+    0x58465342: "xfs",
+    0x9123683E: "btrfs",
+    0x794C7630: "overlay",
+    0x2FC12FC1: "zfs",
+    0xF2F52010: "f2fs",
+    0x65735546: "fuse",
+}
+NETWORK_TYPES = {
+    0x0BD00BD0: "lustre",
+    0x6969: "nfs",
+    0x47504653: "gpfs",
+    0x19830326: "beegfs",
+    0x00C36400: "ceph",
+    0xFF534D42: "cifs",
+    0xFE534D42: "smb2",
+    0x517B: "smb",
+    0x5346414F: "afs",
+    0x6B414653: "afs",
+    0x20030528: "orangefs",
+    0xAAD7AAEA: "panfs",
+    0x01161970: "gfs2",
+    0x7461636F: "ocfs2",
+    0x01021997: "9p",
+}
+
+
+@dataclass(frozen=True)
+class LocalDirectory:
+    """A candidate: where it came from, its file system, and why it is refused (or None)."""
+
+    path: str
+    source: str
+    fs_type: str
+    free_bytes: int
+    refusal: str | None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether what is stored there counts as memory."""
+        return self.fs_type in TMPFS_TYPES.values()
+
+
+def fs_type(path: str) -> str:
+    """The name of the file system that holds `path`, or its magic number in hexadecimal."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(256)
+    if libc.statfs(os.fsencode(path), buffer) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), path)
+    magic = struct.unpack_from("@l", buffer.raw)[0] & 0xFFFFFFFF
+    return (TMPFS_TYPES | LOCAL_TYPES | NETWORK_TYPES).get(magic, hex(magic))
+
+
+def _refusal(path: str, kind: str) -> str | None:
+    if not os.access(path, os.W_OK | os.X_OK):
+        return "not writable"
+    if kind in NETWORK_TYPES.values():
+        return f"on a network file system ({kind})"
+    return None
+
+
+def examine(path: str, source: str) -> LocalDirectory:
+    """What `path` is worth as a local directory. Nothing is created."""
+    if not os.path.isdir(path):
+        return LocalDirectory(path, source, "-", 0, "not a directory")
+    kind = fs_type(path)
+    space = os.statvfs(path)
+    return LocalDirectory(path, source, kind, space.f_bavail * space.f_frsize, _refusal(path, kind))
+
+
+def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[LocalDirectory]:
+    """The directories searched when none is named, in order."""
+    for variable in ("SLURM_TMPDIR", "TMPDIR_LOCAL", "JOBFS"):
+        if environ.get(variable):
+            yield examine(environ[variable], f"${variable}")
+    if environ.get("SLURM_JOB_ID"):
+        yield examine(f"/localscratch/{environ['SLURM_JOB_ID']}", "/localscratch/$SLURM_JOB_ID")
+    if environ.get("TMPDIR"):
+        yield examine(environ["TMPDIR"], "$TMPDIR")
+    yield examine("/tmp", "/tmp")
+
+
+def choose(
+    named: str | None, source: str = "flag", environ: Mapping[str, str] = os.environ
+) -> LocalDirectory:
+    """The named directory, else the first candidate that will do.
+
+    UsageError when the named one is refused, FanstoreError when no candidate is left.
+    """
+    if named is not None:
+        directory = examine(os.path.abspath(named), source)
+        if directory.refusal is not None:
+            raise UsageError(f"local directory {named} ({source}): {directory.refusal}")
+        return directory
+    refused = []
+    for directory in candidates(environ):
+        if directory.refusal is None:
+            return directory
+        refused.append(f"{directory.path} ({directory.refusal})")
+    raise FanstoreError("no local directory will do: " + ", ".join(refused))

@@ -1,0 +1,64 @@
+"""The memory limit of the control group this process is in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+
+def _read_number(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as stream:
+            text = stream.read().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _read_stat(directory: str) -> dict[str, int]:
+    try:
+        with open(os.path.join(directory, "memory.stat"), encoding="ascii") as stream:
+            pairs = (line.split() for line in stream)
+            return {key: int(value) for key, value in pairs}
+    except (OSError, ValueError):
+        return {}
+
+
+def _group_directories(root: str, membership: str) -> Iterator[tuple[str, str, str]]:
+    """(directory, limit file, usage file) of every group from ours up to the root."""
+    try:
+        with open(membership, encoding="utf-8") as stream:
+            lines = stream.read().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top, files = root, ("memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            top = os.path.join(root, "memory")
+            files = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        else:
+            continue
+        parts = [part for part in path.split("/") if part]
+        for depth in range(len(parts), -1, -1):
+            yield os.path.join(top, *parts[:depth]), *files
+
+
+def available_bytes(
+    root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup"
+) -> int | None:
+    """How much more memory the control group allows, or None without a limit.
+
+    File pages count as available: the kernel drops them before it refuses anything.
+    """
+    rooms = []
+    for directory, limit_file, usage_file in _group_directories(root, membership):
+        limit = _read_number(os.path.join(directory, limit_file))
+        usage = _read_number(os.path.join(directory, usage_file))
+        if limit is None or usage is None or limit >= 1 << 62:
+            continue
+        stat = _read_stat(directory)
+        cache = stat.get("active_file", 0) + stat.get("inactive_file", 0)
+        rooms.append(max(0, limit - usage + min(cache, usage)))
+    return min(rooms, default=None)

@@ -1,0 +1,85 @@
+"""How far staging has come: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+_LINE_EVERY_S = 5.0
+
+
+class StagingProgress(Protocol):
+    """What a stager tells; called from several threads."""
+
+    def expect(self, total_bytes: int) -> None: ...
+
+    def advance(self, amount_bytes: int) -> None: ...
+
+
+class _Silent:
+    def expect(self, total_bytes: int) -> None:
+        pass
+
+    def advance(self, amount_bytes: int) -> None:
+        pass
+
+
+class _Lines:
+    """A line on stderr every few seconds, so that a short staging says nothing."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._total = self._done = 0
+        self._last_s = time.monotonic()
+
+    def expect(self, total_bytes: int) -> None:
+        self._total = total_bytes
+
+    def advance(self, amount_bytes: int) -> None:
+        with self._mutex:
+            self._done += amount_bytes
+            now_s = time.monotonic()
+            if now_s - self._last_s < _LINE_EVERY_S:
+                return
+            self._last_s = now_s
+            done = f"{self._done >> 20:,} of {self._total >> 20:,} MiB"
+        print(f"fanstore: staging: {done}", file=sys.stderr, flush=True)
+
+
+class _Bar:
+    """A tqdm bar, made when there is something to do."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
+        self._mutex = threading.Lock()
+        self._advance: Callable[[float], object] = lambda amount_bytes: None
+
+    def expect(self, total_bytes: int) -> None:
+        if total_bytes == 0:
+            return
+        from tqdm import tqdm
+
+        bar = self._stack.enter_context(
+            tqdm(total=total_bytes, unit="B", unit_scale=True, desc="staging", leave=False)
+        )
+        self._advance = bar.update
+
+    def advance(self, amount_bytes: int) -> None:
+        with self._mutex:
+            self._advance(amount_bytes)
+
+
+@contextlib.contextmanager
+def staging_progress(*, quiet: bool) -> Iterator[StagingProgress]:
+    """The way to show progress that fits stderr."""
+    with contextlib.ExitStack() as stack:
+        if quiet:
+            yield _Silent()
+        elif sys.stderr.isatty():
+            yield _Bar(stack)
+        else:
+            yield _Lines()

@@ -1,0 +1,176 @@
+"""A dataset's directory on the local disk, shared by every job of the user that serves it.
+
+datasets/<dataset id>/lock             held shared by its users
+                      index.fsi        and each pack, complete when its marker is there
+                      index.fsi.ok     the marker: what was staged, and what is damaged in it
+                      index.fsi.part   being copied
+                      index.fsi.lock   held by whoever copies it
+                      keep             stay when the last user goes
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fanstore.load import locks
+from fanstore.load.base import Base, make_private
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a staged file must be: taken from the dataset's index, never from the copy."""
+
+    dataset_id: str
+    file_bytes: int
+    checksum: int
+
+
+class StagedDirectory:
+    """One user's hold on `<base>/datasets/<dataset id>`."""
+
+    def __init__(self, base: Base, dataset_id: str) -> None:
+        self.path = os.path.join(base.folder("datasets"), dataset_id)
+        self.lock_path = os.path.join(self.path, "lock")
+        self._fd: int | None = None
+
+    def hold(self) -> None:
+        """Makes the directory and holds it. Under the base's lock. A sole user tidies it first."""
+        make_private(self.path)
+        fd = locks.take(self.lock_path, exclusive=True)
+        if fd is not None:
+            tidy(self.path)
+            locks.try_lock(fd, exclusive=False)
+        else:
+            fd = locks.take(self.lock_path, exclusive=False)
+        if fd is None:
+            raise BlockingIOError(f"{self.lock_path}: held exclusively")
+        self._fd = fd
+
+    def release(self, keep: bool) -> None:
+        """Lets go; `keep` decides what becomes of the files if this was the last user."""
+        if self._fd is None:
+            return
+        mark = os.path.join(self.path, "keep")
+        with contextlib.suppress(OSError):
+            if keep:
+                os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            else:
+                os.unlink(mark)
+        os.close(self._fd)
+        self._fd = None
+
+    def file(self, name: str) -> str:
+        """The path of the index or a pack."""
+        return os.path.join(self.path, name)
+
+    def damaged_in(self, name: str, expected: Expected) -> list[int] | None:
+        """The record ids damaged in a complete, valid copy of `name`; None where there is none."""
+        marker = _read_marker(self.file(name))
+        try:
+            found = os.stat(self.file(name))
+        except FileNotFoundError:
+            return None
+        if marker is None or marker != _marker(expected, found, _damaged_ids(marker)):
+            return None
+        return _damaged_ids(marker)
+
+    def stage(
+        self,
+        name: str,
+        expected: Expected,
+        copy: Callable[[str], list[int]],
+        check: Callable[[], None],
+        is_sound: Callable[[str], bool] = lambda path: True,
+    ) -> tuple[list[int], bool]:
+        """Makes sure of a valid copy of `name`: (damaged record ids, whether it was there).
+
+        `copy(path)` writes it and says what is damaged; it runs for one job at a time. A copy
+        that is there is made anew where `is_sound(path)` is false.
+        """
+        target = self.file(name)
+        fd = locks.wait(target + ".lock", exclusive=True, check=check)
+        try:
+            damaged = self.damaged_in(name, expected)
+            if damaged is not None and (damaged or is_sound(target)):
+                return damaged, True
+            return self._make(target, expected, copy), False
+        finally:
+            os.close(fd)
+
+    def _make(self, target: str, expected: Expected, copy: Callable[[str], list[int]]) -> list[int]:
+        part = target + ".part"
+        try:
+            damaged = copy(part)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(target + ".ok")
+            os.rename(part, target)
+            _write_marker(target, _marker(expected, os.stat(target), damaged))
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part)
+        return damaged
+
+
+def _marker(expected: Expected, found: os.stat_result, damaged: object) -> dict[str, object]:
+    return {
+        "dataset_id": expected.dataset_id,
+        "file_bytes": expected.file_bytes,
+        "checksum": expected.checksum,
+        "found_bytes": found.st_size,
+        "mtime_ns": found.st_mtime_ns,
+        "inode": found.st_ino,
+        "damaged": damaged,
+    }
+
+
+def _read_marker(target: str) -> dict[str, object] | None:
+    """The marker of a complete copy, or None where there is none that makes sense."""
+    try:
+        with open(target + ".ok", encoding="utf-8") as stream:
+            marker = json.load(stream)
+    except (FileNotFoundError, ValueError):
+        return None
+    return marker if isinstance(marker, dict) and _damaged_ids(marker) is not None else None
+
+
+def _damaged_ids(marker: dict[str, object]) -> list[int] | None:
+    ids = marker.get("damaged")
+    sane = isinstance(ids, list) and all(type(i) is int for i in ids)
+    return ids if sane else None  # type: ignore[return-value]
+
+
+def _write_marker(target: str, marker: dict[str, object]) -> None:
+    temporary = target + ".ok.part"
+    with open(temporary, "w", encoding="utf-8") as stream:
+        json.dump(marker, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.rename(temporary, target + ".ok")
+
+
+def tidy(path: str) -> None:
+    """Removes what a killed copier left, and damaged copies, from a directory nobody uses."""
+    for name in os.listdir(path):
+        target = os.path.join(path, name)
+        if name.endswith((".part", ".lock")):
+            os.unlink(target)
+        elif name.endswith(".ok"):
+            marker = _read_marker(target[: -len(".ok")])
+            if marker is None or marker["damaged"]:
+                os.unlink(target)
+
+
+def sweep_datasets(base: Base) -> None:
+    """Discards staged datasets that nobody holds and that need not stay. Under the base's lock."""
+    for path in base.entries("datasets"):
+        with locks.free(os.path.join(path, "lock")) as unused:
+            if not unused:
+                continue
+            if os.path.exists(os.path.join(path, "keep")):
+                tidy(path)
+            else:
+                base.discard(path)

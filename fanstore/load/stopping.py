@@ -1,0 +1,33 @@
+"""Being told to stop while at work."""
+
+from __future__ import annotations
+
+import threading
+
+from fanstore.errors import FanstoreError
+
+
+class Stopped(FanstoreError):
+    """The job was told to end before it had begun."""
+
+    exit_code = 130
+
+
+class Stop:
+    """A flag set by a signal handler and looked at between two steps of long work."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        """Asks whoever works to stop. Safe in a Python signal handler."""
+        self._event.set()
+
+    def is_set(self) -> bool:
+        """Whether somebody asked."""
+        return self._event.is_set()
+
+    def check(self) -> None:
+        """Raises Stopped if somebody asked."""
+        if self._event.is_set():
+            raise Stopped("stopped")

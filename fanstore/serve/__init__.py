@@ -1,0 +1,1 @@
+"""The node daemon: its job directory, its segment and its life."""

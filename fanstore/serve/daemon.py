@@ -1,0 +1,169 @@
+"""The node daemon's life: stage, serve until told to end, remove everything.
+
+It runs in a process of its own, forked by the wrapper or by `fanstore start`, with a channel to
+its parent. On that channel it sends "ready" or "error", and at the end "summary"; the wrapper
+sends "command" (the command's pid) and "end". The channel's end means that the wrapper died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+from fanstore.errors import FanstoreError
+from fanstore.load.stopping import Stop
+from fanstore.serve.job import Job
+from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.process import Process
+from fanstore.serve.protocol import Channel, peer_uid
+
+_REQUEST_TIMEOUT_S = 2.0
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An error as a message; one that nobody foresaw carries its traceback."""
+    if isinstance(error, FanstoreError):
+        return {"type": "error", "message": str(error), "exit_code": error.exit_code}
+    text = "".join(traceback.format_exception(error)).rstrip()
+    if isinstance(error, OSError):
+        name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        text = f"{name}{error.strerror or error}"
+    return {"type": "error", "message": text, "exit_code": FanstoreError.exit_code}
+
+
+class Daemon:
+    """Runs one job for a parent at the other end of `parent`."""
+
+    def __init__(self, plan: JobPlan, parent: Channel) -> None:
+        self.stop = Stop()
+        self.job = Job(plan, self.stop)
+        self._parent = parent
+        self._wrapped = plan.kind == "run"
+        self._command: Process | None = None
+        self._ended = False
+        self._wakeup, self._waker = socket.socketpair()
+
+    def run(self) -> int:
+        """Until the job's end; the exit code. Everything it made is gone then."""
+        try:
+            self.job.open()
+            listener = self.job.listener()
+            self._parent.send(self._ready())
+        except BaseException as error:
+            failure = describe(error)
+            self._close()
+            self._parent.try_send(failure)
+            return int(failure["exit_code"])
+        self._detach_stderr()
+        with listener:
+            self._serve(listener)
+        if self._wrapped and not self._ended:
+            self._outwait_command()
+        summary = {"type": "summary", **self.status()}
+        summary["left"] = self._close()
+        self._parent.try_send(summary)
+        return 0
+
+    def catch_signals(self) -> None:
+        """Signals set the stop flag and wake the loop. Before `run`, in the main thread."""
+        self._waker.setblocking(False)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop.set())
+        for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_IGN)
+
+    def _ready(self) -> dict[str, Any]:
+        return {
+            "type": "ready",
+            **self.job.about(),
+            "preload": self.job.preload_library(),
+            "locks": self.job.lock_paths(),
+            "warnings": self.job.warnings,
+        }
+
+    def _detach_stderr(self) -> None:
+        """From here on the parent's stderr is the command's alone."""
+        sys.stderr.flush()
+        fd = os.open(self.job.directory.file("log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(fd, 2)
+        os.close(fd)
+
+    def status(self) -> dict[str, Any]:
+        """The job and its counters."""
+        return {**self.job.about(), "state": "serving", "counters": self.job.counters()}
+
+    def _serve(self, listener: socket.socket) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(listener, selectors.EVENT_READ, lambda: self._answer(listener))
+            selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
+            if self._wrapped:
+                selector.register(self._parent, selectors.EVENT_READ, self._hear_parent)
+            else:
+                self._parent.close()
+            while not self._ended:
+                for key, _ in selector.select():
+                    if key.data() is False:
+                        return
+
+    def _woken(self) -> bool:
+        """A signal: a daemon by itself ends, a wrapped one goes on until its wrapper says so."""
+        self._wakeup.recv(4096)
+        return self._wrapped or not self.stop.is_set()
+
+    def _hear_parent(self) -> bool:
+        messages = self._parent.read()
+        for message in messages or []:
+            if message.get("type") == "command":
+                self._command = Process(int(message["pid"]))
+            elif message.get("type") == "end":
+                self._ended = True
+        return messages is not None
+
+    def _outwait_command(self) -> None:
+        """The wrapper was killed: the kernel told the command so; its files stay a while."""
+        if self._command is None:
+            return
+        if not self._command.wait(self.job.plan.settings.orphan_wait_s):
+            self._command.kill()
+            self._command.wait(5.0)
+
+    def _answer(self, listener: socket.socket) -> bool:
+        """One request of `fanstore status` or `stop`; false when the daemon is to end."""
+        stream, _ = listener.accept()
+        channel = Channel(stream)
+        stream.settimeout(_REQUEST_TIMEOUT_S)
+        try:
+            with contextlib.suppress(OSError):
+                if peer_uid(stream) != os.getuid():
+                    return True
+                request = channel.receive() or {}
+                return self._reply(channel, request.get("op"))
+        finally:
+            channel.close()
+        return True
+
+    def _reply(self, channel: Channel, operation: object) -> bool:
+        if operation == "status":
+            channel.send(self.status())
+        elif operation == "stop" and self._wrapped:
+            channel.send({"error": "this job ends with its command"})
+        elif operation == "stop":
+            channel.send({"stopping": True})
+            return False
+        else:
+            channel.send({"error": "unknown request"})
+        return True
+
+    def _close(self) -> list[str]:
+        try:
+            return self.job.close()
+        except (OSError, FanstoreError) as error:
+            print(f"fanstore: clean-up: {error}", file=sys.stderr)
+            return []

@@ -1,0 +1,225 @@
+"""One job's resources on one node: opened in order, closed in reverse, whatever was reached."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from fanstore import _native
+from fanstore.dataset import Dataset, open_dataset
+from fanstore.errors import UsageError
+from fanstore.load.base import Base
+from fanstore.load.codecs import check_codecs
+from fanstore.load.progress import staging_progress
+from fanstore.load.stage import Stager, StageReport, check_room
+from fanstore.load.staged import StagedDirectory
+from fanstore.load.stopping import Stop
+from fanstore.serve.drift import drifted_files
+from fanstore.serve.job_directory import JobDirectory, clean_up, sweep
+from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
+from fanstore.serve.protocol import listen
+from fanstore.serve.segment import MountEntry, mark_ended, read_counters, write_segment
+
+_DEVICE_MAJOR = 0xFA5
+
+
+@dataclass
+class ServedDataset:
+    """A dataset of the job with what has been made for it so far."""
+
+    dataset: Dataset
+    prefix: Prefix
+    hold: PrefixHold
+    staged: StagedDirectory | None
+    index_path: str = ""
+    report: StageReport = field(default_factory=StageReport)
+
+    def damaged_names(self) -> list[str]:
+        """The damaged files, by name under the prefix."""
+        ids = sorted(record for ids in self.report.damaged.values() for record in ids)
+        return [os.fsdecode(self.dataset.relpath(record)) for record in ids]
+
+
+def device_number(dataset_id: str) -> int:
+    """st_dev of a dataset's files: the same in every run and on every node."""
+    return os.makedev(_DEVICE_MAJOR, int(dataset_id[:5], 16))
+
+
+class Job:
+    """Opens and closes what one job needs. `close` accepts a half-opened job."""
+
+    def __init__(self, plan: JobPlan, stop: Stop) -> None:
+        self.plan = plan
+        self.base = Base(plan.local.path)
+        self.directory = JobDirectory(self.base)
+        self.served: list[ServedDataset] = []
+        self.warnings: list[str] = []
+        self.started_s = time.time()
+        self._stop = stop
+        self._staged: dict[str, StagedDirectory] = {}
+
+    def open(self) -> None:
+        """Stages and publishes. Raises FanstoreError or OSError; `close` must follow."""
+        datasets = [(self._open_dataset(path), mount) for path, mount in self.plan.datasets]
+        self._check(datasets)
+        with self.base.locked(self._stop.check):
+            self._hold()
+        self._stage()
+        self._publish()
+
+    def _open_dataset(self, path: str) -> Dataset:
+        dataset = open_dataset(path, verify=self.plan.settings.in_place)
+        check_codecs(dataset.name, int(dataset.header["codec_mask"]))
+        return dataset
+
+    def _check(self, datasets: list[tuple[Dataset, str | None]]) -> None:
+        limit = int(_native.lib.FAN_JOB_MOUNTS_MAX)
+        if len(datasets) > limit:
+            raise UsageError(f"at most {limit} datasets in one job")
+        for dataset, mount in datasets:
+            prefix = spell(default_prefix(dataset.name) if mount is None else mount)
+            hold = PrefixHold(self.base, prefix.path)
+            self.served.append(ServedDataset(dataset, prefix, hold, self._staged_of(dataset)))
+        check_prefixes([item.prefix for item in self.served], self.base)
+
+    def _staged_of(self, dataset: Dataset) -> StagedDirectory | None:
+        if self.plan.settings.in_place:
+            return None
+        made = StagedDirectory(self.base, dataset.dataset_id)
+        return self._staged.setdefault(dataset.dataset_id, made)
+
+    def _hold(self) -> None:
+        """Takes every name of the job, leftovers of others removed first."""
+        self.directory.make()
+        for staged in self._staged.values():
+            staged.hold()
+        self.warnings += [f"left in an old mount prefix: {name}" for name in sweep(self.base)]
+        for item in self.served:
+            item.hold.hold()
+
+    def _stage(self) -> None:
+        settings = self.plan.settings
+        self.base.empty_trash()
+        with staging_progress(quiet=settings.quiet) as progress:
+            stagers = [Stager(item.dataset, progress, self._stop) for item in self.served]
+            if settings.in_place:
+                progress.expect(sum(s.total_bytes() for s in stagers) if settings.verify else 0)
+            else:
+                needed = [
+                    (item.dataset.name, stager.missing_bytes(item.staged))
+                    for item, stager in zip(self.served, stagers, strict=True)
+                    if item.staged is not None
+                ]
+                check_room(self.plan.local, needed)
+                progress.expect(sum(amount for _, amount in needed))
+            for item, stager in zip(self.served, stagers, strict=True):
+                self._stage_one(item, stager)
+
+    def _stage_one(self, item: ServedDataset, stager: Stager) -> None:
+        settings = self.plan.settings
+        if item.staged is None:
+            item.index_path = os.path.abspath(item.dataset.index_path)
+            item.report = stager.check_in_place(settings.stage_threads, settings.verify)
+        else:
+            item.index_path = stager.stage_index(item.staged)
+            threads, verify = settings.stage_threads, settings.verify
+            item.report = stager.stage_packs(item.staged, threads, verify)
+
+    def _publish(self) -> None:
+        entries = [self._mount_entry(number, item) for number, item in enumerate(self.served)]
+        write_segment(self.directory.file("segment"), entries, os.getpid())
+        for item in self.served:
+            if not item.hold.made:
+                self.warnings += drifted_files(item.dataset, item.prefix.path)
+        self.directory.describe(self.about())
+
+    def _mount_entry(self, number: int, item: ServedDataset) -> MountEntry:
+        skeleton = item.prefix.path
+        if not item.hold.made:
+            skeleton = self.directory.file("tree", str(number))
+            os.makedirs(skeleton, 0o700)
+        return MountEntry(
+            prefix=item.prefix.path,
+            alias=item.prefix.alias,
+            skeleton=skeleton,
+            index_path=item.index_path,
+            staged_dir=item.staged.path if item.staged else "",
+            dataset_dir=os.path.realpath(item.dataset.directory),
+            device=device_number(item.dataset.dataset_id),
+            record_count=int(item.dataset.header["record_count"]),
+            pack_count=item.dataset.pack_count,
+            prefix_made=item.hold.made,
+            in_place=item.staged is None,
+            damaged=item.report.damaged,
+        )
+
+    def listener(self) -> Any:
+        """The socket for clients of the daemon."""
+        return listen(self.directory.path)
+
+    def preload_library(self) -> str:
+        """The preload library under a name that LD_PRELOAD can hold."""
+        path = os.fspath(_native.preload_path())
+        if _separates(path):
+            path = self.directory.file("libfanstore_preload.so")
+            if _separates(path):
+                raise UsageError(f"{path}: a path with a space or colon cannot be preloaded")
+            shutil.copy(_native.preload_path(), path)
+        return path
+
+    def lock_paths(self) -> list[str]:
+        """The locks that keep all of this alive."""
+        paths = [self.directory.lock_path]
+        paths += [staged.lock_path for staged in self._staged.values()]
+        return paths + [item.hold.lock_path for item in self.served if item.hold.made]
+
+    def about(self) -> dict[str, Any]:
+        """The job for `status` and job.json; counters not included."""
+        return {
+            "job_id": self.directory.job_id,
+            "job_directory": self.directory.path,
+            "kind": self.plan.kind,
+            "daemon_pid": os.getpid(),
+            "started_s": self.started_s,
+            "datasets": [_about_dataset(item) for item in self.served],
+        }
+
+    def counters(self) -> dict[str, int]:
+        """What clients have counted so far."""
+        return read_counters(self.directory.file("segment"))
+
+    def close(self) -> list[str]:
+        """Lets go of everything and removes what nobody uses. What had to stay, by name."""
+        segment = self.directory.file("segment")
+        if os.path.exists(segment):
+            mark_ended(segment)
+        for item in self.served:
+            item.hold.release()
+        for staged in self._staged.values():
+            staged.release(self.plan.settings.keep_staged)
+        self.directory.release()
+        return clean_up(self.base) if os.path.lexists(self.base.path) else []
+
+
+def _separates(path: str) -> bool:
+    return any(separator in path for separator in " :\t\n")
+
+
+def _about_dataset(item: ServedDataset) -> dict[str, Any]:
+    report = item.report
+    return {
+        "name": item.dataset.name,
+        "directory": os.fspath(item.dataset.directory),
+        "dataset_id": item.dataset.dataset_id,
+        "mount_prefix": item.prefix.path,
+        "packs": item.dataset.pack_count,
+        "in_place": item.staged is None,
+        "copied_packs": report.copied_packs,
+        "copied_bytes": report.copied_bytes,
+        "reused_packs": report.reused_packs,
+        "damaged_files": item.damaged_names(),
+    }

@@ -1,0 +1,87 @@
+"""The directory of one job, and the removal of everything that no job uses any more.
+
+jobs/<job id>/lock         held shared by the node daemon and the wrapper
+              job.json     for people and `fanstore status`
+              segment      what clients map (csrc/format/shm_format.h)
+              placeholder  the dangling link behind every virtual descriptor
+              sock         the daemon's socket
+              tree/<n>     directories made real for the n-th mount, where not in its prefix
+              log          the daemon's own stderr once it serves
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from typing import Any
+
+from fanstore.load import locks
+from fanstore.load.base import Base
+from fanstore.load.staged import sweep_datasets
+from fanstore.serve.prefix import sweep_prefixes
+
+PLACEHOLDER_TARGET = "fanstore-virtual-file"
+
+
+class JobDirectory:
+    """A job's directory while this process holds it."""
+
+    def __init__(self, base: Base) -> None:
+        self.job_id = secrets.token_hex(4)
+        self.path = os.path.join(base.folder("jobs"), self.job_id)
+        self.lock_path = os.path.join(self.path, "lock")
+        self._fd: int | None = None
+
+    def make(self) -> None:
+        """Makes and holds it. Under the base's lock."""
+        os.mkdir(self.path, 0o700)
+        self._fd = locks.take(self.lock_path, exclusive=False)
+        os.symlink(PLACEHOLDER_TARGET, os.path.join(self.path, "placeholder"))
+
+    def file(self, *names: str) -> str:
+        """A path inside."""
+        return os.path.join(self.path, *names)
+
+    def describe(self, about: dict[str, Any]) -> None:
+        """Writes job.json."""
+        temporary = self.file("job.json.part")
+        with open(temporary, "w", encoding="utf-8") as stream:
+            json.dump({"job_id": self.job_id, "daemon_pid": os.getpid(), **about}, stream)
+        os.rename(temporary, self.file("job.json"))
+
+    def release(self) -> None:
+        """Lets go of it; the next sweep removes it."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def sweep(base: Base) -> list[str]:
+    """Removes all that nobody holds: jobs, prefixes, staged datasets. Under the base's lock.
+
+    The names of files in FanStore's prefixes that are somebody else's, which stay.
+    """
+    for path in base.entries("jobs"):
+        with locks.free(os.path.join(path, "lock")) as unused:
+            if unused:
+                base.discard(path)
+    left = sweep_prefixes(base)
+    sweep_datasets(base)
+    return left
+
+
+def clean_up(base: Base) -> list[str]:
+    """`sweep` from outside, when a job has let go of what it held."""
+    with base.locked():
+        left = sweep(base)
+    base.empty_trash()
+    with base.locked():
+        base.remove_if_empty()
+    return left
+
+
+def clean_up_directory(local_dir: str) -> list[str]:
+    """`clean_up` for whatever jobs left under a local directory."""
+    base = Base(local_dir)
+    return clean_up(base) if os.path.lexists(base.path) else []

@@ -1,0 +1,21 @@
+"""What a job is asked to be. Apart from the job, so that the wrapper need not load its tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fanstore.config import Settings
+from fanstore.load.local_dir import LocalDirectory
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What to serve and how. datasets: (directory, mount prefix or None), in order.
+
+    kind: "run" for a job with a wrapper, "start" for one that stands by itself.
+    """
+
+    datasets: tuple[tuple[str, str | None], ...]
+    settings: Settings
+    local: LocalDirectory
+    kind: str

@@ -1,0 +1,173 @@
+"""Mount prefixes: what they are called, who made them, and how they go.
+
+A prefix that did not exist is made, and an entry in `<base>/prefixes` says so before it is; jobs
+of one user share it by holding the entry. What existed before is never touched: directories of
+its dataset are made real in the job's own directory instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fanstore.errors import FanstoreError, UsageError
+from fanstore.load import locks
+from fanstore.load.base import FOLDERS, Base, make_private, user_name
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A prefix as the segment wants it. alias: the spelling given, or "" if it is the same."""
+
+    path: str
+    alias: str
+
+
+def default_prefix(dataset_name: str) -> str:
+    """/tmp/fanstore-<user>/<dataset name>; FanstoreError when that directory is another's."""
+    parent = f"/tmp/fanstore-{user_name()}"
+    if os.path.lexists(parent):
+        make_private(parent)
+    return os.path.join(parent, dataset_name)
+
+
+def spell(given: str) -> Prefix:
+    """The canonical path of a prefix, which need not exist, and the spelling given."""
+    absolute = os.path.abspath(given)
+    canonical = os.path.realpath(given)
+    plain = ".." not in given.split("/")
+    return Prefix(canonical, absolute if plain and absolute != canonical else "")
+
+
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
+    """UsageError where prefixes are nested, or meet FanStore's own directory."""
+    for number, prefix in enumerate(prefixes):
+        if prefix.path == "/":
+            raise UsageError("the mount prefix cannot be /")
+        if any("\0" in text or len(os.fsencode(text)) > 3800 for text in (prefix.path,)):
+            raise UsageError(f"mount prefix {prefix.path[:60]}...: too long")
+        own = [base.folder(name) for name in FOLDERS]
+        if _within(base.path, prefix.path) or any(_within(prefix.path, path) for path in own):
+            raise UsageError(
+                f"mount prefix {prefix.path} meets FanStore's own directory {base.path}; "
+                "name another with --mount"
+            )
+        for other in prefixes[:number]:
+            if _within(prefix.path, other.path) or _within(other.path, prefix.path):
+                raise UsageError(f"mount prefixes {other.path} and {prefix.path} are nested")
+
+
+class PrefixHold:
+    """One job's hold on a prefix that FanStore made; `made` is false for one that was there."""
+
+    def __init__(self, base: Base, prefix: str) -> None:
+        self.prefix = prefix
+        self.made = False
+        digest = hashlib.sha256(os.fsencode(prefix)).hexdigest()[:32]
+        self.lock_path = os.path.join(base.folder("prefixes"), digest)
+        self._fd: int | None = None
+
+    def hold(self) -> None:
+        """Joins or makes the prefix. Under the base's lock, leftovers swept.
+
+        FanstoreError, naming the prefix, when it cannot be made.
+        """
+        try:
+            if not self._join():
+                self._make()
+        except OSError as error:
+            self.release()
+            raise FanstoreError(
+                f"mount prefix {self.prefix} cannot be created: {error.strerror}"
+            ) from error
+
+    def release(self) -> None:
+        """Lets go; the last one's prefix is removed by the next sweep."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _join(self) -> bool:
+        if not os.path.exists(self.lock_path):
+            return False
+        self._fd = locks.take(self.lock_path, exclusive=False)
+        os.makedirs(self.prefix, 0o700, exist_ok=True)
+        self.made = True
+        return True
+
+    def _make(self) -> None:
+        if os.path.isdir(self.prefix):
+            return
+        if os.path.lexists(self.prefix):
+            raise NotADirectoryError(20, os.strerror(20))
+        missing = _missing_directories(self.prefix)
+        self._fd = locks.take(self.lock_path, exclusive=False)
+        with open(self.lock_path, "w", encoding="utf-8") as stream:
+            json.dump({"made": missing}, stream)
+        try:
+            for path in missing:
+                os.mkdir(path, 0o700)
+        except OSError:
+            self.release()
+            remove_prefix(self.lock_path)
+            raise
+        self.made = True
+
+
+def _missing_directories(path: str) -> list[str]:
+    """What mkdir -p would make, topmost first."""
+    missing: list[str] = []
+    while not os.path.lexists(path):
+        missing.insert(0, path)
+        path = os.path.dirname(path)
+    return missing
+
+
+def _read_entry(entry: str) -> list[str]:
+    try:
+        with open(entry, encoding="utf-8") as stream:
+            made = json.load(stream)["made"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [path for path in made if isinstance(path, str) and os.path.isabs(path)]
+
+
+def _remove_empty_tree(path: str) -> list[str]:
+    """Removes the empty directories at and under `path`; the names of what is not ours."""
+    left = []
+    for directory, _, files in os.walk(path, topdown=False):
+        left += [os.path.join(directory, name) for name in files]
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+    return left
+
+
+def remove_prefix(entry: str) -> list[str]:
+    """Removes the directories that an entry names, and the entry. What had to stay, by name."""
+    left = []
+    made = _read_entry(entry)
+    if made:
+        left = _remove_empty_tree(made[-1])
+    for path in reversed(made[:-1]):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+    os.unlink(entry)
+    return left
+
+
+def sweep_prefixes(base: Base) -> list[str]:
+    """Removes the prefixes that no job holds. What had to stay, by name. Under the base's lock."""
+    left: list[str] = []
+    for entry in base.entries("prefixes"):
+        with locks.free(entry) as unused:
+            if unused:
+                left += remove_prefix(entry)
+    return left

@@ -1,0 +1,59 @@
+"""Processes: dying with one's parent, and knowing whether another still runs."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+
+
+def die_with_parent(parent: int, signal_number: int) -> None:
+    """Asks the kernel for a signal when the parent ends; at once if it has."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal_number)
+
+
+def set_name(name: str) -> None:
+    """The process's name in ps and top, at most 15 bytes."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+class Process:
+    """A process that is not our child, by its id and start time, so that an id reused is seen."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._start = self._stat()[1]
+
+    def _stat(self) -> tuple[str, str]:
+        """(state, start time); empty when there is no such process."""
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as stream:
+                fields = stream.read().rpartition(b") ")[2].split()
+        except OSError:
+            return "", ""
+        return fields[0].decode(), fields[19].decode()
+
+    def runs(self) -> bool:
+        """Whether it still runs (a zombie does not)."""
+        state, start = self._stat()
+        return state not in ("", "Z", "X") and start == self._start
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for its end; whether it came."""
+        deadline_s = time.monotonic() + timeout_s
+        while self.runs():
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL, if it still runs."""
+        if self.runs():
+            os.kill(self.pid, signal.SIGKILL)

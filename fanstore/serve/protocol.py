@@ -1,0 +1,102 @@
+"""Messages between wrapper, daemon and `fanstore status|stop`: one JSON object a line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+MESSAGE_MAX_BYTES = 1 << 24
+
+
+class Channel:
+    """A stream socket that carries messages."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.socket = stream
+        self._pending = b""
+
+    def fileno(self) -> int:
+        """For selectors."""
+        return self.socket.fileno()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends it all, or raises OSError."""
+        self.socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def try_send(self, message: dict[str, Any]) -> None:
+        """As `send`, to a peer that may be gone."""
+        with contextlib.suppress(OSError):
+            self.send(message)
+
+    def read(self) -> list[dict[str, Any]] | None:
+        """Waits for bytes: the messages they complete, or None at the peer's end."""
+        try:
+            data = self.socket.recv(1 << 16)
+        except ConnectionError:
+            data = b""
+        if not data or len(self._pending) > MESSAGE_MAX_BYTES:
+            return None
+        *lines, self._pending = (self._pending + data).split(b"\n")
+        return [_object(line) for line in lines]
+
+    def receive(self) -> dict[str, Any] | None:
+        """Waits for one message from a peer that sends them one by one; None at its end."""
+        while True:
+            messages = self.read()
+            if messages is None or messages:
+                return messages[0] if messages else None
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self.socket.close()
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+@contextlib.contextmanager
+def _short_name(directory: str) -> Iterator[str]:
+    """A path to `directory`/sock that fits a socket address however deep it lies."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{fd}/sock"
+    finally:
+        os.close(fd)
+
+
+def listen(directory: str) -> socket.socket:
+    """A socket bound to `directory`/sock."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with _short_name(directory) as path:
+        listener.bind(path)
+    listener.listen(16)
+    return listener
+
+
+def connect(directory: str, timeout_s: float = 10.0) -> Channel:
+    """A channel to the daemon of the job in `directory`. OSError where there is none."""
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    stream.settimeout(timeout_s)
+    try:
+        with _short_name(directory) as path:
+            stream.connect(path)
+    except OSError:
+        stream.close()
+        raise
+    return Channel(stream)
+
+
+def peer_uid(stream: socket.socket) -> int:
+    """The user at the other end."""
+    credentials = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])

@@ -1,0 +1,157 @@
+"""Writing the job segment (csrc/format/shm_format.h), and reading its counters."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fanstore._native import ffi, lib
+
+MAGIC = b"FANJOBS\n"
+_ALIGN_BYTES = 128
+
+
+@dataclass(frozen=True)
+class MountEntry:
+    """One mount as clients see it. Paths are absolute; damaged: record ids by pack."""
+
+    prefix: str
+    alias: str
+    skeleton: str
+    index_path: str
+    staged_dir: str
+    dataset_dir: str
+    device: int
+    record_count: int
+    pack_count: int
+    prefix_made: bool
+    in_place: bool
+    damaged: dict[int, list[int]] = field(default_factory=dict)
+
+
+_STRINGS = ("prefix", "alias", "skeleton", "index_path", "staged_dir", "dataset_dir")
+
+
+class _Layout:
+    """Hands out aligned ranges, one after the other."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def take(self, size_bytes: int, align_bytes: int = _ALIGN_BYTES) -> int:
+        offset = -(-self.bytes // align_bytes) * align_bytes
+        self.bytes = offset + size_bytes
+        return offset
+
+
+def _place_state(entry: MountEntry) -> int:
+    return int(lib.FAN_PLACE_IN_PLACE if entry.in_place else lib.FAN_PLACE_STAGED)
+
+
+def _fill_places(image: memoryview, offset: int, entry: MountEntry) -> None:
+    size = ffi.sizeof("struct fan_place") * entry.pack_count
+    places = ffi.from_buffer("struct fan_place[]", image[offset : offset + size])
+    for pack, place in enumerate(places):
+        place.state = _place_state(entry)
+        place.flags = int(lib.FAN_PLACE_HAS_DAMAGE) if entry.damaged.get(pack) else 0
+
+
+def _fill_damage(image: memoryview, offset: int, entry: MountEntry) -> None:
+    for ids in entry.damaged.values():
+        for record in ids:
+            image[offset + record // 8] |= 1 << record % 8
+
+
+def _damage_bytes(entry: MountEntry) -> int:
+    return (entry.record_count // 64 + 1) * 8
+
+
+def _fill_mount(mount: Any, image: memoryview, layout: _Layout, entry: MountEntry) -> None:
+    mount.places_offset = layout.take(ffi.sizeof("struct fan_place") * entry.pack_count)
+    mount.damage_offset = layout.take(_damage_bytes(entry))
+    mount.record_count = entry.record_count
+    mount.pack_count = entry.pack_count
+    mount.device = entry.device
+    mount.flags = int(lib.FAN_MOUNT_PREFIX_MADE) if entry.prefix_made else 0
+    _fill_places(image, mount.places_offset, entry)
+    _fill_damage(image, mount.damage_offset, entry)
+    for name in _STRINGS:
+        text = os.fsencode(getattr(entry, name))
+        where = getattr(mount, name)
+        where.bytes = len(text)
+        where.offset = layout.take(len(text), 1)
+        image[where.offset : where.offset + len(text)] = text
+
+
+def _size_bytes(entries: Sequence[MountEntry]) -> int:
+    """An upper bound of the segment's size, but for the counters."""
+    size = 4096 + len(entries) * ffi.sizeof("struct fan_mount")
+    for entry in entries:
+        size += ffi.sizeof("struct fan_place") * entry.pack_count + _damage_bytes(entry)
+        size += sum(len(os.fsencode(getattr(entry, name))) for name in _STRINGS)
+        size += (2 + len(_STRINGS)) * _ALIGN_BYTES
+    return size
+
+
+def write_segment(path: str, entries: Sequence[MountEntry], daemon_pid: int) -> None:
+    """Writes the whole segment for serving `entries` and puts it at `path`, complete."""
+    temporary = path + ".part"
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        room = _size_bytes(entries) + ffi.sizeof("struct fan_counters") * lib.FAN_COUNTER_SHARDS
+        os.ftruncate(fd, room + _ALIGN_BYTES)
+        with mmap.mmap(fd, 0) as mapping, memoryview(mapping) as image:
+            segment_bytes = _fill(image, entries, daemon_pid)
+        os.ftruncate(fd, segment_bytes)
+    finally:
+        os.close(fd)
+    os.rename(temporary, path)
+
+
+def _fill(image: memoryview, entries: Sequence[MountEntry], daemon_pid: int) -> int:
+    layout = _Layout()
+    layout.take(ffi.sizeof("struct fan_job_header"))
+    mounts_bytes = ffi.sizeof("struct fan_mount") * len(entries)
+    mounts_offset = layout.take(mounts_bytes)
+    mounts = ffi.new("struct fan_mount[]", len(entries))
+    for mount, entry in zip(mounts, entries, strict=True):
+        _fill_mount(mount, image, layout, entry)
+    image[mounts_offset : mounts_offset + mounts_bytes] = ffi.buffer(mounts)
+
+    header = ffi.new("struct fan_job_header *")
+    header.magic = MAGIC
+    header.version = lib.FAN_JOB_VERSION
+    header.layout_id = lib.FAN_JOB_LAYOUT_ID
+    header.mounts_offset = mounts_offset
+    header.mount_count = len(entries)
+    header.counters_offset = layout.take(ffi.sizeof("struct fan_counters") * lib.FAN_COUNTER_SHARDS)
+    header.segment_bytes = layout.bytes
+    header.state = lib.FAN_JOB_SERVING
+    header.daemon_pid = daemon_pid
+    header.world_size = 1
+    image[: ffi.sizeof("struct fan_job_header")] = ffi.buffer(header)
+    return int(layout.bytes)
+
+
+def read_counters(path: str) -> dict[str, int]:
+    """The counters of a segment, summed over their shards."""
+    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping:
+        image = bytes(mapping)
+    header = ffi.from_buffer("struct fan_job_header *", image)
+    shards = ffi.cast("struct fan_counters *", ffi.from_buffer(image) + header.counters_offset)
+    names = [name for name, _ in ffi.typeof("struct fan_counters").fields if name != "reserved"]
+    return {
+        name: sum(int(getattr(shards[i], name)) for i in range(lib.FAN_COUNTER_SHARDS))
+        for name in names
+    }
+
+
+def mark_ended(path: str) -> None:
+    """Tells clients that nobody serves this job any more."""
+    offset = dict(ffi.typeof("struct fan_job_header").fields)["state"].offset
+    with open(path, "r+b", buffering=0) as stream:
+        stream.seek(offset)
+        stream.write(int(lib.FAN_JOB_ENDED).to_bytes(4, "little"))
