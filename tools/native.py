@@ -107,7 +107,7 @@ def sources(folders: Iterable[str]) -> list[Path]:
 
 
 def sanitizer_flags(sanitize: str) -> list[str]:
-    """Flags for `sanitize` (as for -fsanitize), whose instrumentation warns where nothing is wrong."""
+    """Flags for -fsanitize=`sanitize`; its instrumentation warns where nothing is wrong."""
     if not sanitize:
         return []
     return [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", "-Wno-error"]
