@@ -80,7 +80,7 @@ STAT = [
     Case("stat_of_stdin", 'stat -c "%s %F %y" - < "$T/text/lines.txt"'),
     Case(
         "stat_relative_with_dotdot",
-        'cd "$T/text" && stat -c %s ../hard/one ./hello.txt ../../*/text/x',
+        'cd "$T/text" && stat -c %s ../hard/one ./hello.txt ../../"${T##*/}"/text/x',
     ),
     Case(
         "stat_one_device_inside",
@@ -298,7 +298,6 @@ COPY = [
     Case("cp_directory_without_r", 'cp "$T/text" .', exit=1),
     Case("cp_missing", 'cp "$T/none" .', exit=1),
     Case("cp_s_makes_links", 'cp -s "$T/text/x" . && cat x'),
-    Case("cp_l_exdev", 'cp -l "$T/text/x" . 2>&1 | sed "s/.*: //"; ls', quiet=True),
     Case("cp_parents", 'cd "$T" && cp --parents text/sub/inner.txt "$W"'),
     Case("install", 'install -m 640 "$T/scripts/hello.sh" out'),
     Case(
