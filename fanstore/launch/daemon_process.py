@@ -9,9 +9,18 @@ import socket
 import sys
 from dataclasses import dataclass
 
+from fanstore.errors import FanstoreError
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.process import die_with_parent, set_name
 from fanstore.serve.protocol import Channel
+
+
+class DaemonFailed(FanstoreError):
+    """The daemon could not begin; its own message and exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 @dataclass
@@ -47,6 +56,7 @@ def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
     code = 125
     try:
         os.setsid()
+        os.umask(0o077)
         set_name("fanstore-daemon")
         _close_others(channel.fileno())
         nothing = os.open(os.devnull, os.O_RDWR)

@@ -19,7 +19,7 @@ from typing import Any
 from fanstore.errors import FanstoreError
 from fanstore.launch import report
 from fanstore.launch.command import start_command
-from fanstore.launch.daemon_process import start_daemon
+from fanstore.launch.daemon_process import DaemonFailed, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
 from fanstore.load import locks
@@ -27,14 +27,6 @@ from fanstore.serve.job_directory import clean_up_directory
 from fanstore.serve.job_plan import JobPlan
 
 _DAEMON_END_WAIT_S = 60.0
-
-
-class DaemonFailed(FanstoreError):
-    """The daemon could not begin; its own message and exit code."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 class Wrapper:

@@ -83,7 +83,6 @@ class Daemon:
         return {
             "type": "ready",
             **self.job.about(),
-            "preload": self.job.preload_library(),
             "locks": self.job.lock_paths(),
             "warnings": self.job.warnings,
         }

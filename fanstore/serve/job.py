@@ -60,6 +60,7 @@ class Job:
         self.warnings: list[str] = []
         self.started_s = time.time()
         self._stop = stop
+        self._preload = ""
         self._staged: dict[str, StagedDirectory] = {}
 
     def open(self) -> None:
@@ -130,6 +131,7 @@ class Job:
             item.report = stager.stage_packs(item.staged, threads, verify)
 
     def _publish(self) -> None:
+        self._preload = self._preload_library()
         entries = [self._mount_entry(number, item) for number, item in enumerate(self.served)]
         write_segment(self.directory.file("segment"), entries, os.getpid())
         for item in self.served:
@@ -161,7 +163,7 @@ class Job:
         """The socket for clients of the daemon."""
         return listen(self.directory.path)
 
-    def preload_library(self) -> str:
+    def _preload_library(self) -> str:
         """The preload library under a name that LD_PRELOAD can hold."""
         path = os.fspath(_native.preload_path())
         if _separates(path):
@@ -184,6 +186,7 @@ class Job:
             "job_directory": self.directory.path,
             "kind": self.plan.kind,
             "daemon_pid": os.getpid(),
+            "preload": self._preload,
             "started_s": self.started_s,
             "datasets": [_about_dataset(item) for item in self.served],
         }

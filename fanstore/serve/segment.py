@@ -93,7 +93,7 @@ def _size_bytes(entries: Sequence[MountEntry]) -> int:
         size += ffi.sizeof("struct fan_place") * entry.pack_count + _damage_bytes(entry)
         size += sum(len(os.fsencode(getattr(entry, name))) for name in _STRINGS)
         size += (2 + len(_STRINGS)) * _ALIGN_BYTES
-    return size
+    return int(size)
 
 
 def write_segment(path: str, entries: Sequence[MountEntry], daemon_pid: int) -> None:

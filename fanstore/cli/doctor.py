@@ -1,0 +1,136 @@
+"""fanstore doctor: what FanStore found here, and where each setting comes from."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import shutil
+from dataclasses import asdict
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from fanstore import config
+
+
+def _libraries() -> dict[str, str]:
+    """Each of FanStore's own libraries: its path, or what is wrong with it."""
+    try:
+        from fanstore._native import preload_path
+
+        return {"core": "loaded", "preload": os.fspath(preload_path())}
+    except ImportError as error:
+        return {"core": str(error)}
+
+
+def _codecs() -> dict[str, str]:
+    """For each compressor, whether its library can be loaded."""
+    try:
+        from fanstore.load.codecs import codec_libraries
+    except ImportError:
+        return {}
+    return {
+        codec: library if problem is None else f"{library}: {problem}"
+        for codec, (library, problem) in codec_libraries().items()
+    }
+
+
+def _mpi() -> dict[str, str | None]:
+    """Where MPI is; nothing of it is loaded."""
+    return {
+        "mpi4py": "installed" if find_spec("mpi4py") else None,
+        "mpiexec": shutil.which("mpiexec"),
+        "srun": shutil.which("srun"),
+    }
+
+
+def _local_directories(settings: config.Settings) -> list[dict[str, Any]]:
+    """The named directory, or every candidate in the order they are tried; the chosen one."""
+    from fanstore.load.local_dir import candidates, examine
+
+    if settings.local_dir is not None:
+        path = os.path.abspath(settings.local_dir)
+        found = [examine(path, settings.sources["local_dir"])]
+    else:
+        found = list(candidates())
+    chosen = next((entry for entry in found if entry.refusal is None), None)
+    return [{**asdict(entry), "chosen": entry is chosen} for entry in found]
+
+
+def _limits() -> dict[str, int | None]:
+    """Limits of this process that matter; None: unlimited."""
+    from fanstore.load.memory import available_bytes
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    return {
+        "open_files": None if soft == unlimited else soft,
+        "open_files_hard": None if hard == unlimited else hard,
+        "control_group_memory_left_bytes": available_bytes(),
+    }
+
+
+def _settings(settings: config.Settings) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": setting.name,
+            "value": getattr(settings, setting.name),
+            "source": settings.sources[setting.name],
+            "variable": setting.variable,
+            "meaning": setting.meaning,
+        }
+        for setting in config.SETTINGS
+    ]
+
+
+def examine_all() -> dict[str, Any]:
+    """Everything that doctor says, as data."""
+    settings = config.resolve()
+    return {
+        "platform": f"{platform.machine()}, Linux {platform.release()}, "
+        f"{' '.join(platform.libc_ver())}, Python {platform.python_version()}",
+        "libraries": _libraries(),
+        "codecs": _codecs(),
+        "mpi": _mpi(),
+        "local_directories": _local_directories(settings),
+        "limits": _limits(),
+        "settings_file": os.fspath(config.config_file()),
+        "settings": _settings(settings),
+    }
+
+
+def _show_local(entry: dict[str, Any]) -> str:
+    verdict = "used" if entry["chosen"] else entry["refusal"] or "not needed"
+    free = f"{entry['free_bytes'] / (1 << 30):,.1f} GiB free"
+    return f"  {entry['source']}: {entry['path']} ({entry['fs_type']}, {free}): {verdict}"
+
+
+def _show(found: dict[str, Any]) -> None:
+    click.echo(found["platform"])
+    for title in ("libraries", "codecs", "mpi", "limits"):
+        click.echo(f"{title}:")
+        for name, value in found[title].items():
+            absent = "unlimited" if title == "limits" else "not found"
+            click.echo(f"  {name.replace('_', ' ')}: {absent if value is None else value}")
+    click.echo("local directories, in the order they are tried:")
+    for entry in found["local_directories"]:
+        click.echo(_show_local(entry))
+    click.echo(f"settings (file: {found['settings_file']}):")
+    for setting in found["settings"]:
+        value = "-" if setting["value"] is None else setting["value"]
+        click.echo(f"  {setting['name']:<15}{value!s:<10} from {setting['source']}")
+        click.echo(f"  {'':<15}{setting['meaning']} ({setting['variable']})")
+
+
+@click.command(short_help="Say what FanStore found here, and where each setting comes from.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def command(as_json: bool) -> None:
+    """Say what FanStore found on this machine, and every setting with where it comes from."""
+    found = examine_all()
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        _show(found)

@@ -1,0 +1,31 @@
+"""The options by which a command names a job that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from fanstore import config
+from fanstore.load.local_dir import choose
+from fanstore.serve.jobs import FoundJob, pick_job
+
+
+def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --job and --local-dir."""
+    job = click.option("--job", metavar="ID", help="The job; not needed when there is one only.")
+    local = click.option("--local-dir", metavar="DIR", help="Where the job's local directory is.")
+    return job(local(function))
+
+
+def local_directory(local_dir: str | None) -> str:
+    """The local directory below which jobs are looked for."""
+    settings = config.resolve({"local_dir": local_dir})
+    return choose(settings.local_dir, settings.sources["local_dir"]).path
+
+
+def chosen_job(job: str | None, local_dir: str | None) -> FoundJob:
+    """The job that the options mean."""
+    return pick_job(local_directory(local_dir), job, os.environ.get("FANSTORE_JOB_DIR"))

@@ -1,0 +1,36 @@
+"""fanstore start: a node daemon that serves until it is stopped."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import click
+
+from fanstore.cli.dataset_options import ServingCommand, make_plan, serving_options
+
+
+@click.command(
+    cls=ServingCommand, short_help="Start a node daemon that serves until it is stopped."
+)
+@serving_options
+@click.option("--json", "as_json", is_flag=True, help="Describe the job as JSON.")
+@click.pass_context
+def command(ctx: click.Context, /, as_json: bool, **options: Any) -> None:
+    """Serve every --dataset at its PREFIX until `fanstore stop`."""
+    from fanstore.launch.attach import start
+
+    job = start(make_plan(ctx, "start", **options))
+    if as_json:
+        click.echo(json.dumps(job, indent=2))
+        return
+    job_id = job["job_id"]
+    click.echo(f"job {job_id} serves (daemon {job['daemon_pid']})")
+    for dataset in job["datasets"]:
+        click.echo(f"  {dataset['name']} at {dataset['mount_prefix']}")
+    click.echo(f"run a command under it:  fanstore exec --job {job_id} -- CMD")
+    click.echo("or set in a shell:")
+    for name, value in job["environment"].items():
+        click.echo(f"  export {name}={shlex.quote(value)}")
+    click.echo(f"end it:                  fanstore stop --job {job_id}")

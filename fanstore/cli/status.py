@@ -1,0 +1,68 @@
+"""fanstore status: what node daemons do."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+
+from fanstore.cli.job_options import chosen_job, job_options, local_directory
+
+
+@click.command(short_help="Show the node daemons of this machine.")
+@job_options
+@click.option("--all", "show_all", is_flag=True, help="Show every job of this user, dead or alive.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON; a list with --all.")
+def command(job: str | None, local_dir: str | None, show_all: bool, as_json: bool) -> int:
+    """Show a job: its datasets, packs and bytes staged, what was read, damaged files.
+
+    The exit code is 1 when the job's daemon is dead.
+    """
+    from fanstore.serve.jobs import describe_job, find_jobs
+
+    if show_all:
+        found = [describe_job(each) for each in find_jobs(local_directory(local_dir))]
+    else:
+        found = [describe_job(chosen_job(job, local_dir))]
+    if as_json:
+        click.echo(json.dumps(found if show_all else found[0], indent=2))
+    else:
+        for each in found:
+            show(each)
+    dead = any(each["state"] != "serving" for each in found)
+    return 1 if dead and not show_all else 0
+
+
+def show(job: dict[str, Any]) -> None:
+    """Prints one job for people."""
+    click.echo(f"job {job['job_id']}: {job['state']}{_since(job)}")
+    if job["state"] == "dead":
+        click.echo("  its daemon was killed; the next start removes what it left")
+    for dataset in job["datasets"]:
+        click.echo(f"  {dataset['name']} at {dataset['mount_prefix']}")
+        click.echo(f"    {_placed(dataset)}")
+        for name in dataset["damaged_files"]:
+            click.echo(f"    damaged: {_printable(name)}")
+    for name, value in job.get("counters", {}).items():
+        click.echo(f"  {name.replace('_', ' '):<18}{value:>20,}")
+
+
+def _since(job: dict[str, Any]) -> str:
+    if job["state"] != "serving":
+        return ""
+    seconds = int(time.time() - job["started_s"])
+    return f", daemon {job['daemon_pid']}, for {seconds:,} s"
+
+
+def _placed(dataset: dict[str, Any]) -> str:
+    packs = f"{dataset['packs']} packs"
+    if dataset["in_place"]:
+        return f"{packs}, read in place from {dataset['directory']}"
+    copied = f"{dataset['copied_packs']} staged ({dataset['copied_bytes']:,} bytes)"
+    return f"{packs}: {copied}, {dataset['reused_packs']} were there"
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

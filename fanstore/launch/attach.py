@@ -1,0 +1,55 @@
+"""Daemons apart from a command: starting one, and running a command under one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from fanstore.errors import FanstoreError
+from fanstore.launch import report
+from fanstore.launch.command import exec_command, exit_code_of
+from fanstore.launch.daemon_process import DaemonFailed, start_daemon
+from fanstore.launch.environment import command_environment
+from fanstore.serve.job_directory import clean_up_directory
+from fanstore.serve.job_plan import JobPlan
+
+
+def start(plan: JobPlan) -> dict[str, Any]:
+    """Starts a daemon that outlives this process: its "ready" message, and `environment`."""
+    daemon = start_daemon(plan)
+
+    def pass_on(number: int, _: object) -> None:
+        os.kill(daemon.pid, signal.SIGTERM)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, pass_on)
+    answer = daemon.channel.receive()
+    if answer is None:
+        clean_up_directory(plan.local.path)
+        raise FanstoreError("the node daemon died while it staged; nothing was left behind")
+    if answer.get("type") != "ready":
+        raise DaemonFailed(answer["message"], answer["exit_code"])
+    for line in [*answer["warnings"], *report.damage_lines(answer)]:
+        report.say(line)
+    return {**answer, "environment": job_environment(answer, os.environ.get("LD_PRELOAD", ""))}
+
+
+def job_environment(job: dict[str, Any], preload: str = "") -> dict[str, str]:
+    """The variables that bring a process under a job."""
+    prefixes = [dataset["mount_prefix"] for dataset in job["datasets"]]
+    return command_environment(
+        {"LD_PRELOAD": preload}, job["preload"], job["job_directory"], prefixes
+    )
+
+
+def exec_under(job: dict[str, Any], command: Sequence[str]) -> int:
+    """Replaces this process by `command` under a job; the exit code where that fails."""
+    prefixes = [dataset["mount_prefix"] for dataset in job["datasets"]]
+    environ = command_environment(os.environ, job["preload"], job["job_directory"], prefixes)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    problem = exec_command(command, environ, prefixes)
+    report.say(f"error: {command[0]}: {os.strerror(problem)}")
+    return exit_code_of(problem)

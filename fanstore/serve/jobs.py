@@ -1,0 +1,112 @@
+"""The jobs of this user below one local directory: which there are, and talking to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from fanstore.errors import FanstoreError
+from fanstore.load import locks
+from fanstore.load.base import Base
+from fanstore.serve.protocol import Channel, connect
+
+_STOP_WAIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class FoundJob:
+    """A job directory. alive: somebody holds it."""
+
+    directory: str
+    alive: bool
+
+    @property
+    def job_id(self) -> str:
+        """The job's name on the command line."""
+        return os.path.basename(self.directory)
+
+
+def find_jobs(local_dir: str) -> list[FoundJob]:
+    """The jobs below a local directory, dead ones included."""
+    found = []
+    for path in Base(local_dir).entries("jobs"):
+        with locks.free(os.path.join(path, "lock")) as unused:
+            found.append(FoundJob(path, not unused))
+    return found
+
+
+def pick_job(local_dir: str, job_id: str | None, environ_job: str | None) -> FoundJob:
+    """The job named; else the one this process runs in; else the only one alive, or the only one.
+
+    FanstoreError when there is none, or more than one to choose from.
+    """
+    jobs = find_jobs(local_dir)
+    if job_id is not None:
+        named = [job for job in jobs if job.job_id == job_id]
+        if not named:
+            raise FanstoreError(f"no job {job_id} under {Base(local_dir).path}")
+        return named[0]
+    if environ_job:
+        with locks.free(os.path.join(environ_job, "lock")) as unused:
+            return FoundJob(environ_job, not unused)
+    chosen = [job for job in jobs if job.alive] or jobs
+    if not chosen:
+        raise FanstoreError(f"no job under {Base(local_dir).path}")
+    if len(chosen) > 1:
+        names = ", ".join(job.job_id for job in chosen)
+        raise FanstoreError(f"several jobs ({names}); name one with --job")
+    return chosen[0]
+
+
+def ask(job: FoundJob, operation: str) -> dict[str, Any]:
+    """The daemon's answer. FanstoreError when it does not answer, or refuses."""
+    answer, channel = _exchange(job, operation)
+    channel.close()
+    return answer
+
+
+def _exchange(job: FoundJob, operation: str) -> tuple[dict[str, Any], Channel]:
+    try:
+        channel = connect(job.directory)
+        channel.send({"op": operation})
+        answer = channel.receive()
+    except OSError as error:
+        raise FanstoreError(f"job {job.job_id}: the node daemon does not answer: {error}") from None
+    if answer is None or "error" in answer:
+        reason = "no answer" if answer is None else answer["error"]
+        raise FanstoreError(f"job {job.job_id}: {reason}")
+    return answer, channel
+
+
+def describe_job(job: FoundJob) -> dict[str, Any]:
+    """What `status` shows: from the daemon, or from what a dead one left."""
+    if job.alive:
+        try:
+            return ask(job, "status")
+        except FanstoreError as error:
+            return {**_left_behind(job), "state": "not answering", "reason": str(error)}
+    return {**_left_behind(job), "state": "dead"}
+
+
+def _left_behind(job: FoundJob) -> dict[str, Any]:
+    about: dict[str, Any] = {"job_id": job.job_id, "job_directory": job.directory, "datasets": []}
+    try:
+        with open(os.path.join(job.directory, "job.json"), encoding="utf-8") as stream:
+            about.update(json.load(stream))
+    except (OSError, ValueError):
+        pass
+    return about
+
+
+def stop_job(job: FoundJob) -> None:
+    """Stops a daemon by itself and waits until its directory is gone."""
+    _, channel = _exchange(job, "stop")
+    channel.close()
+    deadline_s = time.monotonic() + _STOP_WAIT_S
+    while os.path.exists(job.directory):
+        if time.monotonic() > deadline_s:
+            raise FanstoreError(f"job {job.job_id}: has not ended within a minute")
+        time.sleep(0.02)
