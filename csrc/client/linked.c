@@ -12,12 +12,32 @@
 
 bool fan_linked(int dirfd, const char *path)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
-                           .resolve = RESOLVE_NO_SYMLINKS};
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
     long fd = FAN_SYS(openat2, dirfd, path, &how, sizeof(how));
     if (fd >= 0)
         fan_sys_close((int)fd);
-    return fd != -ENOENT && fd != -ENOTDIR;
+    return fd < 0 && fd != -ENOENT && fd != -ENOTDIR;
+}
+
+static bool starts_near(int dirfd, const char *path)
+{
+    char here[PATH_MAX];
+    const char *rest;
+    struct fan_view *view;
+    return dirfd != AT_FDCWD && path[0] != '/' && fan_fd_path(dirfd, here, sizeof(here)) > 0 &&
+           (fan_match_prefix(here, &rest) != NULL || fan_match_above(here, &view) > 0);
+}
+
+bool fan_may_lead_in(int dirfd, const char *path, bool follow)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW),
+                           .resolve = RESOLVE_NO_SYMLINKS};
+    if (starts_near(dirfd, path))
+        return true;
+    long fd = FAN_SYS(openat2, dirfd, path, &how, sizeof(how));
+    if (fd >= 0)
+        fan_sys_close((int)fd);
+    return fd == -ELOOP || fd == -ENOSYS;
 }
 
 long fan_fd_path(int fd, char *to, size_t capacity)
@@ -68,7 +88,7 @@ static long expand(char *done, size_t *length, size_t before, char *rest, size_t
         return -ENAMETOOLONG;
     memmove(rest + bytes + 1, rest, left + 1);
     memcpy(rest, target, (size_t)bytes);
-    rest[bytes] = '/';
+    rest[bytes] = left > 0 ? '/' : '\0';
     *length = target[0] == '/' ? 0 : before;
     done[*length] = '\0';
     return 0;
@@ -88,7 +108,7 @@ static bool reached(const char *done, const char *rest, char *to, size_t capacit
     return true;
 }
 
-bool fan_linked_path(int dirfd, const char *path, char *to, size_t capacity)
+bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t capacity)
 {
     char rest[PATH_MAX], done[PATH_MAX];
     size_t length = 0;
@@ -118,7 +138,8 @@ bool fan_linked_path(int dirfd, const char *path, char *to, size_t capacity)
         memmove(rest, name + bytes, strlen(name + bytes) + 1);
         if (length <= before)
             continue;
-        long rc = expand(done, &length, before, rest, sizeof(rest));
+        bool as_it_is = !follow && rest[0] == '\0';
+        long rc = as_it_is ? -EINVAL : expand(done, &length, before, rest, sizeof(rest));
         if ((rc == 0 && ++links > 40) || (rc != 0 && rc != -EINVAL))
             return reached(done, rest, to, capacity);
     }

@@ -103,26 +103,26 @@ int fan_open(const struct fan_target *target, int flags)
     return open_file(target, flags, FAN_FILE_REGULAR);
 }
 
-void fan_open_noticed(int fd, int flags)
+static bool note(int fd, struct fan_view *view, uint64_t id, enum fan_file_kind kind, int flags)
+{
+    struct fan_file *file = fan_file_new(view, id, kind, (unsigned)flags & ~O_CLOEXEC);
+    return file != NULL && fan_file_install(fd, file) == 0;
+}
+
+bool fan_open_noticed(int fd, int flags)
 {
     char real[PATH_MAX];
     struct fan_target target;
     struct fan_view *view;
     const char *rest;
     if (fan_job.view_count == 0 || fan_fd_path(fd, real, sizeof(real)) <= 0)
-        return;
-    if (fan_match_prefix(real, &rest) != NULL) {
-        if (!fan_locate(AT_FDCWD, real, 0, &target) || target.where != FAN_INPUT ||
-            !S_ISDIR(target.record->mode))
-            return;
-        struct fan_file *file = fan_file_new(target.view, target.id, FAN_FILE_DIRECTORY,
-                                             (unsigned)flags & ~O_CLOEXEC);
-        if (file != NULL)
-            fan_file_install(fd, file);
-        return;
-    }
+        return false;
+    if (fan_match_prefix(real, &rest) != NULL)
+        return fan_locate(AT_FDCWD, real, 0, &target) && target.where == FAN_INPUT &&
+               S_ISDIR(target.record->mode) &&
+               note(fd, target.view, target.id, FAN_FILE_DIRECTORY, flags);
     size_t above = fan_match_above(real, &view);
-    struct fan_file *file = above > 0 ? fan_file_new(view, above, FAN_FILE_NEAR, 0) : NULL;
-    if (file != NULL)
-        fan_file_install(fd, file);
+    if (above > 0)
+        note(fd, view, above, FAN_FILE_NEAR, 0);
+    return false;
 }

@@ -12,8 +12,8 @@
 int fan_open(const struct fan_target *target, int flags);
 
 /* After the kernel opened a directory outside: notes it when it is above a mount or, by a link,
- * inside one. */
-void fan_open_noticed(int fd, int flags);
+ * inside one. Whether it is inside one. */
+bool fan_open_noticed(int fd, int flags);
 
 /* What a call that would change the target answers on a read-only file system, as -errno.
  * `exclusive`: the call makes a new name (mkdir, symlink, link, O_EXCL). */

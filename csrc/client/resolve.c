@@ -256,6 +256,11 @@ static bool run(struct walk *walk)
     return found(walk, slash);
 }
 
+static bool follows_to(const struct walk *walk, int dirfd, const char *path, char plain[PATH_MAX])
+{
+    return fan_linked_path(dirfd, path, !(walk->flags & FAN_NOFOLLOW), plain, PATH_MAX);
+}
+
 static bool has_odd_part(const char *path)
 {
     for (const char *p = path; *p != '\0'; p++) {
@@ -298,7 +303,7 @@ static bool odd(struct walk *walk, const char *path)
     const char *rest;
     if (normalise(path, plain, sizeof(plain)) != 0 || fan_match_prefix(plain, &rest) == NULL)
         return outside(walk->target, AT_FDCWD, path);
-    if (walk->links++ > LINKS_MAX || !fan_linked_path(AT_FDCWD, path, plain, sizeof(plain)))
+    if (walk->links++ > LINKS_MAX || !follows_to(walk, AT_FDCWD, path, plain))
         return outside(walk->target, AT_FDCWD, path);
     struct fan_view *view = fan_match_prefix(plain, &rest);
     size_t bytes = strlen(plain);
@@ -425,6 +430,15 @@ static bool plausible(const char *path)
     return (uintptr_t)path >= 4096 && (intptr_t)path > 0;
 }
 
+/* Follows links outside. true when they lead into a mount. */
+static bool locate_linked(int dirfd, const char *path, unsigned flags, struct fan_target *target)
+{
+    char plain[PATH_MAX];
+    struct walk walk = {.target = target, .flags = flags};
+    return fan_linked(dirfd, path) && fan_linked_path(dirfd, path, plain, sizeof(plain)) &&
+           absolute(&walk, plain);
+}
+
 bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
     struct walk walk = {.target = target, .flags = flags};
@@ -441,14 +455,41 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
         ours = outside(target, dirfd, path);
     if (ours && target->where == FAN_MISSING && strlen(path) >= PATH_MAX)
         target->error = ENAMETOOLONG;
+    if (!ours && (flags & FAN_CHANGES) && walk.view == NULL) {
+        ours = locate_linked(dirfd, path, flags, target);
+        if (!ours)
+            outside(target, dirfd, path);
+    }
     return ours;
 }
 
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
-    char plain[PATH_MAX];
-    if (fan_job.view_count == 0 || !plausible(path) || path[0] == '\0' ||
-        !fan_linked(dirfd, path) || !fan_linked_path(dirfd, path, plain, sizeof(plain)))
-        return false;
-    return fan_locate(AT_FDCWD, plain, flags, target);
+    return fan_job.view_count > 0 && plausible(path) && path[0] != '\0' &&
+           locate_linked(dirfd, path, flags, target);
+}
+
+/* Whether a mount's skeleton lies on this device, asked once a view. */
+static bool may_be_skeleton(dev_t device)
+{
+    static _Atomic dev_t known[FAN_JOB_MOUNTS_MAX];
+    for (unsigned i = 0; i < fan_job.view_count; i++) {
+        dev_t own = atomic_load_explicit(&known[i], memory_order_relaxed);
+        struct stat st;
+        if (own == 0 &&
+            FAN_SYS(newfstatat, AT_FDCWD, fan_job.views[i].prefix.text, &st, 0) == 0) {
+            own = st.st_dev;
+            atomic_store_explicit(&known[i], own, memory_order_relaxed);
+        }
+        if (own == device)
+            return true;
+    }
+    return false;
+}
+
+bool fan_relocate_directory(int dirfd, const char *path, dev_t device, unsigned flags,
+                            struct fan_target *target)
+{
+    return may_be_skeleton(device) && fan_relocate(dirfd, path, flags, target) &&
+           target->where == FAN_INPUT;
 }

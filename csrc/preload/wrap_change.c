@@ -21,7 +21,7 @@ static unsigned follow_flags(int flags)
 static bool refused(int dirfd, const char *path, unsigned flags, struct fan_target *target,
                     int *answer)
 {
-    if (!fan_locate(dirfd, path, flags, target))
+    if (!fan_locate_change(dirfd, path, flags, target))
         return false;
     *answer = (int)fan_answer(fan_refuse_change(target, false));
     return true;
@@ -30,7 +30,7 @@ static bool refused(int dirfd, const char *path, unsigned flags, struct fan_targ
 /* One path to a name that the call would make. */
 static bool refused_new(int dirfd, const char *path, struct fan_target *target, int *answer)
 {
-    if (!fan_locate(dirfd, path, FAN_NOFOLLOW, target))
+    if (!fan_locate_change(dirfd, path, FAN_NOFOLLOW, target))
         return false;
     *answer = (int)fan_answer(fan_refuse_change(target, true));
     return true;
@@ -40,7 +40,7 @@ FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
 {
     struct fan_target target;
     int answer;
-    if (!fan_locate(dirfd, path, FAN_NOFOLLOW, &target))
+    if (!fan_locate_change(dirfd, path, FAN_NOFOLLOW, &target))
         return REAL(unlinkat)(target.dirfd, target.path, flags);
     if (target.where == FAN_INPUT && (flags & AT_REMOVEDIR) && !S_ISDIR(target.record->mode))
         return (int)fan_answer(-ENOTDIR);
@@ -82,8 +82,8 @@ static int two_paths(const struct fan_target *from, bool from_ours, const struct
 FAN_EXPORT int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
     struct fan_target old, new;
-    bool old_ours = fan_locate(from_fd, from, FAN_NOFOLLOW, &old);
-    bool new_ours = fan_locate(to_fd, to, FAN_NOFOLLOW, &new);
+    bool old_ours = fan_locate_change(from_fd, from, FAN_NOFOLLOW, &old);
+    bool new_ours = fan_locate_change(to_fd, to, FAN_NOFOLLOW, &new);
     if (old_ours || new_ours)
         return (int)fan_answer(two_paths(&old, old_ours, &new, new_ours));
     if (flags == 0)
@@ -106,8 +106,8 @@ FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, 
     struct fan_target old, new;
     unsigned how = (flags & AT_SYMLINK_FOLLOW ? 0u : FAN_NOFOLLOW) |
                    (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
-    bool old_ours = fan_locate(from_fd, from, how, &old);
-    bool new_ours = fan_locate(to_fd, to, FAN_NOFOLLOW, &new);
+    bool old_ours = fan_locate_change(from_fd, from, how, &old);
+    bool new_ours = fan_locate_change(to_fd, to, FAN_NOFOLLOW, &new);
     if (new_ours && new.where == FAN_INPUT && !(old_ours && old.where == FAN_MISSING))
         return (int)fan_answer(-EEXIST);
     if (old_ours || new_ours)
@@ -179,7 +179,7 @@ FAN_EXPORT int mkfifo(const char *path, mode_t mode)
 FAN_EXPORT int truncate(const char *path, off_t bytes)
 {
     struct fan_target target;
-    if (!fan_locate(AT_FDCWD, path, 0, &target))
+    if (!fan_locate_change(AT_FDCWD, path, 0, &target))
         return REAL(truncate)(target.path, bytes);
     bool directory = target.where == FAN_INPUT && S_ISDIR(target.record->mode);
     return (int)fan_answer(bytes < 0   ? -EINVAL
@@ -359,7 +359,7 @@ static bool template_refused(const char *template, int suffix_bytes)
     if (suffix_bytes < 0 || length < 6 + (size_t)suffix_bytes ||
         memcmp(template + length - (size_t)suffix_bytes - 6, "XXXXXX", 6) != 0)
         return false; /* EINVAL is libc's to say */
-    if (!fan_locate(AT_FDCWD, template, FAN_NOFOLLOW, &target))
+    if (!fan_locate_change(AT_FDCWD, template, FAN_NOFOLLOW, &target))
         return false;
     fan_answer(fan_refuse_change(&target, true));
     return true;

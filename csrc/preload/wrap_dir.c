@@ -54,6 +54,8 @@ FAN_EXPORT DIR *opendir(const char *path)
 FAN_EXPORT DIR *fdopendir(int fd)
 {
     struct fan_file *file = fan_file_get(fd);
+    if (file == NULL && fan_open_noticed(fd, O_RDONLY))
+        file = fan_file_get(fd);
     if (file == NULL || file->kind == FAN_FILE_NEAR)
         return REAL(fdopendir)(fd);
     int error = -ENOTDIR;

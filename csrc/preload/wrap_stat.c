@@ -8,6 +8,7 @@
 
 #include "../client/copy.h"
 #include "../client/cwd.h"
+#include "../client/open.h"
 #include "../client/stat.h"
 #include "../common/sys.h"
 #include "real.h"
@@ -38,13 +39,21 @@ static int stat_ours(const struct fan_target *target, struct stat *st)
     return (int)fan_answer(rc == 0 ? fan_copy(st, &own, sizeof(own)) : rc);
 }
 
+/* Reached by a link outside, the skeleton's directory stands for one of the dataset. */
+static bool may_be_skeleton(mode_t mode, uid_t uid)
+{
+    return fan_job.view_count > 0 && S_ISDIR(mode) && (mode & 07777) == 0700 &&
+           uid == (uid_t)FAN_SYS(geteuid);
+}
+
 static int stat_at(int dirfd, const char *path, struct stat *st, int flags)
 {
     struct fan_target target;
     if (fan_locate(dirfd, path, at_flags(flags), &target))
         return stat_ours(&target, st);
     int rc = real_stat(target.dirfd, target.path, st, flags);
-    if (rc < 0 && errno == ENOENT && fan_relocate(dirfd, path, at_flags(flags), &target))
+    bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(st->st_mode, st->st_uid);
+    if (look && fan_relocate(dirfd, path, at_flags(flags), &target))
         return stat_ours(&target, st);
     return rc;
 }
@@ -72,7 +81,10 @@ FAN_EXPORT int fstat(int fd, struct stat *st)
         int rc = fan_stat_record(file->view, file->dataset, file->id, &own);
         return (int)fan_answer(rc == 0 ? fan_copy(st, &own, sizeof(own)) : rc);
     }
-    return (int)fan_answer(FAN_SYS(fstat, fd, st));
+    long rc = FAN_SYS(fstat, fd, st);
+    if (rc == 0 && may_be_skeleton(st->st_mode, st->st_uid) && fan_open_noticed(fd, O_RDONLY))
+        return fstat(fd, st);
+    return (int)fan_answer(rc);
 }
 
 /* The version of the struct, which is one on 64-bit Linux, is not looked at. */
@@ -127,7 +139,8 @@ FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, stru
     if (name != path)
         target.path = path;
     int rc = REAL(statx)(target.dirfd, target.path, flags, mask, stx);
-    if (rc < 0 && errno == ENOENT && fan_relocate(dirfd, name, at_flags(flags), &target))
+    bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(stx->stx_mode, stx->stx_uid);
+    if (look && fan_relocate(dirfd, name, at_flags(flags), &target))
         return statx_ours(&target, stx);
     return rc;
 }

@@ -85,10 +85,16 @@ static FILE *open_stream(const struct fan_target *target, const char *mode)
     return stream;
 }
 
+static bool locate_for(const char *mode, const char *path, struct fan_target *target)
+{
+    return mode[0] == 'r' ? fan_locate(AT_FDCWD, path, 0, target)
+                          : fan_locate_change(AT_FDCWD, path, 0, target);
+}
+
 FAN_EXPORT FILE *fopen(const char *path, const char *mode)
 {
     struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, 0, &target))
+    if (locate_for(mode, path, &target))
         return open_stream(&target, mode);
     FILE *stream = REAL(fopen)(target.path, mode);
     if (stream == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
@@ -181,7 +187,7 @@ FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
     struct fan_target target;
     if (is_ours(stream))
         return reopen_cookie(path, mode, stream);
-    if (path == NULL || !fan_locate(AT_FDCWD, path, 0, &target))
+    if (path == NULL || !locate_for(mode, path, &target))
         return REAL(freopen)(path, mode, stream);
     return reopen_native(&target, mode, stream);
 }
