@@ -1,0 +1,54 @@
+"""What can go wrong, as exceptions. The command line turns each into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+# How many names of one kind of problem are listed before the rest is only counted.
+SHOWN_MAX = 1000
+
+
+class FanstoreError(Exception):
+    """A failure of FanStore's own, told in its message."""
+
+    exit_code = 125
+
+
+class UsageError(FanstoreError):
+    """What was asked for makes no sense or is refused."""
+
+    exit_code = 2
+
+
+class DatasetDamaged(FanstoreError):
+    """A file of a dataset is not what it should be: which file, which field, at what offset."""
+
+    exit_code = 3
+
+    def __init__(
+        self, file: str | os.PathLike[str], field: str, offset: int, reason: str = "damaged"
+    ) -> None:
+        super().__init__(f"{os.fspath(file)}: {field} at offset {offset}: {reason}")
+        self.file = os.fspath(file)
+        self.field = field
+        self.offset = offset
+
+
+class SourceProblems(FanstoreError):
+    """Entries of a source that cannot be packed; `problems` holds (relpath, reason)."""
+
+    def __init__(self, problems: Sequence[tuple[bytes, str]]) -> None:
+        lines = [f"{show_path(path)}: {reason}" for path, reason in problems[:SHOWN_MAX]]
+        if len(problems) > SHOWN_MAX:
+            lines.append(f"... and {len(problems) - SHOWN_MAX} more")
+        count = f"{len(problems)} {'entry' if len(problems) == 1 else 'entries'}"
+        hint = "nothing was written (--skip-unreadable leaves them out)"
+        super().__init__(f"{count} cannot be packed; {hint}\n  " + "\n  ".join(lines))
+        self.problems = list(problems)
+
+
+def show_path(path: bytes) -> str:
+    """A path for people: one line, whatever bytes it holds."""
+    text = path.decode("utf-8", "backslashreplace") or "."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
