@@ -455,41 +455,20 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
         ours = outside(target, dirfd, path);
     if (ours && target->where == FAN_MISSING && strlen(path) >= PATH_MAX)
         target->error = ENAMETOOLONG;
-    if (!ours && (flags & FAN_CHANGES) && walk.view == NULL) {
-        ours = locate_linked(dirfd, path, flags, target);
-        if (!ours)
-            outside(target, dirfd, path);
-    }
     return ours;
+}
+
+bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_target *target)
+{
+    if (fan_locate(dirfd, path, flags, target))
+        return true;
+    if (target->path != path) /* came out of a mount: followed already */
+        return false;
+    return fan_relocate(dirfd, path, flags, target) ? true : outside(target, dirfd, path);
 }
 
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
     return fan_job.view_count > 0 && plausible(path) && path[0] != '\0' &&
            locate_linked(dirfd, path, flags, target);
-}
-
-/* Whether a mount's skeleton lies on this device, asked once a view. */
-static bool may_be_skeleton(dev_t device)
-{
-    static _Atomic dev_t known[FAN_JOB_MOUNTS_MAX];
-    for (unsigned i = 0; i < fan_job.view_count; i++) {
-        dev_t own = atomic_load_explicit(&known[i], memory_order_relaxed);
-        struct stat st;
-        if (own == 0 &&
-            FAN_SYS(newfstatat, AT_FDCWD, fan_job.views[i].prefix.text, &st, 0) == 0) {
-            own = st.st_dev;
-            atomic_store_explicit(&known[i], own, memory_order_relaxed);
-        }
-        if (own == device)
-            return true;
-    }
-    return false;
-}
-
-bool fan_relocate_directory(int dirfd, const char *path, dev_t device, unsigned flags,
-                            struct fan_target *target)
-{
-    return may_be_skeleton(device) && fan_relocate(dirfd, path, flags, target) &&
-           target->where == FAN_INPUT;
 }

@@ -36,7 +36,6 @@ struct fan_target {
 enum fan_resolve_flags {
     FAN_NOFOLLOW = 1,   /* the last component is not followed when it is a link */
     FAN_EMPTY_PATH = 2, /* "" is dirfd itself (AT_EMPTY_PATH) */
-    FAN_CHANGES = 4,    /* the call would change something: links outside are followed first */
 };
 
 /* Resolves a path. true when it is ours, with `target` filled; false when the real call is to be
@@ -51,11 +50,6 @@ bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_t
  * link or an open directory outside leads into a mount after all. true with `target` filled. errno
  * is left alone. */
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
-
-/* After the kernel described a directory outside: whether, by a symbolic link, it is one of a mount,
- * of which the kernel sees a skeleton. true with `target` filled. */
-bool fan_relocate_directory(int dirfd, const char *path, dev_t device, unsigned flags,
-                            struct fan_target *target);
 
 /* Whether an absolute path in normal form lies in a mount (or is one): the view and the rest. */
 struct fan_view *fan_match_prefix(const char *path, const char **rest);
