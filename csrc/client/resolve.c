@@ -435,7 +435,8 @@ static bool locate_linked(int dirfd, const char *path, unsigned flags, struct fa
 {
     char plain[PATH_MAX];
     struct walk walk = {.target = target, .flags = flags};
-    return fan_linked(dirfd, path) && fan_linked_path(dirfd, path, plain, sizeof(plain)) &&
+    return fan_linked(dirfd, path) && fan_linked_path(dirfd, path, !(flags & FAN_NOFOLLOW), plain,
+                                                   sizeof(plain)) &&
            absolute(&walk, plain);
 }
 
