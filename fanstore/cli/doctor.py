@@ -88,6 +88,8 @@ def _settings(settings: config.Settings) -> list[dict[str, Any]]:
 
 def examine_all() -> dict[str, Any]:
     """Everything that doctor says, as data."""
+    from fanstore.serve.prefix import default_prefix
+
     settings = config.resolve()
     return {
         "platform": f"{platform.machine()}, Linux {platform.release()}, "
@@ -97,6 +99,7 @@ def examine_all() -> dict[str, Any]:
         "mpi": _mpi(),
         "local_directories": _local_directories(settings),
         "limits": _limits(),
+        "mount_prefix": default_prefix("<dataset name>"),
         "settings_file": os.fspath(config.config_file()),
         "settings": _settings(settings),
     }
@@ -118,6 +121,7 @@ def _show(found: dict[str, Any]) -> None:
     click.echo("local directories, in the order they are tried:")
     for entry in found["local_directories"]:
         click.echo(_show_local(entry))
+    click.echo(f"mount prefix where none is given: {found['mount_prefix']}")
     click.echo(f"settings (file: {found['settings_file']}):")
     for setting in found["settings"]:
         value = "-" if setting["value"] is None else setting["value"]

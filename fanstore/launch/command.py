@@ -16,7 +16,10 @@ _SHELL = "/bin/sh"
 
 
 def _within_any(path: str, prefixes: Sequence[str]) -> bool:
-    absolute = os.path.abspath(path)
+    try:
+        absolute = os.path.abspath(path)
+    except FileNotFoundError:  # no current directory any more
+        return False
     return any(absolute.startswith(prefix + "/") for prefix in prefixes)
 
 

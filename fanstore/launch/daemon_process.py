@@ -72,6 +72,7 @@ def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
             die_with_parent(parent, signal.SIGTERM)
         code = daemon.run()
     except BaseException as error:
-        print(f"fanstore: error: node daemon: {error!r}", file=sys.stderr)
+        message = f"node daemon: {type(error).__name__}: {error}"
+        Channel(channel).try_send({"type": "error", "message": message, "exit_code": code})
     finally:
         os._exit(code)

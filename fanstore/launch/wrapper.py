@@ -44,6 +44,8 @@ class Wrapper:
         self._channel_open = True
         self._holds: list[int] = []
         self._pid = 0
+        self._stop_asked = False
+        self._command_stopped = False
 
     def run(self, command: Sequence[str]) -> int:
         """The exit code of the command, 128 + signal, or FanStore's own."""
@@ -97,8 +99,8 @@ class Wrapper:
         while self._channel_open:
             for received in self._events():
                 if received.number in ENDING:
+                    os.kill(self._daemon.pid, signal.SIGKILL if ended_by else signal.SIGTERM)
                     ended_by = ended_by or int(received.number)
-                    os.kill(self._daemon.pid, signal.SIGTERM)
             ready = self._take("ready")
             if ready is not None and not ended_by:
                 return ready
@@ -139,6 +141,7 @@ class Wrapper:
         while (status := self._reap()) is None:
             for received in self._events():
                 self._pass_on(received)
+            self._stop_with_command()
         code = os.waitstatus_to_exitcode(status)
         return 128 - code if code < 0 else code
 
@@ -149,7 +152,10 @@ class Wrapper:
             if pid:
                 self._daemon_status = status
                 report.say("the node daemon died; files on the local disk stay readable")
-        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            self._command_stopped = True
+            return None
         return status if pid else None
 
     def _pass_on(self, received: Received) -> None:
@@ -159,7 +165,14 @@ class Wrapper:
         if not received.from_kernel:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, received.number)
-        if received.number == signal.SIGTSTP:
+        self._stop_asked = received.number == signal.SIGTSTP or self._stop_asked
+        if received.number == signal.SIGCONT:
+            self._stop_asked = self._command_stopped = False
+
+    def _stop_with_command(self) -> None:
+        """Stops, as the shell expects, when both were asked to and the command did."""
+        if self._stop_asked and self._command_stopped:
+            self._stop_asked = self._command_stopped = False
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def _end(self) -> dict[str, Any] | None:

@@ -100,7 +100,10 @@ class Base:
         """Removes what was discarded. Needs no lock; what goes wrong is left for the next time."""
         import shutil
 
-        for name in os.listdir(self.path):
+        names: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
+            names = os.listdir(self.path)
+        for name in names:
             if name.startswith("trash-"):
                 shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
 

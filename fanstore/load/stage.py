@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 
 import xxhash
@@ -59,16 +60,19 @@ def stream(
             check()
             digest.update(view[:got])
             if writer is not None:
-                _write_all(writer.fileno(), view[:got])
+                _write_all(writer, view[:got])
             advance(got)
         if writer is not None:
             os.fsync(writer.fileno())
     return digest.intdigest()
 
 
-def _write_all(fd: int, data: memoryview) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
+def _write_all(stream: FileIO, data: memoryview) -> None:
+    try:
+        while data:
+            data = data[stream.write(data) :]
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, stream.name) from error
 
 
 class Stager:
@@ -87,13 +91,22 @@ class Stager:
         info = self.dataset.pack_info(pack)
         return Expected(self.dataset.dataset_id, info.file_bytes, info.checksum)
 
+    def expected_index(self) -> Expected:
+        """What the copy of the index must be, by its header."""
+        header = self.dataset.header
+        return Expected(
+            self.dataset.dataset_id, int(header["file_bytes"]), int(header["body_checksum"])
+        )
+
     def total_bytes(self) -> int:
         """The size of all packs."""
         return sum(self.expected(pack).file_bytes for pack in range(self.dataset.pack_count))
 
     def missing_bytes(self, staged: StagedDirectory) -> int:
         """How much would be copied now."""
-        total = 0
+        name = os.path.basename(self.dataset.index_path)
+        absent = staged.damaged_in(name, self.expected_index()) is None
+        total = self.expected_index().file_bytes if absent else 0
         for pack in range(self.dataset.pack_count):
             expected = self.expected(pack)
             name = os.path.basename(self.dataset.pack_path(pack))
@@ -103,10 +116,6 @@ class Stager:
 
     def stage_index(self, staged: StagedDirectory) -> str:
         """The path of the staged index. DatasetDamaged where its checksum does not fit."""
-        header = self.dataset.header
-        expected = Expected(
-            self.dataset.dataset_id, int(header["file_bytes"]), int(header["body_checksum"])
-        )
         name = os.path.basename(self.dataset.index_path)
 
         def copy(part: str) -> list[int]:
@@ -115,7 +124,7 @@ class Stager:
             open_index(Path(part), self.dataset.directory, verify=True).close()
             return []
 
-        staged.stage(name, expected, copy, self._check)
+        staged.stage(name, self.expected_index(), copy, self._check)
         return staged.file(name)
 
     def stage_packs(self, staged: StagedDirectory, threads: int, verify: bool) -> StageReport:

@@ -167,10 +167,8 @@ def tidy(path: str) -> None:
 def sweep_datasets(base: Base) -> None:
     """Discards staged datasets that nobody holds and that need not stay. Under the base's lock."""
     for path in base.entries("datasets"):
-        with locks.free(os.path.join(path, "lock")) as unused:
-            if not unused:
-                continue
-            if os.path.exists(os.path.join(path, "keep")):
+        with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
+            if unused and os.path.exists(os.path.join(path, "keep")):
                 tidy(path)
-            else:
+            elif unused:
                 base.discard(path)

@@ -61,6 +61,7 @@ class Job:
         self.started_s = time.time()
         self._stop = stop
         self._preload = ""
+        self._entered = False
         self._staged: dict[str, StagedDirectory] = {}
 
     def open(self) -> None:
@@ -68,6 +69,7 @@ class Job:
         datasets = [(self._open_dataset(path), mount) for path, mount in self.plan.datasets]
         self._check(datasets)
         with self.base.locked(self._stop.check):
+            self._entered = True
             self._hold()
         self._stage()
         self._publish()
@@ -110,15 +112,20 @@ class Job:
             if settings.in_place:
                 progress.expect(sum(s.total_bytes() for s in stagers) if settings.verify else 0)
             else:
-                needed = [
-                    (item.dataset.name, stager.missing_bytes(item.staged))
-                    for item, stager in zip(self.served, stagers, strict=True)
-                    if item.staged is not None
-                ]
+                needed = self._missing(stagers)
                 check_room(self.plan.local, needed)
                 progress.expect(sum(amount for _, amount in needed))
             for item, stager in zip(self.served, stagers, strict=True):
                 self._stage_one(item, stager)
+
+    def _missing(self, stagers: list[Stager]) -> list[tuple[str, int]]:
+        """(dataset, bytes to copy), each dataset once."""
+        missing = {
+            item.dataset.dataset_id: (item.dataset.name, stager.missing_bytes(item.staged))
+            for item, stager in zip(self.served, stagers, strict=True)
+            if item.staged is not None
+        }
+        return list(missing.values())
 
     def _stage_one(self, item: ServedDataset, stager: Stager) -> None:
         settings = self.plan.settings
@@ -205,7 +212,7 @@ class Job:
         for staged in self._staged.values():
             staged.release(self.plan.settings.keep_staged)
         self.directory.release()
-        return clean_up(self.base) if os.path.lexists(self.base.path) else []
+        return clean_up(self.base) if self._entered else []
 
 
 def _separates(path: str) -> bool:

@@ -11,6 +11,7 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -63,7 +64,7 @@ def sweep(base: Base) -> list[str]:
     The names of files in FanStore's prefixes that are somebody else's, which stay.
     """
     for path in base.entries("jobs"):
-        with locks.free(os.path.join(path, "lock")) as unused:
+        with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
             if unused:
                 base.discard(path)
     left = sweep_prefixes(base)

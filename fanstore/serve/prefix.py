@@ -167,7 +167,7 @@ def sweep_prefixes(base: Base) -> list[str]:
     """Removes the prefixes that no job holds. What had to stay, by name. Under the base's lock."""
     left: list[str] = []
     for entry in base.entries("prefixes"):
-        with locks.free(entry) as unused:
+        with contextlib.suppress(OSError), locks.free(entry) as unused:
             if unused:
                 left += remove_prefix(entry)
     return left
