@@ -1,0 +1,79 @@
+"""The command line as a whole: help, versions, errors as one line with their exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from fanstore import __version__, cli, errors
+
+
+def fanstore(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fanstore", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_help_lists_every_subcommand() -> None:
+    result = fanstore("--help")
+    assert result.returncode == 0
+    for name in cli.SUBCOMMANDS:
+        assert f"  {name} " in result.stdout
+
+
+def test_version() -> None:
+    assert fanstore("--version").stdout == f"fanstore, version {__version__}\n"
+
+
+def test_help_loads_no_heavy_module() -> None:
+    code = (
+        "import sys; from fanstore import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'cffi', 'fanstore._native') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", cli.SUBCOMMANDS)
+def test_every_subcommand_has_help(name: str) -> None:
+    result = fanstore(name, "--help")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(f"Usage: fanstore {name}")
+
+
+def test_unknown_subcommand_is_a_usage_error() -> None:
+    assert fanstore("frobnicate").returncode == 2
+
+
+def test_wrong_use_of_run_is_a_failure_of_its_own() -> None:
+    assert fanstore("run").returncode == 125
+    assert fanstore("run", "--no-such-option").returncode == 125
+
+
+def exit_code_when(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
+    @click.command()
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: command)
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["info"])
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+def test_exit_codes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code_when(monkeypatch, errors.FanstoreError("what went wrong")) == 125
+    assert capsys.readouterr().err == "fanstore: error: what went wrong\n"
+    damaged = errors.DatasetDamaged("index.fsi", "header.magic", 0)
+    assert exit_code_when(monkeypatch, damaged) == 3
+    assert exit_code_when(monkeypatch, KeyboardInterrupt()) == 130
+    capsys.readouterr()
+    assert exit_code_when(monkeypatch, FileNotFoundError(2, "No such file", "x")) == 125
+    assert capsys.readouterr().err == "fanstore: error: x: No such file\n"
