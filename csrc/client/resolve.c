@@ -435,8 +435,7 @@ static bool locate_linked(int dirfd, const char *path, unsigned flags, struct fa
 {
     char plain[PATH_MAX];
     struct walk walk = {.target = target, .flags = flags};
-    return fan_linked(dirfd, path) && fan_linked_path(dirfd, path, !(flags & FAN_NOFOLLOW), plain,
-                                                   sizeof(plain)) &&
+    return fan_linked_path(dirfd, path, !(flags & FAN_NOFOLLOW), plain, sizeof(plain)) &&
            absolute(&walk, plain);
 }
 
@@ -465,11 +464,17 @@ bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_t
         return true;
     if (target->path != path) /* came out of a mount: followed already */
         return false;
-    return fan_relocate(dirfd, path, flags, target) ? true : outside(target, dirfd, path);
+    if (fan_job.view_count == 0 || !plausible(path) || path[0] == '\0' ||
+        !fan_may_lead_in(dirfd, path, !(flags & FAN_NOFOLLOW)))
+        return false;
+    return locate_linked(dirfd, path, flags, target) || outside(target, dirfd, path);
 }
 
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
-    return fan_job.view_count > 0 && plausible(path) && path[0] != '\0' &&
+    if (fan_job.view_count == 0 || !plausible(path) || path[0] == '\0')
+        return false;
+    bool from_directory = dirfd != AT_FDCWD && path[0] != '/';
+    return (from_directory || fan_linked(dirfd, path)) &&
            locate_linked(dirfd, path, flags, target);
 }
