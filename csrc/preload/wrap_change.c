@@ -10,11 +10,37 @@
 #include <utime.h>
 
 #include "../client/open.h"
+#include "../common/sys.h"
 #include "real.h"
 
 static unsigned follow_flags(int flags)
 {
-    return flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0;
+    return (flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0u) |
+           (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
+}
+
+enum last { LAST_NAME, LAST_DOT, LAST_DOT_DOT };
+
+/* What the last component of a path is, before links are looked at. */
+static enum last last_of(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    if (end - start == 1 && path[start] == '.')
+        return LAST_DOT;
+    return end - start == 2 && memcmp(path + start, "..", 2) == 0 ? LAST_DOT_DOT : LAST_NAME;
+}
+
+/* A name to be removed or replaced: a read-only file system refuses before it looks whether the
+ * name is there, but its directory must be. */
+static int refuse_name(const struct fan_target *target)
+{
+    bool reached = target->where != FAN_MISSING || (target->error == ENOENT && target->creatable);
+    return reached ? fan_refuse_change(target, target->where == FAN_MISSING) : -target->error;
 }
 
 /* One path to an existing file. When it is ours, `*answer` is what the call returns. */
@@ -39,13 +65,19 @@ static bool refused_new(int dirfd, const char *path, struct fan_target *target, 
 FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
 {
     struct fan_target target;
-    int answer;
     if (!fan_locate_change(dirfd, path, FAN_NOFOLLOW, &target))
         return REAL(unlinkat)(target.dirfd, target.path, flags);
-    if (target.where == FAN_INPUT && (flags & AT_REMOVEDIR) && !S_ISDIR(target.record->mode))
-        return (int)fan_answer(-ENOTDIR);
-    answer = fan_refuse_change(&target, false);
-    return (int)fan_answer(answer);
+    if (flags & ~AT_REMOVEDIR)
+        return (int)fan_answer(-EINVAL);
+    int rc = refuse_name(&target);
+    enum last last = last_of(path);
+    if (rc == -EROFS && !(flags & AT_REMOVEDIR) && last != LAST_NAME)
+        rc = -EISDIR;
+    else if (rc == -EROFS && last != LAST_NAME)
+        rc = last == LAST_DOT ? -EINVAL : -ENOTEMPTY;
+    else if (rc == -EROFS && target.where == FAN_INPUT && target.id == 0)
+        rc = flags & AT_REMOVEDIR ? -EBUSY : -EISDIR;
+    return (int)fan_answer(rc);
 }
 
 FAN_EXPORT int unlink(const char *path)
@@ -61,31 +93,36 @@ FAN_EXPORT int rmdir(const char *path)
 FAN_EXPORT int remove(const char *path)
 {
     struct fan_target target;
-    int answer;
-    return refused(AT_FDCWD, path, FAN_NOFOLLOW, &target, &answer) ? answer
-                                                                   : REAL(remove)(target.path);
+    if (!fan_locate_change(AT_FDCWD, path, FAN_NOFOLLOW, &target))
+        return REAL(remove)(target.path);
+    bool directory = target.where == FAN_INPUT && S_ISDIR(target.record->mode);
+    return unlinkat(AT_FDCWD, path, directory ? AT_REMOVEDIR : 0);
 }
 
-/* Two paths, either of which may be ours. One of ours and one outside are on two file systems. */
-static int two_paths(const struct fan_target *from, bool from_ours, const struct fan_target *to,
-                     bool to_ours)
+/* Of two paths at least one is ours: one of ours and one outside are on two file systems. */
+static int refuse_rename(const struct fan_target *from, bool from_ours, const struct fan_target *to,
+                         bool to_ours, bool plain_names)
 {
-    if (from_ours && from->where == FAN_MISSING)
-        return -from->error;
-    if (from_ours != to_ours)
-        return to_ours && to->where == FAN_MISSING && !to->creatable ? -to->error : -EXDEV;
-    if (to->where == FAN_MISSING && !to->creatable)
-        return -to->error;
-    return fan_refuse_change(from, false);
+    int rc = from_ours ? refuse_name(from) : -EROFS;
+    if (rc == -EROFS && to_ours)
+        rc = refuse_name(to);
+    if (rc != -EROFS)
+        return rc;
+    return from_ours != to_ours ? -EXDEV : plain_names ? -EROFS : -EBUSY;
 }
 
 FAN_EXPORT int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
+    const unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
     struct fan_target old, new;
     bool old_ours = fan_locate_change(from_fd, from, FAN_NOFOLLOW, &old);
     bool new_ours = fan_locate_change(to_fd, to, FAN_NOFOLLOW, &new);
+    bool plain_names = (!old_ours || last_of(from) == LAST_NAME) &&
+                       (!new_ours || last_of(to) == LAST_NAME);
     if (old_ours || new_ours)
-        return (int)fan_answer(two_paths(&old, old_ours, &new, new_ours));
+        return (int)fan_answer(flags & ~known ? -EINVAL
+                                              : refuse_rename(&old, old_ours, &new, new_ours,
+                                                              plain_names));
     if (flags == 0)
         return REAL(renameat)(old.dirfd, old.path, new.dirfd, new.path);
     return REAL(renameat2)(old.dirfd, old.path, new.dirfd, new.path, flags);
@@ -101,6 +138,28 @@ FAN_EXPORT int rename(const char *from, const char *to)
     return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
+/* -errno when the real file system has no such file. */
+static int look_outside(const struct fan_target *target, unsigned flags)
+{
+    struct stat st;
+    int how = flags & FAN_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0;
+    return (int)FAN_SYS(newfstatat, target->dirfd, target->path, &st, how);
+}
+
+/* The old name must be there, the new one not; then the new one's file system is asked. */
+static int refuse_link(const struct fan_target *from, bool from_ours, const struct fan_target *to,
+                       bool to_ours, unsigned flags)
+{
+    int rc = !from_ours                     ? look_outside(from, flags)
+             : from->where == FAN_MISSING   ? -from->error
+                                            : 0;
+    if (rc != 0)
+        return rc;
+    if (to_ours)
+        return fan_refuse_change(to, true);
+    return look_outside(to, FAN_NOFOLLOW) == 0 ? -EEXIST : -EXDEV;
+}
+
 FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
 {
     struct fan_target old, new;
@@ -108,10 +167,8 @@ FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, 
                    (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
     bool old_ours = fan_locate_change(from_fd, from, how, &old);
     bool new_ours = fan_locate_change(to_fd, to, FAN_NOFOLLOW, &new);
-    if (new_ours && new.where == FAN_INPUT && !(old_ours && old.where == FAN_MISSING))
-        return (int)fan_answer(-EEXIST);
     if (old_ours || new_ours)
-        return (int)fan_answer(two_paths(&old, old_ours, &new, new_ours));
+        return (int)fan_answer(refuse_link(&old, old_ours, &new, new_ours, how));
     return REAL(linkat)(old.dirfd, old.path, new.dirfd, new.path, flags);
 }
 
@@ -124,9 +181,9 @@ FAN_EXPORT int symlinkat(const char *content, int dirfd, const char *path)
 {
     struct fan_target target;
     int answer;
-    return refused_new(dirfd, path, &target, &answer)
-               ? answer
-               : REAL(symlinkat)(content, target.dirfd, target.path);
+    if (!refused_new(dirfd, path, &target, &answer))
+        return REAL(symlinkat)(content, target.dirfd, target.path);
+    return content[0] == '\0' ? (int)fan_answer(-ENOENT) : answer;
 }
 
 FAN_EXPORT int symlink(const char *content, const char *path)
