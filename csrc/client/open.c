@@ -18,6 +18,15 @@ int fan_refuse_change(const struct fan_target *target, bool exclusive)
     return exclusive ? -EEXIST : -EROFS;
 }
 
+/* Whether this process may do what is the owner's. */
+static bool owns(const struct fan_target *target)
+{
+    const struct fan_index *index = &target->dataset->index;
+    uid_t uid = (uid_t)FAN_SYS(geteuid);
+    uint16_t owner = target->record->owner;
+    return uid == 0 || (owner < index->owner_count && index->owners[owner].uid == uid);
+}
+
 /* Which errno open's flags earn before content is looked at; 0 to go on. */
 static int check_flags(const struct fan_target *target, int flags)
 {
@@ -34,7 +43,8 @@ static int check_flags(const struct fan_target *target, int flags)
         return -EISDIR;
     if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
         return -EROFS;
-    return fan_permitted(target->dataset, target->id, R_OK, true);
+    int rc = fan_permitted(target->dataset, target->id, R_OK, true);
+    return rc == 0 && (flags & O_NOATIME) && !owns(target) ? -EPERM : rc;
 }
 
 static int open_file(const struct fan_target *target, int flags, enum fan_file_kind kind)
@@ -81,7 +91,7 @@ int fan_open(const struct fan_target *target, int flags)
 {
     if (target->where == FAN_MISSING) {
         if (target->error == ENOENT && target->creatable && (flags & O_CREAT))
-            return fan_refuse_change(target, true);
+            return target->slash ? -EISDIR : fan_refuse_change(target, true);
         FAN_COUNT(missing, 1);
         return -target->error;
     }

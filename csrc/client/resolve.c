@@ -88,7 +88,7 @@ static bool outside(struct fan_target *target, int dirfd, const char *path)
     return false;
 }
 
-static bool missing(const struct walk *walk, int error, bool creatable)
+static bool missing_name(const struct walk *walk, int error, bool creatable, bool slash)
 {
     struct fan_target *target = walk->target;
     target->where = FAN_MISSING;
@@ -97,7 +97,13 @@ static bool missing(const struct walk *walk, int error, bool creatable)
     target->id = walk->id;
     target->error = error;
     target->creatable = creatable;
+    target->slash = slash;
     return true;
+}
+
+static bool missing(const struct walk *walk, int error, bool creatable)
+{
+    return missing_name(walk, error, creatable, false);
 }
 
 static bool found(const struct walk *walk, bool slash)
@@ -237,7 +243,7 @@ static bool run(struct walk *walk)
         uint64_t hash;
         int64_t child = fan_index_child(index, walk->id, walk->hash, name, bytes, &hash);
         if (child < 0)
-            return missing(walk, (int)-child, *walk->rest == '\0');
+            return missing_name(walk, (int)-child, *walk->rest == '\0', slash);
         const struct fan_record *record = &index->records[child];
         bool last = *walk->rest == '\0';
         if (S_ISLNK(record->mode) && !(last && !slash && (walk->flags & FAN_NOFOLLOW))) {
@@ -312,25 +318,39 @@ static bool odd(struct walk *walk, const char *path)
     return start_walk(walk, view, 0, rest) ? run(walk) : missing(walk, EIO, false);
 }
 
-/* "/proc/self/fd/N", "/dev/fd/N", "/dev/stdin": the file behind a descriptor of ours. */
+/* The digits at *text, which moves past them. -1: none, or too many. */
+static long number_at(const char **text)
+{
+    long number = -1;
+    for (; **text >= '0' && **text <= '9'; (*text)++) {
+        if (number > 1 << 24)
+            return -1;
+        number = (number < 0 ? 0 : number) * 10 + (**text - '0');
+    }
+    return number;
+}
+
+/* "/proc/self/fd/N", "/proc/PID/fd/N", "/dev/fd/N", "/dev/stdin": the file behind a descriptor of ours. */
 static struct fan_file *file_by_proc(const char *path)
 {
     static const char *const ways[] = {"/proc/self/fd/", "/dev/fd/", "/proc/thread-self/fd/"};
+    const char *p = path;
     if (path[1] != 'p' && path[1] != 'd')
         return NULL;
     if (strcmp(path, "/dev/stdin") == 0)
         return fan_file_get(0);
-    for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-        size_t bytes = strlen(ways[i]);
-        if (strncmp(path, ways[i], bytes) != 0)
-            continue;
-        unsigned fd = 0;
-        const char *p = path + bytes;
-        for (; *p >= '0' && *p <= '9' && fd < 1 << 24; p++)
-            fd = fd * 10 + (unsigned)(*p - '0');
-        return p > path + bytes && *p == '\0' ? fan_file_get((int)fd) : NULL;
+    if (strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9') {
+        p = path + 6;
+        if (number_at(&p) != (long)FAN_SYS(getpid) || strncmp(p, "/fd/", 4) != 0)
+            return NULL;
+        p += 4;
     }
-    return NULL;
+    for (unsigned i = 0; p == path && i < sizeof(ways) / sizeof(ways[0]); i++) {
+        if (strncmp(path, ways[i], strlen(ways[i])) == 0)
+            p += strlen(ways[i]);
+    }
+    long fd = p > path ? number_at(&p) : -1;
+    return fd >= 0 && *p == '\0' ? fan_file_get((int)fd) : NULL;
 }
 
 static bool at_file(struct walk *walk, const struct fan_file *file, const char *rest)

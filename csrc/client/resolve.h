@@ -23,7 +23,7 @@ struct fan_target {
     enum fan_where where;
     int error;      /* FAN_MISSING: positive errno */
     bool creatable; /* FAN_MISSING: only the last name is missing, in an existing directory */
-    bool slash;     /* FAN_INPUT: the path ended with a slash */
+    bool slash;     /* the path ended with a slash */
     struct fan_view *view;
     struct fan_dataset *dataset;
     const struct fan_record *record;

@@ -8,6 +8,15 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+int __open(const char *path, int flags, ...);
+int __open64(const char *path, int flags, ...);
+int __close(int fd);
+ssize_t __read(int fd, void *buffer, size_t bytes);
+ssize_t __pread64(int fd, void *buffer, size_t bytes, off_t offset);
+off_t __lseek(int fd, off_t offset, int whence);
+int __dup2(int from, int to);
+int __fcntl(int fd, int command, ...);
+int __poll(struct pollfd *fds, nfds_t count, int timeout);
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);

@@ -58,11 +58,12 @@ FAN_EXPORT DIR *fdopendir(int fd)
         file = fan_file_get(fd);
     if (file == NULL || file->kind == FAN_FILE_NEAR)
         return REAL(fdopendir)(fd);
-    int error = -ENOTDIR;
-    struct fan_dirstream *stream =
-        file->kind == FAN_FILE_DIRECTORY ? fan_dirstream_open_fd(fd, file, &error) : NULL;
+    int error = atomic_load(&file->slot->status) & O_PATH ? -EBADF : -ENOTDIR;
+    struct fan_dirstream *stream = file->kind == FAN_FILE_DIRECTORY && error == -ENOTDIR
+                                       ? fan_dirstream_open_fd(fd, file, &error)
+                                       : NULL;
     if (stream == NULL)
-        errno = file->kind == FAN_FILE_PATH ? EBADF : -error;
+        errno = -error;
     else
         fan_sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
     return (DIR *)(void *)stream;

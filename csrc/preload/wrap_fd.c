@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "../client/filetable.h"
@@ -61,6 +62,8 @@ FAN_EXPORT int dup2(int from, int to)
     int got = REAL(dup2)(from, to);
     return got < 0 || from == to ? got : note_duplicate(from, to);
 }
+
+FAN_ALIAS(__dup2, dup2);
 
 FAN_EXPORT int dup3(int from, int to, int flags)
 {
@@ -122,8 +125,11 @@ static long fcntl_virtual(int fd, struct fan_file *file, int command, long argum
     case F_ADD_SEALS:
     case F_GET_SEALS:
         return -EINVAL;
-    default:
+    case F_GETFD:
+    case F_SETFD:
         return fan_sys_fcntl(fd, command, argument);
+    default:
+        return -EINVAL;
     }
 }
 
@@ -148,6 +154,7 @@ FAN_EXPORT int fcntl(int fd, int command, ...)
 }
 
 FAN_ALIAS(fcntl64, fcntl);
+FAN_ALIAS(__fcntl, fcntl);
 
 enum { IOCTL_FICLONE = 0x40049409 };
 
@@ -197,6 +204,11 @@ FAN_EXPORT int ttyname_r(int fd, char *buffer, size_t bytes)
     return regular(fd) != NULL ? ENOTTY : REAL(ttyname_r)(fd, buffer, bytes);
 }
 
+FAN_EXPORT int tcgetattr(int fd, struct termios *settings)
+{
+    return regular(fd) != NULL ? (int)fan_answer(-ENOTTY) : REAL(tcgetattr)(fd, settings);
+}
+
 FAN_EXPORT int flock(int fd, int operation)
 {
     if (!is_virtual(fan_file_get(fd)))
@@ -233,6 +245,13 @@ FAN_EXPORT int fdatasync(int fd)
 FAN_EXPORT int syncfs(int fd)
 {
     return regular(fd) != NULL ? 0 : REAL(syncfs)(fd);
+}
+
+FAN_EXPORT int sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned flags)
+{
+    if (regular(fd) == NULL)
+        return REAL(sync_file_range)(fd, offset, bytes, flags);
+    return offset < 0 || bytes < 0 ? (int)fan_answer(-EINVAL) : 0;
 }
 
 FAN_EXPORT int posix_fadvise(int fd, off_t offset, off_t bytes, int advice)
@@ -331,6 +350,8 @@ FAN_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t 
         __chk_fail();
     return poll(fds, count, timeout);
 }
+
+FAN_ALIAS(__poll, poll);
 
 FAN_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                      const sigset_t *mask)

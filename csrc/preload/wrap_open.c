@@ -91,6 +91,8 @@ FAN_EXPORT int creat(const char *path, mode_t mode)
 }
 
 FAN_ALIAS(open64, open);
+FAN_ALIAS(__open, open);
+FAN_ALIAS(__open64, open);
 FAN_ALIAS(openat64, openat);
 FAN_ALIAS(__open64_2, __open_2);
 FAN_ALIAS(__openat64_2, __openat_2);
@@ -108,6 +110,8 @@ FAN_EXPORT int close(int fd)
         return (int)fan_answer(-EBADF);
     return REAL(close)(fd);
 }
+
+FAN_ALIAS(__close, close);
 
 static int close_range_ours(unsigned first, unsigned last, int flags)
 {

@@ -75,7 +75,9 @@ FAN_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t 
                                    : fan_content_preadv(file, vector, count, offset));
 }
 
+FAN_ALIAS(__read, read);
 FAN_ALIAS(pread64, pread);
+FAN_ALIAS(__pread64, pread);
 FAN_ALIAS(__pread64_chk, __pread_chk);
 FAN_ALIAS(preadv64, preadv);
 FAN_ALIAS(preadv64v2, preadv2);
@@ -97,6 +99,7 @@ FAN_EXPORT off_t lseek(int fd, off_t offset, int whence)
 }
 
 FAN_ALIAS(lseek64, lseek);
+FAN_ALIAS(__lseek, lseek);
 
 FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
@@ -193,7 +196,9 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
 FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    if (file != NULL && file->kind == FAN_FILE_DIRECTORY)
+    if (file != NULL && file->kind == FAN_FILE_DIRECTORY && !(file->slot->status & O_PATH))
         return fan_answer(fan_getdents(file, buffer, bytes));
+    if (file != NULL && file->kind == FAN_FILE_REGULAR)
+        return fan_answer(-ENOTDIR);
     return fan_answer(FAN_SYS(getdents64, fd, buffer, bytes));
 }

@@ -16,6 +16,11 @@
 
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one struct stat on 64 bits");
 
+enum {
+    STAT_FLAGS = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT,
+    STATX_FLAGS = STAT_FLAGS | AT_STATX_SYNC_TYPE,
+};
+
 static unsigned at_flags(int flags)
 {
     return (flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0u) |
@@ -50,7 +55,7 @@ static int stat_at(int dirfd, const char *path, struct stat *st, int flags)
 {
     struct fan_target target;
     if (fan_locate(dirfd, path, at_flags(flags), &target))
-        return stat_ours(&target, st);
+        return flags & ~STAT_FLAGS ? (int)fan_answer(-EINVAL) : stat_ours(&target, st);
     int rc = real_stat(target.dirfd, target.path, st, flags);
     bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(st->st_mode, st->st_uid);
     if (look && fan_relocate(dirfd, path, at_flags(flags), &target))
@@ -124,9 +129,12 @@ FAN_ALIAS(__fxstatat64, __fxstatat);
 static int statx_ours(const struct fan_target *target, struct statx *stx)
 {
     struct stat st;
+    struct statx own;
     int rc = fan_stat(target, &st);
-    if (rc == 0)
-        fan_stat_to_statx(&st, stx);
+    if (rc == 0) {
+        fan_stat_to_statx(&st, &own);
+        rc = fan_copy(stx, &own, sizeof(own));
+    }
     return (int)fan_answer(rc);
 }
 
@@ -135,7 +143,8 @@ FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, stru
     struct fan_target target;
     const char *name = path == NULL && (flags & AT_EMPTY_PATH) ? "" : path;
     if (fan_locate(dirfd, name, at_flags(flags), &target))
-        return statx_ours(&target, stx);
+        return flags & ~STATX_FLAGS || mask & STATX__RESERVED ? (int)fan_answer(-EINVAL)
+                                                              : statx_ours(&target, stx);
     if (name != path)
         target.path = path;
     int rc = REAL(statx)(target.dirfd, target.path, flags, mask, stx);
@@ -184,25 +193,29 @@ FAN_EXPORT int euidaccess(const char *path, int mode)
 
 FAN_ALIAS(eaccess, euidaccess);
 
+/* Text without its NUL, as much as fits. */
+static ssize_t give_text(const char *text, size_t length, char *buffer, size_t bytes)
+{
+    size_t take = length < bytes ? length : bytes;
+    int rc = fan_copy(buffer, text, take);
+    return fan_answer(rc < 0 ? rc : (long)take);
+}
+
 /* "/proc/self/fd/N" of a virtual descriptor names a placeholder: show the file instead. */
 static ssize_t readlink_proc(const char *path, char *buffer, size_t bytes)
 {
     struct fan_target target;
     char full[PATH_MAX];
-    bool proc = path[0] == '/' && (strncmp(path, "/proc/self/fd/", 14) == 0 ||
-                                   strncmp(path, "/dev/fd/", 8) == 0);
+    bool proc = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/fd/", 8) == 0;
     if (!proc || !fan_locate(AT_FDCWD, path, 0, &target) || target.where != FAN_INPUT)
         return -1;
     int64_t length =
         fan_full_path(target.view, target.dataset, target.id, full, sizeof(full));
-    if (length < 0)
-        return fan_answer(length);
-    size_t take = (size_t)length < bytes ? (size_t)length : bytes;
-    memcpy(buffer, full, take);
-    return (ssize_t)take;
+    return length < 0 ? fan_answer(length) : give_text(full, (size_t)length, buffer, bytes);
 }
 
-static ssize_t readlink_ours(const struct fan_target *target, char *buffer, size_t bytes)
+static ssize_t readlink_ours(const struct fan_target *target, const char *path, char *buffer,
+                             size_t bytes)
 {
     const char *to;
     size_t length;
@@ -211,27 +224,25 @@ static ssize_t readlink_ours(const struct fan_target *target, char *buffer, size
     if ((ssize_t)bytes <= 0)
         return fan_answer(-EINVAL);
     if (!S_ISLNK(target->record->mode))
-        return fan_answer(-EINVAL);
+        return fan_answer(path[0] == '\0' ? -ENOENT : -EINVAL);
     if (fan_index_target(&target->dataset->index, target->record, &to, &length) != 0)
         return fan_answer(-EIO);
-    size_t take = length < bytes ? length : bytes;
-    memcpy(buffer, to, take);
-    return (ssize_t)take;
+    return give_text(to, length, buffer, bytes);
 }
 
 FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t bytes)
 {
     struct fan_target target;
     if (fan_locate(dirfd, path, FAN_NOFOLLOW | FAN_EMPTY_PATH, &target))
-        return readlink_ours(&target, buffer, bytes);
-    if (fan_job.view_count > 0 && path != NULL) {
+        return readlink_ours(&target, path, buffer, bytes);
+    if (fan_job.view_count > 0 && (uintptr_t)path >= 4096 && path[0] == '/') {
         ssize_t shown = readlink_proc(path, buffer, bytes);
         if (shown >= 0)
             return shown;
     }
     ssize_t got = REAL(readlinkat)(target.dirfd, target.path, buffer, bytes);
     if (got < 0 && errno == ENOENT && fan_relocate(dirfd, path, FAN_NOFOLLOW, &target))
-        return readlink_ours(&target, buffer, bytes);
+        return readlink_ours(&target, path, buffer, bytes);
     return got;
 }
 
@@ -415,4 +426,20 @@ FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
     return file != NULL && file->record != NULL ? 0 : REAL(flistxattr)(fd, list, bytes);
+}
+
+/* Limits are those of any file system here; "/" stands for the mount. */
+FAN_EXPORT long pathconf(const char *path, int name)
+{
+    struct fan_target target;
+    if (!fan_locate(AT_FDCWD, path, 0, &target))
+        return REAL(pathconf)(target.path, name);
+    return target.where == FAN_MISSING ? fan_answer(-target.error) : REAL(pathconf)("/", name);
+}
+
+FAN_EXPORT long fpathconf(int fd, int name)
+{
+    struct fan_file *file = fan_file_get(fd);
+    return file != NULL && file->record != NULL ? REAL(pathconf)("/", name)
+                                                : REAL(fpathconf)(fd, name);
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -26,6 +27,14 @@ NOBODY = 65534
 # "over" lies over a copy of its own originals; "nobody" is served by a daemon of that user.
 PREFIXES = {"store": "mount", "lz4": "mtlz4", "zstd": "mtzst", "over": "mtown", "nobody": "mtusr"}
 KINDS = {"over": "store", "nobody": "store"}
+USERS = {"nobody": NOBODY}
+
+
+def as_user(user: int | None) -> list[str]:
+    """What goes before a command to run it as another user."""
+    if user is None:
+        return []
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
 
 
 def fanstore_command() -> list[str]:
@@ -54,19 +63,19 @@ class Arena:
 
     def __init__(self) -> None:
         self.base = Path(tempfile.mkdtemp(prefix="fanstore-contrast-", dir="/tmp"))
-        self.base.chmod(0o755)
+        self.base.chmod(0o1777)
         build_tree(self.base / "plain")
         self._count = itertools.count()
         self._environments: dict[str, dict[str, str]] = {}
+        self._jobs: dict[str, str] = {}
         self.digests: dict[str, str] = {}
         self.plain = self._side("plain", self._base_environment())
 
     def close(self) -> None:
         """Stops the daemons and removes everything."""
         try:
-            for codec in self._environments:
-                if not SELF:
-                    self.fanstore("stop", "--mount", str(self.prefix(codec)))
+            for codec, job in self._jobs.items():
+                self.fanstore("stop", "--job", job, *self._local(codec), user=USERS.get(codec))
         finally:
             shutil.rmtree(self.base, ignore_errors=True)
 
@@ -86,19 +95,23 @@ class Arena:
         path.chmod(0o777)
         return path
 
-    def fanstore(self, *arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    def fanstore(self, *arguments: str, user: int | None = None) -> bytes:
+        """What `fanstore` prints; anything but success is an error."""
         done = subprocess.run(
-            [*fanstore_command(), *arguments],
+            [*as_user(user), *fanstore_command(), *arguments],
             capture_output=True,
             timeout=120,
             env=self._base_environment(),
             check=False,
         )
         if done.returncode != 0:
-            raise RuntimeError(
-                f"fanstore {' '.join(arguments)}: {done.returncode}: {done.stderr!r}"
-            )
-        return done
+            raise RuntimeError(f"{done.args}: {done.returncode}: {done.stderr.decode()}")
+        return done.stdout
+
+    def counters(self, codec: str) -> dict[str, int]:
+        """What the daemon of `codec` counted."""
+        text = self.fanstore("status", "--job", self._jobs[codec], *self._local(codec), "--json")
+        return json.loads(text)["counters"]
 
     def dataset(self, codec: str) -> Path:
         """The dataset directory, prepared once."""
@@ -123,10 +136,21 @@ class Arena:
             subprocess.run(["cp", "-a", self.base / "plain", prefix], check=True)
         if SELF:
             return self._base_environment()
-        self.fanstore("start", "--dataset", str(self.dataset(codec)), "--mount", str(prefix))
-        listed = self.fanstore("exec", "--mount", str(prefix), "--", "env", "-0")
-        pairs = (entry.partition(b"=") for entry in listed.stdout.split(b"\0") if entry)
+        user, local = USERS.get(codec), self._local(codec)
+        dataset = ["--dataset", str(self.dataset(codec)), "--mount", str(prefix)]
+        job = json.loads(self.fanstore("start", *dataset, *local, "--json", user=user))
+        self._jobs[codec] = job["job_id"]
+        listed = self.fanstore("exec", "--job", job["job_id"], *local, "--", "env", "-0", user=user)
+        pairs = (entry.partition(b"=") for entry in listed.split(b"\0") if entry)
         return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+    def _local(self, codec: str) -> tuple[str, str]:
+        """The option for the job's local directory, which is made."""
+        path = self.base / f"local-{codec}"
+        if not path.exists():
+            path.mkdir(mode=0o700)
+            os.chown(path, USERS.get(codec, -1), -1)
+        return "--local-dir", str(path)
 
     def _base_environment(self) -> dict[str, str]:
         keep = {k: v for k, v in os.environ.items() if k in ("HOME", "USER", "LOGNAME", "TMPDIR")}

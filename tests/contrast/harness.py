@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from arena import NOBODY, Arena, Side
+from arena import Arena, Side, as_user
 
 TIMEOUT_S = 30
 Normaliser = Callable[[bytes], bytes]
@@ -123,8 +123,7 @@ def run_side(
 ) -> Outcome:
     """One side of a case. `read_only` binds the plain tree read-only over itself."""
     scratch = arena.scratch(side)
-    if user == NOBODY:
-        argv = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *argv]
+    argv = [*as_user(user), *argv]
     if read_only and side.real:
         argv = ["unshare", "-m", "sh", "-c", READ_ONLY_BIND, "sh", *argv]
     env = {**side.env, "T": str(side.root), "W": str(scratch), "O": str(side.outside)}

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from arena import NOBODY, Arena
+from arena import NOBODY, Arena, as_user
 from harness import LS_SIZES, Case, compare
 from programs import CLIENTS, python_cases
 
@@ -47,7 +47,7 @@ def test_in_one_process(arena: Arena, case: tuple[str, str]) -> None:
 @pytest.mark.parametrize("case", JOB, ids=lambda case: case.name)
 def test_job_of_nobody(arena: Arena, case: Case) -> None:
     """The daemon belongs to nobody as well; its dataset was prepared by root."""
-    probe = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    probe = as_user(NOBODY)
     done = subprocess.run(
         [*probe, sys.executable, "-c", "import fanstore"], capture_output=True, check=False
     )

@@ -6,7 +6,7 @@ import os
 import stat
 import subprocess
 
-from contrast_client import HELLO, T, W, fails, run, show
+from contrast_client import T, W, fails, run, show
 
 NOBODY = 65534
 MODES = f"{T}/modes"
@@ -133,13 +133,6 @@ def case_o_path_and_noatime():
     fd = os.open(f"{MODES}/m0600", os.O_PATH)
     show("stat", os.fstat(fd).st_size)
     fails("EPERM", os.open, f"{MODES}/m0444", os.O_RDONLY | os.O_NOATIME)
-
-
-def case_write_refused_for_rights_first():
-    become()
-    fails("EACCES", os.open, f"{MODES}/m0600", os.O_WRONLY)
-    fails("EACCES", open, f"{T}/text/new", "w")
-    fails("EACCES", os.open, HELLO, os.O_WRONLY)
 
 
 def case_exec_needs_x():
