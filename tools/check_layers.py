@@ -29,13 +29,14 @@ C_LAYERS = {
 C_SYSTEM = {"Python.h": set(), "mpi.h": set(), "lz4.h": set(), "zstd.h": set()}
 
 _BASE = {"errors", "_native"}
-_DATASET = {*_BASE, "dataset"}
+_DATASET = {*_BASE, "dataset", "content"}
 PYTHON_LAYERS = {
     "errors": set(),
     "_native": {"errors"},
     "config": {"errors"},
     "locks": {"errors"},
     "dataset": _BASE,
+    "content": _DATASET,
     "prepare": _DATASET,
     "extract": _DATASET,
     "table3": {*_DATASET, "prepare"},
