@@ -39,12 +39,13 @@ PYTHON_LAYERS = {
     "content": _DATASET,
     "prepare": _DATASET,
     "extract": _DATASET,
+    "verify": _DATASET,
     "table3": {*_DATASET, "prepare"},
     "load": {*_DATASET, "config", "locks"},
     "serve": {*_DATASET, "config", "locks", "load"},
     "launch": {*_DATASET, "config", "locks", "load", "serve"},
     "cli": {
-        *_DATASET, "config", "locks", "prepare", "extract", "table3", "load", "serve", "launch",
+        *_DATASET, "config", "locks", "prepare", "extract", "verify", "table3", "load", "serve", "launch",
     },
     "__main__": {"cli"},
 }

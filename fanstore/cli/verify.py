@@ -1,0 +1,57 @@
+"""fanstore verify: check every checksum of a dataset."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import click
+
+DAMAGED = 3
+
+
+@click.command(short_help="Check every checksum of a dataset.")
+@click.argument("dataset", type=click.Path())
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Packs at a time."
+)
+@click.option("--json", "as_json", is_flag=True, help="The findings as JSON on stdout.")
+@click.option("--quiet", is_flag=True, help="No progress; only what is damaged.")
+def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
+    """Check the index of DATASET, the ends of its packs, and the content of every file.
+
+    Damaged files are named, one a line. The exit code is 3 when anything is damaged.
+    """
+    from tqdm import tqdm
+
+    from fanstore.dataset import open_dataset
+    from fanstore.errors import show_path
+    from fanstore.verify import verify
+
+    with (
+        open_dataset(dataset, verify=True) as opened,
+        tqdm(
+            total=int(opened.header["logical_bytes"]),
+            unit="B",
+            unit_scale=True,
+            desc="verifying",
+            disable=quiet or not sys.stderr.isatty(),
+        ) as bar,
+    ):
+        findings = verify(opened, jobs, bar.update)
+    names = [show_path(name) for name in findings.damaged]
+    if as_json:
+        report = {
+            "files": findings.files,
+            "bytes": findings.bytes,
+            "refused": findings.refused,
+            "damaged_files": names,
+        }
+        click.echo(json.dumps(report, indent=2))
+    else:
+        for line in [*findings.refused, *(f"damaged: {name}" for name in names)]:
+            click.echo(line)
+        if findings.sound and not quiet:
+            click.echo(f"{dataset}: {findings.files:,} files, {findings.bytes:,} bytes: sound")
+    return 0 if findings.sound else DAMAGED
