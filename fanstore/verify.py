@@ -17,7 +17,7 @@ class Findings:
     """What is damaged: packs or sections by message, files by relpath."""
 
     files: int = 0
-    bytes: int = 0
+    logical_bytes: int = 0
     refused: list[str] = field(default_factory=list)
     damaged: list[bytes] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class Verifier:
         size = int(self._dataset.records[record]["logical_size"])
         with self._mutex:
             self.findings.files += 1
-            self.findings.bytes += size
+            self.findings.logical_bytes += size
             if not sound:
                 self.findings.damaged.append(self._dataset.relpath(record))
             self._advance(size)

@@ -45,7 +45,8 @@ PYTHON_LAYERS = {
     "serve": {*_DATASET, "config", "locks", "load"},
     "launch": {*_DATASET, "config", "locks", "load", "serve"},
     "cli": {
-        *_DATASET, "config", "locks", "prepare", "extract", "verify", "table3", "load", "serve", "launch",
+        *_DATASET, "config", "locks", "prepare", "extract", "verify", "table3", "load", "serve",
+        "launch",
     },
     "__main__": {"cli"},
 }

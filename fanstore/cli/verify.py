@@ -44,7 +44,7 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
     if as_json:
         report = {
             "files": findings.files,
-            "bytes": findings.bytes,
+            "bytes": findings.logical_bytes,
             "refused": findings.refused,
             "damaged_files": names,
         }
@@ -53,5 +53,5 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
         for line in [*findings.refused, *(f"damaged: {name}" for name in names)]:
             click.echo(line)
         if findings.sound and not quiet:
-            click.echo(f"{dataset}: {findings.files:,} files, {findings.bytes:,} bytes: sound")
+            click.echo(f"{dataset}: {findings.files:,} files, {findings.logical_bytes:,} bytes: sound")
     return 0 if findings.sound else DAMAGED
