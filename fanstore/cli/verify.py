@@ -53,5 +53,6 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
         for line in [*findings.refused, *(f"damaged: {name}" for name in names)]:
             click.echo(line)
         if findings.sound and not quiet:
-            click.echo(f"{dataset}: {findings.files:,} files, {findings.logical_bytes:,} bytes: sound")
+            amount = f"{findings.files:,} files, {findings.logical_bytes:,} bytes"
+            click.echo(f"{dataset}: {amount}: sound")
     return 0 if findings.sound else DAMAGED
