@@ -139,9 +139,9 @@ class Wrapper:
         if problem:
             report.say(f"error: {command[0]}: {os.strerror(problem)}")
         while (status := self._reap()) is None:
+            self._stop_with_command()
             for received in self._events():
                 self._pass_on(received)
-            self._stop_with_command()
         code = os.waitstatus_to_exitcode(status)
         return 128 - code if code < 0 else code
 
@@ -173,7 +173,9 @@ class Wrapper:
         """Stops, as the shell expects, when both were asked to and the command did."""
         if self._stop_asked and self._command_stopped:
             self._stop_asked = self._command_stopped = False
-            os.kill(os.getpid(), signal.SIGSTOP)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
+            os.kill(os.getpid(), signal.SIGTSTP)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
 
     def _end(self) -> dict[str, Any] | None:
         """Ends the daemon: its summary, or None where it died and the wrapper cleaned up."""

@@ -1,0 +1,569 @@
+"""fanstore run: exit codes, signals, prefixes, several datasets, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from serving import READ_ALL, Stage, command_of, daemon_of, make_stage, runs, wait_for
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def test_the_command_sees_the_files(stage: Stage) -> None:
+    dataset = stage.dataset()
+    done = stage.run(
+        dataset, "sh", "-c", 'ls "$FANSTORE_MOUNT_PREFIX"; cat "$0"/f07', str(stage.mount)
+    )
+    names = "".join(f"{name}\n" for name in sorted(stage.files))
+    assert done.stdout == names + stage.files["f07"].decode()
+    assert stage.leftovers() == []
+
+
+def test_only_the_summary_is_said_and_quiet_silences_it(stage: Stage) -> None:
+    dataset = stage.dataset()
+    assert "0 files opened" in stage.run(dataset, "true").stderr
+    assert stage.run(dataset, "true", options=("--quiet",)).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("exit 0", 0),
+        ("exit 42", 42),
+        ("exit 255", 255),
+        ("kill -9 $$", 137),
+        ("kill -TERM $$", 143),
+    ],
+)
+def test_exit_code_is_the_commands(stage: Stage, script: str, code: int) -> None:
+    stage.run(stage.dataset(), "sh", "-c", script, code=code)
+    assert stage.leftovers() == []
+
+
+def test_exit_codes_of_a_command_that_cannot_start(stage: Stage) -> None:
+    dataset = stage.dataset()
+    done = stage.run(dataset, str(stage.path / "nowhere"), code=127)
+    assert "No such file" in done.stderr
+    stage.run(dataset, "no-such-command-anywhere", code=127)
+    stage.run(dataset, str(dataset / "manifest.json"), code=126)
+    stage.run(dataset, str(stage.path), code=126)
+    assert stage.leftovers() == []
+
+
+def test_own_failures_are_125(stage: Stage) -> None:
+    stage.run(stage.path, "true", code=125)
+    dataset = stage.dataset()
+    stage.call("run", "--dataset", str(dataset), "--mount", "/", "--", "true", code=125)
+    stage.call("run", "--mount", "/x", "--dataset", str(dataset), "--", "true", code=125)
+    stage.call("run", "--no-such-option", "--", "true", code=125)
+    assert stage.leftovers() == []
+
+
+def test_a_script_without_a_magic_line_is_run_by_the_shell(stage: Stage) -> None:
+    script = stage.path / "script"
+    script.write_text('echo "$0 $1"\n')
+    script.chmod(0o755)
+    assert stage.run(stage.dataset(), str(script), "a").stdout == f"{script} a\n"
+
+
+def test_a_command_on_the_mount(stage: Stage) -> None:
+    source = stage.source(files={"tool": b"#!/bin/sh\necho on the mount: $1\n"})
+    (source / "tool").chmod(0o755)
+    done = stage.run(stage.dataset(source), str(stage.mount / "tool"), "x")
+    assert done.stdout == "on the mount: x\n"
+
+
+def test_standard_streams_pass_through(stage: Stage) -> None:
+    where = ["--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fanstore", "run", *where, "--", "sh", "-c", "cat; echo no >&2"],
+        env=stage.env,
+        input=b"\x00\xff bytes",
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == (b"\x00\xff bytes", b"no\n")
+
+
+def test_the_command_gets_no_descriptor_of_ours_and_its_own_signals(stage: Stage) -> None:
+    script = (
+        "import os, signal\n"
+        "names = [os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')"
+        " if os.path.exists(f'/proc/self/fd/{n}')]\n"
+        "print([n for n in names if 'socket' in n or 'lock' in n or 'signalfd' in n])\n"
+        "print([s for s in signal.pthread_sigmask(signal.SIG_BLOCK, [])])\n"
+    )
+    done = stage.run(stage.dataset(), sys.executable, "-c", script)
+    assert done.stdout == "[]\n[]\n"
+
+
+def test_environment_of_the_command(stage: Stage) -> None:
+    done = stage.run(stage.dataset(), "env", options=("--quiet",))
+    env = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert env["FANSTORE_MOUNT_PREFIX"] == str(stage.mount)
+    assert env["LD_PRELOAD"].split(":")[0].endswith("libfanstore_preload.so")
+    assert env["FANSTORE_JOB_DIR"].startswith(str(stage.local))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("codec", ["store", "lz4", "zstd"])
+def test_content_under_every_codec(stage: Stage, in_place: bool, codec: str) -> None:
+    files = {f"f{n}": os.urandom(100) * 500 * n for n in range(1, 5)}
+    source = stage.source(files=files)
+    dataset = stage.dataset(source, "data", "--codec", codec, "--block-size", "65536")
+    plain = subprocess.run(
+        [sys.executable, "-c", READ_ALL],
+        env={**stage.env, "FANSTORE_MOUNT_PREFIX": str(source)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    options = ("--in-place", "--verify") if in_place else ()
+    done = stage.run(dataset, sys.executable, "-c", READ_ALL, options=options)
+    assert done.stdout == plain.stdout
+    assert stage.leftovers() == []
+
+
+def test_in_place_copies_nothing(stage: Stage) -> None:
+    script = 'find "$0" -name "*.fsp"; cat "$1"/f01 | wc -c'
+    local, mount = str(stage.local), str(stage.mount)
+    done = stage.run(stage.dataset(), "sh", "-c", script, local, mount, options=("--in-place",))
+    assert done.stdout.split() == ["1001"]
+
+
+def test_everything_made_is_private(stage: Stage) -> None:
+    script = (
+        "import os, sys\n"
+        "for top, dirs, files in os.walk(sys.argv[1]):\n"
+        "    for name in [*dirs, *files]:\n"
+        "        st = os.lstat(os.path.join(top, name))\n"
+        "        if (st.st_mode & 0o170000) != 0o120000 and st.st_mode & 0o077:\n"
+        "            print(oct(st.st_mode), name)\n"
+    )
+    done = stage.run(stage.dataset(), sys.executable, "-c", script, str(stage.local))
+    assert done.stdout == ""
+
+
+def test_several_datasets_in_order(stage: Stage) -> None:
+    first = stage.dataset(stage.source("one", {"a": b"first"}), "data1")
+    second = stage.dataset(stage.source("two", {"a": b"second", "d/b": b"deep"}), "data2")
+    p, q = stage.path / "p", stage.path / "q"
+    datasets = ("--dataset", str(first), "--mount", str(p), "--dataset", str(second))
+    script = f'cat {p}/a {q}/a {q}/d/b; echo "$FANSTORE_MOUNT_PREFIX $FANSTORE_MOUNT_PREFIX_2"'
+    done = stage.call("run", *datasets, "--mount", str(q), "--", "sh", "-c", script)
+    assert done.stdout == f"firstseconddeep{p} {q}\n"
+    assert (stage.leftovers(), p.exists(), q.exists()) == ([], False, False)
+
+
+def test_one_dataset_at_two_prefixes(stage: Stage) -> None:
+    dataset = str(stage.dataset(stage.source(files={"a": b"same"})))
+    p, q = stage.path / "p", stage.path / "q"
+    twice = ("--dataset", dataset, "--mount", str(p), "--dataset", dataset, "--mount", str(q))
+    assert stage.call("run", *twice, "--", "cat", f"{p}/a", f"{q}/a").stdout == "samesame"
+
+
+@pytest.mark.parametrize("second", ["", "/sub", "/.."])
+def test_nested_prefixes_are_refused(stage: Stage, second: str) -> None:
+    dataset = str(stage.dataset())
+    mounts = (str(stage.mount / "deep"), str(stage.mount / "deep") + second)
+    options = [word for mount in mounts for word in ("--dataset", dataset, "--mount", mount)]
+    done = stage.call("run", *options, "--", "true", code=125)
+    assert "nested" in done.stderr
+    assert stage.leftovers() == []
+
+
+def test_a_prefix_that_cannot_be_made_is_named(stage: Stage) -> None:
+    (stage.path / "file").write_text("")
+    prefix = stage.path / "file" / "below"
+    where = ("--dataset", str(stage.dataset()), "--mount", str(prefix))
+    done = stage.call("run", *where, "--", "true", code=125)
+    assert str(prefix) in done.stderr and "cannot be created" in done.stderr
+    where = ("--dataset", str(stage.path / "data"), "--mount", str(stage.path / "file"))
+    assert "cannot be created" in stage.call("run", *where, "--", "true", code=125).stderr
+    assert stage.leftovers() == []
+
+
+def test_a_prefix_around_our_own_directory_is_refused(stage: Stage) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.local))
+    assert "own directory" in stage.call("run", *where, "--", "true", code=125).stderr
+
+
+def test_deep_prefix_is_made_and_removed(stage: Stage) -> None:
+    prefix = stage.path / "a" / "b" / "c"
+    where = ("--dataset", str(stage.dataset()), "--mount", str(prefix))
+    stage.call("run", *where, "--", "test", "-f", str(prefix / "f01"))
+    assert not (stage.path / "a").exists()
+
+
+def test_a_strangers_file_in_our_prefix_stays_and_is_named(stage: Stage) -> None:
+    script = (
+        "import ctypes, os, sys\n"
+        "path = os.fsencode(sys.argv[1])\n"
+        "libc = ctypes.CDLL(None)\n"
+        "assert libc.syscall(257, -100, path, os.O_CREAT | os.O_WRONLY, 0o600) >= 0\n"
+    )
+    dataset = stage.dataset()
+    stranger = stage.mount / "stranger"
+    done = stage.run(dataset, sys.executable, "-c", script, str(stranger))
+    assert stranger.exists() and str(stranger) in done.stderr
+    assert "left" not in stage.run(dataset, "true").stderr
+    assert stranger.exists()
+
+
+def listing(directory: Path) -> dict[str, tuple[int, int, int]]:
+    """Mode, size and mtime of everything in a directory, itself included."""
+    found = {}
+    for path in [directory, *directory.rglob("*")]:
+        st = path.lstat()
+        found[str(path)] = (st.st_mode, st.st_size, st.st_mtime_ns)
+    return found
+
+
+def test_the_original_directory_as_prefix_is_untouched(stage: Stage) -> None:
+    source = stage.source(files={"a": b"one", "d/b": b"two"})
+    dataset = stage.dataset(source)
+    before = listing(source)
+    where = ("--dataset", str(dataset), "--mount", str(source))
+    done = stage.call("run", *where, "--", "sh", "-c", f"cd {source}/d && cat b && cat ../a")
+    assert done.stdout == "twoone"
+    assert "changed" not in done.stderr
+    assert listing(source) == before
+    assert stage.leftovers() == []
+
+
+def test_drift_of_the_originals_is_warned_of(stage: Stage) -> None:
+    source = stage.source()
+    dataset = stage.dataset(source)
+    for path in source.iterdir():
+        path.write_bytes(b"changed")
+    where = ("--dataset", str(dataset), "--mount", str(source))
+    done = stage.call("run", *where, "--", "cat", str(source / "f03"))
+    assert "has changed since it was packed" in done.stderr
+    assert done.stdout.encode() == stage.files["f03"]
+
+
+def test_prefix_through_a_symbolic_link(stage: Stage) -> None:
+    dataset = stage.dataset()
+    real, link = stage.path / "real", stage.path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    where = ("--dataset", str(dataset), "--mount", str(link / "m"))
+    script = f"cat {link}/m/f01 {real}/m/f01 | wc -c"
+    assert stage.call("run", *where, "--", "sh", "-c", script).stdout.strip() == "2002"
+    assert list(real.iterdir()) == []
+
+
+def test_default_prefix(stage: Stage) -> None:
+    dataset = stage.dataset(name=f"data-{os.getpid()}")
+    done = stage.call(
+        "run",
+        "--dataset",
+        str(dataset),
+        "--",
+        "sh",
+        "-c",
+        "pwd; cd /; ls $FANSTORE_MOUNT_PREFIX | wc -l; echo $FANSTORE_MOUNT_PREFIX",
+    )
+    count, prefix = done.stdout.split()[1:]
+    assert count == "20"
+    assert Path(prefix).name == dataset.name and prefix.startswith("/tmp/fanstore-")
+    assert not Path(prefix).exists()
+
+
+@pytest.mark.parametrize("odd", ["with space", "with:colon"])
+def test_library_path_that_ld_preload_cannot_hold(stage: Stage, odd: str) -> None:
+    from fanstore import _native
+
+    package = stage.path / odd / "fanstore"
+    package.parent.mkdir()
+    folder = Path(_native.__file__).parent.parent
+    subprocess.run(["cp", "-r", str(folder), str(package)], check=True)
+    dataset = stage.dataset()
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--quiet"]
+    script = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); import fanstore.cli; fanstore.cli.main()"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            script,
+            str(package.parent),
+            "run",
+            *where,
+            "--",
+            "sh",
+            "-c",
+            f"echo $LD_PRELOAD; cat {stage.mount}/f01 | wc -c",
+        ],
+        env=stage.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    library, count = done.stdout.split()
+    assert library.startswith(str(stage.local)) and count == "1001"
+    assert stage.leftovers() == []
+
+
+def test_a_local_directory_too_deep_for_a_socket_address(stage: Stage) -> None:
+    deep = stage.local.joinpath(*["d" * 50] * 4)
+    deep.mkdir(parents=True)
+    options = ("--local-dir", str(deep))
+    assert stage.run(stage.dataset(), "true", options=options).returncode == 0
+    assert list(deep.iterdir()) == []
+
+
+def test_a_base_of_another_user_or_a_link_is_refused(stage: Stage) -> None:
+    from fanstore.load.base import user_name
+
+    base = stage.local / f"fanstore-{user_name()}"
+    base.symlink_to(stage.path)
+    dataset = stage.dataset()
+    assert "not a directory" in stage.run(dataset, "true", code=125).stderr
+    if os.getuid() == 0:
+        base.unlink()
+        base.mkdir()
+        os.chown(base, 65534, 65534)
+        assert "another user" in stage.run(dataset, "true", code=125).stderr
+        assert stat.S_IMODE(base.stat().st_mode) & 0o777 == 0o755
+
+
+def test_concurrent_jobs_share_packs_and_prefix(stage: Stage) -> None:
+    dataset = stage.dataset()
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--quiet", "--")
+    script = f"cat {stage.mount}/* | wc -c; sleep 0.5; cat {stage.mount}/f01 | wc -c"
+    jobs = []
+    for _ in range(4):
+        jobs.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "fanstore", "run", *where, "sh", "-c", script],
+                env=stage.env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    total = sum(len(content) for content in stage.files.values())
+    for job in jobs:
+        out, err = job.communicate(timeout=60)
+        assert (job.returncode, err) == (0, "")
+        assert out.split() == [str(total), "1001"]
+    assert stage.leftovers() == []
+
+
+def test_an_early_end_leaves_the_others_prefix(stage: Stage) -> None:
+    dataset = stage.dataset()
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--quiet", "--")
+    go = stage.path / "go"
+    script = f"cd {stage.mount}; while ! test -e {go}; do sleep 0.02; done; cat f01 | wc -c"
+    with stage.running("run", *where, "sh", "-c", script) as first:
+        wait_for(stage.mount.exists, "the prefix")
+        stage.run(dataset, "true")
+        assert stage.mount.exists()
+        go.touch()
+        assert first.communicate(timeout=60)[0].strip() == "1001"
+    assert stage.leftovers() == []
+
+
+def started(stage: Stage, wrapper: int) -> int:
+    """Waits for the command to say that it runs; its id."""
+    wait_for((stage.path / "ready").exists, "the command")
+    return command_of(wrapper)
+
+
+TRAPPING = "trap 'echo got {0}; exit 7' {0}; touch {1}/ready; while :; do sleep 0.02; done"
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"])
+def test_signals_are_passed_on_once(stage: Stage, name: str) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--")
+    script = TRAPPING.format(name, stage.path)
+    with stage.running("run", *where, "bash", "-c", script) as run:
+        started(stage, run.pid)
+        run.send_signal(getattr(signal, f"SIG{name}"))
+        assert run.communicate(timeout=60) == (f"got {name}\n", "")
+        assert run.returncode == 7
+    assert stage.leftovers() == []
+
+
+def test_a_command_that_dies_of_a_signal(stage: Stage) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--")
+    script = f"touch {stage.path}/ready; exec sleep 60"
+    with stage.running("run", *where, "sh", "-c", script) as run:
+        started(stage, run.pid)
+        run.terminate()
+        assert run.wait(60) == 128 + signal.SIGTERM
+    assert stage.leftovers() == []
+
+
+def run_command(stage: Stage, script: str) -> list[str]:
+    """The command line of `fanstore run` for a bash script."""
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--")
+    return [sys.executable, "-m", "fanstore", "run", *where, "bash", "-c", script]
+
+
+def on_terminal(stage: Stage, argv: list[str]) -> tuple[int, int]:
+    """Runs a command as the session of a new terminal: (pid, terminal)."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe(argv[0], argv, stage.env)
+    return pid, terminal
+
+
+def drain(terminal: int) -> str:
+    """All that a terminal shows until its last writer is gone."""
+    shown = b""
+    while True:
+        try:
+            data = os.read(terminal, 4096)
+        except OSError:
+            data = b""
+        if not data:
+            return shown.decode()
+        shown += data
+
+
+def test_ctrl_c_reaches_the_command_once(stage: Stage) -> None:
+    script = (
+        f"trap 'echo hit' INT; touch {stage.path}/ready; for i in $(seq 50); do sleep 0.02; done"
+    )
+    pid, terminal = on_terminal(stage, run_command(stage, script))
+    wait_for((stage.path / "ready").exists, "the command")
+    time.sleep(0.1)
+    os.write(terminal, b"\x03")
+    shown = drain(terminal)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert shown.count("hit") == 1
+    assert stage.leftovers() == []
+
+
+def test_ctrl_c_ends_the_command_and_leaves_nothing(stage: Stage) -> None:
+    script = f"touch {stage.path}/ready; sleep 60"
+    pid, terminal = on_terminal(stage, run_command(stage, script))
+    wait_for((stage.path / "ready").exists, "the command")
+    time.sleep(0.1)
+    os.write(terminal, b"\x03")
+    drain(terminal)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert stage.leftovers() == []
+
+
+def state(pid: int) -> str:
+    """A process's state, as ps shows it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
+def test_ctrl_z_and_fg(stage: Stage) -> None:
+    go = stage.path / "go"
+    script = f"echo $$ >{stage.path}/ready; until test -e {go}; do sleep 0.02; done; echo done"
+    job = shlex.join(run_command(stage, script))
+    shell = ["bash", "-mc", f"{job}; echo stopped $?; read; fg >/dev/null; echo ended $?"]
+    pid, terminal = on_terminal(stage, shell)
+    ready = stage.path / "ready"
+    wait_for(lambda: ready.exists() and ready.read_text(), "the command")
+    command = int(ready.read_text())
+    os.write(terminal, b"\x1a")
+    wait_for(lambda: state(command) == "T", "the command to stop")
+    go.touch()
+    os.write(terminal, b"\n")
+    shown = drain(terminal)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    words = [line for line in shown.split("\r\n") if line.startswith(("stopped", "done", "ended"))]
+    assert words == ["stopped 148", "done", "ended 0"]
+    assert stage.leftovers() == []
+
+
+def test_start_status_exec_stop(stage: Stage) -> None:
+    dataset = stage.dataset()
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount))
+    job = json.loads(stage.call("start", *where, "--json").stdout)
+    try:
+        out = stage.call("exec", "--", "cat", str(stage.mount / "f02")).stdout
+        assert out.encode() == stage.files["f02"]
+        assert stage.call("exec", "--job", job["job_id"], "--", "sh", "-c", "exit 9", code=9)
+        stage.call("exec", "--", "no-such-command", code=127)
+        status = json.loads(stage.call("status", "--json").stdout)
+        assert status["state"] == "serving"
+        assert status["counters"]["read_bytes"] >= len(out)
+        assert status["datasets"][0]["copied_packs"] == 2
+        assert job["job_id"] in stage.call("status").stdout
+        by_hand = subprocess.run(
+            ["cat", str(stage.mount / "f02")],
+            env={**os.environ, **job["environment"]},
+            capture_output=True,
+            check=True,
+        )
+        assert by_hand.stdout == stage.files["f02"]
+    finally:
+        stage.call("stop", "--job", job["job_id"])
+    assert not runs(job["daemon_pid"])
+    assert stage.leftovers() == []
+    assert "no job" in stage.call("status", code=125).stderr
+
+
+def test_several_daemons_must_be_named(stage: Stage) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
+    jobs = [json.loads(stage.call("start", *where, "--json").stdout)["job_id"] for _ in range(2)]
+    assert "several jobs" in stage.call("status", code=125).stderr
+    assert len(json.loads(stage.call("status", "--all", "--json").stdout)) == 2
+    for job in jobs:
+        stage.call("stop", "--job", job)
+    assert stage.leftovers() == []
+
+
+def test_stop_refuses_a_job_with_a_wrapper(stage: Stage) -> None:
+    done = stage.run(stage.dataset(), sys.executable, "-m", "fanstore", "stop", code=125)
+    assert "ends with its command" in done.stderr
+
+
+def test_a_started_daemon_ends_at_sigterm(stage: Stage) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
+    job = json.loads(stage.call("start", *where, "--json").stdout)
+    os.kill(job["daemon_pid"], signal.SIGTERM)
+    wait_for(lambda: not runs(job["daemon_pid"]), "the daemon's end")
+    assert stage.leftovers() == []
+
+
+def test_a_daemon_without_a_command_to_end_serves_on(stage: Stage) -> None:
+    """SIGTERM to the daemon alone does not take the files from the command."""
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--")
+    go = stage.path / "go"
+    script = (
+        f"touch {stage.path}/ready; until test -e {go}; do sleep 0.02; done; cat {stage.mount}/f01"
+    )
+    with stage.running("run", *where, "sh", "-c", script) as run:
+        started(stage, run.pid)
+        os.kill(daemon_of(run.pid), signal.SIGTERM)
+        time.sleep(0.1)
+        go.touch()
+        out, err = run.communicate(timeout=60)
+        assert (run.returncode, out.encode(), err) == (0, stage.files["f01"], "")
+
+
+def test_pipe_on_standard_output_closes_with_the_command(stage: Stage) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--")
+    script = "exec 1>&- 2>&-; sleep 60"
+    with stage.running("run", *where, "sh", "-c", script) as run:
+        assert run.stdout is not None
+        wait_for(lambda: command_of(run.pid), "the command")
+        run.terminate()
+        assert run.stdout.read() == ""
