@@ -110,7 +110,7 @@ def sanitizer_flags(sanitize: str) -> list[str]:
     """Flags for -fsanitize=`sanitize`; its instrumentation warns where nothing is wrong."""
     if not sanitize:
         return []
-    return [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", "-Wno-error"]
+    return [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", "-Wno-error", "-Wno-tsan"]
 
 
 class Builder:

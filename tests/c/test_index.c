@@ -1,21 +1,13 @@
 /* Look-ups of a valid index: every path is found, from many threads at once. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../tools/fuzz/tree.h"
+#include "check.h"
 
 enum { THREADS = 4, CAPACITY = 1 << 20 };
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static struct fan_index tree_index;
 

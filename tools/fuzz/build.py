@@ -22,6 +22,7 @@ import native  # noqa: E402
 
 FUZZ = ROOT / "tools" / "fuzz"
 C_TESTS = ROOT / "tests" / "c"
+SHARED = [FUZZ / "tree.c", FUZZ / "jobdir.c"]
 LIMIT_S = 1800
 
 
@@ -38,17 +39,17 @@ def compile_program(program: Path, files: list[Path], sanitize: str) -> None:
 
 def programs(out: Path, sanitize: str, rounds: int) -> list[list[str]]:
     """Compiles the fuzz targets (not for threads) and the C tests; the commands to run them."""
-    core = native.sources(("common", "pack"))
+    core = native.sources(("common", "pack", "client"))
     commands = []
     targets = [] if sanitize == "thread" else sorted(FUZZ.glob("fuzz_*.c"))
     for target in targets:
         program = out / target.stem
-        files = [FUZZ / "driver.c", FUZZ / "tree.c", target, *core]
+        files = [FUZZ / "driver.c", *SHARED, target, *core]
         compile_program(program, files, sanitize)
         commands.append([str(program), "--rounds", str(rounds)])
     for test in sorted(C_TESTS.glob("test_*.c")):
         program = out / test.stem
-        compile_program(program, [test, FUZZ / "tree.c", *core], sanitize)
+        compile_program(program, [test, *SHARED, *core], sanitize)
         commands.append([str(program)])
     return commands
 

@@ -5,7 +5,7 @@
 
 #include "../../csrc/format/pack_format.h"
 
-enum { BLOCK_BYTES = 4096, PACK_BYTES = 1 << 30 };
+enum { BLOCK_BYTES = 4096 };
 
 struct cursor {
     uint8_t *base;
@@ -43,7 +43,7 @@ static void make_file(struct fan_record *record, unsigned id)
     record->mtime_ns = 1500000000123456789 + id;
     record->logical_size = 100 * id;
     record->stored_size = record->logical_size;
-    record->offset = FAN_PACK_HEADER_BYTES + 4096 * (uint64_t)id;
+    record->offset = FAN_PACK_HEADER_BYTES + 8192 * (uint64_t)id;
     if (id % 3 == 0) {
         record->codec = FAN_CODEC_LZ4;
         record->stored_size = record->logical_size / 2 + 64;
@@ -103,7 +103,7 @@ size_t tree_fill(struct tree_shape shape, uint8_t *buffer, size_t capacity)
         return 0;
     make_tree(shape, records, names);
     header->sections[FAN_SECTION_LINKS].count = make_links(records, count, links);
-    *packs = (struct fan_pack_info){.file_bytes = PACK_BYTES, .entry_count = count};
+    *packs = (struct fan_pack_info){.file_bytes = TREE_PACK_BYTES, .entry_count = count};
     memcpy(header->magic, FAN_INDEX_MAGIC, sizeof(header->magic));
     header->version = FAN_FORMAT_VERSION;
     header->layout_id = FAN_INDEX_LAYOUT_ID;

@@ -7,6 +7,9 @@
 
 #include "../../csrc/pack/content.h"
 
+/* The size of the one pack that the index speaks of. */
+enum { TREE_PACK_BYTES = 1 << 30 };
+
 /* What `tree_fill` makes, in order of id: the root, `directories` directories below it, then
  * `files_each` files in each; of the files every fifth is a symbolic link, every seventh a hard
  * link of the one before, every third compressed in blocks. */

@@ -1,0 +1,26 @@
+/* A job directory as the node daemon makes it, for programs that use the client code directly. */
+#ifndef FAN_FUZZ_JOBDIR_H
+#define FAN_FUZZ_JOBDIR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define JOBDIR_PREFIX "/fanstore-mount"
+
+enum { JOBDIR_RECORDS_MAX = 1 << 16 };
+
+/* Makes `directory` with a segment of one mount at JOBDIR_PREFIX, a placeholder, an index and one
+ * staged pack, and attaches this process to it. `index` must say that it has one pack of
+ * `pack_bytes`; in the pack byte j of file `id` is jobdir_byte(id, j). Aborts on failure. */
+void jobdir_attach(const char *directory, const void *index, size_t index_bytes,
+                   uint64_t pack_bytes);
+
+/* Puts another index in its place, and forgets the one before. */
+void jobdir_replace_index(const void *index, size_t index_bytes);
+
+static inline uint8_t jobdir_byte(uint64_t id, uint64_t j)
+{
+    return (uint8_t)(id * 31 + j);
+}
+
+#endif
