@@ -1,0 +1,88 @@
+"""fanstore info: describe a dataset."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from fanstore.dataset import Dataset
+
+
+@click.command(short_help="Describe a dataset.")
+@click.argument("dataset", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def command(dataset: str, as_json: bool) -> int:
+    """Describe DATASET: what it holds, how it is packed, what its index costs a file."""
+    from fanstore.dataset import open_dataset
+
+    with open_dataset(dataset) as opened:
+        described = describe(opened)
+    if as_json:
+        click.echo(json.dumps(described, indent=2))
+    else:
+        show(described)
+    return 0
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """Counts, sizes in bytes, codecs in use, and the index's cost a record."""
+    import numpy as np
+
+    from fanstore._native import lib
+
+    header = dataset.header
+    records = int(header["record_count"])
+    codecs = {
+        int(getattr(lib, f"FAN_CODEC_{name}")): name.lower()
+        for name in ("STORE", "LZ4", "LZ4HC", "ZSTD")
+    }
+    regular = (dataset.records["mode"] & 0o170000) == 0o100000
+    used = np.bincount(dataset.records["codec"][regular], minlength=len(codecs))
+    names_bytes = len(dataset.names)
+    index_bytes = int(header["file_bytes"])
+    packs = [dataset.pack_info(pack) for pack in range(dataset.pack_count)]
+    return {
+        "directory": str(dataset.directory),
+        "dataset_id": dataset.dataset_id,
+        "files": int(header["file_count"]),
+        "directories": int(header["directory_count"]),
+        "symbolic_links": int(header["symlink_count"]),
+        "logical_bytes": int(header["logical_bytes"]),
+        "stored_bytes": int(header["stored_bytes"]),
+        "block_bytes": dataset.block_bytes,
+        "files_by_codec": {name: int(used[number]) for number, name in codecs.items()},
+        "packs": len(packs),
+        "packs_everywhere": sum(pack.everywhere for pack in packs),
+        "pack_bytes": sum(pack.file_bytes for pack in packs),
+        "index_bytes": index_bytes,
+        "index_names_bytes": names_bytes,
+        "index_bytes_per_record": round((index_bytes - names_bytes) / records, 1),
+        "index_name_bytes_per_record": round(names_bytes / records, 1),
+    }
+
+
+def show(info: dict[str, Any]) -> None:
+    """Prints a description for people."""
+    used = info["files_by_codec"].items()
+    codecs = ", ".join(f"{count:,} {name}" for name, count in used if count)
+    everywhere = f", {info['packs_everywhere']} of them for every node" * bool(
+        info["packs_everywhere"]
+    )
+    saved = 100 * (1 - info["stored_bytes"] / info["logical_bytes"]) if info["logical_bytes"] else 0
+    lines = {
+        "dataset": info["directory"],
+        "id": info["dataset_id"],
+        "entries": f"{info['files']:,} files, {info['directories']:,} directories, "
+        f"{info['symbolic_links']:,} symbolic links",
+        "content": f"{info['logical_bytes']:,} bytes, stored in {info['stored_bytes']:,} "
+        f"({saved:.1f} % saved)",
+        "codecs": f"{codecs or 'none'}; blocks of {info['block_bytes']:,} bytes",
+        "packs": f"{info['packs']:,}{everywhere}, {info['pack_bytes']:,} bytes",
+        "index": f"{info['index_bytes']:,} bytes; {info['index_bytes_per_record']} a record "
+        f"and {info['index_name_bytes_per_record']} of names",
+    }
+    for title, text in lines.items():
+        click.echo(f"{title:<9}{text}")
