@@ -73,7 +73,7 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
             value = _from_text(setting, value)
         if setting.kind is float and type(value) is int:
             value = float(value)
-        if type(value) is not setting.kind or (isinstance(value, int | float) and value < 0):
+        if type(value) is not setting.kind or (isinstance(value, int | float) and not value >= 0):
             raise ValueError
     except (KeyError, ValueError):
         kind = setting.kind.__name__

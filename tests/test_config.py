@@ -1,0 +1,94 @@
+"""Settings and their sources, and what `fanstore doctor` prints of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from serving import Stage, make_stage
+
+from fanstore import config
+from fanstore.errors import UsageError
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    path = tmp_path / "settings.toml"
+    path.write_text('local_dir = "/from/file"\nkeep_staged = true\norphan_wait_s = 5\n')
+    return path
+
+
+def test_flag_over_variable_over_file_over_default(toml: Path) -> None:
+    environ = {"FANSTORE_CONFIG": str(toml), "FANSTORE_STAGE_THREADS": "7"}
+    environ["FANSTORE_KEEP_STAGED"] = "no"
+    found = config.resolve({"local_dir": "/from/flag", "verify": None}, environ)
+    assert (found.local_dir, found.sources["local_dir"]) == ("/from/flag", "flag")
+    assert (found.stage_threads, found.sources["stage_threads"]) == (7, "FANSTORE_STAGE_THREADS")
+    assert (found.keep_staged, found.sources["keep_staged"]) == (False, "FANSTORE_KEEP_STAGED")
+    assert (found.orphan_wait_s, found.sources["orphan_wait_s"]) == (5.0, str(toml))
+    assert (found.verify, found.sources["verify"]) == (False, "default")
+
+
+def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
+    found = config.resolve({}, {"HOME": str(tmp_path), "FANSTORE_CONFIG": ""})
+    assert {setting.name: getattr(found, setting.name) for setting in config.SETTINGS} == {
+        setting.name: setting.default for setting in config.SETTINGS
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FANSTORE_QUIET", "perhaps"),
+        ("FANSTORE_STAGE_THREADS", "many"),
+        ("FANSTORE_STAGE_THREADS", "-1"),
+        ("FANSTORE_ORPHAN_WAIT_S", "nan"),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_named(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        config.resolve({}, {name: value, "FANSTORE_CONFIG": ""})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("colour = 1", "unknown setting 'colour'"),
+        ("quiet = 3", "quiet from .*settings.toml"),
+        ('stage_threads = "2"\nlocal_dir = 5', "local_dir from"),
+        ("quiet = ", "settings.toml"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_named(toml: Path, text: str, expected: str) -> None:
+    toml.write_text(text)
+    with pytest.raises(UsageError, match=expected):
+        config.resolve({}, {"FANSTORE_CONFIG": str(toml)})
+
+
+def test_a_named_file_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a file"):
+        config.resolve({}, {"FANSTORE_CONFIG": str(tmp_path / "none.toml")})
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def test_doctor_says_every_setting_with_its_source(stage: Stage) -> None:
+    found = json.loads(stage.call("doctor", "--json").stdout)
+    rows = {row["name"]: row for row in found["settings"]}
+    assert set(rows) == {setting.name for setting in config.SETTINGS}
+    assert rows["local_dir"]["source"] == "FANSTORE_LOCAL_DIR"
+    assert rows["quiet"]["source"] == "default"
+    (local,) = found["local_directories"]
+    assert local["path"] == str(stage.local) and local["chosen"] and local["free_bytes"] > 0
+    assert set(found["codecs"]) == {"lz4", "zstd"}
+    text = stage.call("doctor").stdout
+    assert all(row["variable"] in text for row in found["settings"])
+
+
+def test_doctor_makes_nothing(stage: Stage) -> None:
+    stage.call("doctor")
+    assert list(stage.local.iterdir()) == []

@@ -1,0 +1,297 @@
+"""Staging: copies, reuse, damage, room, leftovers of killed jobs."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from serving import Stage, find_content, flip, make_stage
+
+from fanstore._native import lib
+from fanstore.dataset import open_dataset
+from fanstore.errors import FanstoreError, UsageError
+from fanstore.load import codecs, local_dir, memory
+from fanstore.load import stage as staging
+from fanstore.load.local_dir import LocalDirectory
+
+READ_EACH = (
+    "import errno, os, sys\n"
+    "root = sys.argv[1]\n"
+    "for name in sorted(os.listdir(root)):\n"
+    "    try:\n"
+    "        print(name, len(open(os.path.join(root, name), 'rb').read()))\n"
+    "    except OSError as error:\n"
+    "        print(name, errno.errorcode[error.errno])\n"
+)
+ABOUT = "import os, sys; print(open(os.environ['FANSTORE_JOB_DIR'] + '/job.json').read())"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def about(stage: Stage, dataset: Path, *options: str) -> dict[str, object]:
+    """What a job says of its one dataset."""
+    done = stage.run(dataset, sys.executable, "-c", ABOUT, options=options)
+    found: dict[str, object] = json.loads(done.stdout)["datasets"][0]
+    return found
+
+
+def damage(stage: Stage, dataset: Path, *names: str) -> None:
+    """Flips a byte in the stored content of files."""
+    for name in names:
+        pack, at = find_content(dataset, stage.files[name])
+        flip(pack, at + 10)
+
+
+def read_each(stage: Stage, dataset: Path, *options: str) -> tuple[dict[str, str], str]:
+    """What reading every file gives, and stderr."""
+    argv = (sys.executable, "-c", READ_EACH, str(stage.mount))
+    done = stage.run(dataset, *argv, options=options)
+    return dict(line.split() for line in done.stdout.splitlines()), done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--in-place", "--verify")])
+def test_damaged_files_give_eio_and_the_others_are_readable(
+    stage: Stage, options: tuple[str, ...]
+) -> None:
+    dataset = stage.dataset()
+    damage(stage, dataset, "f03", "f14")
+    found, stderr = read_each(stage, dataset, *options)
+    expected = {name: str(len(content)) for name, content in stage.files.items()}
+    assert found == {**expected, "f03": "EIO", "f14": "EIO"}
+    assert re.findall(r"damaged: .*/(f\d+)", stderr) == ["f03", "f14"]
+    assert "2 damaged files" in stderr
+    assert stage.leftovers() == []
+
+
+def test_damage_is_named_in_the_status(stage: Stage) -> None:
+    dataset = stage.dataset()
+    damage(stage, dataset, "f05")
+    assert about(stage, dataset)["damaged_files"] == ["f05"]
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+@pytest.mark.parametrize("offset", [4, 9000])
+def test_damage_in_compressed_files(stage: Stage, codec: str, offset: int) -> None:
+    text = b"".join(b"line %d of a text that compresses\n" % n for n in range(60000))
+    source = stage.source(files={"small": text[:5000], "text": text, "other": text[7:]})
+    dataset = stage.dataset(source, "data", "--codec", codec, "--block-size", "65536")
+    with open_dataset(dataset) as opened:
+        record = opened.lookup(b"text")
+        row = opened.records[record]
+        pack, at = opened.pack_path(int(row["pack"])), int(row["offset"])
+    flip(pack, at + offset)
+    found, _ = read_each(stage, dataset)
+    assert found == {"small": "5000", "text": "EIO", "other": str(len(text) - 7)}
+
+
+def test_damage_outside_any_file_hurts_nobody(stage: Stage) -> None:
+    dataset = stage.dataset()
+    pack, at = find_content(dataset, stage.files["f03"])
+    flip(pack, at - 1)
+    found, stderr = read_each(stage, dataset)
+    assert "EIO" not in found.values() and "0 damaged files" in stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--in-place",)])
+@pytest.mark.parametrize(("offset", "field"), [(0, "magic"), (40, "checksum"), (-8, "checksum")])
+def test_a_pack_whose_frame_does_not_fit_is_refused(
+    stage: Stage, options: tuple[str, ...], offset: int, field: str
+) -> None:
+    dataset = stage.dataset()
+    pack = dataset / "pack-00001.fsp"
+    flip(pack, offset % pack.stat().st_size)
+    done = stage.run(dataset, "true", options=options, code=3)
+    assert str(pack) in done.stderr and field in done.stderr and "offset" in done.stderr
+    assert stage.leftovers() == []
+
+
+def test_a_truncated_or_missing_pack_is_refused(stage: Stage) -> None:
+    dataset = stage.dataset()
+    pack = dataset / "pack-00000.fsp"
+    os.truncate(pack, pack.stat().st_size - 100)
+    assert str(pack) in stage.run(dataset, "true", code=3).stderr
+    pack.unlink()
+    assert str(pack) in stage.run(dataset, "true", code=125).stderr
+    assert stage.leftovers() == []
+
+
+@pytest.mark.parametrize("options", [(), ("--in-place",)])
+def test_a_damaged_index_body_is_refused(stage: Stage, options: tuple[str, ...]) -> None:
+    dataset = stage.dataset()
+    flip(dataset / "index.fsi", (dataset / "index.fsi").stat().st_size - 20)
+    done = stage.run(dataset, "true", options=options, code=3)
+    assert str(dataset / "index.fsi") in done.stderr and "body_checksum" in done.stderr
+    assert stage.leftovers() == []
+
+
+def test_kept_packs_are_reused(stage: Stage) -> None:
+    dataset = stage.dataset()
+    first = about(stage, dataset, "--keep-staged")
+    assert (first["copied_packs"], first["reused_packs"]) == (2, 0)
+    assert any("pack-00000.fsp" in name for name in stage.leftovers())
+    again = about(stage, dataset, "--keep-staged")
+    assert (again["copied_packs"], again["reused_packs"]) == (0, 2)
+    last = about(stage, dataset)
+    assert last["reused_packs"] == 2
+    assert stage.leftovers() == []
+
+
+def staged(stage: Stage, name: str) -> Path:
+    """A staged file."""
+    (found,) = stage.local.rglob(name)
+    return found
+
+
+def test_a_kept_pack_that_changed_is_staged_again(stage: Stage) -> None:
+    dataset = stage.dataset()
+    about(stage, dataset, "--keep-staged")
+    os.truncate(staged(stage, "pack-00001.fsp"), 5000)
+    again = about(stage, dataset, "--keep-staged")
+    assert (again["copied_packs"], again["reused_packs"]) == (1, 1)
+    found, _ = read_each(stage, dataset)
+    assert "EIO" not in found.values()
+
+
+def test_verify_looks_into_kept_packs(stage: Stage) -> None:
+    dataset = stage.dataset()
+    about(stage, dataset, "--keep-staged")
+    pack = staged(stage, "pack-00001.fsp")
+    before = pack.stat()
+    flip(pack, 4200)
+    os.utime(pack, ns=(before.st_atime_ns, before.st_mtime_ns))
+    again = about(stage, dataset, "--keep-staged", "--verify")
+    assert (again["copied_packs"], again["reused_packs"]) == (1, 1)
+
+
+def test_a_damaged_copy_is_not_kept(stage: Stage) -> None:
+    dataset = stage.dataset()
+    pack, at = find_content(dataset, stage.files["f03"])
+    flip(pack, at)
+    assert about(stage, dataset, "--keep-staged")["damaged_files"] == ["f03"]
+    flip(pack, at)
+    again = about(stage, dataset)
+    assert (again["damaged_files"], again["copied_packs"]) == ([], 1)
+
+
+def test_another_dataset_with_the_same_name_is_not_mixed_up(stage: Stage) -> None:
+    first = stage.dataset(stage.source("one", {"a": b"first"}), "d1")
+    second = stage.dataset(stage.source("two", {"a": b"other"}), "d2")
+    stage.run(first, "true", options=("--keep-staged",))
+    assert stage.run(second, "cat", str(stage.mount / "a")).stdout == "other"
+
+
+def directory(free_bytes: int, fs_type: str = "ext4") -> LocalDirectory:
+    return LocalDirectory("/scratch", "flag", fs_type, free_bytes, None)
+
+
+def test_room_is_checked_with_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    staging.check_room(directory(1000), [("a", 400), ("b", 600)])
+    with pytest.raises(FanstoreError, match=r"1,001 bytes.*a .*600 bytes.*1,000 bytes.* are free"):
+        staging.check_room(directory(1000), [("a", 401), ("b", 600)])
+    monkeypatch.setattr(memory, "available_bytes", lambda: 500)
+    staging.check_room(directory(1000), [("a", 501)])
+    with pytest.raises(FanstoreError, match=r"in memory.*control group.*500 bytes"):
+        staging.check_room(directory(1000, "tmpfs"), [("a", 501)])
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting a small tmpfs takes root")
+def test_a_small_local_directory_is_refused_before_copying(stage: Stage) -> None:
+    source = stage.source(files={f"f{n}": os.urandom(300_000) for n in range(6)})
+    dataset = stage.dataset(source)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "small", str(stage.local)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        done = stage.run(dataset, "true", code=125)
+        assert "are needed" in done.stderr and "--in-place" in done.stderr
+        assert stage.leftovers() == []
+        stage.run(dataset, "true", options=("--in-place",))
+    finally:
+        subprocess.run(["umount", str(stage.local)], check=True)
+
+
+def test_a_full_disk_while_copying_is_named() -> None:
+    with (
+        open("/dev/full", "wb", buffering=0) as full,
+        pytest.raises(OSError, match="/dev/full") as raised,
+    ):
+        staging._write_all(full, memoryview(b"x"))
+    assert raised.value.errno == errno.ENOSPC
+
+
+def make_groups(root: Path, values: dict[str, tuple[str, str, str]]) -> Path:
+    """A control group tree: path -> (memory.max, memory.current, memory.stat)."""
+    for path, (limit, usage, stat) in values.items():
+        group = root / path
+        group.mkdir(parents=True, exist_ok=True)
+        (group / "memory.max").write_text(limit)
+        (group / "memory.current").write_text(usage)
+        (group / "memory.stat").write_text(stat)
+    return root
+
+
+def test_control_group_limits(tmp_path: Path) -> None:
+    stat = "active_file 100\ninactive_file 50\n"
+    root = make_groups(
+        tmp_path / "groups",
+        {"job": ("10000\n", "4000\n", stat), "job/step": ("max\n", "3000\n", stat)},
+    )
+    membership = tmp_path / "membership"
+    membership.write_text("0::/job/step\n")
+    assert memory.available_bytes(str(root), str(membership)) == 10000 - 4000 + 150
+    membership.write_text("0::/\n")
+    assert memory.available_bytes(str(root), str(membership)) is None
+    assert memory.available_bytes(str(root), str(tmp_path / "none")) is None
+
+
+def test_search_order_of_local_directories(tmp_path: Path) -> None:
+    for name in ("slurm", "node", "jobfs", "tmp"):
+        (tmp_path / name).mkdir()
+    environ = {
+        "SLURM_TMPDIR": str(tmp_path / "slurm"),
+        "TMPDIR_LOCAL": str(tmp_path / "node"),
+        "JOBFS": str(tmp_path / "jobfs"),
+        "SLURM_JOB_ID": "no-such-job-here",
+        "TMPDIR": str(tmp_path / "tmp"),
+    }
+    names = [os.path.basename(found.path) for found in local_dir.candidates(environ)]
+    assert names == ["slurm", "node", "jobfs", "no-such-job-here", "tmp", "tmp"]
+    assert local_dir.choose(None, environ=environ).path == environ["SLURM_TMPDIR"]
+    (tmp_path / "slurm").rmdir()
+    assert local_dir.choose(None, environ=environ).path == environ["TMPDIR_LOCAL"]
+
+
+def test_network_file_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_dir, "fs_type", lambda path: "lustre")
+    with pytest.raises(UsageError, match=r"network file system .lustre"):
+        local_dir.choose(str(tmp_path))
+    with pytest.raises(FanstoreError, match="no local directory"):
+        local_dir.choose(None, environ={})
+
+
+def test_a_missing_local_directory_is_refused(stage: Stage) -> None:
+    where = ("--local-dir", str(stage.path / "none"))
+    assert "not a directory" in stage.run(stage.dataset(), "true", options=where, code=125).stderr
+
+
+def test_an_absent_codec_library_is_named_before_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    mask = 1 << lib.FAN_CODEC_ZSTD
+    codecs.check_codecs("data", 1 << lib.FAN_CODEC_STORE)
+    libraries = {"zstd": ("libzstd.so.1", "cannot open"), "lz4": ("liblz4.so.1", None)}
+    monkeypatch.setattr(codecs, "codec_libraries", lambda: libraries)
+    with pytest.raises(FanstoreError, match=r"libzstd\.so\.1.*install libzstd1"):
+        codecs.check_codecs("data", mask)
+    codecs.check_codecs("data", 1 << lib.FAN_CODEC_LZ4HC)
