@@ -295,6 +295,13 @@ int fan_placeholder(int minimum, bool cloexec)
     return fan_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, minimum);
 }
 
+void fan_file_before_vfork(void)
+{
+    if (fan_parked(&placeholder) < 0)
+        open_placeholder();
+    fan_arena_slot(0);
+}
+
 static void each_entry(void (*visit)(int fd, struct fan_file *file, void *context), void *context)
 {
     for (int chunk = 0; chunk < CHUNKS; chunk++) {

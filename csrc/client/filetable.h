@@ -86,6 +86,9 @@ void fan_file_remove_range(unsigned first, unsigned last);
  * kernel answers EBADF or ELOOP to whatever slips past the shim. Or -errno. */
 int fan_placeholder(int minimum, bool cloexec);
 
+/* Before vfork: makes what its child must not make, for the parent would miss the descriptors. */
+void fan_file_before_vfork(void);
+
 /* Around fork: the child's references are counted before it exists. */
 void fan_file_before_fork(void);
 void fan_file_after_failed_fork(void);

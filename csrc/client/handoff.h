@@ -11,6 +11,8 @@
 
 #define FAN_HANDOFF_ENV "FANSTORE_FDS"
 
+enum { FAN_HANDOFF_BYTES = 16384 };
+
 /* Describes the descriptors that exec keeps, and lets their arenas through it. The length without
  * the NUL (0: there are none), or -E2BIG. `counted`: the new program's references come on top of
  * this process's, which goes on (posix_spawn, a vfork child). Safe in a vfork child. */

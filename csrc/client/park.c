@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "../common/sys.h"
+#include "overlay.h"
 
 static _Atomic(atomic_int *) holders[FAN_PARKED_MAX];
 static atomic_int lowest_parked = INT_MAX;
@@ -52,7 +53,7 @@ int fan_park(int fd, atomic_int *holder)
 {
     int high = move_high(fd);
     fan_sys_close(fd);
-    if (high < 0)
+    if (high < 0 || fan_in_vfork_child())
         return high;
     if (entry_of(holder) == NULL) {
         fan_sys_close(high);
@@ -85,6 +86,8 @@ static int held_by(unsigned i)
 
 int fan_repark(int fd)
 {
+    if (fan_in_vfork_child())
+        return -EBUSY;
     for (unsigned i = 0; i < FAN_PARKED_MAX; i++) {
         if (held_by(i) != fd)
             continue;

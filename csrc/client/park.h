@@ -12,7 +12,8 @@
 enum { FAN_PARKED_MAX = 1024 };
 
 /* Moves `fd` high into `holder`; `fd` itself is closed in any case. When another thread filled the
- * holder first, its descriptor is the answer. The descriptor or -errno. */
+ * holder first, its descriptor is the answer. A vfork child's is held nowhere: the parent has no such descriptor. The descriptor or
+ * -errno. */
 int fan_park(int fd, atomic_int *holder);
 
 /* Closes what the holder keeps. */

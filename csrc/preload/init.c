@@ -7,6 +7,7 @@
 #include "../client/handoff.h"
 #include "../client/job.h"
 #include "../client/overlay.h"
+#include "start.h"
 #include "streams.h"
 
 /* The value of a variable in an environment, taken out of it when `take`. libc may not be ready:
@@ -36,6 +37,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     if (directory == NULL || fan_job_attach(directory) != 0)
         return;
     fan_overlay_set_owner();
+    fan_start_set_environment(directory);
     pthread_atfork(fan_file_before_fork, NULL, fan_file_after_fork_child);
     if (handed == NULL)
         return;

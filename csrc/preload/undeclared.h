@@ -4,10 +4,16 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
+int posix_spawn_file_actions_addchdir(posix_spawn_file_actions_t *actions, const char *path);
+int posix_spawn_file_actions_addfchdir(posix_spawn_file_actions_t *actions, int fd);
+int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
+int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions, int fd);
+int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);
 int __open(const char *path, int flags, ...);
 int __open64(const char *path, int flags, ...);
 int __close(int fd);

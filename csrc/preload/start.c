@@ -1,0 +1,271 @@
+#include "start.h"
+
+#include <alloca.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include "../client/content_io.h"
+#include "../client/filetable.h"
+#include "../client/handoff.h"
+#include "../client/open.h"
+#include "../client/overlay.h"
+#include "../common/sys.h"
+#include "real.h"
+
+/* As the kernel has it: how much of a script is looked at, how many interpreters in a row. */
+enum { HEAD_BYTES = 256, SCRIPTS_MAX = 5, ARGUMENTS_MAX = 1 << 20 };
+
+static char preload_variable[PATH_MAX + 16];
+static char job_variable[PATH_MAX + 24];
+
+#define PRELOAD "LD_PRELOAD="
+#define JOB "FANSTORE_JOB_DIR="
+
+void fan_start_set_environment(const char *job_directory)
+{
+    Dl_info own;
+    if (dladdr((void *)fan_start_set_environment, &own) == 0 ||
+        strlen(own.dli_fname) >= PATH_MAX || strlen(job_directory) >= PATH_MAX)
+        return;
+    strcpy(stpcpy(preload_variable, PRELOAD), own.dli_fname);
+    strcpy(stpcpy(job_variable, JOB), job_directory);
+}
+
+static size_t count(char *const list[])
+{
+    size_t n = 0;
+    while (list != NULL && list[n] != NULL)
+        n++;
+    return n;
+}
+
+static bool is_variable(const char *entry, const char *name_and_equals)
+{
+    return strncmp(entry, name_and_equals, strlen(name_and_equals)) == 0;
+}
+
+/* Room for an amended environment: what was there, and three more. */
+struct environment {
+    char handoff[sizeof(FAN_HANDOFF_ENV) + FAN_HANDOFF_BYTES];
+    char *preload; /* room for ours in front of another LD_PRELOAD, or NULL */
+    char **entries;
+};
+
+/* Whether an LD_PRELOAD that a program made names the library already. */
+static bool names_us(const char *entry)
+{
+    return strstr(entry, preload_variable + sizeof(PRELOAD) - 1) != NULL;
+}
+
+/* The bytes that LD_PRELOAD of `env` needs with ours in front; 0: it is there, or absent. */
+static size_t merged_bytes(char *const env[])
+{
+    for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
+        if (is_variable(env[i], PRELOAD) && !names_us(env[i]))
+            return strlen(env[i]) + strlen(preload_variable) + 2;
+    }
+    return 0;
+}
+
+/* Copies `env` so that the program comes under the job, whatever was taken out of it, and finds the
+ * open files that it inherits. */
+static void amend(struct environment *to, char *const env[], bool counted)
+{
+    bool preload = preload_variable[0] == '\0', job = preload;
+    size_t n = 0;
+    for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
+        char *entry = env[i];
+        if (is_variable(entry, FAN_HANDOFF_ENV "="))
+            continue;
+        if (is_variable(entry, PRELOAD) && !preload) {
+            if (!names_us(entry)) {
+                char *end = stpcpy(stpcpy(to->preload, preload_variable), ":");
+                strcpy(end, entry + sizeof(PRELOAD) - 1);
+                entry = to->preload;
+            }
+            preload = true;
+        }
+        job = job || is_variable(entry, JOB);
+        to->entries[n++] = entry;
+    }
+    if (!preload)
+        to->entries[n++] = preload_variable;
+    if (!job)
+        to->entries[n++] = job_variable;
+    char *text = stpcpy(to->handoff, FAN_HANDOFF_ENV "=");
+    if (fan_handoff_export(text, FAN_HANDOFF_BYTES, counted) > 0)
+        to->entries[n++] = to->handoff;
+    to->entries[n] = NULL;
+}
+
+static int start_path(const char *path, char *const argv[], char *const env[], unsigned scripts);
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Splits the first line of a script. The interpreter, with its one argument (NULL: none) in
+ * `argument`; NULL when there is none. */
+static char *parse_script(char head[HEAD_BYTES + 1], char **argument)
+{
+    char *line = head + 2;
+    line[strcspn(line, "\n")] = '\0';
+    size_t end = strlen(line);
+    while (end > 0 && is_blank(line[end - 1]))
+        line[--end] = '\0';
+    line += strspn(line, " \t");
+    char *rest = line + strcspn(line, " \t");
+    *argument = NULL;
+    if (*rest != '\0') {
+        *rest++ = '\0';
+        *argument = rest + strspn(rest, " \t");
+    }
+    return line[0] != '\0' ? line : NULL;
+}
+
+/* The interpreter opens the script by its path, as it does elsewhere. */
+static int start_script(const char *path, char head[HEAD_BYTES + 1], char *const argv[],
+                        char *const env[], unsigned scripts)
+{
+    char *argument, *interpreter = parse_script(head, &argument);
+    if (interpreter == NULL)
+        return -ENOEXEC;
+    if (scripts >= SCRIPTS_MAX)
+        return -ELOOP;
+    size_t given = count(argv), n = 0;
+    if (given > ARGUMENTS_MAX)
+        return -E2BIG;
+    char **list = alloca((given + 4) * sizeof(*list));
+    list[n++] = interpreter;
+    if (argument != NULL)
+        list[n++] = argument;
+    list[n++] = (char *)path;
+    for (size_t i = 1; i < given; i++)
+        list[n++] = argv[i];
+    list[n] = NULL;
+    return start_path(interpreter, list, env, scripts + 1);
+}
+
+/* The kernel runs a copy of any other program. */
+static int start_copy(int from, char *const argv[], char *const env[])
+{
+    int to = memfd_create("fanstore-program", MFD_CLOEXEC);
+    ssize_t moved = to < 0 ? -1 : 1;
+    while (moved > 0)
+        moved = sendfile(to, from, NULL, 1 << 30);
+    int rc = moved < 0 ? -errno : (int)FAN_SYS(execveat, to, "", argv, env, AT_EMPTY_PATH);
+    if (to >= 0)
+        fan_sys_close(to);
+    return rc;
+}
+
+static int start_ours(const struct fan_target *target, const char *path, char *const argv[],
+                      char *const env[], unsigned scripts)
+{
+    char head[HEAD_BYTES + 1];
+    if (target->where == FAN_MISSING)
+        return -target->error;
+    if (!S_ISREG(target->record->mode))
+        return S_ISLNK(target->record->mode) ? -ELOOP : -EACCES;
+    int rc = fan_permitted(target->dataset, target->id, X_OK, true);
+    int from = rc != 0 ? rc : fan_open(target, O_RDONLY | O_CLOEXEC);
+    if (from < 0)
+        return from;
+    ssize_t got = fan_content_pread(fan_file_get(from), head, HEAD_BYTES, 0);
+    head[got > 0 ? got : 0] = '\0';
+    bool script = got > 2 && memcmp(head, "#!", 2) == 0;
+    if (got >= 0)
+        rc = script ? start_script(path, head, argv, env, scripts) : start_copy(from, argv, env);
+    close(from);
+    return got < 0 ? (int)got : rc;
+}
+
+static int start_path(const char *path, char *const argv[], char *const env[], unsigned scripts)
+{
+    struct fan_target target;
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return start_ours(&target, path, argv, env, scripts);
+    REAL(execve)(target.path, argv, env);
+    int error = errno;
+    if (error == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        return start_ours(&target, path, argv, env, scripts);
+    return -error;
+}
+
+static int start_shell(const char *path, char *const argv[], char *const env[])
+{
+    size_t given = count(argv), n = 2;
+    char **list = alloca((given + 3) * sizeof(*list));
+    list[0] = "/bin/sh";
+    list[1] = (char *)path;
+    for (size_t i = 1; i < given; i++)
+        list[n++] = argv[i];
+    list[n] = NULL;
+    return start_path(list[0], list, env, 0);
+}
+
+static int start_candidate(const char *path, char *const argv[], char *const env[], bool shell)
+{
+    int rc = start_path(path, argv, env, 0);
+    return rc == -ENOEXEC && shell ? start_shell(path, argv, env) : rc;
+}
+
+/* Whether the search goes on after this failure. */
+static bool passes_by(int rc)
+{
+    return rc == -ENOENT || rc == -EACCES || rc == -ESTALE || rc == -ENOTDIR || rc == -ENODEV ||
+           rc == -ETIMEDOUT;
+}
+
+static int search(const char *name, char *const argv[], char *const env[], bool shell)
+{
+    const char *path = getenv("PATH");
+    size_t bytes = strlen(name);
+    int answer = -ENOENT;
+    if (bytes == 0 || strchr(name, '/') != NULL)
+        return start_candidate(name, argv, env, shell);
+    if (bytes > NAME_MAX)
+        return -ENAMETOOLONG;
+    for (const char *at = path != NULL ? path : "/bin:/usr/bin", *end;; at = end + 1) {
+        char candidate[PATH_MAX];
+        end = strchrnul(at, ':');
+        size_t head = (size_t)(end - at);
+        if (head + bytes + 2 <= sizeof(candidate)) {
+            memcpy(candidate, at, head);
+            candidate[head] = '/';
+            memcpy(candidate + head + (head > 0), name, bytes + 1);
+            int rc = start_candidate(candidate, argv, env, shell);
+            if (!passes_by(rc))
+                return rc;
+            if (answer != -EACCES)
+                answer = rc;
+        }
+        if (*end == '\0')
+            return answer;
+    }
+}
+
+int fan_start(enum fan_start how, const char *name, char *const argv[], char *const env[])
+{
+    struct environment amended;
+    size_t variables = count(env), merged = merged_bytes(env);
+    if (variables > ARGUMENTS_MAX || merged > ARGUMENTS_MAX || count(argv) > ARGUMENTS_MAX)
+        return -E2BIG;
+    amended.entries = alloca((variables + 4) * sizeof(*amended.entries));
+    amended.preload = merged > 0 ? alloca(merged) : NULL;
+    bool counted = fan_in_vfork_child();
+    amend(&amended, env, counted);
+    int rc = how == FAN_START_PATH
+                 ? start_path(name, argv, amended.entries, 0)
+                 : search(name, argv, amended.entries, how == FAN_START_SEARCH_SHELL);
+    fan_handoff_cancel(counted);
+    return rc;
+}

@@ -1,0 +1,22 @@
+/*
+ * Starting programs: exec as the kernel does it, for programs and scripts of a mount too.
+ */
+#ifndef FAN_PRELOAD_START_H
+#define FAN_PRELOAD_START_H
+
+#include <stdbool.h>
+
+/* Notes what a program needs in its environment to come under the job. Called once, before the
+ * first program is started. */
+void fan_start_set_environment(const char *job_directory);
+
+enum fan_start {
+    FAN_START_PATH,        /* the name is a path: execve */
+    FAN_START_SEARCH,      /* looked for along PATH: posix_spawnp */
+    FAN_START_SEARCH_SHELL /* and a file of unknown format is given to a shell: execvp */
+};
+
+/* Replaces this process, which may be a vfork child. -errno when that fails. */
+int fan_start(enum fan_start how, const char *name, char *const argv[], char *const env[]);
+
+#endif
