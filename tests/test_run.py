@@ -224,6 +224,29 @@ def test_a_strangers_file_in_our_prefix_stays_and_is_named(stage: Stage) -> None
     assert stranger.exists()
 
 
+def test_a_prefix_in_another_jobs_prefix_is_refused(stage: Stage) -> None:
+    dataset = stage.dataset()
+    inner = ("--dataset", str(dataset), "--mount", str(stage.mount / "sub"))
+    outer = ("--dataset", str(dataset), "--mount", str(stage.path))
+    fanstore = (sys.executable, "-m", "fanstore", "run")
+    done = stage.run(dataset, *fanstore, *inner, "--", "true", code=125)
+    assert "another job's" in done.stderr
+    done = stage.run(dataset, *fanstore, *outer, "--", "true", code=125)
+    assert "own directory" in done.stderr
+    assert stage.leftovers() == []
+
+
+def test_parents_made_for_a_prefix_go_with_the_last_one_in_them(stage: Stage) -> None:
+    dataset = str(stage.dataset())
+    first, second = stage.path / "new" / "x" / "one", stage.path / "new" / "two"
+    started = ("start", "--dataset", dataset, "--json", "--mount")
+    jobs = [json.loads(stage.call(*started, str(p)).stdout)["job_id"] for p in (first, second)]
+    stage.call("stop", "--job", jobs[0])
+    assert second.exists() and not (stage.path / "new" / "x").exists()
+    stage.call("stop", "--job", jobs[1])
+    assert not (stage.path / "new").exists()
+
+
 def listing(directory: Path) -> dict[str, tuple[int, int, int]]:
     """Mode, size and mtime of everything in a directory, itself included."""
     found = {}

@@ -45,6 +45,9 @@ def show(job: dict[str, Any]) -> None:
         click.echo(f"    {_placed(dataset)}")
         for name in dataset["damaged_files"]:
             click.echo(f"    damaged: {_printable(name)}")
+        rest = dataset["damaged_count"] - len(dataset["damaged_files"])
+        if rest > 0:
+            click.echo(f"    damaged: {rest:,} more")
     for name, value in job.get("counters", {}).items():
         click.echo(f"  {name.replace('_', ' '):<18}{value:>20,}")
 

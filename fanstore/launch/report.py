@@ -33,8 +33,8 @@ def damage_lines(job: dict[str, Any]) -> list[str]:
         names = dataset["damaged_files"]
         where = dataset["mount_prefix"]
         lines += [f"damaged: {where}/{name}" for name in names[:DAMAGED_SHOWN]]
-        if len(names) > DAMAGED_SHOWN:
-            rest = len(names) - DAMAGED_SHOWN
+        rest = dataset["damaged_count"] - len(names[:DAMAGED_SHOWN])
+        if rest > 0:
             lines.append(f"damaged: {rest} more under {where}; see fanstore verify")
     return lines
 
@@ -42,7 +42,7 @@ def damage_lines(job: dict[str, Any]) -> list[str]:
 def summary_line(summary: dict[str, Any]) -> str:
     """What a job has served, in one line."""
     counters = summary["counters"]
-    damaged = sum(len(dataset["damaged_files"]) for dataset in summary["datasets"])
+    damaged = sum(dataset["damaged_count"] for dataset in summary["datasets"])
     return (
         f"{counters['opens']:,} files opened, {size(counters['read_bytes'])} read, "
         f"{counters['errors']:,} errors, {damaged:,} damaged files"

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -94,7 +93,7 @@ class Base:
 
     def discard(self, path: str) -> None:
         """Takes directory `path` out of the way at once; `empty_trash` removes its content."""
-        os.rename(path, os.path.join(self.path, f"trash-{secrets.token_hex(8)}"))
+        os.rename(path, os.path.join(self.path, f"trash-{os.urandom(8).hex()}"))
 
     def empty_trash(self) -> None:
         """Removes what was discarded. Needs no lock; what goes wrong is left for the next time."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from fanstore import _native
 from fanstore.dataset import Dataset, open_dataset
-from fanstore.errors import UsageError
+from fanstore.errors import SHOWN_MAX, UsageError
 from fanstore.load.base import Base
 from fanstore.load.codecs import check_codecs
 from fanstore.load.progress import staging_progress
@@ -39,8 +39,8 @@ class ServedDataset:
     report: StageReport = field(default_factory=StageReport)
 
     def damaged_names(self) -> list[str]:
-        """The damaged files, by name under the prefix."""
-        ids = sorted(record for ids in self.report.damaged.values() for record in ids)
+        """The damaged files, by name under the prefix; at most SHOWN_MAX."""
+        ids = sorted(record for ids in self.report.damaged.values() for record in ids)[:SHOWN_MAX]
         return [os.fsdecode(self.dataset.relpath(record)) for record in ids]
 
 
@@ -231,5 +231,6 @@ def _about_dataset(item: ServedDataset) -> dict[str, Any]:
         "copied_packs": report.copied_packs,
         "copied_bytes": report.copied_bytes,
         "reused_packs": report.reused_packs,
+        "damaged_count": sum(len(ids) for ids in report.damaged.values()),
         "damaged_files": item.damaged_names(),
     }

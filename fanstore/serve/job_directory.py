@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 from typing import Any
 
 from fanstore.load import locks
@@ -29,7 +28,7 @@ class JobDirectory:
     """A job's directory while this process holds it."""
 
     def __init__(self, base: Base) -> None:
-        self.job_id = secrets.token_hex(4)
+        self.job_id = os.urandom(4).hex()
         self.path = os.path.join(base.folder("jobs"), self.job_id)
         self.lock_path = os.path.join(self.path, "lock")
         self._fd: int | None = None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import time
 from dataclasses import dataclass
 from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.load import locks
 from fanstore.load.base import Base
-from fanstore.serve.protocol import Channel, connect
+from fanstore.serve.process import Process
+from fanstore.serve.protocol import connect
 
 _STOP_WAIT_S = 60.0
 
@@ -63,22 +64,16 @@ def pick_job(local_dir: str, job_id: str | None, environ_job: str | None) -> Fou
 
 def ask(job: FoundJob, operation: str) -> dict[str, Any]:
     """The daemon's answer. FanstoreError when it does not answer, or refuses."""
-    answer, channel = _exchange(job, operation)
-    channel.close()
-    return answer
-
-
-def _exchange(job: FoundJob, operation: str) -> tuple[dict[str, Any], Channel]:
     try:
-        channel = connect(job.directory)
-        channel.send({"op": operation})
-        answer = channel.receive()
+        with contextlib.closing(connect(job.directory)) as channel:
+            channel.send({"op": operation})
+            answer = channel.receive()
     except OSError as error:
         raise FanstoreError(f"job {job.job_id}: the node daemon does not answer: {error}") from None
     if answer is None or "error" in answer:
         reason = "no answer" if answer is None else answer["error"]
         raise FanstoreError(f"job {job.job_id}: {reason}")
-    return answer, channel
+    return answer
 
 
 def describe_job(job: FoundJob) -> dict[str, Any]:
@@ -102,11 +97,8 @@ def _left_behind(job: FoundJob) -> dict[str, Any]:
 
 
 def stop_job(job: FoundJob) -> None:
-    """Stops a daemon by itself and waits until its directory is gone."""
-    _, channel = _exchange(job, "stop")
-    channel.close()
-    deadline_s = time.monotonic() + _STOP_WAIT_S
-    while os.path.exists(job.directory):
-        if time.monotonic() > deadline_s:
-            raise FanstoreError(f"job {job.job_id}: has not ended within a minute")
-        time.sleep(0.02)
+    """Stops a daemon that stands by itself and waits until it is gone."""
+    daemon = Process(int(ask(job, "status")["daemon_pid"]))
+    ask(job, "stop")
+    if not daemon.wait(_STOP_WAIT_S):
+        raise FanstoreError(f"job {job.job_id}: has not ended within a minute")

@@ -47,6 +47,10 @@ def _within(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
+def _nested(path: str, other: str) -> bool:
+    return _within(path, other) or _within(other, path)
+
+
 def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
     """UsageError where prefixes are nested, or meet FanStore's own directory."""
     for number, prefix in enumerate(prefixes):
@@ -61,7 +65,7 @@ def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
                 "name another with --mount"
             )
         for other in prefixes[:number]:
-            if _within(prefix.path, other.path) or _within(other.path, prefix.path):
+            if _nested(prefix.path, other.path):
                 raise UsageError(f"mount prefixes {other.path} and {prefix.path} are nested")
 
 
@@ -73,13 +77,16 @@ class PrefixHold:
         self.made = False
         digest = hashlib.sha256(os.fsencode(prefix)).hexdigest()[:32]
         self.lock_path = os.path.join(base.folder("prefixes"), digest)
+        self._base = base
         self._fd: int | None = None
 
     def hold(self) -> None:
         """Joins or makes the prefix. Under the base's lock, leftovers swept.
 
-        FanstoreError, naming the prefix, when it cannot be made.
+        FanstoreError, naming the prefix, when it cannot be made; UsageError when it is nested
+        with one that another job made.
         """
+        self._refuse_nesting()
         try:
             if not self._join():
                 self._make()
@@ -94,6 +101,14 @@ class PrefixHold:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+    def _refuse_nesting(self) -> None:
+        for entry in self._base.entries("prefixes"):
+            other = _read_entry(entry)[-1:]
+            if entry != self.lock_path and other and _nested(self.prefix, other[0]):
+                raise UsageError(
+                    f"mount prefix {self.prefix} is nested with another job's {other[0]}"
+                )
 
     def _join(self) -> bool:
         if not os.path.exists(self.lock_path):
@@ -110,14 +125,13 @@ class PrefixHold:
             raise NotADirectoryError(20, os.strerror(20))
         missing = _missing_directories(self.prefix)
         self._fd = locks.take(self.lock_path, exclusive=False)
-        with open(self.lock_path, "w", encoding="utf-8") as stream:
-            json.dump({"made": missing}, stream)
+        _write_entry(self.lock_path, missing)
         try:
             for path in missing:
                 os.mkdir(path, 0o700)
         except OSError:
             self.release()
-            remove_prefix(self.lock_path)
+            remove_prefix(self._base, self.lock_path)
             raise
         self.made = True
 
@@ -129,6 +143,11 @@ def _missing_directories(path: str) -> list[str]:
         missing.insert(0, path)
         path = os.path.dirname(path)
     return missing
+
+
+def _write_entry(entry: str, made: list[str]) -> None:
+    with open(entry, "w", encoding="utf-8") as stream:
+        json.dump({"made": made}, stream)
 
 
 def _read_entry(entry: str) -> list[str]:
@@ -150,17 +169,25 @@ def _remove_empty_tree(path: str) -> list[str]:
     return left
 
 
-def remove_prefix(entry: str) -> list[str]:
+def remove_prefix(base: Base, entry: str) -> list[str]:
     """Removes the directories that an entry names, and the entry. What had to stay, by name."""
-    left = []
     made = _read_entry(entry)
-    if made:
-        left = _remove_empty_tree(made[-1])
-    for path in reversed(made[:-1]):
-        with contextlib.suppress(OSError):
-            os.rmdir(path)
+    left = _remove_empty_tree(made[-1]) if made else []
     os.unlink(entry)
+    for path in reversed(made[:-1]):
+        try:
+            os.rmdir(path)
+        except OSError:
+            _hand_over(base, path)
     return left
+
+
+def _hand_over(base: Base, parent: str) -> None:
+    """A directory that we made and that others' prefixes lie in goes with the last of those."""
+    for entry in base.entries("prefixes"):
+        made = _read_entry(entry)
+        if made and parent not in made and _within(made[0], parent):
+            _write_entry(entry, [parent, *made])
 
 
 def sweep_prefixes(base: Base) -> list[str]:
@@ -169,5 +196,5 @@ def sweep_prefixes(base: Base) -> list[str]:
     for entry in base.entries("prefixes"):
         with contextlib.suppress(OSError), locks.free(entry) as unused:
             if unused:
-                left += remove_prefix(entry)
+                left += remove_prefix(base, entry)
     return left
