@@ -22,9 +22,9 @@ from fanstore.errors import FanstoreError
 from fanstore.load import memory
 from fanstore.load.damage import damaged_records
 from fanstore.load.local_dir import LocalDirectory
-from fanstore.load.progress import StagingProgress
 from fanstore.load.staged import Expected, StagedDirectory
 from fanstore.load.stopping import Stop, Stopped
+from fanstore.progress import Progress
 
 CHUNK_BYTES = 8 << 20
 
@@ -78,7 +78,7 @@ def _write_all(stream: FileIO, data: memoryview) -> None:
 class Stager:
     """Brings one dataset to its staged directory, or checks it where it lies."""
 
-    def __init__(self, dataset: Dataset, progress: StagingProgress, stop: Stop) -> None:
+    def __init__(self, dataset: Dataset, progress: Progress, stop: Stop) -> None:
         self.dataset = dataset
         self.report = StageReport()
         self._progress = progress

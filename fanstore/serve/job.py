@@ -13,10 +13,10 @@ from fanstore.dataset import Dataset, open_dataset
 from fanstore.errors import SHOWN_MAX, UsageError
 from fanstore.load.base import Base
 from fanstore.load.codecs import check_codecs
-from fanstore.load.progress import staging_progress
 from fanstore.load.stage import Stager, StageReport, check_room
 from fanstore.load.staged import StagedDirectory
 from fanstore.load.stopping import Stop
+from fanstore.progress import progress_of
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, sweep
 from fanstore.serve.job_plan import JobPlan
@@ -107,7 +107,7 @@ class Job:
     def _stage(self) -> None:
         settings = self.plan.settings
         self.base.empty_trash()
-        with staging_progress(quiet=settings.quiet) as progress:
+        with progress_of("staging", quiet=settings.quiet) as progress:
             stagers = [Stager(item.dataset, progress, self._stop) for item in self.served]
             if settings.in_place:
                 progress.expect(sum(s.total_bytes() for s in stagers) if settings.verify else 0)

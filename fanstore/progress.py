@@ -1,4 +1,4 @@
-"""How far staging has come: a bar on a terminal, a line now and then elsewhere."""
+"""How far work on many bytes has come: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Protocol
 _LINE_EVERY_S = 5.0
 
 
-class StagingProgress(Protocol):
-    """What a stager tells; called from several threads."""
+class Progress(Protocol):
+    """What the work tells; called from several threads."""
 
     def expect(self, total_bytes: int) -> None: ...
 
@@ -29,9 +29,10 @@ class _Silent:
 
 
 class _Lines:
-    """A line on stderr every few seconds, so that a short staging says nothing."""
+    """A line on stderr every few seconds, so that short work says nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, title: str) -> None:
+        self._title = title
         self._mutex = threading.Lock()
         self._total = self._done = 0
         self._last_s = time.monotonic()
@@ -47,14 +48,15 @@ class _Lines:
                 return
             self._last_s = now_s
             done = f"{self._done >> 20:,} of {self._total >> 20:,} MiB"
-        print(f"fanstore: staging: {done}", file=sys.stderr, flush=True)
+        print(f"fanstore: {self._title}: {done}", file=sys.stderr, flush=True)
 
 
 class _Bar:
     """A tqdm bar, made when there is something to do."""
 
-    def __init__(self, stack: contextlib.ExitStack) -> None:
+    def __init__(self, stack: contextlib.ExitStack, title: str) -> None:
         self._stack = stack
+        self._title = title
         self._mutex = threading.Lock()
         self._advance: Callable[[float], object] = lambda amount_bytes: None
 
@@ -64,7 +66,7 @@ class _Bar:
         from tqdm import tqdm
 
         bar = self._stack.enter_context(
-            tqdm(total=total_bytes, unit="B", unit_scale=True, desc="staging", leave=False)
+            tqdm(total=total_bytes, unit="B", unit_scale=True, desc=self._title, leave=False)
         )
         self._advance = bar.update
 
@@ -74,12 +76,12 @@ class _Bar:
 
 
 @contextlib.contextmanager
-def staging_progress(*, quiet: bool) -> Iterator[StagingProgress]:
+def progress_of(title: str, *, quiet: bool) -> Iterator[Progress]:
     """The way to show progress that fits stderr."""
     with contextlib.ExitStack() as stack:
         if quiet:
             yield _Silent()
         elif sys.stderr.isatty():
-            yield _Bar(stack)
+            yield _Bar(stack, title)
         else:
-            yield _Lines()
+            yield _Lines(title)

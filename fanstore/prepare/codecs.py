@@ -1,0 +1,115 @@
+"""Choosing and running a codec: one block at a time, kept only where it saves enough."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import lz4.block
+import zstandard
+
+from fanstore._native import lib
+from fanstore.errors import UsageError
+
+Buffer = bytes | bytearray | memoryview
+
+# A file is kept compressed when its stored size is at most this part of its logical size.
+KEPT_PERCENT = 95
+# `auto` tries lz4 on so much of a block, and compresses the block when that saves enough.
+SAMPLE_BYTES = 65536
+
+_LEVELS = {"lz4hc": (1, 12, 9), "zstd": (1, 22, 3)}
+NAMES = ("store", "lz4", "lz4hc", "zstd")
+CHOICES = (*NAMES, "auto")
+
+
+def saves_enough(stored_bytes: int, logical_bytes: int) -> bool:
+    """Whether a compressed form is worth keeping."""
+    return stored_bytes * 100 <= logical_bytes * KEPT_PERCENT
+
+
+@dataclass
+class Codec:
+    """How blocks are compressed. Safe to use from several threads."""
+
+    name: str
+    level: int = 0
+    _local: threading.local = field(default_factory=threading.local, repr=False)
+
+    @property
+    def stores(self) -> bool:
+        """Whether nothing is ever compressed."""
+        return self.name == "store"
+
+    @property
+    def number(self) -> int:
+        """The codec's number in the formats, for what is compressed."""
+        if self.name == "auto":
+            return int(lib.FAN_CODEC_LZ4)
+        return int(getattr(lib, f"FAN_CODEC_{self.name.upper()}"))
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.level}" if self.level else self.name
+
+    def compress(self, block: Buffer) -> bytes | None:
+        """A block's compressed form, or None where that is not smaller than the block."""
+        packed = _FUNCTIONS[self.name](self, block)
+        return packed if packed is not None and len(packed) < len(block) else None
+
+    def zstd(self) -> zstandard.ZstdCompressor:
+        """This thread's compressor."""
+        if not hasattr(self._local, "zstd"):
+            self._local.zstd = zstandard.ZstdCompressor(level=self.level)
+        found: zstandard.ZstdCompressor = self._local.zstd
+        return found
+
+
+def _lz4(_: Codec, block: Buffer) -> bytes:
+    return bytes(lz4.block.compress(block, store_size=False))
+
+
+def _lz4hc(codec: Codec, block: Buffer) -> bytes:
+    return bytes(
+        lz4.block.compress(
+            block, mode="high_compression", compression=codec.level, store_size=False
+        )
+    )
+
+
+def _zstd(codec: Codec, block: Buffer) -> bytes:
+    return codec.zstd().compress(block)
+
+
+def _auto(codec: Codec, block: Buffer) -> bytes | None:
+    sample = block[:SAMPLE_BYTES]
+    packed = _lz4(codec, sample)
+    if len(sample) == len(block) or not saves_enough(len(packed), len(sample)):
+        return packed if len(sample) == len(block) else None
+    return _lz4(codec, block)
+
+
+_FUNCTIONS: dict[str, Callable[[Codec, Buffer], bytes | None]] = {
+    "store": lambda _codec, _block: None,
+    "lz4": _lz4,
+    "lz4hc": _lz4hc,
+    "zstd": _zstd,
+    "auto": _auto,
+}
+
+
+def parse_codec(text: str) -> Codec:
+    """`store`, `lz4`, `lz4hc[:level]`, `zstd[:level]` or `auto`. Raises UsageError."""
+    name, colon, level_text = text.partition(":")
+    if name not in CHOICES:
+        raise UsageError(f"unknown codec {text!r}; choose from {', '.join(CHOICES)}")
+    if name not in _LEVELS:
+        if colon:
+            raise UsageError(f"codec {name} has no levels")
+        return Codec(name)
+    low, high, default = _LEVELS[name]
+    if not colon:
+        return Codec(name, default)
+    if not level_text.isdecimal() or not low <= int(level_text) <= high:
+        raise UsageError(f"the level of {name} is a number from {low} to {high}")
+    return Codec(name, int(level_text))

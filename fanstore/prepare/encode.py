@@ -1,0 +1,118 @@
+"""What a worker does with one unit: read, take checksums, compress. Safe in several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import xxhash
+
+from fanstore._native import lib
+from fanstore.prepare.codecs import Buffer, Codec, saves_enough
+from fanstore.prepare.plan import Unit, align_up, place_after
+from fanstore.prepare.source import Source, Unreadable
+
+_STORE: int = lib.FAN_CODEC_STORE
+_ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
+
+
+@dataclass
+class Encoded:
+    """A unit, ready to be written. Offsets count from where its payload will start.
+
+    For whole files `payload` holds all of them; for a piece of a large file, `raw` is its
+    content and `blocks` its blocks, compressed where that helps (none for store).
+    """
+
+    payload: Buffer = b""
+    offsets: Sequence[int] = ()
+    stored: Sequence[int] = ()
+    checksums: Sequence[int] = ()
+    codecs: Sequence[int] = ()
+    raw: memoryview = field(default_factory=lambda: memoryview(b""))
+    blocks: list[Buffer] = field(default_factory=list)
+    failed: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How units are turned into bytes."""
+
+    source: Source
+    codec: Codec
+    block_bytes: int
+
+    def read(self, unit: Unit, buffer: memoryview) -> dict[int, str]:
+        """Reads a unit; the entries that failed, and why."""
+        if not unit.piece_bytes:
+            return self.source.read_files(unit.ids, unit.places, buffer)
+        try:
+            self.source.read_piece(unit.ids[0], unit.start, buffer)
+        except Unreadable as error:
+            return {unit.ids[0]: str(error)}
+        return {}
+
+    def encode(
+        self, unit: Unit, sizes: Sequence[int], buffer: memoryview, failed: dict[int, str] | None
+    ) -> Encoded:
+        """Reads a unit unless that was done (`failed` is not None), and encodes it. The result
+        refers to `buffer`, which must hold exactly the unit."""
+        if failed is None:
+            failed = self.read(unit, buffer)
+        if unit.piece_bytes:
+            blocks = [] if self.codec.stores else self._blocks(buffer)
+            return Encoded(raw=buffer, blocks=blocks, failed=failed)
+        views = [buffer[p : p + n] for p, n in zip(unit.places, sizes, strict=False)]
+        sums = [xxhash.xxh3_64_intdigest(view) for view in views]
+        if self.codec.stores:
+            codecs = [_STORE] * len(sizes)
+            return Encoded(buffer, unit.places[:-1], sizes, sums, codecs, failed=failed)
+        return self._compressed(unit, views, sums, failed)
+
+    def _blocks(self, content: memoryview) -> list[Buffer]:
+        step = self.block_bytes
+        cut = [content[at : at + step] for at in range(0, len(content), step)]
+        return [self.codec.compress(block) or block for block in cut]
+
+    def _stored_form(self, content: memoryview) -> tuple[int, list[Buffer]]:
+        """The codec and the stored bytes of a whole file."""
+        if len(content) <= self.block_bytes:
+            packed = self.codec.compress(content)
+            if packed is not None and saves_enough(len(packed), len(content)):
+                return self.codec.number, [packed]
+            return _STORE, [content]
+        blocks = self._blocks(content)
+        parts: list[Buffer] = [block_table([len(block) for block in blocks]), *blocks]
+        if saves_enough(sum(map(len, parts)), len(content)):
+            return self.codec.number, parts
+        return _STORE, [content]
+
+    def _compressed(
+        self, unit: Unit, views: Sequence[memoryview], sums: Sequence[int], failed: dict[int, str]
+    ) -> Encoded:
+        payload = bytearray()
+        offsets, stored, codecs = [], [], []
+        for number, content in zip(unit.ids, views, strict=True):
+            codec, parts = (_STORE, []) if number in failed else self._stored_form(content)
+            total = sum(map(len, parts))
+            place, end = align_up(len(payload), _ALIGN), 0
+            if codec == _STORE:
+                place, end = place_after(len(payload), total)
+            payload += bytes(place - len(payload))
+            for part in parts:
+                payload += part
+            payload += bytes(max(0, end - len(payload)))
+            offsets.append(place)
+            stored.append(total)
+            codecs.append(codec)
+        return Encoded(payload, offsets, stored, sums, codecs, failed=failed)
+
+
+def block_table(lengths: Sequence[int]) -> bytes:
+    """The table in front of the blocks of a file: where each ends, from the table's start."""
+    end = 8 * len(lengths)
+    table = bytearray()
+    for length in lengths:
+        end += length
+        table += end.to_bytes(8, "little")
+    return bytes(table)

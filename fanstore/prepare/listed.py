@@ -1,0 +1,85 @@
+"""A source that packs only the files of a list, with the directories that lead to them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+from fanstore._native import ffi, lib
+from fanstore.errors import SourceProblems
+from fanstore.prepare.source import DirectorySource
+from fanstore.prepare.tree import Item, Tree, tree_of
+
+_TARGET_BYTES = 4096
+
+
+def read_list(path: str) -> list[bytes]:
+    """The entries of a list file (`-`: standard input): separated by NUL where it holds one,
+    else by newlines."""
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    separator = b"\0" if b"\0" in data else b"\n"
+    return [entry for entry in data.split(separator) if entry]
+
+
+def normal_form(path: bytes) -> bytes | None:
+    """A relative path without empty or "." components; None where it is absolute or has ".."."""
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    return None if path.startswith(b"/") or b".." in parts else b"/".join(parts)
+
+
+class ListedSource(DirectorySource):
+    """Entries of a directory named by a list. A listed directory is packed without what is
+    below it, unless that is listed too."""
+
+    def __init__(self, path: str | os.PathLike[str], listed: list[bytes], skip: bool) -> None:
+        self._listed = listed
+        self._skip = skip
+        self._inodes: dict[tuple[int, int], Item] = {}
+        self.left_out: list[tuple[bytes, str]] = []
+        super().__init__(path)
+
+    def scan(self) -> Tree:
+        items: dict[bytes, Item] = {}
+        self._add(items, b"")
+        for entry in self._listed:
+            path = normal_form(entry)
+            if path is None:
+                self.left_out.append((entry, "is not below the source directory"))
+            else:
+                self._add_with_parents(items, path)
+        if self.left_out and not self._skip:
+            raise SourceProblems(self.left_out)
+        return tree_of(items)
+
+    def _add_with_parents(self, items: dict[bytes, Item], path: bytes) -> None:
+        at = path.find(b"/")
+        while at >= 0:
+            parent = self._add(items, path[:at])
+            if parent is None:
+                return
+            if not stat.S_ISDIR(parent.mode):
+                self.left_out.append((path, "lies behind what is not a directory"))
+                return
+            at = path.find(b"/", at + 1)
+        self._add(items, path)
+
+    def _add(self, items: dict[bytes, Item], path: bytes) -> Item | None:
+        if path in items:
+            return items[path]
+        entry = ffi.new("struct fan_scan_entry *")
+        target = ffi.new("char[]", _TARGET_BYTES)
+        error = lib.fan_scan_stat(self.root_fd, path, len(path), entry, target)
+        if error < 0:
+            self.left_out.append((path, os.strerror(-error)))
+            return None
+        item = Item(
+            entry.mode, entry.size, entry.mtime_ns, entry.uid, entry.gid,
+            bytes(ffi.buffer(target, entry.target_bytes)), len(items), entry.ctime_ns,
+            entry.dev, entry.ino, entry.nlink,
+        )  # fmt: skip
+        # Another name of a file already listed is that file.
+        known = self._inodes.setdefault((item.dev, item.ino), item) if item.nlink > 1 else item
+        items[path] = known if stat.S_ISREG(item.mode) else item
+        return items[path]

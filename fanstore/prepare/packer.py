@@ -1,0 +1,159 @@
+"""The pipeline: workers read and compress units, this thread writes them in order.
+
+However many workers there are, the same bytes come out. At most jobs + 2 units are in memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xxhash
+
+from fanstore._native import lib
+from fanstore.prepare.codecs import Codec
+from fanstore.prepare.encode import Encoded, Encoder
+from fanstore.prepare.large import LargeFile
+from fanstore.prepare.packfile import PackFile, pack_header
+from fanstore.prepare.plan import UNIT_BYTES, Plan, Unit, piece_bytes_for, units
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fanstore.prepare.source import Source
+
+_MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
+EMPTY_CHECKSUM = xxhash.xxh3_64_intdigest(b"")
+
+# Told after each unit: files and logical bytes done.
+Progress = Callable[[int, int], None]
+
+
+class Stored:
+    """For each entry of a tree, how its content is stored."""
+
+    def __init__(self, count: int) -> None:
+        self.offset = np.zeros(count, np.uint64)
+        self.stored_size = np.zeros(count, np.uint64)
+        self.checksum = np.full(count, EMPTY_CHECKSUM, np.uint64)
+        self.codec = np.zeros(count, np.uint8)
+
+    def filtered(self, keep: NDArray[np.bool_]) -> Stored:
+        """Those of the kept entries alone."""
+        kept = Stored(0)
+        for name, values in vars(self).items():
+            setattr(kept, name, values[keep])
+        return kept
+
+    def spread(self, first: NDArray[np.int64]) -> None:
+        """Gives every further name of a file what its first name has."""
+        for name, values in vars(self).items():
+            setattr(self, name, values[first])
+
+
+def _buffer_bytes(block_bytes: int) -> int:
+    """Room for any unit: a piece, or whole files with their padding."""
+    return max(UNIT_BYTES + 2 * _MAP_ALIGN, piece_bytes_for(block_bytes))
+
+
+class Packer:
+    """Writes all packs of a plan to `directory`. Use as a context manager."""
+
+    def __init__(
+        self, source: Source, plan: Plan, plan_id: bytes, codec: Codec, block_bytes: int,
+        directory: Path,
+    ) -> None:  # fmt: skip
+        self.stored = Stored(len(source.tree))
+        self.failed: dict[int, str] = {}
+        self.packs: list[PackFile] = []
+        self._encoder = Encoder(source, codec, block_bytes)
+        self._plan = plan
+        self._sizes = source.tree.entries["size"].astype(np.int64)
+        self._directory = directory
+        self._large: LargeFile | None = None
+        self._spare: list[memoryview] = []
+        for pack in range(plan.pack_count):
+            flags = int(lib.FAN_PACK_EVERYWHERE) if pack >= plan.everywhere_from else 0
+            header = pack_header(plan_id, pack, plan.pack_count, block_bytes, flags)
+            self.packs.append(PackFile(directory, pack, header, flags))
+
+    def __enter__(self) -> Packer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._large is not None:
+            self._large.close()
+        for pack in self.packs:
+            pack.close()
+
+    def run(self, jobs: int, progress: Progress) -> None:
+        """Packs everything. Entries that could not be read end up in `failed`."""
+        waiting: deque[tuple[Unit, memoryview, Future[Encoded]]] = deque()
+        with ThreadPoolExecutor(jobs, "fanstore-prepare") as pool:
+            try:
+                tree = self._encoder.source.tree
+                for unit in units(tree, self._plan, self._encoder.block_bytes):
+                    if len(waiting) == jobs + 1:
+                        progress(*self._take(*waiting.popleft()))
+                    waiting.append(self._submit(pool, unit))
+                while waiting:
+                    progress(*self._take(*waiting.popleft()))
+            finally:
+                for _, _, future in waiting:
+                    future.cancel()
+
+    def _submit(
+        self, pool: ThreadPoolExecutor, unit: Unit
+    ) -> tuple[Unit, memoryview, Future[Encoded]]:
+        if not self._spare:
+            self._spare.append(np.empty(_buffer_bytes(self._encoder.block_bytes), "u1").data)
+        whole = self._spare.pop()
+        buffer = whole[: unit.buffer_bytes]
+        sizes = self._sizes[list(unit.ids)].tolist()
+        failed = self._encoder.read(unit, buffer) if self._encoder.source.sequential else None
+        return unit, whole, pool.submit(self._encoder.encode, unit, sizes, buffer, failed)
+
+    def _take(self, unit: Unit, buffer: memoryview, future: Future[Encoded]) -> tuple[int, int]:
+        """Writes one unit; the files and logical bytes it completed."""
+        encoded = future.result()
+        self.failed.update(encoded.failed)
+        if unit.piece_bytes:
+            self._write_piece(unit, encoded)
+            done = (int(unit.is_last), unit.piece_bytes)
+        else:
+            self._write_files(unit, encoded)
+            done = (len(unit.ids), int(self._sizes[list(unit.ids)].sum()))
+        self._spare.append(buffer)
+        return done
+
+    def _write_files(self, unit: Unit, encoded: Encoded) -> None:
+        base = self.packs[unit.pack].append(encoded.payload, _MAP_ALIGN)
+        ids = list(unit.ids)
+        stored = self.stored
+        stored.offset[ids] = np.asarray(encoded.offsets, np.uint64) + np.uint64(base)
+        stored.stored_size[ids] = encoded.stored
+        stored.checksum[ids] = encoded.checksums
+        stored.codec[ids] = encoded.codecs
+
+    def _write_piece(self, unit: Unit, encoded: Encoded) -> None:
+        number = unit.ids[0]
+        if unit.start == 0:
+            self._large = LargeFile(
+                self.packs[unit.pack], self._encoder.codec, int(self._sizes[number]),
+                self._encoder.block_bytes, self._directory,
+            )  # fmt: skip
+        assert self._large is not None
+        self._large.add(encoded)
+        if not unit.is_last:
+            return
+        placed = self._large.finish()
+        self._large.close()
+        if placed is not None:
+            self.stored.offset[number] = placed.offset
+            self.stored.stored_size[number] = placed.stored_size
+            self.stored.checksum[number] = placed.checksum
+            self.stored.codec[number] = placed.codec

@@ -1,0 +1,120 @@
+"""Writing one pack file from front to back, with its checksum taken on the way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xxhash
+
+from fanstore._native import dtype_of, lib
+from fanstore.dataset import PackInfo, pack_name
+from fanstore.prepare.codecs import Buffer
+from fanstore.prepare.plan import align_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
+_HOLE_BYTES = 1 << 20
+
+
+def sealed(row: NDArray[Any]) -> bytes:
+    """The bytes of a struct whose last field, `checksum`, is filled from those before it."""
+    row["checksum"] = xxhash.xxh3_64_intdigest(row.tobytes()[:-8])
+    return row.tobytes()
+
+
+def pack_header(plan_id: bytes, pack: int, pack_count: int, block_bytes: int, flags: int) -> bytes:
+    """The first 4096 bytes of a pack."""
+    row = np.zeros(1, dtype_of("struct fan_pack_header"))
+    row["magic"] = np.frombuffer(b"FANPACK\n", np.uint8)
+    row["version"] = lib.FAN_FORMAT_VERSION
+    row["layout_id"] = lib.FAN_PACK_LAYOUT_ID
+    row["plan_id"] = np.frombuffer(plan_id, np.uint8)
+    row["pack"] = pack
+    row["pack_count"] = pack_count
+    row["block_bytes"] = block_bytes
+    row["flags"] = flags
+    return sealed(row).ljust(_HEADER_BYTES, b"\0")
+
+
+def pack_trailer(entries_offset: int, entries: bytes, count: int, paths: bytes) -> bytes:
+    """The last 64 bytes of a pack."""
+    row = np.zeros(1, dtype_of("struct fan_pack_trailer"))
+    row["magic"] = np.frombuffer(b"FANPEND\n", np.uint8)
+    row["entries_offset"] = entries_offset
+    row["entry_count"] = count
+    row["paths_offset"] = entries_offset + len(entries)
+    row["paths_bytes"] = len(paths)
+    row["footer_checksum"] = xxhash.xxh3_64_intdigest(entries + paths)
+    row["file_bytes"] = entries_offset + len(entries) + len(paths) + row.nbytes
+    return sealed(row)
+
+
+def _is_hole(data: Buffer) -> bool:
+    """Whether a large run is all zeros, so that it need not be written."""
+    if len(data) < _HOLE_BYTES or bytes(data[:64]).strip(b"\0"):
+        return False
+    return not np.frombuffer(data, np.uint64, len(data) // 8).any() and not any(data[-7:])
+
+
+class PackFile:
+    """A pack being written by one thread."""
+
+    def __init__(self, directory: Path, pack: int, header: bytes, flags: int) -> None:
+        self.pack = pack
+        self.flags = flags
+        self.end = 0
+        self._path = directory / pack_name(pack)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._digest = xxhash.xxh3_64()
+        self.append(header, 1)
+
+    def append(self, data: Buffer, alignment: int) -> int:
+        """Writes behind what is there, on a boundary; returns where."""
+        place = align_up(self.end, alignment)
+        if place > self.end:
+            self._write(bytes(place - self.end))
+        self._write(data)
+        return place
+
+    def _write(self, data: Buffer) -> None:
+        self._digest.update(data)
+        at = self.end
+        self.end += len(data)
+        if _is_hole(data):
+            os.ftruncate(self._fd, self.end)
+            return
+        view = memoryview(data)
+        while view:
+            count = os.pwrite(self._fd, view, at)
+            at += count
+            view = view[count:]
+
+    def mark(self) -> tuple[int, Any]:
+        """Where the pack ends now, for `rewind`."""
+        return self.end, self._digest.copy()
+
+    def rewind(self, mark: tuple[int, Any]) -> None:
+        """Drops what was written since the mark."""
+        self.end, self._digest = mark
+        os.ftruncate(self._fd, self.end)
+
+    def finish(self, entries: NDArray[Any], paths: bytes, logical_bytes: int) -> PackInfo:
+        """Writes the footer and makes all of it durable."""
+        rows = entries.tobytes()
+        self.append(b"", int(lib.FAN_DATA_ALIGN_BYTES))
+        place = self.end
+        self._write(rows + paths + pack_trailer(place, rows, len(entries), paths))
+        os.fsync(self._fd)
+        checksum = self._digest.intdigest()
+        return PackInfo(self.pack, self.end, checksum, len(entries), logical_bytes, self.flags)
+
+    def close(self) -> None:
+        """Closes the file; whatever is in it stays."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1

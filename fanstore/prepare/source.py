@@ -1,0 +1,119 @@
+"""Sources: where entries and their content come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fanstore._native import check, ffi, lib
+from fanstore.errors import UsageError
+from fanstore.prepare.tree import Tree, scan_directory
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CHANGED = "changed while it was read"
+
+
+class Unreadable(Exception):
+    """A piece of one entry could not be read; the message says why."""
+
+
+class Source(Protocol):
+    """Something that can be packed. A `sequential` one is read in order by one thread."""
+
+    tree: Tree
+    sequential: bool
+
+    def read_files(
+        self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
+    ) -> dict[int, str]:
+        """Reads whole files to buffer[places[i]:], zeroes the gaps up to the last place, and
+        returns the reasons of those that failed."""
+
+    def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
+        """Fills `buffer` from one file, from `start` on. Raises Unreadable."""
+
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        """Leaves out all other entries."""
+
+    def close(self) -> None:
+        """Lets go of what is open."""
+
+
+def reason_of(error: int) -> str:
+    """What an error number of fan_gather means."""
+    return CHANGED if error == lib.FAN_GATHER_CHANGED else os.strerror(error)
+
+
+class DirectorySource:
+    """A directory, scanned whole or given as a tree of what was listed."""
+
+    sequential = False
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        try:
+            self.root_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except NotADirectoryError as error:
+            raise UsageError(f"{path}: neither a directory nor a tar archive") from error
+        try:
+            self.tree = self.scan()
+        except BaseException:
+            os.close(self.root_fd)
+            raise
+
+    def scan(self) -> Tree:
+        """The tree of everything below the root."""
+        return scan_directory(self.root_fd)
+
+    def read_files(
+        self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
+    ) -> dict[int, str]:
+        errors = ffi.new("int32_t[]", len(ids))
+        failed = lib.fan_gather(
+            self.root_fd, self._entries(), self._names(), ids, len(ids), places,
+            ffi.from_buffer(buffer), errors,
+        )  # fmt: skip
+        if check(failed) == 0:
+            return {}
+        return {ids[i]: reason_of(error) for i, error in enumerate(errors) if error}
+
+    def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
+        entries = self._entries()
+        fd = lib.fan_gather_open(self.root_fd, entries, self._names(), number)
+        if fd < 0:
+            raise Unreadable(os.strerror(-fd))
+        try:
+            _read_fully(fd, start, buffer)
+            error = abs(lib.fan_gather_check(fd, entries + number))
+        except OSError as failure:
+            raise Unreadable(failure.strerror) from failure
+        finally:
+            os.close(fd)
+        if error:
+            raise Unreadable(reason_of(error))
+
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        self.tree = self.tree.filtered(mask)
+
+    def close(self) -> None:
+        os.close(self.root_fd)
+
+    def _entries(self) -> Any:
+        return ffi.from_buffer("struct fan_scan_entry[]", self.tree.entries)
+
+    def _names(self) -> Any:
+        return ffi.from_buffer("char[]", self.tree.names)
+
+
+def _read_fully(fd: int, start: int, buffer: memoryview) -> None:
+    done = 0
+    while done < len(buffer):
+        count = os.preadv(fd, [buffer[done:]], start + done)
+        if count == 0:
+            raise Unreadable(CHANGED)
+        done += count
