@@ -152,6 +152,9 @@ static int64_t vector_bytes(const struct iovec *vector, int count)
         return -EINVAL;
     uint64_t sum = 0;
     for (int i = 0; i < count; i++) {
+        struct iovec probe; /* the list itself may be a bad address */
+        if (fan_copy(&probe, &vector[i], sizeof(probe)) != 0)
+            return -EFAULT;
         if (vector[i].iov_len > SSIZE_MAX || sum + vector[i].iov_len > SSIZE_MAX)
             return -EINVAL;
         sum += vector[i].iov_len;

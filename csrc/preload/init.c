@@ -42,7 +42,5 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     if (handed == NULL)
         return;
     fan_handoff_adopt(handed);
-    FILE *input = fan_stream_stdin();
-    if (input != NULL)
-        stdin = input;
+    fan_stream_take_stdin();
 }

@@ -1,10 +1,15 @@
-/* Streams that the preload makes for itself. */
+/* FILE streams over files of the mount. */
 #ifndef FAN_PRELOAD_STREAMS_H
 #define FAN_PRELOAD_STREAMS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
-/* A stream for standard input when it is a file of a mount, handed on through exec; else NULL. */
-FILE *fan_stream_stdin(void);
+/* Whether a stream was made here: a cookie stream with a descriptor. */
+bool fan_stream_is_ours(const FILE *stream);
+
+/* When descriptor 0 is a file of ours, makes stdin a stream over it, unless it is one or still holds
+ * what was read before. */
+void fan_stream_take_stdin(void);
 
 #endif

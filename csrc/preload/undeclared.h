@@ -5,15 +5,28 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <wchar.h>
 
 int posix_spawn_file_actions_addchdir(posix_spawn_file_actions_t *actions, const char *path);
 int posix_spawn_file_actions_addfchdir(posix_spawn_file_actions_t *actions, int fd);
 int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
 int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions, int fd);
 int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);
+wchar_t *__fgetws_chk(wchar_t *line, size_t bytes, int room, FILE *stream);
+wchar_t *__fgetws_unlocked_chk(wchar_t *line, size_t bytes, int room, FILE *stream);
+int __isoc99_fwscanf(FILE *stream, const wchar_t *format, ...);
+int __isoc99_vfwscanf(FILE *stream, const wchar_t *format, va_list list);
+int __isoc99_wscanf(const wchar_t *format, ...);
+int __isoc99_vwscanf(const wchar_t *format, va_list list);
+int __isoc23_fwscanf(FILE *stream, const wchar_t *format, ...);
+int __isoc23_vfwscanf(FILE *stream, const wchar_t *format, va_list list);
+int __isoc23_wscanf(const wchar_t *format, ...);
+int __isoc23_vwscanf(const wchar_t *format, va_list list);
 int __open(const char *path, int flags, ...);
 int __open64(const char *path, int flags, ...);
 int __close(int fd);

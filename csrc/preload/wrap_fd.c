@@ -12,9 +12,11 @@
 #include <unistd.h>
 
 #include "../client/filetable.h"
+#include "../client/overlay.h"
 #include "../client/park.h"
 #include "../common/sys.h"
 #include "real.h"
+#include "streams.h"
 #include "undeclared.h"
 
 static bool is_virtual(const struct fan_file *file)
@@ -38,6 +40,8 @@ static int note_duplicate(int from, int to)
         fan_sys_close(to);
         return (int)fan_answer(-ENOMEM);
     }
+    if (to == 0 && file != NULL && !fan_in_vfork_child())
+        fan_stream_take_stdin();
     return to;
 }
 

@@ -41,20 +41,52 @@ static int cookie_close(void *cookie)
     return close(cookie_fd(cookie));
 }
 
+/* Only after freopen: a stream over a file of ours is never written. */
+static ssize_t cookie_write(void *cookie, const char *buffer, size_t bytes)
+{
+    ssize_t put = write(cookie_fd(cookie), buffer, bytes);
+    return put > 0 ? put : 0;
+}
+
+/* What stands behind a FILE of libc's: the calls of its kind. Those of a cookie stream, once known. */
+static _Atomic(const void *) cookie_calls;
+
+static const void *calls_of(const FILE *stream)
+{
+    const void *calls;
+    memcpy(&calls, (const char *)stream + sizeof(*stream), sizeof(calls));
+    return calls;
+}
+
+bool fan_stream_is_ours(const FILE *stream)
+{
+    const void *known = atomic_load_explicit(&cookie_calls, memory_order_relaxed);
+    return known != NULL && stream->_fileno >= 0 && calls_of(stream) == known;
+}
+
 static FILE *make_stream(int fd, const char *mode)
 {
-    const cookie_io_functions_t calls = {
-        .read = cookie_read, .seek = cookie_seek, .close = cookie_close};
+    const cookie_io_functions_t calls = {.read = cookie_read,
+                                         .write = cookie_write,
+                                         .seek = cookie_seek,
+                                         .close = cookie_close};
     FILE *stream = fopencookie((void *)(intptr_t)fd, mode, calls);
-    if (stream != NULL)
+    if (stream != NULL) {
         stream->_fileno = fd;
+        atomic_store_explicit(&cookie_calls, calls_of(stream), memory_order_relaxed);
+    }
     return stream;
 }
 
-FILE *fan_stream_stdin(void)
+void fan_stream_take_stdin(void)
 {
     const struct fan_file *file = fan_file_get(0);
-    return file != NULL && file->kind == FAN_FILE_REGULAR ? make_stream(0, "r") : NULL;
+    if (file == NULL || file->kind != FAN_FILE_REGULAR || stdin == NULL || stdin->_fileno != 0 ||
+        fan_stream_is_ours(stdin) || stdin->_IO_read_ptr != stdin->_IO_read_end)
+        return;
+    FILE *input = make_stream(0, "r");
+    if (input != NULL)
+        stdin = input;
 }
 
 /* open(2)'s flags for fopen(3)'s mode. -EINVAL. */
@@ -71,9 +103,57 @@ static int parse_mode(const char *mode)
     return access | extra;
 }
 
+/* A real file with the content of ours, for a stream of libc's own. A descriptor or -errno. */
+static int real_copy(const struct fan_target *target)
+{
+    int from = fan_open(target, O_RDONLY | O_CLOEXEC);
+    if (from < 0)
+        return from;
+    int to = memfd_create("fanstore-copy", MFD_CLOEXEC);
+    ssize_t moved = to < 0 ? -1 : 1;
+    while (moved > 0)
+        moved = sendfile(to, from, NULL, 1 << 30);
+    close(from);
+    if (moved == 0 && lseek(to, 0, SEEK_SET) == 0)
+        return to;
+    int error = errno;
+    if (to >= 0)
+        close(to);
+    return -error;
+}
+
+enum { PROC_PATH_BYTES = 40 };
+
+/* Such a copy, by a path that libc can open in `mode`. A descriptor or -errno. */
+static int copy_for(const struct fan_target *target, const char *mode, char path[PROC_PATH_BYTES])
+{
+    int flags = parse_mode(mode);
+    int refused = flags < 0 ? flags : (flags & O_ACCMODE) != O_RDONLY ? fan_open(target, flags) : 0;
+    int copy = refused < 0 ? refused : real_copy(target);
+    if (copy >= 0)
+        snprintf(path, PROC_PATH_BYTES, "/proc/self/fd/%d", copy);
+    return copy;
+}
+
+/* libc converts characters in streams of its own alone. */
+static FILE *open_converted(const struct fan_target *target, const char *mode)
+{
+    char path[PROC_PATH_BYTES];
+    int copy = copy_for(target, mode, path);
+    if (copy < 0) {
+        errno = -copy;
+        return NULL;
+    }
+    FILE *stream = REAL(fopen)(path, mode);
+    close(copy);
+    return stream;
+}
+
 static FILE *open_stream(const struct fan_target *target, const char *mode)
 {
     int flags = parse_mode(mode);
+    if (strstr(mode, ",ccs=") != NULL)
+        return open_converted(target, mode);
     int fd = flags < 0 ? flags : fan_open(target, flags);
     if (fd < 0) {
         errno = -fd;
@@ -117,48 +197,22 @@ FAN_EXPORT FILE *fdopen(int fd, const char *mode)
     return make_stream(fd, mode);
 }
 
-static bool is_ours(FILE *stream)
-{
-    const struct fan_file *file = fan_file_get(stream->_fileno);
-    return file != NULL && file->kind == FAN_FILE_REGULAR;
-}
-
-/* A real file with the content of ours, for a stream of libc's own. A descriptor or -errno. */
-static int real_copy(const struct fan_target *target)
-{
-    int from = fan_open(target, O_RDONLY | O_CLOEXEC);
-    if (from < 0)
-        return from;
-    int to = memfd_create("fanstore-copy", MFD_CLOEXEC);
-    ssize_t moved = to < 0 ? -1 : 1;
-    while (moved > 0)
-        moved = sendfile(to, from, NULL, 1 << 30);
-    close(from);
-    if (moved == 0 && lseek(to, 0, SEEK_SET) == 0)
-        return to;
-    int error = errno;
-    if (to >= 0)
-        close(to);
-    return -error;
-}
-
 /* A stream of libc's own is to show a file of ours: it is given a real copy. */
 static FILE *reopen_native(const struct fan_target *target, const char *mode, FILE *stream)
 {
-    int flags = parse_mode(mode);
-    int refused = flags < 0 ? flags : (flags & O_ACCMODE) != O_RDONLY ? fan_open(target, flags) : 0;
-    int copy = refused < 0 ? refused : real_copy(target);
+    char path[PROC_PATH_BYTES];
+    int copy = copy_for(target, mode, path);
     if (copy < 0) {
         fclose(stream);
         errno = -copy;
         return NULL;
     }
-    char path[40];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", copy);
     stream = REAL(freopen)(path, mode, stream);
     close(copy);
     return stream;
 }
+
+enum { NO_READS = 4, NO_WRITES = 8 }; /* libc's flags of a stream */
 
 /* A cookie stream stays one: the descriptor below it is exchanged. */
 static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
@@ -166,8 +220,9 @@ static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
     int flags = parse_mode(mode);
     int fd = -1;
     errno = EINVAL;
-    if (flags >= 0 && path != NULL && (flags & O_ACCMODE) == O_RDONLY)
-        fd = open(path, flags);
+    fflush(stream);
+    if (flags >= 0 && path != NULL)
+        fd = open(path, flags, 0666);
     if (fd < 0 || dup2(fd, stream->_fileno) < 0) {
         int error = errno;
         if (fd >= 0)
@@ -179,13 +234,16 @@ static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
     close(fd);
     __fpurge(stream);
     clearerr(stream);
+    stream->_flags &= ~(NO_READS | NO_WRITES);
+    if ((flags & O_ACCMODE) != O_RDWR)
+        stream->_flags |= (flags & O_ACCMODE) == O_RDONLY ? NO_WRITES : NO_READS;
     return stream;
 }
 
 FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     struct fan_target target;
-    if (is_ours(stream))
+    if (fan_stream_is_ours(stream))
         return reopen_cookie(path, mode, stream);
     if (path == NULL || !locate_for(mode, path, &target))
         return REAL(freopen)(path, mode, stream);

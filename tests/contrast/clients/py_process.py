@@ -306,13 +306,13 @@ def case_posix_spawn():
         ),
     )
     show("program", spawned([], (f"{T}/scripts/hello.sh", "spawned")))
-    fails("ENOENT", os.posix_spawn, f"{T}/scripts/none", ["x"], os.environ)
+    fails("ENOENT", os.posix_spawn, f"{T}/scripts/none", ["x"], {})
     fails(
         "ENOENT",
         os.posix_spawn,
         "/bin/cat",
         ["cat"],
-        os.environ,
+        {},
         file_actions=[(os.POSIX_SPAWN_OPEN, 0, f"{T}/none", os.O_RDONLY, 0)],
     )
 
