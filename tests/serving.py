@@ -109,12 +109,6 @@ class Stage:
         """A dataset of two packs."""
         target = self.path / name
         source = self.source() if source is None else source
-        if not (Path(__file__).parent.parent / "fanstore/cli/prepare.py").exists():  # TEMPORARY
-            sys.path.insert(0, "/tmp")
-            import mkds
-
-            mkds.make(str(target), {os.fsencode(n): (source / n).read_bytes() for n in self.files})
-            return target
         self.call("prepare", str(source), str(target), "--partitions", "2", *options)
         return target
 
