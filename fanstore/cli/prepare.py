@@ -1,142 +1,97 @@
-"""fanstore prepare: pack a directory, a list of files or a tar archive into a dataset."""
+"""fanstore prepare: pack a source into a dataset."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from fanstore.prepare.prepare import Summary
+    from fanstore.prepare.run import Options, Summary
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_BLOCK_MIN, _BLOCK_MAX = 4 << 10, 1 << 30
 
 
-class BlockSize(click.ParamType):  # type: ignore[type-arg]
-    """A power of two from 4 KiB to 1 GiB: 1048576, 1024K, 1M, 1MiB."""
+class ByteCount(click.ParamType):  # type: ignore[type-arg]
+    """A number of bytes: 65536, 64K, 1MiB."""
 
-    name = "size"
+    name = "bytes"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        if isinstance(value, int):
-            return value
-        found = re.fullmatch(r"(\d+)\s*([kmg]?)(i?b)?", str(value).strip().lower())
-        size = int(found[1]) * _UNITS[found[2]] if found else 0
-        if not _BLOCK_MIN <= size <= _BLOCK_MAX or size & (size - 1):
-            self.fail(f"{value!r} is not a power of two from 4K to 1G", param, ctx)
-        return size
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        match = re.fullmatch(r"(\d+)\s*([kmg]?)(i?b)?", str(value).strip().lower())
+        if match is None:
+            self.fail(f"{value!r} is no number of bytes such as 64K or 1MiB", param, ctx)
+        return int(match[1]) * _UNITS[match[2]]
 
 
 @click.command(short_help="Pack a directory, a list of files or a tar archive into a dataset.")
-@click.argument("source", metavar="SRC", type=click.Path())
-@click.argument("destination", metavar="DST", type=click.Path())
-@click.option(
-    "--files-from",
-    metavar="LIST",
-    help="Pack only what LIST names, relative to SRC; separated by NUL or newline; - is stdin.",
-)
-@click.option(
-    "--partitions",
-    type=click.IntRange(1, 1 << 20),
-    help="Number of packs, balanced by bytes  [default: one per 256 MiB]",
-)
-@click.option(
-    "--codec",
-    default="store",
-    show_default=True,
-    help="store, lz4, lz4hc[:level], zstd[:level] or auto; kept per file where it saves 5 %.",
-)
-@click.option(
-    "--replicate",
-    multiple=True,
-    metavar="GLOB",
-    help="Files that match go to packs for every node; may be given several times.",
-)
-@click.option(
-    "--block-size",
-    type=BlockSize(),
-    default=1 << 20,
-    show_default="1M",
-    help="Larger files are compressed in independent blocks of this size.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 1024),
-    default=lambda: len(os.sched_getaffinity(0)),
-    show_default="the CPUs at hand",
-    help="Threads that read and compress.",
-)
-@click.option("--force", is_flag=True, help="Replace the dataset at DST.")
-@click.option("--skip-unreadable", is_flag=True, help="Leave out, and name, what cannot be packed.")
-@click.option("--json", "as_json", is_flag=True, help="A summary as JSON on stdout.")
-@click.option("--quiet", is_flag=True, help="No progress and no summary.")
+@click.argument("src", type=click.Path(exists=True, path_type=Path))
+@click.argument("dst", type=click.Path(path_type=Path))
+@click.option("--files-from", metavar="LIST",
+              help="Pack only what LIST (- for stdin) names, relative to SRC; NUL- or "
+              "newline-separated. A listed directory comes without what is below it.")
+@click.option("--partitions", type=click.IntRange(1, 99999),
+              help="Number of packs [default: one per 256 MiB].")
+@click.option("--codec", default="store", show_default=True,
+              help="store, lz4, lz4hc[:1-12], zstd[:1-22] or auto (lz4 where a sample of a "
+              "block saves 5 %).")
+@click.option("--replicate", multiple=True, metavar="GLOB",
+              help="Files matching GLOB, or below a directory that does, go to packs that every "
+              "node keeps; * matches slashes too. Repeatable.")
+@click.option("--block-size", type=ByteCount(), default="1MiB", show_default=True,
+              help="Larger files are compressed in independent blocks of this size.")
+@click.option("--jobs", "-j", type=click.IntRange(1, 1024), help="Workers [default: processors].")
+@click.option("--force", is_flag=True, help="Replace a dataset that is at DST.")
+@click.option("--skip-unreadable", is_flag=True,
+              help="Leave out what cannot be packed, naming it, instead of failing.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 def command(
-    source: str, destination: str, files_from: str | None, partitions: int | None, codec: str,
-    replicate: tuple[str, ...], block_size: int, jobs: int, force: bool, skip_unreadable: bool,
-    as_json: bool, quiet: bool,
+    src: Path, dst: Path, files_from: str | None, partitions: int | None, codec: str,
+    replicate: tuple[str, ...], block_size: int, jobs: int | None, force: bool,
+    skip_unreadable: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Pack SRC, a directory or a tar archive (.tar, .tar.gz, .tar.zst), into the dataset DST.
-
-    DST appears whole or not at all. The same input gives the same bytes, whatever --jobs.
-    """
+    """Pack SRC, a directory or a tar archive (plain, gzip or zstd), into the new dataset DST."""
     from fanstore.prepare.codecs import parse_codec
-    from fanstore.prepare.prepare import Options, open_source, prepare
-    from fanstore.progress import progress_of
+    from fanstore.prepare.listed import read_list
+    from fanstore.prepare.run import Options, default_jobs, prepare
 
     options = Options(
-        parse_codec(codec), partitions, replicate, block_size, jobs, force, skip_unreadable
-    )
-    signal.signal(signal.SIGTERM, _end)
-    start_s = time.monotonic()
-    opened = open_source(Path(source), files_from, skip_unreadable)
-    try:
-        with progress_of("packing", quiet=quiet) as progress:
-            summary = prepare(
-                opened, Path(destination), options, progress.expect, progress.advance
-            )
-    finally:
-        opened.close()
-    report(summary, destination, time.monotonic() - start_s, as_json, quiet)
+        partitions, parse_codec(codec), block_size, replicate, jobs or default_jobs(), force,
+        skip_unreadable, None if files_from is None else read_list(files_from),
+    )  # fmt: skip
+    summary = prepare(src, dst, options)
+    if as_json:
+        click.echo(json.dumps(as_dict(summary, options), indent=2))
+    else:
+        show(summary, dst)
     return 0
 
 
-def _end(number: int, frame: object) -> NoReturn:
-    """SIGTERM ends like Ctrl-C: what was begun is removed."""
-    sys.exit(128 + number)
-
-
-def report(summary: Summary, destination: str, took_s: float, as_json: bool, quiet: bool) -> None:
-    """Names what was left out, and says what was made."""
+def as_dict(summary: Summary, options: Options) -> dict[str, object]:
+    """The summary for programs."""
     from fanstore.errors import show_path
 
-    for path, reason in summary.left_out:
-        click.echo(f"fanstore: left out: {show_path(path)}: {reason}", err=True)
-    if as_json:
-        described = {
-            "dataset": destination,
-            "dataset_id": summary.dataset_id,
-            **summary.counts,
-            "packs": [
-                {"file_bytes": p.file_bytes, "entries": p.entry_count, "everywhere": p.everywhere}
-                for p in summary.packs
-            ],
-            "left_out": [[show_path(path), reason] for path, reason in summary.left_out],
-            "took_s": round(took_s, 3),
-        }
-        click.echo(json.dumps(described, indent=2))
-    elif not quiet:
-        counts = summary.counts
-        rate = counts["logical_bytes"] / took_s / 1e6 if took_s else 0
-        click.echo(
-            f"{destination}: {counts['files']:,} files, {counts['logical_bytes']:,} bytes in "
-            f"{len(summary.packs)} packs, {took_s:.1f} s ({rate:,.0f} MB/s)",
-            err=True,
-        )
+    left_out = [{"path": show_path(path), "reason": why} for path, why in summary.left_out]
+    timing = {"elapsed_s": round(summary.elapsed_s, 3), "jobs": options.jobs}
+    return {**summary.manifest, "left_out": left_out, **timing}
+
+
+def show(summary: Summary, dst: Path) -> None:
+    """Prints the summary for people; what was left out goes to stderr."""
+    from fanstore.errors import show_path
+    from fanstore.prepare.progress import show_bytes
+
+    for path, why in summary.left_out:
+        click.echo(f"fanstore: left out: {show_path(path)}: {why}", err=True)
+    made = summary.manifest
+    rate_per_s = made["logical_bytes"] / max(summary.elapsed_s, 1e-9)
+    click.echo(
+        f"{dst}: {made['files']:,} files, {show_bytes(made['logical_bytes'])} in "
+        f"{made['packs']:,} packs of {show_bytes(made['pack_bytes'])}, "
+        f"{summary.elapsed_s:.1f} s, {show_bytes(rate_per_s)}/s"
+    )

@@ -1,0 +1,203 @@
+"""Preparing a dataset, from its source to its final name."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from fanstore import __version__
+from fanstore.dataset import INDEX_NAME, MANIFEST_NAME, PackInfo
+from fanstore.errors import SourceProblems, UsageError
+from fanstore.prepare.codecs import Codec
+from fanstore.prepare.destination import Destination, check_destination
+from fanstore.prepare.footer import Footers
+from fanstore.prepare.index import build_index
+from fanstore.prepare.packer import Packer
+from fanstore.prepare.plan import assign_packs, plan_id
+from fanstore.prepare.progress import Progress
+from fanstore.prepare.source import DirectorySource, Source
+
+if TYPE_CHECKING:
+    from fanstore.prepare.packer import Stored
+    from fanstore.prepare.plan import Plan
+    from fanstore.prepare.tree import Tree
+
+BLOCK_BYTES = 1 << 20
+_BLOCK_MIN_BYTES, _BLOCK_MAX_BYTES = 4096, 1 << 30
+
+Problems = list[tuple[bytes, str]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to prepare. `partitions` None: one per 256 MiB. `listed`: the entries of a list."""
+
+    partitions: int | None = None
+    codec: Codec = field(default_factory=lambda: Codec("store"))
+    block_bytes: int = BLOCK_BYTES
+    replicate: Sequence[str] = ()
+    jobs: int = 1
+    force: bool = False
+    skip_unreadable: bool = False
+    listed: list[bytes] | None = None
+
+    def check(self) -> None:
+        """Raises UsageError for values out of range."""
+        size = self.block_bytes
+        if not _BLOCK_MIN_BYTES <= size <= _BLOCK_MAX_BYTES or size & (size - 1):
+            raise UsageError("the block size is a power of two from 4 KiB to 1 GiB")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run made, and what it left out."""
+
+    manifest: dict[str, Any]
+    left_out: Problems
+    elapsed_s: float
+
+
+class _Ended(SystemExit):
+    """A signal that ends the process, after cleaning up."""
+
+
+@contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """Turns SIGTERM and SIGHUP into an exception, so that nothing is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> NoReturn:
+        raise _Ended(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def open_source(path: Path, options: Options) -> tuple[Source, Problems]:
+    """The source at `path`, and what of it was left out already."""
+    if path.is_dir():
+        if options.listed is None:
+            return DirectorySource(path), []
+        from fanstore.prepare.listed import ListedSource
+
+        listed = ListedSource(path, options.listed, options.skip_unreadable)
+        return listed, listed.left_out
+    if options.listed is not None:
+        raise UsageError(f"{path}: a list of files needs a directory")
+    from fanstore.prepare.archive import ArchiveSource
+
+    archive = ArchiveSource(path, options.skip_unreadable)
+    return archive, archive.left_out
+
+
+def _leave_out_problems(source: Source, skip: bool) -> Problems:
+    """Drops what cannot be packed, or raises SourceProblems for it."""
+    found = source.tree.problems()
+    problems = [(source.tree.paths[number], reason) for number, reason in found]
+    if found:
+        if not skip or found[0][0] == 0:
+            raise SourceProblems(problems)
+        source.keep(source.tree.keep_mask(number for number, _ in found))
+    return problems
+
+
+def prepare(source_path: Path, target: Path, options: Options) -> Summary:
+    """Packs a directory or tar archive into a new dataset directory `target`.
+
+    Raises UsageError, SourceProblems (every entry that cannot be packed) or OSError; nothing is
+    left behind then, nor after SIGINT, SIGTERM and SIGHUP.
+    """
+    start = time.monotonic()
+    options.check()
+    check_destination(target, source_path, options.force)
+    with _ending_on_signals(), Destination(target, options.force) as destination:
+        source, left_out = open_source(source_path, options)
+        with closing(source):
+            left_out += _leave_out_problems(source, options.skip_unreadable)
+            manifest = _pack(source, options, destination, left_out)
+        manifest = {"tool": f"fanstore {__version__}", "source": str(source_path), **manifest}
+        text = json.dumps(manifest, indent=2, ensure_ascii=True) + "\n"
+        destination.write(MANIFEST_NAME, text.encode())
+        destination.commit()
+    return Summary(manifest, left_out, time.monotonic() - start)
+
+
+def _pack(
+    source: Source, options: Options, destination: Destination, left_out: Problems
+) -> dict[str, Any]:
+    """Writes packs and index; the manifest. Adds what could not be read to `left_out`."""
+    tree = source.tree
+    plan = assign_packs(tree, options.partitions, options.replicate)
+    name = plan_id(tree, plan, options.block_bytes, str(options.codec))
+    directory = destination.directory
+    sizes = tree.entries["size"][tree.content]
+    with (
+        Packer(source, plan, name, options.codec, options.block_bytes, directory) as packer,
+        Progress(len(sizes), int(sizes.sum())) as progress,
+    ):
+        packer.run(options.jobs, progress.advance)
+        failed = [(tree.paths[number], why) for number, why in sorted(packer.failed.items())]
+        if failed and not options.skip_unreadable:
+            raise SourceProblems(failed)
+        left_out += failed
+        tree, stored, packs = _kept(tree, packer.stored, plan, packer.failed)
+        infos = _finish_packs(packer, Footers(tree, stored, packs))
+    index, dataset_id = build_index(tree, stored, packs, infos, name, options.block_bytes)
+    destination.write(INDEX_NAME, index)
+    return _manifest(tree, options, infos, dataset_id)
+
+
+def _kept(
+    tree: Tree, stored: Stored, plan: Plan, failed: dict[int, str]
+) -> tuple[Tree, Stored, np.ndarray[Any, np.dtype[np.int64]]]:
+    """The tree without what failed, and the arrays that go with it."""
+    packs = plan.packs
+    if failed:
+        keep = tree.keep_mask(failed)
+        tree, stored, packs = tree.filtered(keep), stored.filtered(keep), packs[keep]
+    stored.spread(tree.first)
+    return tree, stored, packs
+
+
+def _finish_packs(packer: Packer, footers: Footers) -> list[PackInfo]:
+    return [pack.finish(*footers.entries(pack.pack)) for pack in packer.packs]
+
+
+def _manifest(
+    tree: Tree, options: Options, infos: Sequence[PackInfo], dataset_id: str
+) -> dict[str, Any]:
+    """What manifest.json says; nothing in it depends on when or how fast it was made."""
+    return {
+        "dataset_id": dataset_id,
+        "files": int((tree.kinds == stat.S_IFREG).sum()),
+        "directories": int((tree.kinds == stat.S_IFDIR).sum()),
+        "symbolic_links": int((tree.kinds == stat.S_IFLNK).sum()),
+        "logical_bytes": sum(info.logical_bytes for info in infos),
+        "pack_bytes": sum(info.file_bytes for info in infos),
+        "packs": len(infos),
+        "packs_everywhere": sum(info.everywhere for info in infos),
+        "codec": str(options.codec),
+        "block_bytes": options.block_bytes,
+    }
+
+
+def default_jobs() -> int:
+    """As many workers as there are processors for this process."""
+    return len(os.sched_getaffinity(0))
