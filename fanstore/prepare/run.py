@@ -132,7 +132,8 @@ def prepare(source_path: Path, target: Path, options: Options) -> Summary:
         with closing(source):
             left_out += _leave_out_problems(source, options.skip_unreadable)
             manifest = _pack(source, options, destination, left_out)
-        manifest = {"tool": f"fanstore {__version__}", "source": str(source_path.resolve()), **manifest}
+        made_from = {"tool": f"fanstore {__version__}", "source": str(source_path.resolve())}
+        manifest = {**made_from, **manifest}
         text = json.dumps(manifest, indent=2, ensure_ascii=True) + "\n"
         destination.write(MANIFEST_NAME, text.encode())
         destination.commit()
