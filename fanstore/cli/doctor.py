@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 from dataclasses import asdict
@@ -86,6 +87,21 @@ def _settings(settings: config.Settings) -> list[dict[str, Any]]:
     ]
 
 
+def _prepare_defaults() -> dict[str, str]:
+    """What `fanstore prepare` does where an option is not given."""
+    from fanstore.cli.prepare import command as prepare
+
+    defaults = {}
+    for parameter in prepare.params:
+        if not isinstance(parameter, click.Option) or parameter.is_flag or parameter.multiple:
+            continue
+        said = re.search(r"\[default: ([^]]+)\]", parameter.help or "")
+        value = said[1] if said else parameter.default
+        if isinstance(value, str) and parameter.name:
+            defaults[parameter.name] = value
+    return defaults
+
+
 def examine_all() -> dict[str, Any]:
     """Everything that doctor says, as data."""
     from fanstore.serve.prefix import default_prefix
@@ -100,6 +116,7 @@ def examine_all() -> dict[str, Any]:
         "local_directories": _local_directories(settings),
         "limits": _limits(),
         "mount_prefix": default_prefix("<dataset name>"),
+        "prepare": _prepare_defaults(),
         "settings_file": os.fspath(config.config_file()),
         "settings": _settings(settings),
     }
@@ -122,6 +139,9 @@ def _show(found: dict[str, Any]) -> None:
     for entry in found["local_directories"]:
         click.echo(_show_local(entry))
     click.echo(f"mount prefix where none is given: {found['mount_prefix']}")
+    click.echo("defaults of fanstore prepare:")
+    for name, value in found["prepare"].items():
+        click.echo(f"  {name.replace('_', ' ')}: {value}")
     click.echo(f"settings (file: {found['settings_file']}):")
     for setting in found["settings"]:
         value = "-" if setting["value"] is None else setting["value"]
