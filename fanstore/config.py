@@ -103,7 +103,7 @@ def _load_toml(path: Path) -> dict[str, Any]:
 def read_config_file(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """The TOML file's settings; empty when there is none. Unknown keys are a UsageError."""
     path = config_file(environ)
-    if not path.is_file():
+    if not os.path.isfile(path):  # False, too, in a home that is not ours to look into
         if environ.get("FANSTORE_CONFIG"):
             raise UsageError(f"FANSTORE_CONFIG names {path}, which is not a file")
         return {}
