@@ -182,6 +182,17 @@ def test_a_damaged_copy_is_not_kept(stage: Stage) -> None:
     assert (again["damaged_files"], again["copied_packs"]) == ([], 1)
 
 
+def test_a_second_job_copies_nothing(stage: Stage) -> None:
+    dataset = stage.dataset()
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount))
+    job = json.loads(stage.call("start", *where, "--json").stdout)["job_id"]
+    second = about(stage, dataset)
+    assert (second["copied_packs"], second["reused_packs"]) == (0, 2)
+    assert stage.call("exec", "--", "cat", str(stage.mount / "f02")).stdout
+    stage.call("stop", "--job", job)
+    assert stage.leftovers() == []
+
+
 def test_another_dataset_with_the_same_name_is_not_mixed_up(stage: Stage) -> None:
     first = stage.dataset(stage.source("one", {"a": b"first"}), "d1")
     second = stage.dataset(stage.source("two", {"a": b"other"}), "d2")
