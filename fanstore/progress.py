@@ -35,7 +35,7 @@ class _Lines:
         self._title = title
         self._mutex = threading.Lock()
         self._total = self._done = 0
-        self._last_s = time.monotonic()
+        self._start_s = self._last_s = time.monotonic()
 
     def expect(self, total_bytes: int) -> None:
         self._total = total_bytes
@@ -47,7 +47,12 @@ class _Lines:
             if now_s - self._last_s < _LINE_EVERY_S:
                 return
             self._last_s = now_s
-            done = f"{self._done >> 20:,} of {self._total >> 20:,} MiB"
+            rate_per_s = max(1.0, self._done / (now_s - self._start_s))
+            done = (
+                f"{self._done >> 20:,} of {self._total >> 20:,} MiB, "
+                f"{rate_per_s / (1 << 20):,.0f} MiB/s, "
+                f"{max(0, self._total - self._done) / rate_per_s:.0f} s left"
+            )
         print(f"fanstore: {self._title}: {done}", file=sys.stderr, flush=True)
 
 

@@ -38,7 +38,7 @@ PYTHON_LAYERS = {
     "progress": set(),
     "dataset": _BASE,
     "content": _DATASET,
-    "prepare": _DATASET,
+    "prepare": {*_DATASET, "progress"},
     "extract": _DATASET,
     "verify": _DATASET,
     "table3": {*_DATASET, "prepare"},

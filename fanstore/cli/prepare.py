@@ -49,11 +49,12 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 @click.option("--force", is_flag=True, help="Replace a dataset that is at DST.")
 @click.option("--skip-unreadable", is_flag=True,
               help="Leave out what cannot be packed, naming it, instead of failing.")
+@click.option("--quiet", is_flag=True, help="No progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 def command(
     src: Path, dst: Path, files_from: str | None, partitions: int | None, codec: str,
     replicate: tuple[str, ...], block_size: int, jobs: int | None, force: bool,
-    skip_unreadable: bool, as_json: bool,
+    skip_unreadable: bool, quiet: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Pack SRC, a directory or a tar archive (plain, gzip or zstd), into the new dataset DST."""
     from fanstore.prepare.codecs import parse_codec
@@ -62,13 +63,13 @@ def command(
 
     options = Options(
         partitions, parse_codec(codec), block_size, replicate, jobs or default_jobs(), force,
-        skip_unreadable, None if files_from is None else read_list(files_from),
+        skip_unreadable, quiet, None if files_from is None else read_list(files_from),
     )  # fmt: skip
     summary = prepare(src, dst, options)
     if as_json:
         click.echo(json.dumps(as_dict(summary, options), indent=2))
     else:
-        show(summary, dst)
+        show(summary, dst, quiet)
     return 0
 
 
@@ -81,17 +82,27 @@ def as_dict(summary: Summary, options: Options) -> dict[str, object]:
     return {**summary.manifest, "left_out": left_out, **timing}
 
 
-def show(summary: Summary, dst: Path) -> None:
-    """Prints the summary for people; what was left out goes to stderr."""
+def show_bytes(count: float) -> str:
+    """A number of bytes for people, in binary units."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"
+
+
+def show(summary: Summary, dst: Path, quiet: bool) -> None:
+    """Prints the summary for people; what was left out goes to stderr, always."""
     from fanstore.errors import show_path
-    from fanstore.prepare.progress import show_bytes
 
     for path, why in summary.left_out:
         click.echo(f"fanstore: left out: {show_path(path)}: {why}", err=True)
+    if quiet:
+        return
     made = summary.manifest
     rate_per_s = made["logical_bytes"] / max(summary.elapsed_s, 1e-9)
     click.echo(
         f"{dst}: {made['files']:,} files, {show_bytes(made['logical_bytes'])} in "
-        f"{made['packs']:,} packs of {show_bytes(made['pack_bytes'])}, "
+        f"{made['packs']:,} pack{'s' * (made['packs'] != 1)} of {show_bytes(made['pack_bytes'])}, "
         f"{summary.elapsed_s:.1f} s, {show_bytes(rate_per_s)}/s"
     )

@@ -67,9 +67,11 @@ def _is_within(path: Path, directory: Path) -> bool:
     return path == directory or directory in path.parents
 
 
-def check_destination(path: Path, source: Path | None, force: bool) -> None:
-    """Refuses a destination that exists (with `force`: that is no dataset), or that has the
-    source in it or lies in it. Raises UsageError."""
+def check_destination(
+    path: Path, source: Path | None, force: bool, marker: str = INDEX_NAME
+) -> None:
+    """Refuses a destination that exists (with `force`: that has no file `marker`, so is not of
+    our making), or that has the source in it or lies in it. Raises UsageError."""
     where = path.resolve()
     if not where.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {where.parent}")
@@ -82,10 +84,10 @@ def check_destination(path: Path, source: Path | None, force: bool) -> None:
     if not os.path.lexists(path):
         return
     if not force:
-        raise UsageError(f"{path}: exists already (--force replaces a dataset)")
+        raise UsageError(f"{path}: exists already (--force replaces it)")
     empty = path.is_dir() and not any(path.iterdir())
-    if not (empty or (path / INDEX_NAME).is_file()) or path.is_symlink():
-        raise UsageError(f"{path}: is no dataset, and is not replaced")
+    if not (empty or (path / marker).is_file()) or path.is_symlink():
+        raise UsageError(f"{path}: has no {marker} in it, and is not replaced")
 
 
 def _sync_directory(path: Path) -> None:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
 EMPTY_CHECKSUM = xxhash.xxh3_64_intdigest(b"")
 
-# Told after each unit: files and logical bytes done.
-Progress = Callable[[int, int], None]
+# Told the logical bytes of each unit when it is done.
+Progress = Callable[[int], None]
 
 
 class Stored:
@@ -98,10 +98,10 @@ class Packer:
                 tree = self._encoder.source.tree
                 for unit in units(tree, self._plan, self._encoder.block_bytes):
                     if len(waiting) == jobs + 1:
-                        progress(*self._take(*waiting.popleft()))
+                        progress(self._take(*waiting.popleft()))
                     waiting.append(self._submit(pool, unit))
                 while waiting:
-                    progress(*self._take(*waiting.popleft()))
+                    progress(self._take(*waiting.popleft()))
             finally:
                 for _, _, future in waiting:
                     future.cancel()
@@ -117,16 +117,16 @@ class Packer:
         failed = self._encoder.read(unit, buffer) if self._encoder.source.sequential else None
         return unit, whole, pool.submit(self._encoder.encode, unit, sizes, buffer, failed)
 
-    def _take(self, unit: Unit, buffer: memoryview, future: Future[Encoded]) -> tuple[int, int]:
-        """Writes one unit; the files and logical bytes it completed."""
+    def _take(self, unit: Unit, buffer: memoryview, future: Future[Encoded]) -> int:
+        """Writes one unit; its logical bytes."""
         encoded = future.result()
         self.failed.update(encoded.failed)
         if unit.piece_bytes:
             self._write_piece(unit, encoded)
-            done = (int(unit.is_last), unit.piece_bytes)
+            done = unit.piece_bytes
         else:
             self._write_files(unit, encoded)
-            done = (len(unit.ids), int(self._sizes[list(unit.ids)].sum()))
+            done = int(self._sizes[list(unit.ids)].sum())
         self._spare.append(buffer)
         return done
 

@@ -25,8 +25,8 @@ from fanstore.prepare.footer import Footers
 from fanstore.prepare.index import build_index
 from fanstore.prepare.packer import Packer
 from fanstore.prepare.plan import assign_packs, plan_id
-from fanstore.prepare.progress import Progress
 from fanstore.prepare.source import DirectorySource, Source
+from fanstore.progress import progress_of
 
 if TYPE_CHECKING:
     from fanstore.prepare.packer import Stored
@@ -50,6 +50,7 @@ class Options:
     jobs: int = 1
     force: bool = False
     skip_unreadable: bool = False
+    quiet: bool = False
     listed: list[bytes] | None = None
 
     def check(self) -> None:
@@ -148,11 +149,11 @@ def _pack(
     plan = assign_packs(tree, options.partitions, options.replicate)
     name = plan_id(tree, plan, options.block_bytes, str(options.codec))
     directory = destination.directory
-    sizes = tree.entries["size"][tree.content]
     with (
         Packer(source, plan, name, options.codec, options.block_bytes, directory) as packer,
-        Progress(len(sizes), int(sizes.sum())) as progress,
+        progress_of("preparing", quiet=options.quiet) as progress,
     ):
+        progress.expect(int(tree.entries["size"][tree.content].sum()))
         packer.run(options.jobs, progress.advance)
         failed = [(tree.paths[number], why) for number, why in sorted(packer.failed.items())]
         if failed and not options.skip_unreadable:
