@@ -231,7 +231,7 @@ int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence)
     }
     int64_t to;
     if (__builtin_add_overflow(base, offset, &to))
-        return -EOVERFLOW;
+        return -EINVAL;
     if (to < 0)
         return -EINVAL;
     if (to != now)

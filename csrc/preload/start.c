@@ -4,11 +4,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include "../client/content_io.h"
@@ -16,6 +13,7 @@
 #include "../client/handoff.h"
 #include "../client/open.h"
 #include "../client/overlay.h"
+#include "../client/realcopy.h"
 #include "../common/sys.h"
 #include "real.h"
 
@@ -157,13 +155,11 @@ static int start_script(const char *path, char head[HEAD_BYTES + 1], char *const
 /* The kernel runs a copy of any other program. */
 static int start_copy(int from, char *const argv[], char *const env[])
 {
-    int to = memfd_create("fanstore-program", MFD_CLOEXEC);
-    ssize_t moved = to < 0 ? -1 : 1;
-    while (moved > 0)
-        moved = sendfile(to, from, NULL, 1 << 30);
-    int rc = moved < 0 ? -errno : (int)FAN_SYS(execveat, to, "", argv, env, AT_EMPTY_PATH);
-    if (to >= 0)
-        fan_sys_close(to);
+    int copy = fan_real_copy(fan_file_get(from));
+    if (copy < 0)
+        return copy;
+    int rc = (int)FAN_SYS(execveat, copy, "", argv, env, AT_EMPTY_PATH);
+    fan_sys_close(copy);
     return rc;
 }
 

@@ -7,13 +7,12 @@
 #include <stdlib.h>
 #include <stdio_ext.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include "../client/content_io.h"
 #include "../client/filetable.h"
 #include "../client/open.h"
+#include "../client/realcopy.h"
 #include "real.h"
 #include "streams.h"
 
@@ -103,33 +102,15 @@ static int parse_mode(const char *mode)
     return access | extra;
 }
 
-/* A real file with the content of ours, for a stream of libc's own. A descriptor or -errno. */
-static int real_copy(const struct fan_target *target)
-{
-    int from = fan_open(target, O_RDONLY | O_CLOEXEC);
-    if (from < 0)
-        return from;
-    int to = memfd_create("fanstore-copy", MFD_CLOEXEC);
-    ssize_t moved = to < 0 ? -1 : 1;
-    while (moved > 0)
-        moved = sendfile(to, from, NULL, 1 << 30);
-    close(from);
-    if (moved == 0 && lseek(to, 0, SEEK_SET) == 0)
-        return to;
-    int error = errno;
-    if (to >= 0)
-        close(to);
-    return -error;
-}
-
 enum { PROC_PATH_BYTES = 40 };
 
-/* Such a copy, by a path that libc can open in `mode`. A descriptor or -errno. */
+/* A real file with the content of ours, by a path that libc can open in `mode`. A descriptor or
+ * -errno. */
 static int copy_for(const struct fan_target *target, const char *mode, char path[PROC_PATH_BYTES])
 {
     int flags = parse_mode(mode);
     int refused = flags < 0 ? flags : (flags & O_ACCMODE) != O_RDONLY ? fan_open(target, flags) : 0;
-    int copy = refused < 0 ? refused : real_copy(target);
+    int copy = refused < 0 ? refused : fan_real_copy_of(target);
     if (copy >= 0)
         snprintf(path, PROC_PATH_BYTES, "/proc/self/fd/%d", copy);
     return copy;
