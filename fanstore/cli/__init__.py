@@ -25,6 +25,7 @@ SUBCOMMANDS = {
     "info": ("info", "Describe a dataset."),
     "verify": ("verify", "Check every checksum of a dataset."),
     "extract": ("extract", "Unpack a dataset."),
+    "rebuild-index": ("rebuild_index", "Make the index of a dataset again from its packs."),
     "import-table3": ("import_table3", "Make a dataset from partitions in the Table 3 layout."),
     "export-table3": ("export_table3", "Write a dataset as partitions in the Table 3 layout."),
     "run": ("run", "Run a command that sees datasets as ordinary files."),
