@@ -65,12 +65,16 @@ def command(
         partitions, parse_codec(codec), block_size, replicate, jobs or default_jobs(), force,
         skip_unreadable, quiet, None if files_from is None else read_list(files_from),
     )  # fmt: skip
-    summary = prepare(src, dst, options)
+    report(prepare(src, dst, options), dst, options, as_json)
+    return 0
+
+
+def report(summary: Summary, dst: Path, options: Options, as_json: bool) -> None:
+    """Says what was made, in the way asked for."""
     if as_json:
         click.echo(json.dumps(as_dict(summary, options), indent=2))
     else:
-        show(summary, dst, quiet)
-    return 0
+        show(summary, dst, options.quiet)
 
 
 def as_dict(summary: Summary, options: Options) -> dict[str, object]:

@@ -8,7 +8,7 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,7 @@ class _Ended(SystemExit):
 
 
 @contextmanager
-def _ending_on_signals() -> Iterator[None]:
+def ending_on_signals() -> Iterator[None]:
     """Turns SIGTERM and SIGHUP into an exception, so that nothing is left behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -119,21 +119,34 @@ def _leave_out_problems(source: Source, skip: bool) -> Problems:
     return problems
 
 
-def prepare(source_path: Path, target: Path, options: Options) -> Summary:
-    """Packs a directory or tar archive into a new dataset directory `target`.
+def prepare(path: Path, target: Path, options: Options) -> Summary:
+    """Packs the directory or tar archive at `path` into a new dataset directory `target`.
 
     Raises UsageError, SourceProblems (every entry that cannot be packed) or OSError; nothing is
     left behind then, nor after SIGINT, SIGTERM and SIGHUP.
     """
+    return prepare_from(lambda: open_source(path, options), [path], target, options)
+
+
+def prepare_from(
+    opener: Callable[[], tuple[Source, Problems]],
+    origins: Sequence[Path],
+    target: Path,
+    options: Options,
+) -> Summary:
+    """As `prepare`, from a source that `opener` opens, with what it left out. `origins` are the
+    files or directories that it reads."""
     start = time.monotonic()
     options.check()
-    check_destination(target, source_path, options.force)
-    with _ending_on_signals(), Destination(target, options.force) as destination:
-        source, left_out = open_source(source_path, options)
+    for origin in origins:
+        check_destination(target, origin, options.force)
+    with ending_on_signals(), Destination(target, options.force) as destination:
+        source, left_out = opener()
         with closing(source):
             left_out += _leave_out_problems(source, options.skip_unreadable)
             manifest = _pack(source, options, destination, left_out)
-        made_from = {"tool": f"fanstore {__version__}", "source": str(source_path.resolve())}
+        paths = [str(origin.resolve()) for origin in origins]
+        made_from = {"tool": f"fanstore {__version__}", "source": paths if paths[1:] else paths[0]}
         manifest = {**made_from, **manifest}
         text = json.dumps(manifest, indent=2, ensure_ascii=True) + "\n"
         destination.write(MANIFEST_NAME, text.encode())
