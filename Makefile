@@ -47,8 +47,9 @@ asan: ## C tests and fuzz rounds under the address and undefined sanitizers
 tsan: ## C tests under the thread sanitizer
 	$(PYTHON) tools/fuzz/build.py --sanitize thread
 
-fuzz: ## fuzz the index and pack readers (FUZZ_ROUNDS=200000)
+fuzz: build ## fuzz the index and pack readers (FUZZ_ROUNDS=200000)
 	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --rounds $(FUZZ_ROUNDS)
+	$(BIN)/python tools/fuzz/fuzz_dataset.py --rounds $$(($(FUZZ_ROUNDS) / 50))
 
 clean: ## remove what was built (the virtual environment stays)
 	rm -rf build dist *.egg-info bench-*.json

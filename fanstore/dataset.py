@@ -101,6 +101,14 @@ class Dataset:
         """Checks the checksum over all sections. Raises DatasetDamaged."""
         self._check_sum("header.body_checksum", _HEADER_BYTES - 16, slice(_HEADER_BYTES, None))
 
+    def check_records(self) -> None:
+        """Checks the fields of every record, for those who go through them all.
+        Raises DatasetDamaged for the first that is not sound."""
+        record = ffi.new("uint64_t *")
+        field = ffi.new("const char **")
+        if lib.fan_core_check_records(self._buffer, self._bytes, record, field) != 0:
+            raise self.damaged(record[0], ffi.string(field[0]).decode(), "not a valid value")
+
     @property
     def dataset_id(self) -> str:
         """32 hexadecimal digits, equal for equal content."""
@@ -181,6 +189,13 @@ class Dataset:
         """The name of a record in its directory; b"" for the root."""
         row = self.records[record]
         return self.run(record, "name_offset", int(row["name_offset"]), int(row["name_bytes"]))
+
+    def owner(self, record: int) -> tuple[int, int]:
+        """The uid and gid of a record. Raises DatasetDamaged."""
+        number = int(self.records[record]["owner"])
+        if number >= len(self.owners):
+            raise self.damaged(record, "owner", "outside the owners section")
+        return int(self.owners[number]["uid"]), int(self.owners[number]["gid"])
 
     def target(self, record: int) -> bytes:
         """The target of a symbolic link."""

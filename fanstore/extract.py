@@ -131,9 +131,7 @@ class Extractor:
     def _set_owner(self, record: int, name: bytes, dir_fd: int) -> None:
         """Owners are root's to give, as with tar."""
         if os.geteuid() == 0:
-            owner = self._dataset.owners[int(self._dataset.records[record]["owner"])]
-            ids = int(owner["uid"]), int(owner["gid"])
-            os.chown(name, *ids, dir_fd=dir_fd, follow_symlinks=False)
+            os.chown(name, *self._dataset.owner(record), dir_fd=dir_fd, follow_symlinks=False)
 
     def _set_time(self, record: int, name: bytes, dir_fd: int) -> None:
         when = int(self._dataset.records[record]["mtime_ns"])
@@ -148,8 +146,7 @@ class Extractor:
 
     def _set_owner_fd(self, record: int, fd: int) -> None:
         if os.geteuid() == 0:
-            owner = self._dataset.owners[int(self._dataset.records[record]["owner"])]
-            os.fchown(fd, int(owner["uid"]), int(owner["gid"]))
+            os.fchown(fd, *self._dataset.owner(record))
 
 
 def with_parents(dataset: Dataset, records: Iterable[int]) -> set[int]:
@@ -163,8 +160,11 @@ def with_parents(dataset: Dataset, records: Iterable[int]) -> set[int]:
             if stat.S_ISDIR(int(dataset.records[at]["mode"])):
                 waiting += dataset.children(at)
         while record:
-            record = int(dataset.records[record]["parent"])
-            chosen.add(record)
+            parent = int(dataset.records[record]["parent"])
+            if parent >= record:
+                raise dataset.damaged(record, "parent", "not smaller than its child")
+            chosen.add(parent)
+            record = parent
     return chosen
 
 
@@ -185,13 +185,15 @@ def extract(
     """Unpacks records to `destination`, which appears whole: it is written beside it first.
 
     Returns the number of records written. Raises UsageError when it exists and not `force`,
-    ExtractDamaged naming the files whose content is damaged (the others are there).
+    DatasetDamaged when a record is not sound, ExtractDamaged naming the files whose content is
+    damaged (the others are there).
     """
     if destination.is_symlink() or (destination.exists() and not force):
         raise UsageError(f"{destination}: exists (--force replaces it)")
     parent = destination.parent
     if not parent.is_dir():
         raise UsageError(f"{parent}: no such directory")
+    dataset.check_records()
     scratch = parent / f".{destination.name}.{os.getpid()}.part"
     scratch.mkdir(0o700)
     chosen = sorted(records)

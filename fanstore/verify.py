@@ -27,13 +27,23 @@ class Findings:
 
 
 class Verifier:
-    """Checks packs, several at a time. `advance` is told the bytes checked, from any thread."""
+    """Checks records and packs, several packs at a time.
+
+    `advance` is told the bytes checked, from any thread.
+    """
 
     def __init__(self, dataset: Dataset, advance: Callable[[int], object]) -> None:
         self._dataset = dataset
         self._advance = advance
         self._mutex = threading.Lock()
         self.findings = Findings()
+
+    def check_records(self) -> None:
+        """Every record of the index, up to the first that is not sound."""
+        try:
+            self._dataset.check_records()
+        except DatasetDamaged as error:
+            self.findings.refused.append(str(error))
 
     def check_pack(self, pack: int) -> None:
         """One pack: its header and trailer, then each file stored in it."""
@@ -62,6 +72,7 @@ def verify(
 ) -> Findings:
     """Checks all packs of an open dataset with `jobs` threads. What is found comes sorted."""
     verifier = Verifier(dataset, advance)
+    verifier.check_records()
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(verifier.check_pack, range(dataset.pack_count)))
     verifier.findings.refused.sort()

@@ -70,12 +70,12 @@ def long_line(dataset: Dataset, record: int, name: bytes) -> bytes:
     """A line like that of `ls -l --time-style=long-iso`, owners as numbers."""
     row = dataset.records[record]
     mode = int(row["mode"])
-    owner = dataset.owners[int(row["owner"])]
+    uid, gid = dataset.owner(record)
     size = 4096 if stat.S_ISDIR(mode) else int(row["logical_size"])
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(int(row["mtime_ns"]) // 10**9))
     head = (
-        f"{stat.filemode(mode)} {int(row['nlink']):>3} {int(owner['uid']):>5} "
-        f"{int(owner['gid']):>5} {size:>12} {when} "
+        f"{stat.filemode(mode)} {int(row['nlink']):>3} {uid:>5} "
+        f"{gid:>5} {size:>12} {when} "
     )
     arrow = b" -> " + dataset.target(record) if stat.S_ISLNK(mode) else b""
     return head.encode() + name + arrow

@@ -1,0 +1,105 @@
+#include "check_records.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "../common/index.h"
+#include "../pack/content.h"
+
+/* Each check gives the name of the bad field, or NULL. */
+
+static const char *check_parent(const struct fan_index *index, uint64_t id)
+{
+    uint64_t first, count, parent = index->records[id].parent;
+    if (id == 0)
+        return parent == 0 ? NULL : "parent";
+    if (parent >= id || fan_index_children(index, parent, &first, &count) != 0)
+        return "parent";
+    return id >= first && id - first < count ? NULL : "parent";
+}
+
+/* Whether a name could be one of a directory's. */
+static bool is_name(const char *name, size_t bytes)
+{
+    if (bytes == 0 || memchr(name, '/', bytes) != NULL || memchr(name, '\0', bytes) != NULL)
+        return false;
+    return !(name[0] == '.' && (bytes == 1 || (bytes == 2 && name[1] == '.')));
+}
+
+/* Siblings are in the order of their names, so no name is there twice. */
+static bool is_after(const char *name, size_t bytes, const char *before, size_t before_bytes)
+{
+    int order = memcmp(before, name, bytes < before_bytes ? bytes : before_bytes);
+    return order < 0 || (order == 0 && before_bytes < bytes);
+}
+
+static const char *check_name(const struct fan_index *index, uint64_t id)
+{
+    const char *name, *before;
+    size_t bytes, before_bytes;
+    const struct fan_record *record = &index->records[id];
+    if (id == 0)
+        return NULL;
+    if (fan_index_name(index, record, &name, &bytes) != 0 || !is_name(name, bytes))
+        return "name_offset";
+    if (id == 1 || record[-1].parent != record->parent)
+        return NULL;
+    bool sorted = fan_index_name(index, record - 1, &before, &before_bytes) == 0 &&
+                  is_after(name, bytes, before, before_bytes);
+    return sorted ? NULL : "name_offset";
+}
+
+static const char *check_target(const struct fan_index *index, const struct fan_record *record)
+{
+    const char *target;
+    size_t bytes;
+    bool sane = fan_index_target(index, record, &target, &bytes) == 0 &&
+                memchr(target, '\0', bytes) == NULL;
+    return sane ? NULL : "offset";
+}
+
+static const char *check_file(const struct fan_index *index, const struct fan_record *record)
+{
+    if (record->logical_size > 0 && record->pack >= index->pack_count)
+        return "pack";
+    return fan_content_check(index, record) == 0 ? NULL : "offset";
+}
+
+static const char *check_kind(const struct fan_index *index, uint64_t id)
+{
+    uint64_t first, count;
+    const struct fan_record *record = &index->records[id];
+    switch (record->mode & S_IFMT) {
+    case S_IFREG:
+        return check_file(index, record);
+    case S_IFLNK:
+        return check_target(index, record);
+    case S_IFDIR:
+        return fan_index_children(index, id, &first, &count) == 0 ? NULL : "offset";
+    default:
+        return "mode";
+    }
+}
+
+static const char *check_record(const struct fan_index *index, uint64_t id)
+{
+    const char *field = index->records[id].owner < index->owner_count ? NULL : "owner";
+    if (field == NULL)
+        field = check_parent(index, id);
+    if (field == NULL)
+        field = check_name(index, id);
+    return field != NULL ? field : check_kind(index, id);
+}
+
+int fan_core_check_records(const void *base, uint64_t bytes, uint64_t *record, const char **field)
+{
+    struct fan_index index;
+    struct fan_fault fault;
+    int rc = fan_index_attach(&index, base, bytes, &fault);
+    for (uint64_t id = 0; rc == 0 && id < index.record_count; id++) {
+        *field = check_record(&index, id);
+        *record = id;
+        rc = *field != NULL ? -EIO : 0;
+    }
+    return rc;
+}
