@@ -1,0 +1,137 @@
+"""Writing a dataset as partition files in the Table 3 layout, one for each pack."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from fanstore.content import ContentDamaged, PackReader
+from fanstore.dataset import Dataset
+from fanstore.errors import SHOWN_MAX, DatasetDamaged, UsageError, show_path
+from fanstore.prepare.destination import Destination, check_destination
+from fanstore.prepare.run import ending_on_signals
+from fanstore.table3.layout import (
+    COUNT_BYTES,
+    COUNT_MAX,
+    NAME_BYTES,
+    FileHeader,
+    pack_file_header,
+)
+
+
+def partition_name(pack: int) -> str:
+    """The file name of the partition of a pack: partition-00000.table3."""
+    return f"partition-{pack:05d}.table3"
+
+
+@dataclass
+class Exported:
+    """What was written. `left_out` holds (relpath, reason) of what has no place in the layout."""
+
+    files: int = 0
+    partitions: int = 0
+    left_out: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+def left_out_of(dataset: Dataset) -> list[tuple[bytes, str]]:
+    """Symbolic links and empty directories: the layout knows files, and directories by them."""
+    kinds = dataset.records["mode"] & 0o170000
+    links = np.flatnonzero(kinds == stat.S_IFLNK).tolist()
+    empty = (kinds == stat.S_IFDIR) & (dataset.records["stored_size"] == 0)
+    empty[0] = False
+    found = [(dataset.relpath(record), "is a symbolic link") for record in links]
+    found += [
+        (dataset.relpath(record), "is an empty directory")
+        for record in np.flatnonzero(empty).tolist()
+    ]
+    return sorted(found)
+
+
+def _check_names(dataset: Dataset) -> None:
+    """Refuses a dataset with names too long for the layout, naming them."""
+    regular = (dataset.records["mode"] & 0o170000) == stat.S_IFREG
+    paths = (dataset.relpath(record) for record in np.flatnonzero(regular).tolist())
+    long = [path for path in paths if len(path) >= NAME_BYTES]
+    if long:
+        shown = "\n  ".join(show_path(path) for path in long[:SHOWN_MAX])
+        raise UsageError(
+            f"{len(long)} names are longer than the {NAME_BYTES - 1} bytes of the Table 3 layout; "
+            f"nothing was written\n  {shown}"
+        )
+
+
+class Exporter:
+    """Writes the partition of one pack after another. `advance` is told the bytes written."""
+
+    def __init__(self, dataset: Dataset, advance: Callable[[int], object]) -> None:
+        self._dataset = dataset
+        self._advance = advance
+        self._first = {int(link["record"]): int(link["first"]) for link in dataset.links}
+
+    def write(self, pack: int, out: BinaryIO) -> int:
+        """Writes one partition; the number of files in it."""
+        dataset = self._dataset
+        ids = dataset.records_of_pack(pack)
+        ids = ids[np.argsort(dataset.records["offset"][ids], kind="stable")]
+        if len(ids) > COUNT_MAX:
+            raise UsageError(f"pack {pack} holds {len(ids)} files; at most {COUNT_MAX} fit")
+        out.write(len(ids).to_bytes(COUNT_BYTES, "little"))
+        with PackReader(dataset, pack, dataset.pack_path(pack)) as reader:
+            for record in ids.tolist():
+                out.write(pack_file_header(self._header(record)))
+                self._copy(record, reader, out)
+        return len(ids)
+
+    def _header(self, record: int) -> FileHeader:
+        row = self._dataset.records[record]
+        return FileHeader(
+            self._dataset.relpath(record), int(row["logical_size"]), int(row["mode"]),
+            int(row["mtime_ns"]), *self._dataset.owner(record),
+            self._first.get(record, record) + 2, int(row["nlink"]),
+        )  # fmt: skip
+
+    def _copy(self, record: int, reader: PackReader, out: BinaryIO) -> None:
+        try:
+            for piece in reader.pieces(record):
+                out.write(piece)
+                self._advance(len(piece))
+        except ContentDamaged as error:
+            row = self._dataset.records[record]
+            path = show_path(self._dataset.relpath(record))
+            raise DatasetDamaged(
+                self._dataset.pack_path(int(row["pack"])), f"content of {path}",
+                int(row["offset"]), "the checksum does not match",
+            ) from error  # fmt: skip
+
+
+def export_table3(
+    dataset: Dataset,
+    destination: Path,
+    force: bool = False,
+    advance: Callable[[int], object] = lambda amount_bytes: None,
+) -> Exported:
+    """Writes all regular files of a dataset to partitions in the new directory `destination`,
+    which appears whole or not at all. Every name of a hard-linked file gets the data.
+
+    Raises UsageError naming what does not fit the layout, DatasetDamaged, OSError.
+    """
+    check_destination(destination, dataset.directory, force, partition_name(0))
+    dataset.check_records()
+    _check_names(dataset)
+    exported = Exported(left_out=left_out_of(dataset))
+    exporter = Exporter(dataset, advance)
+    with ending_on_signals(), Destination(destination, force) as made:
+        for pack in range(dataset.pack_count):
+            with (made.directory / partition_name(pack)).open("xb") as out:
+                exported.files += exporter.write(pack, out)
+                out.flush()
+                os.fsync(out.fileno())
+            exported.partitions += 1
+        made.commit()
+    return exported

@@ -1,0 +1,209 @@
+"""Partition files in the Table 3 layout as a source to be packed.
+
+The headers are read first, the data afterwards, each file once and in order.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fanstore.errors import DatasetDamaged, FanstoreError, UsageError
+from fanstore.prepare.listed import normal_form
+from fanstore.prepare.run import Options, Summary, prepare_from
+from fanstore.prepare.source import CHANGED
+from fanstore.prepare.tree import Item, tree_of
+from fanstore.table3.layout import (
+    COMPRESSED_AT,
+    COUNT_BYTES,
+    HEADER_BYTES,
+    BadField,
+    Compressed,
+    FileHeader,
+    unpack_file_header,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_IMPLIED_MODE = stat.S_IFDIR | 0o755
+
+
+def import_table3(paths: Sequence[Path], destination: Path, options: Options) -> Summary:
+    """Packs partition files into the new dataset `destination`; see prepare. Raises what
+    Table3Source raises too."""
+    return prepare_from(lambda: (Table3Source(paths), []), paths, destination, options)
+
+
+def _identity(fd: int) -> tuple[int, int, int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the header of a file starts: the partition, and the offset in it."""
+
+    partition: int
+    offset: int
+
+
+class Partition:
+    """One partition file, checked header by header."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.identity = _identity(self._fd)
+        self._bytes = self.identity[2]
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def damaged(self, field: str, offset: int, reason: str) -> DatasetDamaged:
+        """The exception for a bad field."""
+        return DatasetDamaged(self.path, field, offset, reason)
+
+    def headers(self) -> Iterator[tuple[int, FileHeader]]:
+        """The offset and the content of each header. Raises DatasetDamaged, UsageError."""
+        raw = os.pread(self._fd, COUNT_BYTES, 0)
+        if len(raw) < COUNT_BYTES:
+            raise self.damaged("count", len(raw), "truncated")
+        at = COUNT_BYTES
+        count = int.from_bytes(raw, "little")
+        if count > (self._bytes - at) // HEADER_BYTES:
+            raise self.damaged("count", 0, f"{count} files do not fit in {self._bytes} bytes")
+        for number in range(count):
+            header = self._header(f"files[{number}]", at)
+            yield at, header
+            at += HEADER_BYTES + header.size
+        if at != self._bytes:
+            raise self.damaged("count", at, f"{self._bytes - at} bytes follow the last file")
+
+    def _header(self, field: str, at: int) -> FileHeader:
+        raw = os.pread(self._fd, HEADER_BYTES, at)
+        if len(raw) < HEADER_BYTES:
+            raise self.damaged(field, at + len(raw), "truncated")
+        try:
+            header = unpack_file_header(raw)
+        except BadField as error:
+            bad = f"{field}.{error.field}"
+            raise self.damaged(bad, at + error.offset, error.reason) from error
+        except Compressed as error:
+            raise UsageError(
+                f"{self.path}: {field}.compressed_size at offset {at + COMPRESSED_AT}: the data "
+                "is compressed (LZSSE8), and only uncompressed partitions can be imported"
+            ) from error
+        if header.size > self._bytes - at - HEADER_BYTES:
+            raise self.damaged(f"{field}.data", at + HEADER_BYTES, "truncated")
+        return header
+
+
+class Contents:
+    """What partitions make up, path by path, and where the header of each file is.
+
+    Directories are implied by names: mode 0755, owner and time of what first needs them.
+    """
+
+    def __init__(self) -> None:
+        self.items: dict[bytes, Item] = {}
+        self.places: list[Place] = []
+
+    def add(self, partition: Partition, number: int, at: int, header: FileHeader) -> None:
+        """Notes one file of partition `number`. Raises DatasetDamaged."""
+        path = normal_form(header.name)
+        reason = "leads out of the dataset" if not path else None
+        if path:
+            reason = self._add_parents(path, header)
+        if path in self.items:
+            reason = "occurs twice"
+        if reason is not None or path is None:
+            raise partition.damaged(f"files[{len(self.places)}].name", at, reason or "")
+        self.items[path] = Item(
+            header.mode, header.size, header.mtime_ns, header.uid, header.gid,
+            ordinal=len(self.places),
+        )  # fmt: skip
+        self.places.append(Place(number, at))
+
+    def _add_parents(self, path: bytes, header: FileHeader) -> str | None:
+        """Adds the directories above a path; why that cannot be."""
+        missing = Item(_IMPLIED_MODE, 0, header.mtime_ns, header.uid, header.gid)
+        at = 0
+        while at >= 0:
+            parent = self.items.setdefault(path[:at], missing)
+            if not stat.S_ISDIR(parent.mode):
+                return "lies behind what is not a directory"
+            at = path.find(b"/", at + 1)
+        return None
+
+
+class Table3Source:
+    """Partition files in the Table 3 layout, as one source. Raises DatasetDamaged with file,
+    field and offset, UsageError for compressed ones, and OSError."""
+
+    sequential = True
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = list(paths)
+        self._identities: list[tuple[int, int, int, int]] = []
+        contents = Contents()
+        for number, path in enumerate(paths):
+            self._scan(contents, number, path)
+        contents.items.setdefault(b"", Item(_IMPLIED_MODE))
+        self._places = contents.places
+        self.tree = tree_of(contents.items)
+        self._fd = -1
+        self._partition = -1
+
+    def _scan(self, contents: Contents, number: int, path: Path) -> None:
+        partition = Partition(path)
+        try:
+            self._identities.append(partition.identity)
+            for at, header in partition.headers():
+                contents.add(partition, number, at, header)
+        finally:
+            partition.close()
+
+    def _open(self, partition: int) -> int:
+        """A descriptor of a partition, kept until another is asked for."""
+        if self._partition != partition:
+            self.close()
+            self._fd = os.open(self._paths[partition], os.O_RDONLY | os.O_CLOEXEC)
+            self._partition = partition
+        return self._fd
+
+    def read_files(
+        self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
+    ) -> dict[int, str]:
+        sizes = self.tree.entries["size"][list(ids)].tolist()
+        for number, size, place, after in zip(ids, sizes, places, places[1:], strict=False):
+            self.read_piece(number, 0, buffer[place : place + size])
+            buffer[place + size : after] = bytes(after - place - size)
+        return {}
+
+    def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
+        """Fills `buffer` from one file. Raises FanstoreError when the partition changed."""
+        place = self._places[int(self.tree.ordinals[number])]
+        fd = self._open(place.partition)
+        done = 0
+        while done < len(buffer):
+            at = place.offset + HEADER_BYTES + start + done
+            count = os.preadv(fd, [buffer[done:]], at)
+            if count == 0:
+                break
+            done += count
+        if done < len(buffer) or _identity(fd) != self._identities[place.partition]:
+            raise FanstoreError(f"{self._paths[place.partition]}: {CHANGED}")
+
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        self.tree = self.tree.filtered(mask)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = self._partition = -1
