@@ -39,7 +39,7 @@ COMMON_FLAGS = (
 # nonnull are still compared with NULL: programs pass it, and the kernel has an answer.
 PRELOAD_FLAGS = (
     "-U_FORTIFY_SOURCE -fvisibility=hidden -fno-plt -ftls-model=initial-exec "
-    "-fno-delete-null-pointer-checks -Wno-tautological-pointer-compare"
+    "-fno-delete-null-pointer-checks"
 ).split()
 LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
 

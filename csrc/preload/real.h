@@ -16,6 +16,8 @@
 #pragma GCC diagnostic ignored "-Wattribute-alias"
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 #pragma GCC diagnostic ignored "-Wnonnull-compare"
+#else
+#pragma GCC diagnostic ignored "-Wtautological-pointer-compare"
 #endif
 
 enum fan_real_index {
