@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from fanstore.cli.prepare import as_dict, show
+from fanstore.cli.prepare import report
 
 
 @click.command(short_help="Make a dataset from partitions in the Table 3 layout.")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True,
-                type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
 @click.argument("dst", type=click.Path(path_type=Path))
-@click.option("--partitions", type=click.IntRange(1, 99999),
-              help="Number of packs [default: one per 256 MiB].")
-@click.option("--codec", default="store", show_default=True,
-              help="As for `fanstore prepare`: store, lz4, lz4hc, zstd or auto.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(1, 99999),
+    help="Number of packs [default: one per 256 MiB].",
+)
+@click.option(
+    "--codec",
+    default="store",
+    show_default=True,
+    help="As for `fanstore prepare`: store, lz4, lz4hc, zstd or auto.",
+)
 @click.option("--force", is_flag=True, help="Replace a dataset that is at DST.")
 @click.option("--quiet", is_flag=True, help="No progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
@@ -34,12 +45,6 @@ def command(
     from fanstore.prepare.run import Options, default_jobs
     from fanstore.table3.source import import_table3
 
-    options = Options(
-        partitions, parse_codec(codec), jobs=default_jobs(), force=force, quiet=quiet
-    )
-    summary = import_table3(files, dst, options)
-    if as_json:
-        click.echo(json.dumps(as_dict(summary, options), indent=2))
-    else:
-        show(summary, dst, quiet)
+    options = Options(partitions, parse_codec(codec), jobs=default_jobs(), force=force, quiet=quiet)
+    report(import_table3(files, dst, options), dst, options, as_json)
     return 0

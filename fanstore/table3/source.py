@@ -114,21 +114,21 @@ class Contents:
         self.items: dict[bytes, Item] = {}
         self.places: list[Place] = []
 
-    def add(self, partition: Partition, number: int, at: int, header: FileHeader) -> None:
-        """Notes one file of partition `number`. Raises DatasetDamaged."""
+    def add(self, header: FileHeader, place: Place) -> str | None:
+        """Notes one file; why its name cannot be used, if so."""
         path = normal_form(header.name)
-        reason = "leads out of the dataset" if not path else None
-        if path:
-            reason = self._add_parents(path, header)
-        if path in self.items:
-            reason = "occurs twice"
-        if reason is not None or path is None:
-            raise partition.damaged(f"files[{len(self.places)}].name", at, reason or "")
-        self.items[path] = Item(
-            header.mode, header.size, header.mtime_ns, header.uid, header.gid,
-            ordinal=len(self.places),
-        )  # fmt: skip
-        self.places.append(Place(number, at))
+        if not path:
+            return "leads out of the dataset"
+        reason = self._add_parents(path, header)
+        if reason is None and path in self.items:
+            reason = "is there already"
+        if reason is None:
+            self.items[path] = Item(
+                header.mode, header.size, header.mtime_ns, header.uid, header.gid,
+                ordinal=len(self.places),
+            )  # fmt: skip
+            self.places.append(place)
+        return reason
 
     def _add_parents(self, path: bytes, header: FileHeader) -> str | None:
         """Adds the directories above a path; why that cannot be."""
@@ -164,8 +164,10 @@ class Table3Source:
         partition = Partition(path)
         try:
             self._identities.append(partition.identity)
-            for at, header in partition.headers():
-                contents.add(partition, number, at, header)
+            for file, (at, header) in enumerate(partition.headers()):
+                reason = contents.add(header, Place(number, at))
+                if reason is not None:
+                    raise partition.damaged(f"files[{file}].name", at, reason)
         finally:
             partition.close()
 
