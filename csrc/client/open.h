@@ -7,6 +7,13 @@
 #include "filetable.h"
 #include "resolve.h"
 
+/* Whether open(2) with these flags would make or change something, or let its caller do so. */
+static inline bool fan_open_changes(int flags)
+{
+    return (flags & O_PATH) == 0 &&
+           ((flags & (O_CREAT | O_TRUNC)) != 0 || (flags & O_ACCMODE) != O_RDONLY);
+}
+
 /* open(2) of a resolved target (not FAN_OUTSIDE). A descriptor, or -errno as the kernel gives it
  * on a file system mounted read-only. */
 int fan_open(const struct fan_target *target, int flags);

@@ -31,8 +31,9 @@ static int real_open(const struct fan_target *target, int flags, mode_t mode)
 static int open_at(int dirfd, const char *path, int flags, mode_t mode)
 {
     struct fan_target target;
-    bool ours = takes_mode(flags) ? fan_locate_change(dirfd, path, resolve_flags(flags), &target)
-                                  : fan_locate(dirfd, path, resolve_flags(flags), &target);
+    bool ours = fan_open_changes(flags)
+                    ? fan_locate_change(dirfd, path, resolve_flags(flags), &target)
+                    : fan_locate(dirfd, path, resolve_flags(flags), &target);
     if (ours)
         return (int)fan_answer(fan_open(&target, flags));
     int fd = real_open(&target, flags, mode);

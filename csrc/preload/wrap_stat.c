@@ -164,10 +164,18 @@ static int access_ours(const struct fan_target *target, int mode, int flags)
         fan_permitted(target->dataset, target->id, mode, (flags & AT_EACCESS) != 0));
 }
 
+/* Whether an original may be written is for the mount to say, by whichever road it is reached. */
+static bool locate_access(int dirfd, const char *path, int mode, int flags,
+                          struct fan_target *target)
+{
+    return mode & W_OK ? fan_locate_change(dirfd, path, at_flags(flags), target)
+                       : fan_locate(dirfd, path, at_flags(flags), target);
+}
+
 FAN_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
 {
     struct fan_target target;
-    if (fan_locate(dirfd, path, at_flags(flags), &target))
+    if (locate_access(dirfd, path, mode, flags, &target))
         return access_ours(&target, mode, flags);
     int rc = REAL(faccessat)(target.dirfd, target.path, mode, flags);
     if (rc < 0 && errno == ENOENT && fan_relocate(dirfd, path, at_flags(flags), &target))
@@ -178,7 +186,7 @@ FAN_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
 FAN_EXPORT int access(const char *path, int mode)
 {
     struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, 0, &target))
+    if (locate_access(AT_FDCWD, path, mode, 0, &target))
         return access_ours(&target, mode, 0);
     int rc = REAL(access)(target.path, mode);
     if (rc < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))

@@ -148,8 +148,8 @@ static FILE *open_stream(const struct fan_target *target, const char *mode)
 
 static bool locate_for(const char *mode, const char *path, struct fan_target *target)
 {
-    return mode[0] == 'r' ? fan_locate(AT_FDCWD, path, 0, target)
-                          : fan_locate_change(AT_FDCWD, path, 0, target);
+    return fan_open_changes(parse_mode(mode)) ? fan_locate_change(AT_FDCWD, path, 0, target)
+                                              : fan_locate(AT_FDCWD, path, 0, target);
 }
 
 FAN_EXPORT FILE *fopen(const char *path, const char *mode)

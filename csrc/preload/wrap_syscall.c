@@ -28,8 +28,11 @@ static long by_openat2(const struct arguments *x)
 {
     const struct open_how *how = (const struct open_how *)x->c;
     struct fan_target target;
-    if (!fan_locate((int)x->a, (const char *)x->b, how->flags & O_NOFOLLOW ? FAN_NOFOLLOW : 0,
-                    &target))
+    unsigned flags = how->flags & O_NOFOLLOW ? FAN_NOFOLLOW : 0;
+    bool ours = fan_open_changes((int)how->flags)
+                    ? fan_locate_change((int)x->a, (const char *)x->b, flags, &target)
+                    : fan_locate((int)x->a, (const char *)x->b, flags, &target);
+    if (!ours)
         return pass(SYS_openat2, x);
     if (how->resolve != 0)
         return fan_answer(-EINVAL);

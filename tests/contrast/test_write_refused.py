@@ -66,6 +66,7 @@ SHELL = [
 ]
 PYTHON = python_cases("py_write.py")
 COMPILED = compiled_cases("c_write.c")
+ROADS = compiled_cases("c_roads.c")
 
 
 def refused(arena: Arena, argv: list[str], codec: str, bind: bool, exit: int = 0) -> None:
@@ -99,6 +100,14 @@ def test_compiled(
     arena: Arena, programs: Programs, case: tuple[str, str], can_bind_read_only: bool
 ) -> None:
     refused(arena, [programs.path(case[0]), case[1]], "store", can_bind_read_only)
+
+
+@pytest.mark.parametrize("codec", ["store", "over"])
+@pytest.mark.parametrize("case", ROADS, ids=lambda case: case[1])
+def test_roads_from_outside(
+    arena: Arena, programs: Programs, case: tuple[str, str], codec: str, can_bind_read_only: bool
+) -> None:
+    refused(arena, [programs.path(case[0]), case[1]], codec, can_bind_read_only)
 
 
 def test_nothing_was_changed(arena: Arena) -> None:

@@ -1,0 +1,63 @@
+/* Changing an input by a road from outside: links, open directories, descriptors of originals. */
+#include "client.h"
+
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+
+static const char *outside(const char *name)
+{
+    return join("O", name);
+}
+
+/* A directory opened without O_DIRECTORY: the one above the tree. */
+static int parent(char name[PATH_MAX])
+{
+    const char *tree = getenv("T");
+    char *slash;
+    strcpy(name, tree);
+    slash = strrchr(name, '/');
+    *slash = '\0';
+    int fd = open(name, O_RDONLY);
+    snprintf(name, PATH_MAX, "%s/text/hello.txt", strrchr(tree, '/') + 1);
+    return fd;
+}
+
+CASE(open_by_link)
+{
+    const int flags[] = {O_WRONLY, O_RDWR, O_RDONLY | O_TRUNC, O_WRONLY | O_APPEND};
+    for (unsigned i = 0; i < 4; i++) {
+        FAILS(EROFS, open(outside("file"), flags[i]));
+        FAILS(EROFS, open(outside("dir/x"), flags[i]));
+        FAILS(EROFS, open(outside("relative/x"), flags[i]));
+    }
+    FAILS(EROFS, fopen(outside("file"), "r+"));
+    FAILS(EROFS, freopen(outside("file"), "r+", fopen("/dev/null", "r")));
+    OK(open(outside("file"), O_RDONLY) >= 0);
+    OK(open(outside("file"), O_PATH | O_RDWR) >= 0);
+    OK(open("/dev/null", O_RDWR) >= 0);
+}
+
+CASE(open_by_directory)
+{
+    char name[PATH_MAX];
+    struct open_how how = {.flags = O_RDWR};
+    int fd = parent(name);
+    OK(fd >= 0);
+    OK(openat(fd, name, O_RDONLY) >= 0);
+    OK((errno = 0, openat(fd, name, O_WRONLY)) < 0 && errno == EROFS);
+    OK((errno = 0, openat(fd, name, O_RDONLY | O_TRUNC)) < 0 && errno == EROFS);
+    OK((errno = 0, syscall(SYS_openat2, fd, name, &how, sizeof(how))) < 0 && errno == EROFS);
+    OK((errno = 0, faccessat(fd, name, W_OK, 0)) < 0 && errno == EROFS);
+    SHOW("done");
+}
+
+CASE(access_by_link)
+{
+    FAILS(EROFS, access(outside("file"), W_OK));
+    FAILS(EROFS, access(outside("dir"), W_OK));
+    FAILS(EROFS, faccessat(AT_FDCWD, outside("relative/x"), R_OK | W_OK, 0));
+    FAILS(EROFS, euidaccess(outside("tree/text/x"), W_OK));
+    FAILS(ENOENT, access(outside("missing"), W_OK));
+    OK(access(outside("file"), R_OK) == 0);
+}
