@@ -64,6 +64,7 @@ class Arena:
     def __init__(self) -> None:
         self.base = Path(tempfile.mkdtemp(prefix="fanstore-contrast-", dir="/tmp"))
         self.base.chmod(0o1777)
+        (self.base / "home").mkdir()
         build_tree(self.base / "plain")
         self._count = itertools.count()
         self._environments: dict[str, dict[str, str]] = {}
@@ -153,12 +154,13 @@ class Arena:
         return "--local-dir", str(path)
 
     def _base_environment(self) -> dict[str, str]:
-        keep = {k: v for k, v in os.environ.items() if k in ("HOME", "USER", "LOGNAME", "TMPDIR")}
+        keep = {k: v for k, v in os.environ.items() if k in ("USER", "LOGNAME", "TMPDIR")}
         path = os.pathsep.join(
             [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
         )
         fixed = {"PATH": path, "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
-        return {**keep, **fixed, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+        more = {"HOME": str(self.base / "home"), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+        return {**keep, **fixed, **more}
 
     def _side(self, name: str, env: dict[str, str]) -> Side:
         side = Side(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from arena import Arena
 from harness import compare
-from programs import Programs, compiled_cases
+from programs import Programs, compiled_cases, parameters
 
 METADATA = compiled_cases("c_names.c") + compiled_cases("c_dirs.c")
 CONTENT = [
@@ -20,17 +20,17 @@ def label(case: tuple[str, str]) -> str:
     return f"{case[0].partition('.')[0]}-{case[1]}"
 
 
-@pytest.mark.parametrize("case", METADATA, ids=label)
+@pytest.mark.parametrize("case", parameters(METADATA), ids=label)
 def test_names(arena: Arena, programs: Programs, case: tuple[str, str]) -> None:
     compare(arena, [programs.path(case[0]), case[1]], "store")
 
 
 @pytest.mark.parametrize("codec", ["store", "lz4"])
-@pytest.mark.parametrize("case", CONTENT, ids=label)
+@pytest.mark.parametrize("case", parameters(CONTENT), ids=label)
 def test_content(arena: Arena, programs: Programs, case: tuple[str, str], codec: str) -> None:
     compare(arena, [programs.path(case[0]), case[1]], codec)
 
 
-@pytest.mark.parametrize("case", METADATA + compiled_cases("c_stdio.c"), ids=label)
+@pytest.mark.parametrize("case", parameters(METADATA + compiled_cases("c_stdio.c")), ids=label)
 def test_fortified(arena: Arena, programs: Programs, case: tuple[str, str]) -> None:
     compare(arena, [programs.path(case[0], *FORTIFIED), case[1]], "store")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from arena import Arena
 from harness import compare
-from programs import CLIENTS, python_cases
+from programs import CLIENTS, parameters, python_cases
 
 METADATA = python_cases("py_names.py")
 CONTENT = [
@@ -76,13 +76,13 @@ def run_client(
     compare(arena, [python, "-u", str(CLIENTS / case[0]), case[1]], codec)
 
 
-@pytest.mark.parametrize("case", METADATA, ids=label)
+@pytest.mark.parametrize("case", parameters(METADATA), ids=label)
 def test_names(arena: Arena, case: tuple[str, str]) -> None:
     run_client(arena, case, "store")
 
 
 @pytest.mark.parametrize("codec", ["store", "lz4"])
-@pytest.mark.parametrize("case", CONTENT, ids=label)
+@pytest.mark.parametrize("case", parameters(CONTENT), ids=label)
 def test_content(arena: Arena, case: tuple[str, str], codec: str) -> None:
     run_client(arena, case, codec)
 

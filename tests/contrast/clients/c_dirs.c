@@ -246,12 +246,16 @@ CASE(glob_family)
     glob64_t large;
     SHOW("glob64 %d", glob64(in_tree("many/f000??.dat"), 0, NULL, &large));
     SHOW("count %zu", large.gl_pathc);
-    wordexp_t words;
-    SHOW("wordexp %d", wordexp("$T/img/*/*.png", &words, 0));
-    SHOW("count %zu", words.we_wordc);
     OK(chdir(in_tree("")) == 0);
     SHOW("relative %d", glob("te*/[hx]*", 0, NULL, &found));
     SHOW("first %s", found.gl_pathv[0]);
+}
+
+CASE(wordexp_of_a_glob)
+{
+    wordexp_t words;
+    SHOW("wordexp %d", wordexp("$T/img/*/*.png", &words, 0));
+    SHOW("count %zu", words.we_wordc);
 }
 
 static int visit(const char *path, const struct stat *status, int kind, struct FTW *place)
@@ -269,6 +273,15 @@ static int visit64(const char *path, const struct stat64 *status, int kind, stru
     return 0;
 }
 
+/* Sees that the entry is here by its name, in the directory that the walk is in. */
+static int visit_here(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    struct stat own;
+    OK(lstat(path + place->base, &own) == 0 && own.st_ino == status->st_ino);
+    collect(path + place->base);
+    return 0;
+}
+
 static int visit_old(const char *path, const struct stat *status, int kind)
 {
     collect(path);
@@ -283,11 +296,20 @@ CASE(nftw_and_ftw)
     show_collected("links");
     SHOW("chdir %d", nftw(in_tree("deep"), visit, 3, FTW_PHYS | FTW_CHDIR));
     show_collected("deep");
+    SHOW("here %d", nftw(in_tree("hard"), visit_here, 3, FTW_PHYS | FTW_CHDIR));
+    show_collected("here");
     SHOW("nftw64 %d", nftw64(in_tree("img"), visit64, 10, 0));
     show_collected("img");
     SHOW("ftw %d", ftw(in_tree("hard"), visit_old, 10));
     show_collected("hard");
     FAILS(ENOENT, nftw(in_tree("none"), visit, 10, 0));
+    OK(chdir(in_tree("deep")) == 0);
+    SHOW("relative %d", nftw("level00", visit, 3, FTW_PHYS | FTW_CHDIR));
+    show_collected("relative");
+    SHOW("back %d", access("here.txt", F_OK) != 0 && access("level00/here.txt", F_OK) == 0);
+    SHOW("by a link %d", nftw(in_tree("links/to_dir"), visit, 10, FTW_DEPTH));
+    show_collected("by a link");
+    FAILS(ELOOP, nftw(in_tree("links"), visit, 10, 0));
 }
 
 CASE(fts_walk)
