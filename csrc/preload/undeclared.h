@@ -54,10 +54,13 @@ int __fxstat(int version, int fd, struct stat *st);
 int __fxstat64(int version, int fd, struct stat64 *st);
 int __fxstatat(int version, int dirfd, const char *path, struct stat *st, int flags);
 int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *st, int flags);
+int __xmknod(int version, const char *path, mode_t mode, dev_t *device);
+int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device);
 ssize_t __readlink_chk(const char *path, char *buffer, size_t bytes, size_t room);
 ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t bytes, size_t room);
 char *__realpath_chk(const char *path, char *resolved, size_t room);
 char *__getcwd_chk(char *buffer, size_t bytes, size_t room);
+sighandler_t bsd_signal(int number, sighandler_t handler);
 void __chk_fail(void) __attribute__((noreturn));
 
 #endif

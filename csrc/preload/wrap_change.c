@@ -12,6 +12,7 @@
 #include "../client/open.h"
 #include "../common/sys.h"
 #include "real.h"
+#include "undeclared.h"
 
 static unsigned follow_flags(int flags)
 {
@@ -205,18 +206,37 @@ FAN_EXPORT int mkdir(const char *path, mode_t mode)
     return mkdirat(AT_FDCWD, path, mode);
 }
 
+/* glibc before 2.33 has no `mknodat` to hand on to. */
+static int real_mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
+{
+    __typeof__(&mknodat) call = REAL(mknodat);
+    return call != NULL ? call(dirfd, path, mode, device)
+                        : (int)fan_answer(FAN_SYS(mknodat, dirfd, path, mode, device));
+}
+
 FAN_EXPORT int mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
 {
     struct fan_target target;
     int answer;
     return refused_new(dirfd, path, &target, &answer)
                ? answer
-               : REAL(mknodat)(target.dirfd, target.path, mode, device);
+               : real_mknodat(target.dirfd, target.path, mode, device);
 }
 
 FAN_EXPORT int mknod(const char *path, mode_t mode, dev_t device)
 {
     return mknodat(AT_FDCWD, path, mode, device);
+}
+
+/* What mknod is in programs built with glibc before 2.33; of the version there is one. */
+FAN_EXPORT int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device)
+{
+    return version == 0 ? mknodat(dirfd, path, mode, *device) : (int)fan_answer(-EINVAL);
+}
+
+FAN_EXPORT int __xmknod(int version, const char *path, mode_t mode, dev_t *device)
+{
+    return __xmknodat(version, AT_FDCWD, path, mode, device);
 }
 
 FAN_EXPORT int mkfifoat(int dirfd, const char *path, mode_t mode)
@@ -258,6 +278,11 @@ FAN_EXPORT int fchmodat(int dirfd, const char *path, mode_t mode, int flags)
 FAN_EXPORT int chmod(const char *path, mode_t mode)
 {
     return fchmodat(AT_FDCWD, path, mode, 0);
+}
+
+FAN_EXPORT int lchmod(const char *path, mode_t mode)
+{
+    return fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW);
 }
 
 FAN_EXPORT int fchownat(int dirfd, const char *path, uid_t uid, gid_t gid, int flags)

@@ -52,6 +52,24 @@ CASE(open_by_directory)
     SHOW("done");
 }
 
+/* Exported by every glibc, declared by old ones alone. */
+int __xmknod(int version, const char *path, mode_t mode, dev_t *device);
+int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device);
+
+CASE(older_names)
+{
+    dev_t none = 0;
+    FAILS(EROFS, lchmod(in_tree("text/x"), 0600));
+    FAILS(EROFS, lchmod(outside("dir/x"), 0600));
+    FAILS(ENOENT, lchmod(in_tree("text/none"), 0600));
+    FAILS(EROFS, __xmknod(0, in_tree("text/new"), S_IFREG | 0600, &none));
+    FAILS(EEXIST, __xmknod(0, in_tree("text/x"), S_IFREG | 0600, &none));
+    FAILS(EROFS, __xmknodat(0, AT_FDCWD, outside("dir/new"), S_IFIFO | 0600, &none));
+    FAILS(EINVAL, __xmknod(1, in_tree("text/new"), S_IFREG | 0600, &none));
+    OK(__xmknod(0, join("W", "fifo"), S_IFIFO | 0600, &none) == 0);
+    OK(lchmod(join("W", "fifo"), 0644) == 0);
+}
+
 CASE(access_by_link)
 {
     FAILS(EROFS, access(outside("file"), W_OK));
