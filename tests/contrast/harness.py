@@ -88,6 +88,7 @@ def compare(
     quiet: bool = False,
     times: bool = False,
     keep_stderr: bool = True,
+    sort_stderr: bool = False,
     read_only: bool = False,
     user: int | None = None,
 ) -> None:
@@ -103,6 +104,8 @@ def compare(
             outcome.stdout = change(outcome.stdout)
         if not keep_stderr:
             outcome.stderr = b""
+        if sort_stderr:
+            outcome.stderr = b"\n".join(sorted(outcome.stderr.split(b"\n")))
     assert plain.exit == exit, f"the case itself is wrong: {plain}"
     if not quiet:
         assert plain.stdout or plain.stderr or plain.written, "the case shows nothing"

@@ -59,5 +59,6 @@ def test_job_of_nobody(arena: Arena, case: Case) -> None:
         "nobody",
         exit=case.exit,
         normalise=case.normalise,
+        sort_stderr=True,
         user=NOBODY,
     )
