@@ -27,7 +27,12 @@ int fan_content_open(struct fan_file *file)
         file->data = base + record->offset;
         return 0;
     }
-    return fan_pack_fd(file->view, file->dataset, record->pack) < 0 ? -EIO : 0;
+    if (fan_pack_fd(file->view, file->dataset, record->pack) >= 0)
+        return 0;
+    int fd = fan_pack_open(file->view, record->pack);
+    if (fd >= 0)
+        fan_sys_close(fd);
+    return fd < 0 ? -EIO : 0;
 }
 
 /* pread until all is there: a short count means that the pack was cut off. */
@@ -50,8 +55,16 @@ int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t b
 {
     if (file->data != NULL)
         return fan_copy(to, file->data + offset, bytes);
-    int fd = fan_pack_fd(file->view, file->dataset, file->record->pack);
-    return fd < 0 ? -EIO : pread_all(fd, to, file->record->offset + offset, bytes);
+    uint32_t pack = file->record->pack;
+    int fd = fan_pack_fd(file->view, file->dataset, pack);
+    if (fd >= 0)
+        return pread_all(fd, to, file->record->offset + offset, bytes);
+    fd = fan_pack_open(file->view, pack); /* more packs than descriptors are kept for */
+    if (fd < 0)
+        return -EIO;
+    int rc = pread_all(fd, to, file->record->offset + offset, bytes);
+    fan_sys_close(fd);
+    return rc;
 }
 
 /* The part of a request that lies inside the file. */
@@ -127,6 +140,14 @@ ssize_t fan_content_pread(struct fan_file *file, void *to, size_t bytes, int64_t
     return unless_closed(file, generation, read_inside(file, to, (uint64_t)offset, inside));
 }
 
+/* Corrects the shared offset after a read that gave less than it had claimed, unless somebody has
+ * moved it since. */
+static void step_back(struct fan_slot *slot, int64_t offset, uint64_t claimed, ssize_t got)
+{
+    int64_t expected = offset + (int64_t)claimed;
+    atomic_compare_exchange_strong(&slot->offset, &expected, offset + (got > 0 ? got : 0));
+}
+
 ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes)
 {
     unsigned generation = generation_of(file);
@@ -138,10 +159,12 @@ ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes)
         if (inside == 0)
             return 0;
     } while (!atomic_compare_exchange_weak(&slot->offset, &offset, offset + (int64_t)inside));
-    ssize_t got = unless_closed(file, generation,
-                                read_inside(file, to, (uint64_t)offset, inside));
+    ssize_t got = generation_of(file) != generation
+                      ? -EBADF
+                      : unless_closed(file, generation,
+                                      read_inside(file, to, (uint64_t)offset, inside));
     if (__builtin_expect(got != (ssize_t)inside, 0))
-        atomic_fetch_sub(&slot->offset, (int64_t)inside - (got > 0 ? got : 0));
+        step_back(slot, offset, inside, got);
     return got;
 }
 
@@ -201,7 +224,7 @@ ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int
     } while (!atomic_compare_exchange_weak(&slot->offset, &offset, offset + (int64_t)inside));
     ssize_t got = fill_vector(file, vector, count, offset);
     if (got != (ssize_t)inside)
-        atomic_fetch_sub(&slot->offset, (int64_t)inside - (got > 0 ? got : 0));
+        step_back(slot, offset, inside, got);
     return got;
 }
 

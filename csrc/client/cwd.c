@@ -8,7 +8,8 @@
 #include "overlay.h"
 #include "resolve.h"
 
-/* kind, view and value in one word, so that threads see them together. */
+/* kind, view and value in one word, so that threads see them together. While unknown, the value
+ * counts the changes, so that an answer from before the last one is not kept. */
 static _Atomic uint64_t known;
 
 enum { VIEW_SHIFT = 48, KIND_SHIFT = 56 };
@@ -81,16 +82,19 @@ struct fan_cwd fan_cwd_get(void)
 {
     if (__builtin_expect(fan_vfork_thread, 0) && fan_in_vfork_child())
         return ask();
-    uint64_t word = atomic_load_explicit(&known, memory_order_relaxed);
-    if (word == 0) {
-        word = pack_cwd(ask());
-        atomic_store_explicit(&known, word, memory_order_relaxed);
-    }
-    return unpack_cwd(word);
+    uint64_t word = atomic_load_explicit(&known, memory_order_acquire);
+    if (word >> KIND_SHIFT != FAN_CWD_UNKNOWN)
+        return unpack_cwd(word);
+    struct fan_cwd cwd = ask();
+    /* Kept only when no chdir came in between. */
+    atomic_compare_exchange_strong(&known, &word, pack_cwd(cwd));
+    return cwd;
 }
 
 void fan_cwd_changed(void)
 {
+    static _Atomic uint64_t epoch;
+    const uint64_t value_mask = (UINT64_C(1) << VIEW_SHIFT) - 1;
     if (!fan_in_vfork_child())
-        atomic_store_explicit(&known, 0, memory_order_relaxed);
+        atomic_store(&known, (atomic_fetch_add(&epoch, 1) + 1) & value_mask);
 }

@@ -77,6 +77,17 @@ struct listed {
     unsigned char type;
 };
 
+/* A hostile name must not lead a program that copies the tree out of its target. */
+static int check_name(const struct listed *entry)
+{
+    bool dots = (entry->name_bytes == 1 || entry->name_bytes == 2) &&
+                memcmp(entry->name, "..", entry->name_bytes) == 0;
+    bool sane = entry->name_bytes > 0 && !dots &&
+                memchr(entry->name, '/', entry->name_bytes) == NULL &&
+                memchr(entry->name, '\0', entry->name_bytes) == NULL;
+    return sane ? 0 : -EIO;
+}
+
 static int list(const struct fan_index *index, uint64_t id, uint64_t first, uint64_t position,
                 struct listed *entry)
 {
@@ -92,7 +103,8 @@ static int list(const struct fan_index *index, uint64_t id, uint64_t first, uint
         entry->name_bytes = position + 1;
         return 0;
     }
-    return fan_index_name(index, record, &entry->name, &entry->name_bytes);
+    int rc = fan_index_name(index, record, &entry->name, &entry->name_bytes);
+    return rc != 0 ? rc : check_name(entry);
 }
 
 /* The length of a dirent with a name: up to and with its NUL, a multiple of 8. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../common/sys.h"
+#include "overlay.h"
 
 #if defined(__x86_64__)
 extern const char fan_copy_begin[], fan_copy_end[], fan_copy_faulted[];
@@ -126,8 +127,34 @@ void fan_fault_init(void)
     adopt(SIGSEGV);
 }
 
+/* sigaction(2) past us. The libc struct differs from the kernel's in the order of its fields. */
+static int kernel_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+{
+    struct kernel_sigaction now = {0}, before;
+    if (action != NULL) {
+        now.handler = action->sa_handler;
+        now.flags = (unsigned long)(unsigned)action->sa_flags;
+        memcpy(&now.mask, &action->sa_mask, sizeof(now.mask));
+#if defined(__x86_64__)
+        now.flags |= SA_RESTORER_FLAG;
+        now.restorer = fan_restore;
+#endif
+    }
+    long rc = FAN_SYS(rt_sigaction, signal, action != NULL ? &now : NULL, &before,
+                      sizeof(before.mask));
+    if (rc == 0 && old != NULL) {
+        memset(old, 0, sizeof(*old));
+        old->sa_handler = before.handler;
+        old->sa_flags = (int)(before.flags & ~(unsigned long)SA_RESTORER_FLAG);
+        memcpy(&old->sa_mask, &before.mask, sizeof(before.mask));
+    }
+    return (int)rc;
+}
+
 int fan_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
+    if (fan_in_vfork_child()) /* its memory is its parent's, its signals are its own */
+        return kernel_sigaction(signal, action, old);
     fan_fault_init();
     struct sigaction before = *kept(signal);
     if (action != NULL) {

@@ -19,6 +19,7 @@ static _Atomic(entry *) chunks[CHUNKS];
 static _Atomic(struct fan_file *) pools[FAN_ARENA_SLOTS / CHUNK];
 static atomic_uint unused; /* numbers from here on were never used */
 static atomic_uint zombies;
+static atomic_uint next_sweep = 64; /* grows with what a sweep could not free */
 static _Atomic uint64_t free_head; /* number + 1, and a tag in the high half against ABA */
 
 static atomic_int placeholder; /* holder of the parked descriptor */
@@ -96,8 +97,9 @@ static void sweep_zombies(void)
 static struct fan_file *take_file(void)
 {
     struct fan_file *file = pop_free();
-    if (file == NULL && atomic_load(&zombies) > 64) {
+    if (file == NULL && atomic_load(&zombies) >= atomic_load(&next_sweep)) {
         sweep_zombies();
+        atomic_store(&next_sweep, 64 + 2 * atomic_load(&zombies));
         file = pop_free();
     }
     if (file != NULL)

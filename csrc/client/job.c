@@ -9,6 +9,7 @@
 #include "../common/sys.h"
 #include "../pack/codec.h"
 #include "fault.h"
+#include "overlay.h"
 #include "park.h"
 
 struct fan_job fan_job;
@@ -237,9 +238,12 @@ int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pac
     int fd = fan_parked(&dataset->packs[pack].fd);
     if (fd >= 0)
         return fd;
+    static atomic_uint kept;
+    if (fan_in_vfork_child() || atomic_load(&kept) >= FAN_PACK_FDS_MAX)
+        return -EMFILE;
     fd = fan_pack_open(view, pack);
     if (fd < 0)
         return -EIO;
-    fd = fan_park(fd, &dataset->packs[pack].fd);
-    return fd < 0 ? -EIO : fd;
+    atomic_fetch_add(&kept, 1);
+    return fan_park(fd, &dataset->packs[pack].fd);
 }

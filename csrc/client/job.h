@@ -22,6 +22,9 @@ struct fan_text {
     size_t bytes;
 };
 
+/* How many packs used in place keep a descriptor open; the others are opened for each read. */
+enum { FAN_PACK_FDS_MAX = 64 };
+
 /* A pack of this node. base: its mapping when staged; fd: parked, when it is read in place. */
 struct fan_pack_view {
     _Atomic(const char *) base;
@@ -77,7 +80,8 @@ static inline struct fan_dataset *fan_view_dataset(struct fan_view *view)
 /* The mapping of staged pack `pack`, or NULL when it is not staged or cannot be mapped. */
 const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
 
-/* A parked descriptor of pack `pack`, wherever it lies. -EIO. */
+/* A parked descriptor of pack `pack`, wherever it lies. -EMFILE when enough are parked, or in a
+ * vfork child, whose descriptors are not its parent's; -EIO. */
 int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
 
 /* Opens the pack for a moment; the caller closes it. A descriptor or -errno. */

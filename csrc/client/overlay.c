@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "../common/sys.h"
@@ -13,16 +14,22 @@ struct change {
     struct fan_file *file;
 };
 
-enum { CHANGES_MAX = 1024 };
+enum { CHANGES_FIRST = 1000 };
 
 struct overlay {
     unsigned count;
-    struct change changes[CHANGES_MAX];
+    unsigned room;
+    struct change changes[];
 };
 
 __thread bool fan_vfork_thread __attribute__((tls_model("initial-exec")));
 static __thread struct overlay *overlay __attribute__((tls_model("initial-exec")));
 static int owner_pid;
+
+static size_t overlay_bytes(unsigned room)
+{
+    return sizeof(struct overlay) + room * sizeof(struct change);
+}
 
 static void end_overlay(void)
 {
@@ -36,7 +43,7 @@ static void end_overlay(void)
         if (file != NULL)
             fan_file_put(file);
     }
-    fan_sys_munmap(ended, sizeof(*ended));
+    fan_sys_munmap(ended, overlay_bytes(ended->room));
 }
 
 bool fan_in_vfork_child(void)
@@ -53,6 +60,8 @@ void fan_overlay_arm(void)
 {
     if (fan_vfork_thread)
         fan_in_vfork_child(); /* ends what an earlier child left */
+    if (!fan_vfork_thread) /* a child made past fork's wrappers owns its memory, too */
+        owner_pid = (int)FAN_SYS(getpid);
     fan_vfork_thread = true;
 }
 
@@ -75,15 +84,30 @@ bool fan_overlay_get(int fd, struct fan_file **file)
     return false;
 }
 
+/* Room for one more change: the list is made, or made again twice as large. */
+static bool make_room(void)
+{
+    unsigned room = overlay == NULL ? CHANGES_FIRST : overlay->room;
+    if (overlay != NULL && overlay->count < room)
+        return true;
+    room = overlay == NULL ? room : 2 * room;
+    long at = fan_sys_mmap(NULL, overlay_bytes(room), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fan_sys_failed(at))
+        return false;
+    struct overlay *grown = (struct overlay *)at;
+    if (overlay != NULL) {
+        memcpy(grown, overlay, overlay_bytes(overlay->count));
+        fan_sys_munmap(overlay, overlay_bytes(overlay->room));
+    }
+    grown->room = room;
+    overlay = grown;
+    return true;
+}
+
 static void add(unsigned first, unsigned last, struct fan_file *file)
 {
-    if (overlay == NULL) {
-        long at = fan_sys_mmap(NULL, sizeof(*overlay), PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (!fan_sys_failed(at))
-            overlay = (struct overlay *)at;
-    }
-    if (overlay != NULL && overlay->count < CHANGES_MAX)
+    if (make_room())
         overlay->changes[overlay->count++] = (struct change){first, last, file};
     else if (file != NULL)
         fan_file_put(file); /* unknown from here on: the placeholder answers EBADF */

@@ -116,18 +116,35 @@ FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t
 
 FAN_ALIAS(mmap64, mmap);
 
+/* Gives out a piece: straight from the mapped pack, else through `room`. */
+static ssize_t next_piece(struct fan_file *file, int64_t at, size_t bytes, char *room, size_t size,
+                          const char **piece)
+{
+    int64_t left = (int64_t)file->record->logical_size - at;
+    if (left <= 0)
+        return 0;
+    if (file->data == NULL || file->record->codec != 0) {
+        *piece = room;
+        return fan_content_pread(file, room, bytes < size ? bytes : size, at);
+    }
+    *piece = file->data + at;
+    size_t most = bytes < (1 << 30) ? bytes : 1 << 30;
+    return (uint64_t)left < most ? left : (ssize_t)most;
+}
+
 /* Moves up to `bytes` from a file of ours into a descriptor of the kernel's, a piece at a time.
  * `offset` as in sendfile(2): NULL takes the shared one. */
 static ssize_t pour(int out, off_t *out_offset, struct fan_file *file, off_t *offset, size_t bytes)
 {
-    char piece[65536];
+    char room[4096];
+    const char *piece = room;
     size_t done = 0;
     int64_t start = offset != NULL ? *offset : atomic_load(&file->slot->offset);
     if (start < 0)
         return -EINVAL;
     while (done < bytes) {
-        size_t want = bytes - done < sizeof(piece) ? bytes - done : sizeof(piece);
-        ssize_t got = fan_content_pread(file, piece, want, start + (int64_t)done);
+        ssize_t got = next_piece(file, start + (int64_t)done, bytes - done, room, sizeof(room),
+                                 &piece);
         if (got <= 0) {
             if (got < 0 && done == 0)
                 return got;
