@@ -58,6 +58,22 @@ static int open_file(struct place_in_tree *place, const struct fan_scan_entry *e
     return fd >= 0 ? fd : -errno;
 }
 
+int64_t fan_gather_try(int root_fd, const struct fan_scan_entry *entries, const char *names,
+                       const uint64_t *ids, uint64_t count, int32_t *errors)
+{
+    struct place_in_tree place = {.root_fd = root_fd, .fd = -1};
+    int64_t failed = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        int fd = open_file(&place, entries, names, ids[i]);
+        errors[i] = fd < 0 ? -fd : 0;
+        failed += fd < 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    leave(&place);
+    return failed;
+}
+
 int fan_gather_open(int root_fd, const struct fan_scan_entry *entries, const char *names,
                     uint64_t id)
 {

@@ -25,6 +25,10 @@ int64_t fan_gather(int root_fd, const struct fan_scan_entry *entries, const char
                    const uint64_t *ids, uint64_t count, const uint64_t *places, char *buffer,
                    int32_t *errors);
 
+/* Opens each file for reading and closes it again. errors as above; the number in error. */
+int64_t fan_gather_try(int root_fd, const struct fan_scan_entry *entries, const char *names,
+                       const uint64_t *ids, uint64_t count, int32_t *errors);
+
 /* Opens one file of the scan for reading. A descriptor or -errno. */
 int fan_gather_open(int root_fd, const struct fan_scan_entry *entries, const char *names,
                     uint64_t id);

@@ -183,9 +183,12 @@ class ArchiveSource:
     def _content_of(self, number: int) -> IO[bytes]:
         """The content of an entry; never of one before the last asked for."""
         wanted = int(self.tree.ordinals[number])
+        if self._ordinal != wanted:
+            self._file = None
         while self._ordinal != wanted:
             self._ordinal, member = next(self._members, (wanted, None))
-            self._file = None if member is None else self._archive.extractfile(member)
+            if self._ordinal == wanted and member is not None and member.isreg():
+                self._file = self._archive.extractfile(member)
         if self._file is None:
             raise Unreadable(CHANGED)
         return self._file
@@ -219,6 +222,10 @@ class ArchiveSource:
                 raise Unreadable(CHANGED)
         except _BROKEN as error:
             raise Unreadable(str(error)) from error
+
+    def try_open(self) -> dict[int, str]:
+        """None: the one file that holds all is open."""
+        return {}
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         self.tree = self.tree.filtered(mask)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-import lz4.block
-import zstandard
+from typing import TYPE_CHECKING
 
 from fanstore._native import lib
 from fanstore.errors import UsageError
+
+if TYPE_CHECKING:
+    import zstandard
 
 Buffer = bytes | bytearray | memoryview
 
@@ -59,6 +60,8 @@ class Codec:
 
     def zstd(self) -> zstandard.ZstdCompressor:
         """This thread's compressor."""
+        import zstandard
+
         if not hasattr(self._local, "zstd"):
             self._local.zstd = zstandard.ZstdCompressor(level=self.level)
         found: zstandard.ZstdCompressor = self._local.zstd
@@ -66,10 +69,14 @@ class Codec:
 
 
 def _lz4(_: Codec, block: Buffer) -> bytes:
+    import lz4.block
+
     return bytes(lz4.block.compress(block, store_size=False))
 
 
 def _lz4hc(codec: Codec, block: Buffer) -> bytes:
+    import lz4.block
+
     return bytes(
         lz4.block.compress(
             block, mode="high_compression", compression=codec.level, store_size=False

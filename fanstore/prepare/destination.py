@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +23,8 @@ _PREFIX = ".fanstore-prepare-"
 _LOCK_NAME = "lock"
 # A directory this old without a lock file was left behind between two system calls.
 _UNLOCKED_AGE_S = 600
+# File systems commit several waiting syncs as one.
+_SYNCS_AT_ONCE = 8
 
 
 def _hold_lock(directory: Path, flags: int) -> int | None:
@@ -90,8 +92,9 @@ def check_destination(
         raise UsageError(f"{path}: has no {marker} in it, and is not replaced")
 
 
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def _sync(path: Path) -> None:
+    """Makes a file or a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
@@ -110,7 +113,7 @@ class Destination:
         parent = self.final.resolve().parent
         remove_leftovers(parent)
         while self._lock is None:
-            self.directory = parent / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(6)}"
+            self.directory = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
             self.directory.mkdir()
             with suppress(FileNotFoundError):  # taken for a leftover in this very moment
                 self._lock = _hold_lock(self.directory, os.O_CREAT)
@@ -123,20 +126,21 @@ class Destination:
             os.close(self._lock)
 
     def write(self, name: str, data: bytes | bytearray) -> None:
-        """Writes a file and makes it durable."""
+        """Writes a file."""
         with (self.directory / name).open("xb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
 
     def commit(self) -> None:
-        """Gives the directory its name. Raises UsageError when that was taken meanwhile."""
+        """Makes all files durable and gives the directory its name. Raises UsageError when that
+        was taken meanwhile."""
         (self.directory / _LOCK_NAME).unlink()
-        _sync_directory(self.directory)
+        with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+            list(pool.map(_sync, self.directory.iterdir()))
+        _sync(self.directory)
         final = self.final.resolve()
         exchange = self._force and os.path.lexists(final)
         rc = lib.fan_rename(os.fsencode(self.directory), os.fsencode(final), int(exchange))
         if rc < 0 and os.path.lexists(final) and not self._force:
             raise UsageError(f"{self.final}: exists already")
         check(rc, self.final)
-        _sync_directory(final.parent)
+        _sync(final.parent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -17,6 +16,7 @@ from fanstore.prepare.packfile import PackFile
 
 _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
 _MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
+_SPILL_NAME = "spill"
 _STORE: int = lib.FAN_CODEC_STORE
 
 
@@ -51,7 +51,8 @@ class LargeFile:
         self._failed = False
         self._spill: IO[bytes] | None = None
         if not codec.stores:
-            self._spill = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
+            self._spill = (directory / _SPILL_NAME).open("x+b")
+            (directory / _SPILL_NAME).unlink()
 
     def add(self, piece: Encoded) -> None:
         """Takes the next piece. After a failed one nothing more is written."""

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from fanstore._native import ffi, lib
-from fanstore.errors import SourceProblems
+from fanstore.errors import SourceProblems, UsageError
 from fanstore.prepare.source import DirectorySource
 from fanstore.prepare.tree import Item, Tree, tree_of
 
@@ -17,8 +17,11 @@ _TARGET_BYTES = 4096
 
 def read_list(path: str) -> list[bytes]:
     """The entries of a list file (`-`: standard input): separated by NUL where it holds one,
-    else by newlines."""
-    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    else by newlines. Raises UsageError."""
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
     separator = b"\0" if b"\0" in data else b"\n"
     return [entry for entry in data.split(separator) if entry]
 
@@ -42,7 +45,7 @@ class ListedSource(DirectorySource):
 
     def scan(self) -> Tree:
         items: dict[bytes, Item] = {}
-        self._add(items, b"")
+        self._add(items, b"", b"")
         for entry in self._listed:
             path = normal_form(entry)
             if path is None:
@@ -56,23 +59,24 @@ class ListedSource(DirectorySource):
     def _add_with_parents(self, items: dict[bytes, Item], path: bytes) -> None:
         at = path.find(b"/")
         while at >= 0:
-            parent = self._add(items, path[:at])
+            parent = self._add(items, path[:at], path)
             if parent is None:
                 return
             if not stat.S_ISDIR(parent.mode):
                 self.left_out.append((path, "lies behind what is not a directory"))
                 return
             at = path.find(b"/", at + 1)
-        self._add(items, path)
+        self._add(items, path, path)
 
-    def _add(self, items: dict[bytes, Item], path: bytes) -> Item | None:
+    def _add(self, items: dict[bytes, Item], path: bytes, listed: bytes) -> Item | None:
+        """Adds a path that leads to `listed`; None, noting that, where it cannot be looked at."""
         if path in items:
             return items[path]
         entry = ffi.new("struct fan_scan_entry *")
         target = ffi.new("char[]", _TARGET_BYTES)
         error = lib.fan_scan_stat(self.root_fd, path, len(path), entry, target)
         if error < 0:
-            self.left_out.append((path, os.strerror(-error)))
+            self.left_out.append((listed, os.strerror(-error)))
             return None
         item = Item(
             entry.mode, entry.size, entry.mtime_ns, entry.uid, entry.gid,

@@ -19,14 +19,23 @@ from fanstore.prepare.codecs import Codec
 from fanstore.prepare.encode import Encoded, Encoder
 from fanstore.prepare.large import LargeFile
 from fanstore.prepare.packfile import PackFile, pack_header
-from fanstore.prepare.plan import UNIT_BYTES, Plan, Unit, piece_bytes_for, units
+from fanstore.prepare.plan import (
+    UNIT_BYTES,
+    Plan,
+    Unit,
+    piece_bytes_for,
+    reading_order,
+    units,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fanstore.prepare.source import Source
 
+_ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
 _MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
+_MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
 EMPTY_CHECKSUM = xxhash.xxh3_64_intdigest(b"")
 
 # Told the logical bytes of each unit when it is done.
@@ -80,6 +89,8 @@ class Packer:
             flags = int(lib.FAN_PACK_EVERYWHERE) if pack >= plan.everywhere_from else 0
             header = pack_header(plan_id, pack, plan.pack_count, block_bytes, flags)
             self.packs.append(PackFile(directory, pack, header, flags))
+            self.packs[-1].close()
+        self._current = self.packs[0]
 
     def __enter__(self) -> Packer:
         return self
@@ -87,16 +98,16 @@ class Packer:
     def __exit__(self, *_: object) -> None:
         if self._large is not None:
             self._large.close()
-        for pack in self.packs:
-            pack.close()
+        self._current.close()
 
     def run(self, jobs: int, progress: Progress) -> None:
         """Packs everything. Entries that could not be read end up in `failed`."""
         waiting: deque[tuple[Unit, memoryview, Future[Encoded]]] = deque()
         with ThreadPoolExecutor(jobs, "fanstore-prepare") as pool:
             try:
-                tree = self._encoder.source.tree
-                for unit in units(tree, self._plan, self._encoder.block_bytes):
+                source = self._encoder.source
+                order = reading_order(source.tree, self._plan, source.sequential)
+                for unit in units(source.tree, order, self._plan, self._encoder.block_bytes):
                     if len(waiting) == jobs + 1:
                         progress(self._take(*waiting.popleft()))
                     waiting.append(self._submit(pool, unit))
@@ -121,6 +132,9 @@ class Packer:
         """Writes one unit; its logical bytes."""
         encoded = future.result()
         self.failed.update(encoded.failed)
+        if self.packs[unit.pack] is not self._current:
+            self._current.close()
+            self._current = self.packs[unit.pack]
         if unit.piece_bytes:
             self._write_piece(unit, encoded)
             done = unit.piece_bytes
@@ -131,7 +145,8 @@ class Packer:
         return done
 
     def _write_files(self, unit: Unit, encoded: Encoded) -> None:
-        base = self.packs[unit.pack].append(encoded.payload, _MAP_ALIGN)
+        small = len(encoded.payload) < _MAP_THRESHOLD  # holds no file that may be mapped
+        base = self._current.append(encoded.payload, _ALIGN if small else _MAP_ALIGN)
         ids = list(unit.ids)
         stored = self.stored
         stored.offset[ids] = np.asarray(encoded.offsets, np.uint64) + np.uint64(base)
@@ -143,7 +158,7 @@ class Packer:
         number = unit.ids[0]
         if unit.start == 0:
             self._large = LargeFile(
-                self.packs[unit.pack], self._encoder.codec, int(self._sizes[number]),
+                self._current, self._encoder.codec, int(self._sizes[number]),
                 self._encoder.block_bytes, self._directory,
             )  # fmt: skip
         assert self._large is not None

@@ -69,7 +69,7 @@ class PackFile:
         self.flags = flags
         self.end = 0
         self._path = directory / pack_name(pack)
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._fd = -1
         self._digest = xxhash.xxh3_64()
         self.append(header, 1)
 
@@ -81,16 +81,22 @@ class PackFile:
         self._write(data)
         return place
 
+    def _open(self) -> int:
+        """The pack's descriptor; of very many packs not all can be open at once."""
+        if self._fd < 0:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return self._fd
+
     def _write(self, data: Buffer) -> None:
         self._digest.update(data)
         at = self.end
         self.end += len(data)
         if _is_hole(data):
-            os.ftruncate(self._fd, self.end)
+            os.ftruncate(self._open(), self.end)
             return
         view = memoryview(data)
         while view:
-            count = os.pwrite(self._fd, view, at)
+            count = os.pwrite(self._open(), view, at)
             at += count
             view = view[count:]
 
@@ -101,20 +107,20 @@ class PackFile:
     def rewind(self, mark: tuple[int, Any]) -> None:
         """Drops what was written since the mark."""
         self.end, self._digest = mark
-        os.ftruncate(self._fd, self.end)
+        os.ftruncate(self._open(), self.end)
 
     def finish(self, entries: NDArray[Any], paths: bytes, logical_bytes: int) -> PackInfo:
-        """Writes the footer and makes all of it durable."""
+        """Writes the footer and closes the file."""
         rows = entries.tobytes()
         self.append(b"", int(lib.FAN_DATA_ALIGN_BYTES))
         place = self.end
         self._write(rows + paths + pack_trailer(place, rows, len(entries), paths))
-        os.fsync(self._fd)
+        self.close()
         checksum = self._digest.intdigest()
         return PackInfo(self.pack, self.end, checksum, len(entries), logical_bytes, self.flags)
 
     def close(self) -> None:
-        """Closes the file; whatever is in it stays."""
+        """Closes the file until more is written."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1

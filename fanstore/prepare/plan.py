@@ -142,19 +142,23 @@ def _pieces(pack: int, number: int, size: int, step: int) -> Iterator[Unit]:
         yield Unit(pack, (number,), (), start, length, start + length == size)
 
 
-def units(tree: Tree, plan: Plan, block_bytes: int) -> Iterator[Unit]:
-    """All content in reading order, cut into units. Those of one pack come in order."""
+def reading_order(tree: Tree, plan: Plan, sequential: bool) -> NDArray[np.int64]:
+    """The entries with content in the order in which to read them: the source's own where it is
+    sequential, else pack after pack."""
+    content = tree.content
+    return content if sequential else content[np.argsort(plan.packs[content], kind="stable")]
+
+
+def units(
+    tree: Tree, order: NDArray[np.int64], plan: Plan, block_bytes: int
+) -> Iterator[Unit]:
+    """The entries of `order`, cut into units."""
     step = piece_bytes_for(block_bytes)
     ids: list[int] = []
     places: list[int] = []
     end, pack = 0, 0
-    content = tree.content
-    rows = zip(
-        content.tolist(),
-        tree.entries["size"][content].tolist(),
-        plan.packs[content].tolist(),
-        strict=True,
-    )
+    sizes = tree.entries["size"][order].tolist()
+    rows = zip(order.tolist(), sizes, plan.packs[order].tolist(), strict=True)
     for number, size, its_pack in rows:
         full = end + size > UNIT_BYTES or len(ids) == UNIT_FILES
         if ids and (full or its_pack != pack):

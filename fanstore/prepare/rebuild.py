@@ -1,8 +1,18 @@
-"""Making the index again from the packs alone."""
+"""Making the index again from the packs alone.
+
+A pack's checksum in the index vouches for all of its content, so the content is checked before the
+pack is vouched for. Where a file is damaged, the pack gets a checksum that it does not have: its
+files are then checked one by one wherever it is staged.
+"""
 
 from __future__ import annotations
 
+import os
 import stat
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +20,19 @@ import numpy as np
 import xxhash
 
 from fanstore._native import dtype_of, lib
-from fanstore.dataset import PackInfo, pack_name, read_pack_header, read_pack_trailer
-from fanstore.errors import DatasetDamaged
+from fanstore.content import PackReader
+from fanstore.dataset import (
+    INDEX_NAME,
+    Dataset,
+    PackInfo,
+    open_index,
+    pack_name,
+    read_pack_header,
+    read_pack_trailer,
+)
+from fanstore.errors import SHOWN_MAX, DatasetDamaged, FanstoreError
 from fanstore.prepare.index import build_index
+from fanstore.prepare.listed import normal_form
 from fanstore.prepare.packer import Stored
 from fanstore.prepare.tree import Item, Tree, tree_of
 
@@ -20,6 +40,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _READ_BYTES = 4 << 20
+_ALL_ONES = (1 << 64) - 1
+
+
+class PacksMissing(FanstoreError):
+    """Packs without which the index cannot be made."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """The index that was made. `damaged` holds the relpaths whose content is damaged."""
+
+    dataset_id: str
+    index_bytes: int
+    damaged: list[bytes]
 
 
 def _checksum(path: Path) -> int:
@@ -65,6 +101,8 @@ class _Collected:
     def _add(self, path: Path, pack: int, row: Any, paths: bytes) -> int:
         """Takes up one entry; its logical bytes when its content was not counted yet."""
         relpath = _run(path, paths, int(row["path_offset"]), int(row["path_bytes"]))
+        if relpath in self.items or normal_form(relpath) != relpath:
+            raise DatasetDamaged(path, "entries", int(row["path_offset"]), "not a path, or twice")
         mode, size = int(row["mode"]), int(row["logical_size"])
         target = _run(path, paths, int(row["offset"]), size) if stat.S_ISLNK(mode) else b""
         item = Item(mode, size, int(row["mtime_ns"]), int(row["uid"]), int(row["gid"]), target)
@@ -93,24 +131,86 @@ def _arrays(tree: Tree, collected: _Collected) -> tuple[Stored, NDArray[np.int64
     return stored, packs
 
 
-def rebuild_index(directory: Path) -> tuple[bytearray, str]:
+def _first_header(directory: Path) -> Any:
+    """The header of any pack, once all that it speaks of are there."""
+    there = {path.name: path for path in directory.glob("pack-*.fsp")}
+    if not there:
+        raise PacksMissing(f"{directory}: there are no packs")
+    header = read_pack_header(there[min(there)])
+    names = map(pack_name, range(int(header["pack_count"])))
+    missing = list(islice((name for name in names if name not in there), SHOWN_MAX))
+    if missing:
+        raise PacksMissing(f"{directory}: packs are missing:\n  " + "\n  ".join(missing))
+    return header
+
+
+def build_from_packs(directory: Path, doubted: Set[int] = frozenset()) -> tuple[bytearray, str]:
     """The index of the dataset whose packs are in `directory`, the same bytes as at first, and
-    the dataset id. Raises DatasetDamaged, also when packs do not belong together, or OSError."""
-    first = read_pack_header(directory / pack_name(0))
+    the dataset id. Packs that are `doubted` get a checksum that they do not have.
+
+    Raises DatasetDamaged, also when packs do not belong together, PacksMissing, or OSError."""
+    first = _first_header(directory)
     collected = _Collected()
     infos = []
     for pack in range(int(first["pack_count"])):
         path = directory / pack_name(pack)
         header = read_pack_header(path)
-        same = all(bytes(header[f]) == bytes(first[f]) for f in ("plan_id", "pack_count"))
+        shared = ("plan_id", "pack_count", "block_bytes")
+        same = all(bytes(header[field]) == bytes(first[field]) for field in shared)
         if not same or int(header["pack"]) != pack:
             raise DatasetDamaged(path, "header.plan_id", 16, "belongs to another dataset")
-        infos.append(collected.add_pack(path, pack))
+        info = collected.add_pack(path, pack)
+        infos.append(replace(info, checksum=info.checksum ^ _ALL_ONES * (pack in doubted)))
     _check_parents(directory / pack_name(0), collected.items)
     tree = tree_of(collected.items)
     stored, packs = _arrays(tree, collected)
     plan_id = bytes(first["plan_id"])
     return build_index(tree, stored, packs, infos, plan_id, int(first["block_bytes"]))
+
+
+def _damaged_files(dataset: Dataset) -> dict[int, list[bytes]]:
+    """The files of each pack whose content is damaged."""
+    found: dict[int, list[bytes]] = {}
+    for pack in range(dataset.pack_count):
+        with PackReader(dataset, pack, dataset.pack_path(pack)) as reader:
+            for record in dataset.records_of_pack(pack).tolist():
+                if not reader.is_sound(record):
+                    found.setdefault(pack, []).append(dataset.relpath(record))
+    return found
+
+
+@contextmanager
+def _written(directory: Path, index: bytearray) -> Iterator[Path]:
+    """The index under a name of its own, durable, and gone afterwards unless renamed."""
+    fresh = directory / f".{INDEX_NAME}.{os.getpid()}"
+    try:
+        with fresh.open("xb") as file:
+            file.write(index)
+            file.flush()
+            os.fsync(file.fileno())
+        yield fresh
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def rebuild_index(directory: Path) -> Rebuilt:
+    """Makes the index of a dataset again from its packs; one that is there is replaced once the
+    new one is complete. Where nothing is damaged it has the same bytes as at first.
+
+    Raises DatasetDamaged (nothing is changed then), PacksMissing naming them, or OSError."""
+    index, dataset_id = build_from_packs(directory)
+    with _written(directory, index) as fresh:
+        with open_index(fresh, directory) as dataset:
+            dataset.check_records()
+            damaged = _damaged_files(dataset)
+        if not damaged:
+            fresh.rename(directory / INDEX_NAME)
+    if damaged:
+        index, dataset_id = build_from_packs(directory, damaged.keys())
+        with _written(directory, index) as fresh:
+            fresh.rename(directory / INDEX_NAME)
+    names = sorted(name for names in damaged.values() for name in names)
+    return Rebuilt(dataset_id, len(index), names)
 
 
 def _check_parents(path: Path, items: dict[bytes, Item]) -> None:

@@ -83,12 +83,15 @@ def ending_on_signals() -> Iterator[None]:
     def end(number: int, _: object) -> NoReturn:
         raise _Ended(128 + number)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    ending = (signal.SIGTERM, signal.SIGHUP)
+    taken = [number for number in ending if signal.getsignal(number) == signal.SIG_DFL]
     try:
+        for number in taken:
+            signal.signal(number, end)
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def open_source(path: Path, options: Options) -> tuple[Source, Problems]:
@@ -98,25 +101,28 @@ def open_source(path: Path, options: Options) -> tuple[Source, Problems]:
             return DirectorySource(path), []
         from fanstore.prepare.listed import ListedSource
 
-        listed = ListedSource(path, options.listed, options.skip_unreadable)
+        listed = ListedSource(path, options.listed, True)
         return listed, listed.left_out
     if options.listed is not None:
         raise UsageError(f"{path}: a list of files needs a directory")
     from fanstore.prepare.archive import ArchiveSource
 
-    archive = ArchiveSource(path, options.skip_unreadable)
+    archive = ArchiveSource(path, True)
     return archive, archive.left_out
 
 
-def _leave_out_problems(source: Source, skip: bool) -> Problems:
-    """Drops what cannot be packed, or raises SourceProblems for it."""
-    found = source.tree.problems()
-    problems = [(source.tree.paths[number], reason) for number, reason in found]
+def _leave_out_problems(source: Source, left_out: Problems, skip: bool) -> None:
+    """Drops what cannot be packed, or raises SourceProblems for all that is known of it before
+    anything is read."""
+    found = dict(source.tree.problems())
+    left_out += [(source.tree.paths[number], why) for number, why in found.items()]
+    if 0 in found:
+        raise SourceProblems(left_out)
     if found:
-        if not skip or found[0][0] == 0:
-            raise SourceProblems(problems)
-        source.keep(source.tree.keep_mask(number for number, _ in found))
-    return problems
+        source.keep(source.tree.keep_mask(found))
+    if left_out and not skip:
+        closed = source.try_open()
+        raise SourceProblems(left_out + [(source.tree.paths[n], why) for n, why in closed.items()])
 
 
 def prepare(path: Path, target: Path, options: Options) -> Summary:
@@ -143,7 +149,7 @@ def prepare_from(
     with ending_on_signals(), Destination(target, options.force) as destination:
         source, left_out = opener()
         with closing(source):
-            left_out += _leave_out_problems(source, options.skip_unreadable)
+            _leave_out_problems(source, left_out, options.skip_unreadable)
             manifest = _pack(source, options, destination, left_out)
         paths = [str(origin.resolve()) for origin in origins]
         made_from = {"tool": f"fanstore {__version__}", "source": paths if paths[1:] else paths[0]}

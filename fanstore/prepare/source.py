@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from fanstore._native import check, ffi, lib
 from fanstore.errors import UsageError
 from fanstore.prepare.tree import Tree, scan_directory
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 CHANGED = "changed while it was read"
@@ -36,6 +37,9 @@ class Source(Protocol):
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
         """Fills `buffer` from one file, from `start` on. Raises Unreadable."""
+
+    def try_open(self) -> dict[int, str]:
+        """The files that cannot be opened, and why; without reading any."""
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         """Leaves out all other entries."""
@@ -96,6 +100,16 @@ class DirectorySource:
             os.close(fd)
         if error:
             raise Unreadable(reason_of(error))
+
+    def try_open(self) -> dict[int, str]:
+        content = self.tree.content
+        ids = ffi.from_buffer("uint64_t[]", content.astype("<u8"))
+        errors = np.zeros(max(1, len(content)), np.int32)
+        lib.fan_gather_try(
+            self.root_fd, self._entries(), self._names(), ids, len(content),
+            ffi.from_buffer("int32_t[]", errors),
+        )  # fmt: skip
+        return {int(content[at]): reason_of(int(errors[at])) for at in np.flatnonzero(errors)}
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         self.tree = self.tree.filtered(mask)
