@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
+
+DAMAGED = 3
 
 
 @click.command(short_help="Make the index of a dataset again from its packs.")
@@ -13,20 +14,14 @@ import click
 def command(dataset: Path) -> int:
     """Make index.fsi of DATASET again from its packs alone, the same bytes as at first.
 
-    An index that is there is replaced once the new one is complete.
+    An index that is there is replaced once the new one is complete. All content is checked: files
+    that are damaged are named, stay damaged, and the exit code is 3.
     """
-    from fanstore.dataset import INDEX_NAME
+    from fanstore.errors import show_path
     from fanstore.prepare.rebuild import rebuild_index
 
-    index, dataset_id = rebuild_index(dataset)
-    fresh = dataset / f".{INDEX_NAME}.{os.getpid()}"
-    try:
-        with fresh.open("xb") as file:
-            file.write(index)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.rename(dataset / INDEX_NAME)
-    finally:
-        fresh.unlink(missing_ok=True)
-    click.echo(f"{dataset}: index of {len(index):,} bytes, dataset {dataset_id}")
-    return 0
+    made = rebuild_index(dataset)
+    for name in made.damaged:
+        click.echo(f"damaged: {show_path(name)}")
+    click.echo(f"{dataset}: index of {made.index_bytes:,} bytes, dataset {made.dataset_id}")
+    return DAMAGED if made.damaged else 0

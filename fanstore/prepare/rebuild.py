@@ -217,5 +217,6 @@ def _check_parents(path: Path, items: dict[bytes, Item]) -> None:
     for relpath in items:
         parent = items.get(relpath.rpartition(b"/")[0])
         if parent is None or not stat.S_ISDIR(parent.mode):
-            raise DatasetDamaged(path, "entries", int(lib.FAN_PACK_HEADER_BYTES),
-                                 "a directory is missing")
+            raise DatasetDamaged(
+                path, "entries", int(lib.FAN_PACK_HEADER_BYTES), "a directory is missing"
+            )
