@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include "../client/linked.h"
 #include "../client/open.h"
 #include "../common/sys.h"
 #include "real.h"
@@ -44,12 +45,37 @@ static int refuse_name(const struct fan_target *target)
     return reached ? fan_refuse_change(target, target->where == FAN_MISSING) : -target->error;
 }
 
+/* Whether a real descriptor is one of an original: inherited, or opened by a link outside. */
+static bool is_original(int fd)
+{
+    char path[PATH_MAX];
+    const char *rest;
+    bool over = false;
+    for (unsigned i = 0; i < fan_job.view_count; i++)
+        over = over || !fan_job.views[i].prefix_made;
+    if (!over || fan_fd_path(fd, path, sizeof(path)) <= 0)
+        return false;
+    const struct fan_view *view = fan_match_prefix(path, &rest);
+    return view != NULL && !view->prefix_made;
+}
+
+/* AT_EMPTY_PATH: the descriptor itself, be it a real one. */
+static bool names_original(int dirfd, const char *path, unsigned flags)
+{
+    return (flags & FAN_EMPTY_PATH) && path != NULL && path[0] == '\0' && dirfd != AT_FDCWD &&
+           is_original(dirfd);
+}
+
 /* One path to an existing file. When it is ours, `*answer` is what the call returns. */
 static bool refused(int dirfd, const char *path, unsigned flags, struct fan_target *target,
                     int *answer)
 {
-    if (!fan_locate_change(dirfd, path, flags, target))
-        return false;
+    if (!fan_locate_change(dirfd, path, flags, target)) {
+        if (!names_original(dirfd, path, flags))
+            return false;
+        *answer = (int)fan_answer(-EROFS);
+        return true;
+    }
     *answer = (int)fan_answer(fan_refuse_change(target, false));
     return true;
 }
@@ -308,7 +334,9 @@ FAN_EXPORT int lchown(const char *path, uid_t uid, gid_t gid)
 static int refused_fd(int fd)
 {
     const struct fan_file *file = fan_file_get(fd);
-    if (file == NULL || file->record == NULL)
+    if (file == NULL)
+        return is_original(fd) ? (fan_sys_fcntl(fd, F_GETFL, 0) & O_PATH ? -EBADF : -EROFS) : 0;
+    if (file->record == NULL)
         return 0;
     return file->kind == FAN_FILE_PATH ? -EBADF : -EROFS;
 }
@@ -341,10 +369,6 @@ FAN_EXPORT int utimensat(int dirfd, const char *path, const struct timespec time
 {
     struct fan_target target;
     int answer;
-    if (path == NULL) { /* the descriptor itself (utimensat(2), NOTES) */
-        int rc = refused_fd(dirfd);
-        return rc != 0 ? (int)fan_answer(rc) : REAL(utimensat)(dirfd, path, times, flags);
-    }
     return refused(dirfd, path, follow_flags(flags), &target, &answer)
                ? answer
                : REAL(utimensat)(target.dirfd, target.path, times, flags);

@@ -70,6 +70,26 @@ CASE(older_names)
     OK(lchmod(join("W", "fifo"), 0644) == 0);
 }
 
+CASE(change_by_descriptor)
+{
+    const struct timespec times[2] = {{1, 0}, {2, 0}};
+    int fd = open(outside("file"), O_RDONLY), path = open(outside("file"), O_PATH);
+    FAILS(EROFS, fchmod(fd, 0600));
+    FAILS(EROFS, fchown(fd, 1, 1));
+    FAILS(EROFS, fchownat(fd, "", 1, 1, AT_EMPTY_PATH));
+    FAILS(EROFS, fchownat(path, "", 1, 1, AT_EMPTY_PATH));
+    FAILS(EROFS, futimens(fd, times));
+    FAILS(EINVAL, utimensat(fd, NULL, times, 0));
+    FAILS(EROFS, fsetxattr(fd, "user.a", "b", 1, 0));
+    FAILS(EROFS, fremovexattr(fd, "user.a"));
+    FAILS(EBADF, fchmod(path, 0600));
+    FAILS(EBADF, fchown(path, 1, 1));
+    FAILS(EBADF, fchmod(-1, 0600));
+    int own = open(join("W", "own"), O_RDWR | O_CREAT, 0644);
+    OK(fchmod(own, 0600) == 0 && futimens(own, times) == 0);
+    OK(fchownat(own, "", getuid(), getgid(), AT_EMPTY_PATH) == 0);
+}
+
 CASE(access_by_link)
 {
     FAILS(EROFS, access(outside("file"), W_OK));
