@@ -146,9 +146,14 @@ FAN_EXPORT int fcntl(int fd, int command, ...)
     if (fan_is_parked(fd))
         return (int)fan_answer(-EBADF);
     struct fan_file *file = fan_file_get(fd);
-    if (file == NULL)
-        return REAL(fcntl)(fd, command, argument);
-    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
+    bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
+    if (file == NULL) {
+        int got = REAL(fcntl)(fd, command, argument);
+        if (duplicates && got >= 0)
+            fan_file_remove(got); /* a number of ours that was closed past us */
+        return got;
+    }
+    if (duplicates) {
         int to = fan_sys_fcntl(fd, command, argument);
         return to < 0 ? (int)fan_answer(to) : note_duplicate(fd, to);
     }

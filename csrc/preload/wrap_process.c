@@ -1,8 +1,11 @@
 /* Processes: fork, vfork, and the shells that libc starts by itself. */
+#include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <utmp.h>
 
+#include "../client/cwd.h"
 #include "../client/filetable.h"
 #include "../client/handoff.h"
 #include "../client/overlay.h"
@@ -99,4 +102,41 @@ FAN_EXPORT FILE *popen(const char *command, const char *mode)
     if (lent)
         take_handoff_back();
     return stream;
+}
+
+/* libc puts others under 0, 1 and 2 past us. */
+static void forget_standard(void)
+{
+    if (fan_job.view_count > 0)
+        fan_file_remove_range(0, 2);
+}
+
+FAN_EXPORT int daemon(int stay, int keep)
+{
+    int rc = REAL(daemon)(stay, keep);
+    if (rc == 0 && !stay)
+        fan_cwd_changed();
+    if (rc == 0 && !keep)
+        forget_standard();
+    return rc;
+}
+
+/* Before glibc 2.34 these lie in libutil, which may have been loaded out of our sight. */
+FAN_EXPORT int login_tty(int terminal)
+{
+    __typeof__(&login_tty) call = REAL(login_tty);
+    int rc = call != NULL ? call(terminal) : (int)fan_answer(-ENOSYS);
+    if (rc == 0)
+        forget_standard();
+    return rc;
+}
+
+FAN_EXPORT pid_t forkpty(int *leader, char *name, const struct termios *settings,
+                         const struct winsize *size)
+{
+    __typeof__(&forkpty) call = REAL(forkpty);
+    pid_t pid = call != NULL ? call(leader, name, settings, size) : (pid_t)fan_answer(-ENOSYS);
+    if (pid == 0)
+        forget_standard();
+    return pid;
 }

@@ -152,6 +152,14 @@ static bool locate_for(const char *mode, const char *path, struct fan_target *ta
                                               : fan_locate(AT_FDCWD, path, 0, target);
 }
 
+/* libc opens, closes and replaces the descriptors of its own streams past us: what stood under the
+ * number is forgotten. */
+static void forget_number(const FILE *stream)
+{
+    if (fan_job.view_count > 0 && stream != NULL && stream->_fileno >= 0)
+        fan_file_remove(stream->_fileno);
+}
+
 FAN_EXPORT FILE *fopen(const char *path, const char *mode)
 {
     struct fan_target target;
@@ -160,10 +168,18 @@ FAN_EXPORT FILE *fopen(const char *path, const char *mode)
     FILE *stream = REAL(fopen)(target.path, mode);
     if (stream == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
         return open_stream(&target, mode);
+    forget_number(stream);
     return stream;
 }
 
 FAN_ALIAS(fopen64, fopen);
+
+FAN_EXPORT int fclose(FILE *stream)
+{
+    if (!fan_stream_is_ours(stream))
+        forget_number(stream);
+    return REAL(fclose)(stream);
+}
 
 FAN_EXPORT FILE *fdopen(int fd, const char *mode)
 {
@@ -188,6 +204,7 @@ static FILE *reopen_native(const struct fan_target *target, const char *mode, FI
         errno = -copy;
         return NULL;
     }
+    forget_number(stream);
     stream = REAL(freopen)(path, mode, stream);
     close(copy);
     return stream;
@@ -226,8 +243,10 @@ FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
     struct fan_target target;
     if (fan_stream_is_ours(stream))
         return reopen_cookie(path, mode, stream);
-    if (path == NULL || !locate_for(mode, path, &target))
+    if (path == NULL || !locate_for(mode, path, &target)) {
+        forget_number(stream);
         return REAL(freopen)(path, mode, stream);
+    }
     return reopen_native(&target, mode, stream);
 }
 

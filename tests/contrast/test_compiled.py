@@ -7,7 +7,11 @@ from arena import Arena
 from harness import compare
 from programs import Programs, compiled_cases, parameters
 
-METADATA = compiled_cases("c_names.c") + compiled_cases("c_dirs.c")
+METADATA = [
+    case
+    for source in ("c_names.c", "c_dirs.c", "c_inside_libc.c")
+    for case in compiled_cases(source)
+]
 CONTENT = [
     case
     for source in ("c_stdio.c", "c_process.c", "cc_stream.cc")
