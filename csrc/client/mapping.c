@@ -53,7 +53,8 @@ static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, in
                      int64_t offset, size_t inside)
 {
     int keep = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_LOCKED | MAP_POPULATE | MAP_32BIT |
-                        MAP_NORESERVE | MAP_SHARED | MAP_PRIVATE);
+                        MAP_NORESERVE);
+    keep |= (flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED; /* VALIDATE is a file's */
     long got = fan_sys_mmap(at, bytes, PROT_READ | PROT_WRITE, keep | MAP_ANONYMOUS, -1, 0);
     if (fan_sys_failed(got))
         return got;
@@ -77,6 +78,8 @@ static int check(const struct fan_file *file, size_t bytes, int prot, int flags,
         return file->kind == FAN_FILE_DIRECTORY ? -ENODEV : -EBADF;
     if (bytes == 0 || offset < 0 || offset % PAGE != 0)
         return -EINVAL;
+    if ((flags & MAP_TYPE) == MAP_SHARED_VALIDATE && (flags & MAP_SYNC))
+        return -EOPNOTSUPP;
     if (shared && (prot & PROT_WRITE))
         return -EACCES;
     return shared || (flags & MAP_TYPE) == MAP_PRIVATE ? 0 : -EINVAL;

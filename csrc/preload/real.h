@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* A wrapper has the prototype of the call it stands for, deprecated or nonnull as that may be, and
@@ -45,6 +46,14 @@ static inline void *fan_real_call(enum fan_real_index index)
 
 /* A second name of the same function, for variants that differ in nothing on 64-bit systems. */
 #define FAN_ALIAS(name, of) extern __typeof__(name) name __attribute__((alias(#of), visibility("default")))
+
+/* Whether an argument that a header declares nonnull was given after all: the compiler, which would
+ * take it for granted, is not told. */
+static inline bool fan_given(const void *argument)
+{
+    __asm__("" : "+r"(argument));
+    return argument != NULL;
+}
 
 /* -errno to the C library's way. */
 static inline long fan_answer(long rc)

@@ -62,7 +62,7 @@ static bool is_original(int fd)
 /* AT_EMPTY_PATH: the descriptor itself, be it a real one. */
 static bool names_original(int dirfd, const char *path, unsigned flags)
 {
-    return (flags & FAN_EMPTY_PATH) && path != NULL && path[0] == '\0' && dirfd != AT_FDCWD &&
+    return (flags & FAN_EMPTY_PATH) && fan_given(path) && path[0] == '\0' && dirfd != AT_FDCWD &&
            is_original(dirfd);
 }
 

@@ -105,9 +105,9 @@ FAN_ALIAS(readdir64_r, readdir_r);
 
 FAN_EXPORT int closedir(DIR *dir)
 {
-    struct fan_dirstream *stream = fan_dirstream_of(dir);
+    struct fan_dirstream *stream = fan_given(dir) ? fan_dirstream_of(dir) : NULL;
     if (stream == NULL) {
-        if (fan_job.view_count > 0) /* libc closes it past us */
+        if (fan_job.view_count > 0 && fan_given(dir)) /* libc closes it past us */
             fan_file_remove(REAL(dirfd)(dir));
         return REAL(closedir)(dir);
     }

@@ -410,11 +410,11 @@ FAN_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *excepts
     int ready = take_out(count, reads, &our_reads) + take_out(count, writes, &our_writes);
     take_out(count, excepts, &our_excepts); /* never exceptional */
     int got = REAL(pselect)(count, reads, writes, excepts, ready > 0 ? &none : timeout, mask);
-    if (got < 0)
-        return got;
     put_back(count, reads, &our_reads);
     put_back(count, writes, &our_writes);
-    return got + ready;
+    if (got < 0)
+        put_back(count, excepts, &our_excepts); /* an error leaves the sets as they were */
+    return got < 0 ? got : got + ready;
 }
 
 static bool any_in_set(int count, const fd_set *set)

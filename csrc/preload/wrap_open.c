@@ -116,6 +116,8 @@ FAN_ALIAS(__close, close);
 
 static int close_range_ours(unsigned first, unsigned last, int flags)
 {
+    if (first > last || (flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)))
+        return -EINVAL;
     if (!(flags & CLOSE_RANGE_CLOEXEC))
         fan_file_remove_range(first, last);
     return fan_close_range_around(first, last, (unsigned)flags);

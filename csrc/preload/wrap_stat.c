@@ -141,7 +141,7 @@ static int statx_ours(const struct fan_target *target, struct statx *stx)
 FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx)
 {
     struct fan_target target;
-    const char *name = path == NULL && (flags & AT_EMPTY_PATH) ? "" : path;
+    const char *name = !fan_given(path) && (flags & AT_EMPTY_PATH) ? "" : path;
     if (fan_locate(dirfd, name, at_flags(flags), &target))
         return flags & ~STATX_FLAGS || mask & STATX__RESERVED ? (int)fan_answer(-EINVAL)
                                                               : statx_ours(&target, stx);

@@ -14,7 +14,7 @@ METADATA = [
 ]
 CONTENT = [
     case
-    for source in ("c_stdio.c", "c_process.c", "cc_stream.cc")
+    for source in ("c_stdio.c", "c_process.c", "c_corners.c", "cc_stream.cc")
     for case in compiled_cases(source)
 ]
 FORTIFIED = ("-O2", "-D_FORTIFY_SOURCE=2")
