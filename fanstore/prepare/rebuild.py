@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _READ_BYTES = 4 << 20
+_SIZE_MAX = (1 << 63) - 1
 _ALL_ONES = (1 << 64) - 1
 
 
@@ -96,6 +97,8 @@ class _Collected:
         logical = 0
         for row in entries:
             logical += self._add(path, pack, row, paths)
+        if logical > _SIZE_MAX:
+            raise DatasetDamaged(path, "entries", size, f"{logical} bytes of content")
         return PackInfo(pack, size, _checksum(path), len(entries), logical, int(header["flags"]))
 
     def _add(self, path: Path, pack: int, row: Any, paths: bytes) -> int:
