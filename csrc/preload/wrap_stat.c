@@ -393,19 +393,29 @@ static long no_attributes(const struct fan_target *target, long when_found)
     return fan_answer(target->where == FAN_MISSING ? -target->error : when_found);
 }
 
+/* What the real call said of `path` stands, unless a link outside leads into a mount after all. */
+static ssize_t look_again(ssize_t got, const char *path, unsigned flags, struct fan_target *target,
+                          long when_found)
+{
+    bool ours = got < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, flags, target);
+    return ours ? no_attributes(target, when_found) : got;
+}
+
 FAN_EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)
 {
     struct fan_target target;
-    return fan_locate(AT_FDCWD, path, 0, &target) ? no_attributes(&target, -ENODATA)
-                                                  : REAL(getxattr)(target.path, name, value, bytes);
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return no_attributes(&target, -ENODATA);
+    return look_again(REAL(getxattr)(target.path, name, value, bytes), path, 0, &target, -ENODATA);
 }
 
 FAN_EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t bytes)
 {
     struct fan_target target;
-    return fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target)
-               ? no_attributes(&target, -ENODATA)
-               : REAL(lgetxattr)(target.path, name, value, bytes);
+    if (fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target))
+        return no_attributes(&target, -ENODATA);
+    return look_again(REAL(lgetxattr)(target.path, name, value, bytes), path, FAN_NOFOLLOW,
+                      &target, -ENODATA);
 }
 
 FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
@@ -418,16 +428,17 @@ FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes
 FAN_EXPORT ssize_t listxattr(const char *path, char *list, size_t bytes)
 {
     struct fan_target target;
-    return fan_locate(AT_FDCWD, path, 0, &target) ? no_attributes(&target, 0)
-                                                  : REAL(listxattr)(target.path, list, bytes);
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return no_attributes(&target, 0);
+    return look_again(REAL(listxattr)(target.path, list, bytes), path, 0, &target, 0);
 }
 
 FAN_EXPORT ssize_t llistxattr(const char *path, char *list, size_t bytes)
 {
     struct fan_target target;
-    return fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target)
-               ? no_attributes(&target, 0)
-               : REAL(llistxattr)(target.path, list, bytes);
+    if (fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target))
+        return no_attributes(&target, 0);
+    return look_again(REAL(llistxattr)(target.path, list, bytes), path, FAN_NOFOLLOW, &target, 0);
 }
 
 FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
