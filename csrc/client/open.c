@@ -39,7 +39,7 @@ static int check_flags(const struct fan_target *target, int flags)
         return -ENOTDIR;
     if (flags & O_PATH)
         return 0;
-    if (S_ISDIR(mode) && ((flags & O_CREAT) || (flags & O_ACCMODE) != O_RDONLY))
+    if (fan_open_changes(flags) && S_ISDIR(mode))
         return -EISDIR;
     if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
         return -EROFS;
@@ -87,11 +87,23 @@ static int open_directory(const struct fan_target *target, int flags)
     return rc != 0 ? rc : fd;
 }
 
+/* O_CREAT of a name that is not there, or that is a file and has a slash behind it. */
+static int refuse_creation(const struct fan_target *target)
+{
+    if (target->slash && (target->error == ENOTDIR || target->creatable))
+        return -EISDIR;
+    return fan_refuse_change(target, true);
+}
+
 int fan_open(const struct fan_target *target, int flags)
 {
+    if (flags & O_PATH) /* open(2): the others are ignored */
+        flags &= O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
+    if ((flags & O_CREAT) && (flags & O_DIRECTORY)) /* Linux 6.4 */
+        return -EINVAL;
     if (target->where == FAN_MISSING) {
-        if (target->error == ENOENT && target->creatable && (flags & O_CREAT))
-            return target->slash ? -EISDIR : fan_refuse_change(target, true);
+        if (flags & O_CREAT)
+            return refuse_creation(target);
         FAN_COUNT(missing, 1);
         return -target->error;
     }

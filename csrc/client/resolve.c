@@ -258,7 +258,7 @@ static bool run(struct walk *walk)
         walk->hash = hash;
     }
     if (slash && !S_ISDIR(index->records[walk->id].mode))
-        return missing(walk, ENOTDIR, false);
+        return missing_name(walk, ENOTDIR, false, true);
     return found(walk, slash);
 }
 
@@ -473,8 +473,8 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
         ours = relative(&walk, path);
     else
         ours = outside(target, dirfd, path);
-    if (ours && target->where == FAN_MISSING && strlen(path) >= PATH_MAX)
-        target->error = ENAMETOOLONG;
+    if (ours && strlen(path) >= PATH_MAX)
+        return missing(&walk, ENAMETOOLONG, false);
     return ours;
 }
 

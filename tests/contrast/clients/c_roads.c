@@ -90,6 +90,41 @@ CASE(change_by_descriptor)
     OK(fchownat(own, "", getuid(), getgid(), AT_EMPTY_PATH) == 0);
 }
 
+CASE(open_errno)
+{
+    static char longest[2 * PATH_MAX];
+    FAILS(EISDIR, open(in_tree("text/x/"), O_RDWR | O_CREAT, 0600));
+    FAILS(EISDIR, open(in_tree("text/new/"), O_RDWR | O_CREAT, 0600));
+    FAILS(EISDIR, open(in_tree("text/"), O_RDONLY | O_CREAT, 0600));
+    FAILS(ENOTDIR, open(in_tree("text/x/"), O_RDWR));
+    FAILS(ENOTDIR, open(in_tree("text/x/y"), O_RDWR | O_CREAT, 0600));
+    FAILS(ENOENT, open(in_tree("text/none/y/"), O_RDWR | O_CREAT, 0600));
+    FAILS(EISDIR, open(in_tree("text"), O_RDONLY | O_TRUNC));
+    FAILS(ENOENT, open(in_tree("text/new"), O_PATH | O_CREAT, 0600));
+    if (open("/", O_RDONLY | O_DIRECTORY | O_CREAT, 0600) < 0 && errno == EINVAL) { /* Linux 6.4 */
+        FAILS(EINVAL, open(in_tree("text"), O_RDONLY | O_DIRECTORY | O_CREAT, 0600));
+        FAILS(EINVAL, open(in_tree("text/x"), O_RDONLY | O_DIRECTORY | O_CREAT, 0600));
+        FAILS(EINVAL, open(in_tree("none/new"), O_RDONLY | O_DIRECTORY | O_CREAT, 0600));
+    }
+    strcpy(longest, in_tree("text"));
+    while (strlen(longest) < PATH_MAX)
+        strcat(longest, "/.");
+    strcat(longest, "/x");
+    FAILS(ENAMETOOLONG, open(longest, O_RDONLY));
+    FAILS(ENAMETOOLONG, access(longest, F_OK));
+}
+
+CASE(attributes_by_link)
+{
+    char value[100];
+    FAILS(ENODATA, getxattr(outside("file"), "user.a", value, sizeof(value)));
+    FAILS(ENODATA, getxattr(outside("dir/x"), "user.a", value, sizeof(value)));
+    FAILS(ENODATA, lgetxattr(outside("dir/x"), "user.a", value, sizeof(value)));
+    FAILS(ENOENT, getxattr(outside("missing"), "user.a", value, sizeof(value)));
+    OK(listxattr(outside("file"), value, sizeof(value)) == 0);
+    OK(llistxattr(outside("dir/x"), value, sizeof(value)) == 0);
+}
+
 CASE(access_by_link)
 {
     FAILS(EROFS, access(outside("file"), W_OK));
