@@ -232,6 +232,8 @@ class Dataset:
         span = ffi.new("uint64_t[2]")
         if lib.fan_core_index_children(self._buffer, self._bytes, record, span, span + 1) != 0:
             raise self.damaged(record, "offset", "not a range of later records")
+        if (self.records["parent"][span[0] : span[0] + span[1]] != record).any():
+            raise self.damaged(record, "offset", "not the range of its own children")
         return range(span[0], span[0] + span[1])
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class Extractor:
         self._root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         self._advance = advance
         self._links = {int(link["record"]): int(link["first"]) for link in dataset.links}
-        self._made: set[int] = set()
+        self._made: dict[int, int] = {}  # for a first name, the name that was made
         self.damaged: list[bytes] = []
 
     def close(self) -> None:
@@ -98,8 +98,8 @@ class Extractor:
     def _file(self, record: int, reader: PackReader) -> None:
         parent, name = self._place(record)
         first = self._links.get(record, record)
-        if first != record and first in self._made:
-            self._link(first, parent, name)
+        if first in self._made:
+            self._link(self._made[first], parent, name)
             return
         with self._directory(parent) as fd:
             try:
@@ -108,7 +108,7 @@ class Extractor:
                 os.unlink(name, dir_fd=fd)
                 self.damaged.append(self._dataset.relpath(record))
                 return
-            self._made.add(record)
+            self._made[first] = record
             self._set_owner(record, name, fd)
             os.chmod(name, stat.S_IMODE(self._mode(record)), dir_fd=fd)
             self._set_time(record, name, fd)
@@ -120,12 +120,12 @@ class Extractor:
                 out.write(piece)
                 self._advance(len(piece))
 
-    def _link(self, first: int, parent: int, name: bytes) -> None:
+    def _link(self, made: int, parent: int, name: bytes) -> None:
         with (
-            self._directory(int(self._dataset.records[first]["parent"])) as from_fd,
+            self._directory(int(self._dataset.records[made]["parent"])) as from_fd,
             self._directory(parent) as to_fd,
         ):
-            source = self._dataset.basename(first)
+            source = self._dataset.basename(made)
             os.link(source, name, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
 
     def _set_owner(self, record: int, name: bytes, dir_fd: int) -> None:

@@ -6,10 +6,24 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import xxhash
 
 from fanstore.content import PackReader
 from fanstore.dataset import Dataset
 from fanstore.errors import DatasetDamaged
+
+_PIECE_BYTES = 1 << 20
+
+
+def _checksum(path: Path) -> int:
+    """XXH3-64 of a whole file; a pack's files were just read, so it is mostly in memory."""
+    digest = xxhash.xxh3_64()
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+    return digest.intdigest()
 
 
 @dataclass
@@ -46,17 +60,21 @@ class Verifier:
             self.findings.refused.append(str(error))
 
     def check_pack(self, pack: int) -> None:
-        """One pack: its header and trailer, then each file stored in it."""
+        """One pack: its header and trailer, each file stored in it, then what lies between."""
+        path = self._dataset.pack_path(pack)
         try:
             self._dataset.check_pack_header(pack)
-            with PackReader(self._dataset, pack, self._dataset.pack_path(pack)) as reader:
-                for record in self._dataset.records_of_pack(pack).tolist():
-                    self._check_file(record, reader)
+            with PackReader(self._dataset, pack, path) as reader:
+                records = self._dataset.records_of_pack(pack).tolist()
+                sound = [self._check_file(record, reader) for record in records]
+            # A damaged file explains a checksum that does not fit.
+            if all(sound) and _checksum(path) != self._dataset.pack_info(pack).checksum:
+                raise DatasetDamaged(path, "checksum of the file", 0, "not what the index says")
         except (DatasetDamaged, OSError) as error:
             with self._mutex:
                 self.findings.refused.append(str(error))
 
-    def _check_file(self, record: int, reader: PackReader) -> None:
+    def _check_file(self, record: int, reader: PackReader) -> bool:
         sound = reader.is_sound(record)
         size = int(self._dataset.records[record]["logical_size"])
         with self._mutex:
@@ -65,6 +83,7 @@ class Verifier:
             if not sound:
                 self.findings.damaged.append(self._dataset.relpath(record))
             self._advance(size)
+        return sound
 
 
 def verify(

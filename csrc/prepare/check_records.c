@@ -91,15 +91,41 @@ static const char *check_record(const struct fan_index *index, uint64_t id)
     return field != NULL ? field : check_kind(index, id);
 }
 
+/* Every child names its directory, so that no two directories share one. Comes after the other
+ * checks, which blame the child where only its parent is wrong. */
+static const char *check_children(const struct fan_index *index, uint64_t id)
+{
+    uint64_t first, count;
+    if (!S_ISDIR(index->records[id].mode))
+        return NULL;
+    if (fan_index_children(index, id, &first, &count) != 0)
+        return "offset";
+    for (uint64_t child = first; child < first + count; child++)
+        if (index->records[child].parent != id)
+            return "offset";
+    return NULL;
+}
+
+typedef const char *check_of_record(const struct fan_index *index, uint64_t id);
+
+static int check_all(const struct fan_index *index, check_of_record *check, uint64_t *record,
+                     const char **field)
+{
+    for (uint64_t id = 0; id < index->record_count; id++) {
+        *field = check(index, id);
+        *record = id;
+        if (*field != NULL)
+            return -EIO;
+    }
+    return 0;
+}
+
 int fan_core_check_records(const void *base, uint64_t bytes, uint64_t *record, const char **field)
 {
     struct fan_index index;
     struct fan_fault fault;
     int rc = fan_index_attach(&index, base, bytes, &fault);
-    for (uint64_t id = 0; rc == 0 && id < index.record_count; id++) {
-        *field = check_record(&index, id);
-        *record = id;
-        rc = *field != NULL ? -EIO : 0;
-    }
-    return rc;
+    if (rc == 0)
+        rc = check_all(&index, check_record, record, field);
+    return rc != 0 ? rc : check_all(&index, check_children, record, field);
 }
