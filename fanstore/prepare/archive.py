@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import zstandard
 
-from fanstore.errors import SourceProblems, UsageError
+from fanstore.errors import UsageError
 from fanstore.prepare.listed import normal_form
 from fanstore.prepare.source import CHANGED, Unreadable
 from fanstore.prepare.tree import Item, tree_of
@@ -151,13 +151,11 @@ class ArchiveSource:
 
     sequential = True
 
-    def __init__(self, path: str | os.PathLike[str], skip: bool) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._before = self._identity()
         contents = self._scan()
         self.left_out = contents.left_out
-        if self.left_out and not skip:
-            raise SourceProblems(self.left_out)
         self.tree = tree_of(contents.items)
         self._open = ExitStack()
         self._archive = self._open.enter_context(open_archive(self.path))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from fanstore._native import ffi, lib
-from fanstore.errors import SourceProblems, UsageError
+from fanstore.errors import UsageError
 from fanstore.prepare.source import DirectorySource
 from fanstore.prepare.tree import Item, Tree, tree_of
 
@@ -36,9 +36,8 @@ class ListedSource(DirectorySource):
     """Entries of a directory named by a list. A listed directory is packed without what is
     below it, unless that is listed too."""
 
-    def __init__(self, path: str | os.PathLike[str], listed: list[bytes], skip: bool) -> None:
+    def __init__(self, path: str | os.PathLike[str], listed: list[bytes]) -> None:
         self._listed = listed
-        self._skip = skip
         self._inodes: dict[tuple[int, int], Item] = {}
         self.left_out: list[tuple[bytes, str]] = []
         super().__init__(path)
@@ -52,8 +51,6 @@ class ListedSource(DirectorySource):
                 self.left_out.append((entry, "is not below the source directory"))
             else:
                 self._add_with_parents(items, path)
-        if self.left_out and not self._skip:
-            raise SourceProblems(self.left_out)
         return tree_of(items)
 
     def _add_with_parents(self, items: dict[bytes, Item], path: bytes) -> None:

@@ -5,9 +5,11 @@ However many workers there are, the same bytes come out. At most jobs + 2 units 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
 _MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
 _MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
+_HANDOVER_S = 0.0005
 EMPTY_CHECKSUM = xxhash.xxh3_64_intdigest(b"")
 
 # Told the logical bytes of each unit when it is done.
@@ -62,6 +65,18 @@ class Stored:
         """Gives every further name of a file what its first name has."""
         for name, values in vars(self).items():
             setattr(self, name, values[first])
+
+
+@contextmanager
+def _quick_handover() -> Iterator[None]:
+    """A worker back from reading waits for this thread's Python code at most so long: by default
+    5 ms, longer than reading a unit takes."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_HANDOVER_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _buffer_bytes(block_bytes: int) -> int:
@@ -103,7 +118,7 @@ class Packer:
     def run(self, jobs: int, progress: Progress) -> None:
         """Packs everything. Entries that could not be read end up in `failed`."""
         waiting: deque[tuple[Unit, memoryview, Future[Encoded]]] = deque()
-        with ThreadPoolExecutor(jobs, "fanstore-prepare") as pool:
+        with _quick_handover(), ThreadPoolExecutor(jobs, "fanstore-prepare") as pool:
             try:
                 source = self._encoder.source
                 order = reading_order(source.tree, self._plan, source.sequential)

@@ -101,13 +101,13 @@ def open_source(path: Path, options: Options) -> tuple[Source, Problems]:
             return DirectorySource(path), []
         from fanstore.prepare.listed import ListedSource
 
-        listed = ListedSource(path, options.listed, True)
+        listed = ListedSource(path, options.listed)
         return listed, listed.left_out
     if options.listed is not None:
         raise UsageError(f"{path}: a list of files needs a directory")
     from fanstore.prepare.archive import ArchiveSource
 
-    archive = ArchiveSource(path, True)
+    archive = ArchiveSource(path)
     return archive, archive.left_out
 
 
