@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -210,15 +211,26 @@ def test_deep_prefix_is_made_and_removed(stage: Stage) -> None:
 
 
 def test_a_strangers_file_in_our_prefix_stays_and_is_named(stage: Stage) -> None:
-    script = (
-        "import ctypes, os, sys\n"
-        "path = os.fsencode(sys.argv[1])\n"
-        "libc = ctypes.CDLL(None)\n"
-        "assert libc.syscall(257, -100, path, os.O_CREAT | os.O_WRONLY, 0o600) >= 0\n"
-    )
     dataset = stage.dataset()
-    stranger = stage.mount / "stranger"
-    done = stage.run(dataset, sys.executable, "-c", script, str(stranger))
+    stranger, written = stage.mount / "stranger", stage.path / "written"
+    script = (
+        "import os, sys, time\n"
+        "end = time.monotonic() + 60\n"
+        "while not os.path.exists(sys.argv[1]) and time.monotonic() < end:\n"
+        "    time.sleep(0.05)\n"
+    )
+
+    def write_when_mounted() -> None:
+        end = time.monotonic() + 60
+        while not stage.mount.is_dir() and time.monotonic() < end:
+            time.sleep(0.05)
+        stranger.write_text("not FanStore's")
+        written.touch()
+
+    writer = threading.Thread(target=write_when_mounted)
+    writer.start()
+    done = stage.run(dataset, sys.executable, "-c", script, str(written))
+    writer.join()
     assert stranger.exists() and str(stranger) in done.stderr
     assert "left" not in stage.run(dataset, "true").stderr
     assert stranger.exists()
