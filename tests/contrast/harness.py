@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from arena import Arena, Side, as_user
 
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 Normaliser = Callable[[bytes], bytes]
 
 
