@@ -10,7 +10,6 @@ from arena import Arena
 from harness import compare
 from programs import CLIENTS, python_cases
 
-
 CASES = python_cases("py_libraries.py")
 SLOW_TO_IMPORT = ("torch",)
 
