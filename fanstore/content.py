@@ -32,6 +32,9 @@ def decode_block(codec: int, stored: bytes, logical_bytes: int) -> bytes:
         import zstandard
 
         try:
+            # A frame says how much it needs, and is believed: it must say no more than it may.
+            if zstandard.frame_content_size(stored) not in (-1, logical_bytes):
+                raise ContentDamaged
             data = zstandard.ZstdDecompressor().decompress(stored, max_output_size=logical_bytes)
         except zstandard.ZstdError as error:
             raise ContentDamaged from error
