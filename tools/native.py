@@ -35,8 +35,9 @@ COMMON_FLAGS = (
     "-Wmissing-prototypes -Wno-missing-field-initializers"
 ).split()
 # No PLT: the preload library binds when it is loaded, so no first call runs the dynamic linker
-# (in a signal handler, say, or in the child of a vfork). Parameters that libc's headers declare
-# nonnull are still compared with NULL: programs pass it, and the kernel has an answer.
+# (in a signal handler, say, or in the child of a vfork). Programs pass NULL where libc's headers
+# say nonnull, and the kernel has an answer: wrappers that compare use fan_given (preload/real.h),
+# since gcc may drop a plain comparison whatever the flag below says.
 PRELOAD_FLAGS = (
     "-U_FORTIFY_SOURCE -fvisibility=hidden -fno-plt -ftls-model=initial-exec "
     "-fno-delete-null-pointer-checks"
