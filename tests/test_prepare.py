@@ -228,6 +228,12 @@ def test_replicated_files_go_to_packs_for_every_node(small: Path, tmp_path: Path
     assert packs == {b"a/one": 0, b"a/two": 1, b"b/three": 2}
 
 
+def test_a_glob_that_matches_nothing_is_refused(small: Path, tmp_path: Path) -> None:
+    done = call("prepare", small, tmp_path / "data", "--replicate", "nothing-*", code=2)
+    assert "nothing-*" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
 @pytest.mark.parametrize("codec", ["store", "lz4", "zstd"])
 def test_files_above_the_block_size(tmp_path: Path, codec: str) -> None:
     make_large(tmp_path / "source")

@@ -12,6 +12,7 @@ import numpy as np
 import xxhash
 
 from fanstore._native import lib
+from fanstore.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,12 +104,17 @@ class Plan:
 
 
 def assign_packs(tree: Tree, partitions: int | None, globs: Sequence[str]) -> Plan:
-    """Partitions the content: replicated files go to further packs behind the others."""
+    """Partitions the content: replicated files go to further packs behind the others.
+
+    Raises UsageError when globs are given and none of them matches.
+    """
     content = tree.content
     sizes = tree.entries["size"][content].astype(np.int64)
     everywhere = np.zeros(len(content), bool)
     if globs:
         everywhere = replicated(tree.paths, tree.entries["parent"].tolist(), globs)[content]
+        if not everywhere.any():
+            raise UsageError(f"--replicate {' '.join(globs)}: no file with content matches")
     packs = np.zeros(len(tree), np.int64)
     count = partitions or default_partitions(int(sizes[~everywhere].sum()))
     packs[content[~everywhere]] = split_evenly(sizes[~everywhere], count)
