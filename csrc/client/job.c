@@ -151,6 +151,8 @@ struct fan_dataset *fan_view_map(struct fan_view *view)
     long at = fan_sys_mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fan_sys_failed(at) || fan_index_attach(&index, base, bytes, &fault) != 0 ||
         index.pack_count != view->pack_count || index.record_count != view->record_count) {
+        if (!fan_sys_failed(at))
+            fan_sys_munmap((void *)at, room);
         fan_sys_munmap(base, bytes);
         return NULL;
     }

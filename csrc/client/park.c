@@ -68,16 +68,6 @@ int fan_park(int fd, atomic_int *holder)
     return high;
 }
 
-void fan_unpark(atomic_int *holder)
-{
-    int fd = atomic_exchange(holder, 0) - 1;
-    _Atomic(atomic_int *) *entry = entry_of(holder);
-    if (entry != NULL)
-        atomic_store(entry, NULL);
-    if (fd >= 0)
-        fan_sys_close(fd);
-}
-
 static int held_by(unsigned i)
 {
     atomic_int *holder = atomic_load_explicit(&holders[i], memory_order_relaxed);

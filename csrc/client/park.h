@@ -16,9 +16,6 @@ enum { FAN_PARKED_MAX = 1024 };
  * -errno. */
 int fan_park(int fd, atomic_int *holder);
 
-/* Closes what the holder keeps. */
-void fan_unpark(atomic_int *holder);
-
 /* The descriptor in a holder, or -1. */
 static inline int fan_parked(const atomic_int *holder)
 {
