@@ -49,9 +49,9 @@ static struct fan_file *file_at(uint32_t number)
 static void push_free(struct fan_file *file)
 {
     uint64_t head = atomic_load(&free_head), next;
-    file->kind = FAN_FILE_FREE;
+    atomic_store_explicit(&file->kind, FAN_FILE_FREE, memory_order_relaxed);
     do {
-        file->next = (uint32_t)head;
+        atomic_store_explicit(&file->next, (uint32_t)head, memory_order_relaxed);
         next = ((head >> 32) + 1) << 32 | (file->number + 1);
     } while (!atomic_compare_exchange_weak(&free_head, &head, next));
 }
@@ -64,7 +64,7 @@ static struct fan_file *pop_free(void)
         if ((uint32_t)head == 0)
             return NULL;
         file = file_at((uint32_t)head - 1);
-        next = ((head >> 32) + 1) << 32 | file->next;
+        next = ((head >> 32) + 1) << 32 | atomic_load_explicit(&file->next, memory_order_relaxed);
     } while (!atomic_compare_exchange_weak(&free_head, &head, next));
     return file;
 }
@@ -74,23 +74,29 @@ static bool slot_is_shared(const struct fan_file *file)
     return fan_arena_is_own(file->slot) && atomic_load(&file->slot->refs) > 0;
 }
 
+/* Gives back a zombie that is the caller's alone. Whether it could. */
+static bool free_zombie(struct fan_file *file)
+{
+    if (slot_is_shared(file) || atomic_flag_test_and_set(&file->decoded.busy))
+        return false;
+    fan_decode_fini(&file->decoded);
+    atomic_flag_clear(&file->decoded.busy);
+    atomic_fetch_sub(&zombies, 1);
+    push_free(file);
+    return true;
+}
+
 /* Gives back the zombies whose other users have gone. */
 static void sweep_zombies(void)
 {
     uint32_t count = atomic_load(&unused);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && i < FAN_ARENA_SLOTS; i++) {
         struct fan_file *file = file_at(i);
-        uint32_t expected = FAN_FILE_ZOMBIE;
-        if (file->kind == FAN_FILE_ZOMBIE && !slot_is_shared(file) &&
-            !atomic_flag_test_and_set(&file->decoded.busy)) {
-            if (__atomic_compare_exchange_n(&file->kind, &expected, FAN_FILE_FREE, false,
-                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-                fan_decode_fini(&file->decoded);
-                atomic_fetch_sub(&zombies, 1);
-                push_free(file);
-            }
-            atomic_flag_clear(&file->decoded.busy);
-        }
+        unsigned expected = FAN_FILE_ZOMBIE;
+        if (file != NULL && atomic_load_explicit(&file->kind, memory_order_relaxed) == expected &&
+            atomic_compare_exchange_strong(&file->kind, &expected, FAN_FILE_FREE) &&
+            !free_zombie(file))
+            atomic_store(&file->kind, FAN_FILE_ZOMBIE);
     }
 }
 
@@ -128,7 +134,7 @@ static struct fan_file *fill_file(struct fan_file *file, struct fan_slot *slot)
     file->record = slot->kind == FAN_FILE_NEAR ? NULL : fan_index_record(&dataset->index, slot->id);
     file->data = NULL;
     atomic_store_explicit(&file->refs, 1, memory_order_relaxed);
-    file->kind = slot->kind;
+    atomic_store_explicit(&file->kind, slot->kind, memory_order_release);
     return file->record == NULL && slot->kind != FAN_FILE_NEAR ? NULL : file;
 }
 
@@ -176,8 +182,8 @@ static void release(struct fan_file *file)
         atomic_flag_clear_explicit(&file->decoded.busy, memory_order_release);
     }
     if (!idle || slot_is_shared(file)) {
-        file->kind = FAN_FILE_ZOMBIE;
         atomic_fetch_add(&zombies, 1);
+        atomic_store_explicit(&file->kind, FAN_FILE_ZOMBIE, memory_order_release);
     } else {
         push_free(file);
     }

@@ -50,9 +50,9 @@ struct fan_file {
     uint64_t id;
     atomic_uint refs;       /* descriptors of this process */
     atomic_uint generation; /* changes when the file is closed: a read that raced says so */
-    uint32_t kind;
-    uint32_t number; /* own slot's place in the arena */
-    uint32_t next;   /* free list: number + 1 */
+    atomic_uint kind; /* a sweep looks at files that others are filling */
+    uint32_t number;  /* own slot's place in the arena */
+    atomic_uint next; /* free list: number + 1; read by those who then lose the race for it */
     struct fan_decoded decoded;
 };
 
