@@ -21,12 +21,13 @@ C_LAYERS = {
     "pack": {"format", "common", "pack"},
     "prepare": {"format", "common", "pack", "prepare"},
     "node": {"format", "common", "pack", "node"},
+    "transport": {"format", "node", "transport"},
     "client": {"format", "common", "pack", "client"},
     "preload": {"format", "common", "client", "preload"},
 }
 
 # A system header that only some folders may include.
-C_SYSTEM = {"Python.h": set(), "mpi.h": set(), "lz4.h": set(), "zstd.h": set()}
+C_SYSTEM = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "zstd.h": set()}
 
 _BASE = {"errors", "_native"}
 _DATASET = {*_BASE, "dataset", "content"}
@@ -41,18 +42,21 @@ PYTHON_LAYERS = {
     "extract": _DATASET,
     "verify": _DATASET,
     "table3": {*_DATASET, "prepare"},
-    "load": {*_DATASET, "config", "progress"},
-    "serve": {*_DATASET, "config", "progress", "load"},
+    "placement": set(),
+    "world": {"errors"},
+    "transport": {*_BASE, "world"},
+    "load": {*_DATASET, "config", "progress", "placement", "world"},
+    "serve": {*_DATASET, "config", "progress", "placement", "world", "transport", "load"},
     "launch": {*_DATASET, "config", "load", "serve"},
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
-        "load", "serve", "launch",
+        "placement", "load", "serve", "launch",
     },
     "__main__": {"cli"},
 }
 
 # A third-party module that only some may import.
-PYTHON_EXTERNAL = {"cffi": {"_native"}, "click": {"cli"}, "mpi4py": set()}
+PYTHON_EXTERNAL = {"cffi": {"_native"}, "click": {"cli"}, "mpi4py": {"world", "transport"}}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 

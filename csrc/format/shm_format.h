@@ -35,7 +35,8 @@ enum fan_mount_flags {
 enum fan_place_state {
     FAN_PLACE_ABSENT = 0,
     FAN_PLACE_STAGED = 1,
-    FAN_PLACE_IN_PLACE = 2
+    FAN_PLACE_IN_PLACE = 2,
+    FAN_PLACE_REMOTE = 3
 };
 
 enum fan_place_flags {
@@ -47,7 +48,8 @@ struct fan_shm_string {
     uint64_t bytes;
 };
 
-/* state and flags are atomic. A staged pack may be mapped; one in place is read with pread. */
+/* state and flags are atomic. A staged pack may be mapped; one in place is read with pread; one that
+ * is remote is asked of the node daemon, and where that fails read in place. */
 struct fan_place {
     uint32_t state;
     uint32_t flags;
@@ -83,7 +85,12 @@ struct fan_counters {
     uint64_t errors;
     uint64_t missing;
     uint64_t refused_writes;
-    uint64_t reserved[6];
+    uint64_t cache_hits;     /* blocks found in the block cache */
+    uint64_t cache_misses;   /* blocks asked of the daemon */
+    uint64_t remote_bytes;   /* stored bytes copied out of the block cache */
+    uint64_t shared_reads;   /* reads of packs where they lie, remote ones that failed among them */
+    uint64_t shared_bytes;
+    uint64_t remote_opens;
 };
 
 struct fan_job_header {

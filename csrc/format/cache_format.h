@@ -1,0 +1,140 @@
+/*
+ * The cache segment: blocks of packs that lie on other nodes, shared by the node daemon and its
+ * clients. A memory file: the daemon makes it and hands its descriptor to each client that asks for
+ * a session, so it outlives nobody. One thread of the daemon writes all of it, but for a session's
+ * pins and open files, which are its client's.
+ *
+ *     header | sessions | buckets | entries | data (blocks, in granules)
+ *
+ * A client reads a block only while one of its pins is HELD and names the block's entry, which was
+ * READY when looked at *after* the pin was HELD. The daemon takes an entry away only if no pin
+ * names it when looked at *after* the entry was EVICTING. Both sides use sequentially consistent
+ * accesses for these four, so one of them always sees the other. A pin is a place in memory and not
+ * a count: that of a dead client is cleared, whatever it was doing.
+ */
+#ifndef FAN_FORMAT_CACHE_FORMAT_H
+#define FAN_FORMAT_CACHE_FORMAT_H
+
+#include <stdint.h>
+
+#define FAN_CACHE_MAGIC "FANCACH\n"
+
+/* cffi: begin */
+enum {
+    FAN_CACHE_VERSION = 1,
+    FAN_CACHE_LAYOUT_ID = 0x46430001,
+    FAN_CACHE_GRANULE_BYTES = 4096,
+    FAN_CACHE_BLOCK_BYTES = 1048576, /* a remote file is fetched in pieces of this many bytes */
+    FAN_CACHE_WAYS = 8,
+    FAN_SESSIONS_MAX = 1024,
+    FAN_SESSION_PINS = 64,
+    FAN_SESSION_FILES = 512
+};
+
+enum fan_session_state {
+    FAN_SESSION_FREE = 0,
+    FAN_SESSION_LIVE = 1
+};
+
+/* FREE -> CLAIMED -> HELD or WANTED, back to FREE: the client. WANTED -> HELD or FAILED: the
+ * daemon, which then wakes the futex on `state`. */
+enum fan_pin_state {
+    FAN_PIN_FREE = 0,
+    FAN_PIN_CLAIMED = 1,
+    FAN_PIN_HELD = 2,
+    FAN_PIN_WANTED = 3,
+    FAN_PIN_FAILED = 4
+};
+
+enum fan_entry_state {
+    FAN_ENTRY_FREE = 0,
+    FAN_ENTRY_FILLING = 1,
+    FAN_ENTRY_READY = 2,
+    FAN_ENTRY_EVICTING = 3,
+    FAN_ENTRY_QUARANTINED = 4
+};
+
+/* `file`: mount in the highest 8 bits, record id + 1 in the others. `block`: the number of the
+ * piece of the file's stored bytes. error: why it FAILED, an errno: EIO (the content is damaged
+ * wherever it lies), EREMOTEIO (nobody who has it answers: read the shared file system). */
+struct fan_pin {
+    uint32_t state;
+    uint32_t entry;
+    uint64_t file;
+    uint64_t block;
+    int32_t error;
+    uint32_t waiters; /* clients asleep on `state`: the daemon wakes them only then */
+    uint64_t reserved[4];
+};
+
+/* files: what this client has open, 0 where free; atomic. A block of a file that nobody has open is
+ * evicted as the policy says. wanted: set by the client after a pin is WANTED, taken by the
+ * daemon. */
+struct fan_session {
+    uint32_t state;
+    uint32_t wanted;
+    uint32_t pid;
+    uint32_t reserved[13];
+    struct fan_pin pins[FAN_SESSION_PINS];
+    uint64_t files[FAN_SESSION_FILES];
+};
+
+struct fan_bucket {
+    uint32_t entries[FAN_CACHE_WAYS]; /* entry + 1, 0: none */
+};
+
+/* offset: of the data, from the start of the segment. touched: set by clients (relaxed) at each
+ * hit, for policies that ask for it. */
+struct fan_cache_entry {
+    uint32_t state;
+    uint32_t bytes;
+    uint64_t file;
+    uint64_t block;
+    uint64_t offset;
+    uint32_t touched;
+    uint32_t reserved[7];
+};
+
+/* doorbell: a futex; clients add to it after they set `wanted`, or released a file, and wake it
+ * when `sleeping` is set. released: counts closes of files. state: SERVING until the daemon ends.
+ * bucket_count is a power of two. */
+struct fan_cache_header {
+    uint8_t magic[8];
+    uint32_t version;
+    uint32_t layout_id;
+    uint64_t segment_bytes;
+    uint64_t sessions_offset;
+    uint64_t buckets_offset;
+    uint64_t entries_offset;
+    uint64_t data_offset;
+    uint32_t session_count;
+    uint32_t bucket_count;
+    uint32_t entry_count;
+    uint32_t state;
+    uint32_t policy;
+    uint32_t doorbell;
+    uint32_t sleeping;
+    uint32_t released;
+    uint64_t resident_bytes;
+    uint64_t peak_resident_bytes;
+    uint64_t wanted_sessions[16]; /* a bit a session, set by clients, taken by the daemon */
+    uint64_t reserved[8];
+};
+/* cffi: end */
+
+/* Mount and record as one word, never 0. */
+static inline uint64_t fan_cache_file(uint32_t mount, uint64_t record)
+{
+    return (uint64_t)mount << 56 | (record + 1);
+}
+
+/* The bucket of a block, before the mask. */
+static inline uint64_t fan_cache_hash(uint64_t file, uint64_t block)
+{
+    uint64_t x = (file ^ block * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
+    x ^= x >> 33;
+    x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    return x ^ x >> 29;
+}
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * The node daemon's core: one thread that fills the block cache for the clients of this node and
+ * answers the other nodes. Python opens it after staging, tells it who has what, starts the thread,
+ * adds and ends sessions as clients connect and go, and stops it at the end.
+ *
+ * All functions but `fan_node_start` .. `fan_node_stop` may be called while the thread runs.
+ */
+#ifndef FAN_NODE_NODE_H
+#define FAN_NODE_NODE_H
+
+#include <stdint.h>
+
+/* cffi: begin */
+struct fan_node;
+
+enum fan_policy {
+    FAN_POLICY_CLOSE = 0,
+    FAN_POLICY_LRU = 1,
+    FAN_POLICY_MINIO = 2
+};
+
+/* Latencies are counted in bins of powers of two: bin i holds [2^i, 2^(i+1)) microseconds. */
+enum { FAN_LATENCY_BINS = 32 };
+
+struct fan_node_options {
+    const char *job_segment;   /* path of the job segment, complete */
+    uint64_t cache_bytes;      /* the whole cache segment is at most this */
+    uint64_t deadline_ns;      /* of one attempt at one rank */
+    uint32_t policy;
+    uint32_t rank;
+    uint32_t world_size;
+    uint32_t idle_sleep_us;    /* how long the thread sleeps when nothing happens; 1000 */
+};
+
+struct fan_node_stats {
+    uint64_t fetches;          /* blocks asked of other ranks, retries included */
+    uint64_t fetched_bytes;
+    uint64_t coalesced;        /* wants that joined a fetch already under way */
+    uint64_t retries;          /* attempts at a further replica */
+    uint64_t timeouts;         /* attempts that passed their deadline */
+    uint64_t failures;         /* wants answered with FAILED */
+    uint64_t served;           /* requests of other ranks answered with bytes */
+    uint64_t served_bytes;
+    uint64_t refused;          /* requests of other ranks refused */
+    uint64_t evicted;
+    uint64_t quarantined;      /* blocks in quarantine now */
+    uint64_t outstanding;      /* fetches under way now */
+    uint64_t resident_bytes;
+    uint64_t peak_resident_bytes;
+    uint64_t cache_bytes;
+    uint64_t sessions;
+    uint64_t lost_ranks;       /* ranks that do not answer any more */
+    uint64_t latency_bins[FAN_LATENCY_BINS]; /* from want to grant of fetched blocks */
+};
+
+/* Attaches the job segment, its indexes and its staged packs; makes the cache. 0 or -errno. */
+int fan_node_open(const struct fan_node_options *options, struct fan_node **node);
+
+/* The memory file of the cache, owned by the node. */
+int fan_node_cache_fd(const struct fan_node *node);
+
+/* Who has pack `pack` of mount `mount`, this rank left out. Before the thread starts, or while it
+ * runs. 0 or -errno. */
+int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
+                          const uint32_t *ranks, uint32_t count);
+
+/* A session for a client that connected: its number, or -EAGAIN when all are taken. */
+int fan_node_session_begin(struct fan_node *node, uint32_t pid);
+
+/* The client is gone: its pins and open files are undone. */
+void fan_node_session_end(struct fan_node *node, uint32_t session);
+
+/* Starts the thread. transport: a `struct fan_transport *`, or NULL where there is no other rank.
+ * From now on that is the thread's alone. 0 or -errno. */
+int fan_node_start(struct fan_node *node, void *transport);
+
+/* This rank needs nothing more: tells the others, goes on answering them. The number of ranks that
+ * are neither finished nor lost; 0: nobody needs this one any more. Call it until then. */
+int fan_node_finish(struct fan_node *node);
+
+/* Whether `rank` was seen to be lost (or told so by the caller with `fan_node_lose`). */
+int fan_node_is_lost(const struct fan_node *node, uint32_t rank);
+void fan_node_lose(struct fan_node *node, uint32_t rank);
+
+void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats);
+
+/* Ends the thread and waits for it; clients that wait get EREMOTEIO, later ones find the cache
+ * ended. Accepts NULL. Whether nothing is outstanding: MPI may be finalised. */
+int fan_node_stop(struct fan_node *node);
+
+/* Frees everything, the transport too. Accepts NULL. */
+void fan_node_close(struct fan_node *node);
+/* cffi: end */
+
+#endif

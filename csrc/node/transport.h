@@ -1,0 +1,72 @@
+/*
+ * What the node daemon asks of a transport: fetch bytes of a pack from another rank, answer such
+ * requests, pass small notices. Implemented by csrc/transport over MPI, and by a loopback in tests.
+ * Every function is called by one thread, never blocks, and returns 0, a count or -errno.
+ */
+#ifndef FAN_NODE_TRANSPORT_H
+#define FAN_NODE_TRANSPORT_H
+
+#include <stdint.h>
+
+/* `bytes` at `offset` of a pack; `record` is whose bytes they are, for its damage mark. */
+struct fan_fetch_request {
+    uint32_t mount;
+    uint32_t pack;
+    uint64_t record;
+    uint64_t offset;
+    uint32_t bytes;
+    uint32_t tag; /* set by the transport: unique among what is outstanding between two ranks */
+};
+
+enum fan_transport_event_kind {
+    FAN_EVENT_FETCHED,   /* token; error: 0, -EIO (damaged there), -ENOENT (not there), or other */
+    FAN_EVENT_CANCELLED, /* token: nothing will be written there any more */
+    FAN_EVENT_REQUEST,   /* rank, request: answer with reply or refuse */
+    FAN_EVENT_NOTICE,    /* rank, notice */
+    FAN_EVENT_SENT       /* token of a reply: its bytes may go */
+};
+
+struct fan_transport_event {
+    enum fan_transport_event_kind kind;
+    uint32_t rank;
+    int error;
+    uint32_t notice;
+    uint64_t token;
+    struct fan_fetch_request request;
+};
+
+struct fan_transport {
+    void *context;
+    uint32_t rank;
+    uint32_t world_size;
+
+    /* Posts the receive into `to`, then asks `rank`. A FETCHED event with `token` follows, whenever
+     * that is; nothing gives up by itself. */
+    int (*fetch)(void *context, uint32_t rank, const struct fan_fetch_request *request, void *to,
+                 uint64_t token);
+
+    /* Asks that the receive of `token` be given up: FETCHED or CANCELLED follows, or neither while
+     * the bytes are on their way. */
+    int (*cancel)(void *context, uint64_t token);
+
+    /* Answers a request with its bytes, which stay in place until SENT with `token`. */
+    int (*reply)(void *context, uint32_t rank, const struct fan_fetch_request *request,
+                 const void *from, uint64_t token);
+
+    /* Answers that it cannot: the other side's FETCHED has -error. */
+    int (*refuse)(void *context, uint32_t rank, const struct fan_fetch_request *request, int error);
+
+    /* Passes a number on; arrives as NOTICE. */
+    int (*notify)(void *context, uint32_t rank, uint32_t notice);
+
+    /* Makes progress and fills up to `count` events. The number filled, or -errno: the transport is
+     * broken for good. */
+    int (*poll)(void *context, struct fan_transport_event *events, int count);
+
+    /* Outstanding operations of this side, those to be waited for before it may be closed. */
+    unsigned (*pending)(void *context);
+
+    void (*close)(void *context);
+};
+
+#endif
