@@ -43,14 +43,15 @@ PYTHON_LAYERS = {
     "verify": _DATASET,
     "table3": {*_DATASET, "prepare"},
     "placement": set(),
+    "launcher": {"errors"},
     "world": {"errors"},
     "transport": {*_BASE, "world"},
     "load": {*_DATASET, "config", "progress", "placement", "world"},
-    "serve": {*_DATASET, "config", "progress", "placement", "world", "transport", "load"},
-    "launch": {*_DATASET, "config", "load", "serve"},
+    "serve": {*_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load"},
+    "launch": {*_DATASET, "config", "launcher", "load", "serve"},
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
-        "placement", "load", "serve", "launch",
+        "placement", "launcher", "load", "serve", "launch",
     },
     "__main__": {"cli"},
 }

@@ -1,0 +1,67 @@
+"""What started this process as one of several ranks: mpiexec, srun, or nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fanstore.errors import UsageError
+
+# (rank, world size) as Hydra and Slurm's pmi2, Open MPI, PMIx servers and srun itself give them.
+_PAIRS = (
+    ("PMI_RANK", "PMI_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+_MPI_PREFIXES = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDRA_", "HYDI_")
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """This process among its ranks. variable: the environment variable that says so, or ""."""
+
+    rank: int
+    world_size: int
+    variable: str
+
+    @property
+    def is_hydra(self) -> bool:
+        """Whether MPICH's mpiexec watches over this process; it sends SIGUSR1 at a rank's loss."""
+        return self.variable == "PMI_RANK"
+
+
+ALONE = Launcher(0, 1, "")
+
+
+def detect(environ: Mapping[str, str]) -> Launcher:
+    """The launcher, as the environment tells it. UsageError for numbers that make no sense."""
+    for rank_name, size_name in _PAIRS:
+        if rank_name == "SLURM_PROCID" and "SLURM_STEP_ID" not in environ:
+            continue  # the batch script itself is no rank
+        if environ.get(rank_name) and environ.get(size_name):
+            launcher = _parse(environ, rank_name, size_name)
+            return launcher if launcher.world_size > 1 else ALONE
+    return ALONE
+
+
+def _parse(environ: Mapping[str, str], rank_name: str, size_name: str) -> Launcher:
+    try:
+        rank, size = int(environ[rank_name]), int(environ[size_name])
+    except ValueError:
+        rank, size = -1, 0
+    if not 0 <= rank < size:
+        raise UsageError(
+            f"{rank_name}={environ[rank_name]}, {size_name}={environ[size_name]}: not a rank"
+        )
+    return Launcher(rank, size, rank_name)
+
+
+def without_mpi(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` without what MPI and its launchers put there: the command is no rank of theirs."""
+    return {k: v for k, v in environ.items() if not k.startswith(_MPI_PREFIXES)}
+
+
+def process_manager_fd(environ: Mapping[str, str]) -> int | None:
+    """The inherited descriptor over which MPI talks to its process manager (PMI)."""
+    text = environ.get("PMI_FD", "")
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,227 @@
+"""The ranks of a job, from the main thread of one node daemon until serving starts.
+
+Python owns MPI up to then; the transport's thread does afterwards, and Python again once that has
+been joined. Nothing here waits without bound: while it waits, each rank tells rank 0 twice a
+second that it lives and how far it is, and rank 0 tells all. A rank that is silent for
+`patience_s`, or says that it failed, ends the wait of all others with FanstoreError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fanstore.errors import FanstoreError
+
+_BEAT_TAG = 1
+_BEAT_S = 0.5
+_PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.01
+_FAREWELL_S = 5.0
+
+Buffer = bytes | bytearray | memoryview
+
+
+class RankLost(FanstoreError):
+    """Another rank died, or failed and said why."""
+
+
+class World:
+    """A job of one rank; the base of one of several."""
+
+    rank = 0
+    world_size = 1
+
+    def gather_all(self, value: Any) -> list[Any]:
+        """The values of all ranks, by rank."""
+        return [value]
+
+    def report(self, done_bytes: int, total_bytes: int) -> None:
+        """Tells how far this rank has come; also that it lives."""
+
+    def progress(self) -> tuple[int, int]:
+        """(done, total) bytes of all ranks, as rank 0 last heard."""
+        return 0, 0
+
+    def fail(self, message: str) -> None:
+        """Tells all ranks that this one gives up."""
+
+    def finish(self) -> bool:
+        """Leaves the job with all others. False when one is missing: MPI cannot be finalised, and
+        the process must end by os._exit."""
+        return True
+
+
+class MpiWorld(World):
+    """The ranks that a launcher started together, over an MPI communicator of their own."""
+
+    def __init__(
+        self, expected_size: int, patience_s: float, check: Callable[[], None]
+    ) -> None:
+        """Joins the others. `check` is called in every wait and may raise to give up.
+
+        FanstoreError when mpi4py or MPI is missing, or sees another number of ranks than
+        `expected_size`.
+        """
+        mpi = _initialise()
+        self._mpi = mpi
+        self.comm = mpi.COMM_WORLD.Dup()
+        # Of their own: a rank that gives up leaves the collectives that others wait in.
+        self._beats, self._farewell = mpi.COMM_WORLD.Dup(), mpi.COMM_WORLD.Dup()
+        for comm in (self.comm, self._beats, self._farewell):
+            comm.Set_errhandler(mpi.ERRORS_RETURN)
+        self.rank, self.world_size = self.comm.rank, self.comm.size
+        if self.world_size != expected_size:
+            raise FanstoreError(
+                f"the launcher started {expected_size} ranks, but MPI sees {self.world_size}: it "
+                "was started by another MPI's launcher (srun --mpi=pmi2, or the mpiexec that "
+                "belongs to mpi4py's MPI)"
+            )
+        self._check, self._patience_s = check, patience_s
+        now_s = time.monotonic()
+        self._heard_s = [now_s] * self.world_size
+        self._figures = [(0, 0)] * self.world_size
+        self._own = (0, 0)
+        self._last_beat_s = 0.0
+        self._sending: list[Any] = []
+        self._failure: tuple[int, str] | None = None
+
+    def gather_all(self, value: Any) -> list[Any]:
+        import array
+
+        data = pickle.dumps(value)
+        sizes = array.array("q", [0] * self.world_size)
+        self.wait(self.comm.Iallgather(array.array("q", [len(data)]), sizes))
+        starts = [sum(sizes[:rank]) for rank in range(self.world_size)]
+        joined = bytearray(sum(sizes))
+        self.wait(
+            self.comm.Iallgatherv(data, [joined, (list(sizes), starts), self._mpi.BYTE])
+        )
+        return [
+            pickle.loads(joined[start : start + size])
+            for start, size in zip(starts, sizes, strict=True)
+        ]
+
+    def isend(self, buffer: Buffer, rank: int, tag: int) -> Any:
+        """Begins to send; `wait` for the result before `buffer` changes."""
+        return self.comm.Isend([buffer, self._mpi.BYTE], rank, tag)
+
+    def irecv(self, buffer: Buffer, rank: int, tag: int) -> Any:
+        """Begins to receive exactly what the other side sends into `buffer`."""
+        return self.comm.Irecv([buffer, self._mpi.BYTE], rank, tag)
+
+    def ibcast(self, buffer: Buffer, root: int) -> Any:
+        """Begins to pass `buffer` from `root` to all."""
+        return self.comm.Ibcast([buffer, self._mpi.BYTE], root)
+
+    def wait(self, request: Any) -> None:
+        """Waits for an operation. RankLost when a rank is gone; what `check` raises."""
+        pause_s = _PAUSE_MIN_S
+        while not request.Test():
+            self._check()
+            self._beat()
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _PAUSE_MAX_S)
+
+    def wait_all(self, requests: Sequence[Any]) -> None:
+        """Waits for several operations."""
+        for request in requests:
+            self.wait(request)
+
+    def report(self, done_bytes: int, total_bytes: int) -> None:
+        self._own = (done_bytes, total_bytes)
+        self._figures[self.rank] = self._own
+        self._beat()
+
+    def progress(self) -> tuple[int, int]:
+        return sum(done for done, _ in self._figures), sum(total for _, total in self._figures)
+
+    def fail(self, message: str) -> None:
+        if self._failure is None:
+            self._failure = (self.rank, message)
+            with contextlib.suppress(self._mpi.Exception):
+                self._send_beats()
+
+    def finish(self) -> bool:
+        """All ranks must call it. Waits a few seconds at most, whatever the others do."""
+        deadline_s = time.monotonic() + _FAREWELL_S
+        try:
+            met = self._farewell.Ibarrier()
+            while not met.Test():
+                if time.monotonic() > deadline_s:
+                    return False
+                self._drain()
+                time.sleep(_PAUSE_MIN_S)
+            self._drain()
+            if self._failure is None:
+                self._mpi.Finalize()
+        except self._mpi.Exception:
+            return False
+        return self._failure is None
+
+    def _beat(self) -> None:
+        """Hears the others, and twice a second says that this rank lives."""
+        self._drain()
+        now_s = time.monotonic()
+        if now_s - self._last_beat_s >= _BEAT_S:
+            if now_s - self._last_beat_s > self._patience_s / 2:
+                # This rank itself was away: it cannot tell who was silent meanwhile.
+                self._heard_s = [now_s] * self.world_size
+            self._last_beat_s = now_s
+            self._send_beats()
+        self._raise_failure()
+        self._look_for_the_silent(now_s)
+
+    def _send_beats(self) -> None:
+        others = range(1, self.world_size) if self.rank == 0 else (0,)
+        self._sending = [request for request in self._sending if not request.Test()]
+        message = (self._own, self._failure)
+        self._sending += [self._beats.isend(message, rank, _BEAT_TAG) for rank in others]
+
+    def _drain(self) -> None:
+        status = self._mpi.Status()
+        while self._beats.iprobe(self._mpi.ANY_SOURCE, _BEAT_TAG, status):
+            source = status.Get_source()
+            figures, failure = self._beats.recv(source=source, tag=_BEAT_TAG)
+            self._heard_s[source] = time.monotonic()
+            self._figures[source] = figures
+            if failure is not None and self._failure is None:
+                self._failure = failure
+                self._send_beats()
+
+    def _look_for_the_silent(self, now_s: float) -> None:
+        """Rank 0 watches all, the others watch rank 0."""
+        watched = range(1, self.world_size) if self.rank == 0 else (0,)
+        for rank in watched:
+            if now_s - self._heard_s[rank] > self._patience_s:
+                self._failure = (rank, f"not heard of for {self._patience_s:g} s")
+                self._send_beats()
+                self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None and self._failure[0] != self.rank:
+            rank, message = self._failure
+            raise RankLost(f"rank {rank}: {message}")
+
+
+def _initialise() -> Any:
+    """mpi4py's MPI module, initialised by hand: it must not finalise when a rank was lost."""
+    try:
+        import mpi4py
+    except ImportError:
+        raise FanstoreError(
+            "several ranks need MPI, and mpi4py is not installed: pip install 'fanstore-fs[mpi]'"
+        ) from None
+    mpi4py.rc.initialize = False
+    mpi4py.rc.finalize = False
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise FanstoreError(
+            f"mpi4py finds no MPI library ({error}): load the site's MPI, or pip install mpich"
+        ) from None
+    if not MPI.Is_initialized():
+        MPI.Init_thread(MPI.THREAD_SERIALIZED)
+    return MPI
