@@ -1,0 +1,152 @@
+"""Which ranks keep which packs, and how the packs get there. Pure: no clock, no MPI, no files.
+
+Pack p belongs to rank p mod N, its owner. The further replicas of one rank's packs go round all
+other ranks in turn, so that what a lost rank served does not fall on one neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+# The share of a rank's room that --replicas auto leaves free, for outputs and for other users.
+_MARGIN = 0.1
+
+
+@dataclass(frozen=True)
+class Packs:
+    """The packs of one dataset: the size of each, and whether every rank keeps it."""
+
+    file_bytes: tuple[int, ...]
+    everywhere: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One pack that travels over MPI."""
+
+    pack: int
+    source: int
+    destinations: tuple[int, ...]
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """All ranks that take part."""
+        return (self.source, *self.destinations)
+
+
+@dataclass(frozen=True)
+class ExchangePlan:
+    """reads: for each rank the packs that it alone reads from the shared file system.
+
+    transfers: what travels then, in an order that is the same for all ranks.
+    """
+
+    reads: tuple[tuple[int, ...], ...]
+    transfers: tuple[Transfer, ...]
+
+
+def replica_ranks(pack: int, world_size: int, replicas: int) -> tuple[int, ...]:
+    """The ranks that keep a pack, its owner first; at most `world_size` of them."""
+    owner, further = pack % world_size, min(replicas, world_size) - 1
+    others = world_size - 1
+    turn = pack // world_size * further
+    return (owner, *((owner + 1 + (turn + i) % others) % world_size for i in range(further)))
+
+
+def place(packs: Packs, world_size: int, replicas: int) -> list[tuple[int, ...]]:
+    """For each pack the ranks that keep it, its owner first."""
+    return [
+        replica_ranks(pack, world_size, world_size if everywhere else replicas)
+        for pack, everywhere in enumerate(packs.everywhere)
+    ]
+
+
+def packs_of(rank: int, owners: Sequence[tuple[int, ...]]) -> list[int]:
+    """The packs that a rank keeps."""
+    return [pack for pack, ranks in enumerate(owners) if rank in ranks]
+
+
+def load_bytes(packs: Packs, world_size: int, replicas: int) -> list[int]:
+    """How much each rank keeps."""
+    loads = [0] * world_size
+    for amount, ranks in zip(packs.file_bytes, place(packs, world_size, replicas), strict=True):
+        for rank in ranks:
+            loads[rank] += amount
+    return loads
+
+
+def auto_replicas(datasets: Sequence[Packs], room_bytes: Sequence[int]) -> int:
+    """The most replicas, the same for all datasets, that fit every rank's room: 1 to N."""
+    world_size = len(room_bytes)
+    for replicas in range(world_size, 1, -1):
+        loads = [load_bytes(packs, world_size, replicas) for packs in datasets]
+        needs = [sum(load[rank] for load in loads) for rank in range(world_size)]
+        if all(n <= room * (1 - _MARGIN) for n, room in zip(needs, room_bytes, strict=True)):
+            return replicas
+    return 1
+
+
+def fitting(packs: Iterable[int], file_bytes: Sequence[int], room_bytes: int) -> list[int]:
+    """Those of `packs`, in order, that fit; one that does not is left out."""
+    chosen = []
+    for pack in packs:
+        if file_bytes[pack] <= room_bytes:
+            room_bytes -= file_bytes[pack]
+            chosen.append(pack)
+    return chosen
+
+
+def exchange_plan(
+    have: Sequence[AbstractSet[int]],
+    want: Sequence[AbstractSet[int]],
+    owners: Sequence[tuple[int, ...]],
+) -> ExchangePlan:
+    """How each rank r gets want[r], when have[r] is there already.
+
+    What nobody has is read once, by the first of its ranks that wants it; all else travels.
+    """
+    ranks = range(len(have))
+    reads: list[list[int]] = [[] for _ in ranks]
+    sent = [0 for _ in ranks]
+    transfers = []
+    for pack, preferred in enumerate(owners):
+        holders = [r for r in ranks if pack in have[r]]
+        wanting = [r for r in ranks if pack in want[r] and pack not in have[r]]
+        if not wanting:
+            continue
+        if holders:
+            source = min(holders, key=lambda r: (sent[r], r))
+        else:
+            source = next((r for r in preferred if r in wanting), wanting[0])
+            reads[source].append(pack)
+            wanting.remove(source)
+        if wanting:
+            sent[source] += len(wanting)
+            transfers.append(Transfer(pack, source, tuple(wanting)))
+    return ExchangePlan(tuple(tuple(packs) for packs in reads), _in_rounds(transfers))
+
+
+def _in_rounds(transfers: Iterable[Transfer]) -> tuple[Transfer, ...]:
+    """Ordered so that transfers between different ranks come side by side.
+
+    Each rank walks the list and takes part in its own: in pack order a ring of transfers would
+    go one by one, since each source waits for what it receives first.
+    """
+    busy: dict[int, set[int]] = {}
+    rounds: list[tuple[int, Transfer]] = []
+    for transfer in transfers:
+        taken = set().union(*(busy.setdefault(rank, set()) for rank in transfer.members))
+        turn = _first_free(taken)
+        for rank in transfer.members:
+            busy[rank].add(turn)
+        rounds.append((turn, transfer))
+    return tuple(transfer for _, transfer in sorted(rounds, key=lambda pair: pair[0]))
+
+
+def _first_free(taken: AbstractSet[int]) -> int:
+    turn = 0
+    while turn in taken:
+        turn += 1
+    return turn

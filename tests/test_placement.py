@@ -1,0 +1,176 @@
+"""Where packs go and how they get there: pure functions, over many random cases."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from fanstore.placement import (
+    ExchangePlan,
+    Packs,
+    auto_replicas,
+    exchange_plan,
+    fitting,
+    load_bytes,
+    packs_of,
+    place,
+    replica_ranks,
+)
+
+SIZES = [1, 2, 3, 4, 5, 8, 13]
+
+
+@pytest.mark.parametrize("world_size", SIZES)
+def test_replicas_lie_on_as_many_different_ranks_as_asked_for(world_size: int) -> None:
+    for replicas in range(1, world_size + 3):
+        for pack in range(5 * world_size):
+            ranks = replica_ranks(pack, world_size, replicas)
+            assert ranks[0] == pack % world_size
+            assert len(set(ranks)) == len(ranks) == min(replicas, world_size)
+            assert all(0 <= rank < world_size for rank in ranks)
+
+
+@pytest.mark.parametrize("world_size", SIZES)
+def test_every_rank_keeps_the_same_when_partitions_are_a_multiple(world_size: int) -> None:
+    for replicas in range(1, world_size + 1):
+        for rounds in (1, 2, 3, 7):
+            packs = Packs((10,) * rounds * world_size, (False,) * rounds * world_size)
+            assert load_bytes(packs, world_size, replicas) == [10 * rounds * replicas] * world_size
+
+
+@pytest.mark.parametrize("world_size", [3, 4, 5, 8, 13])
+def test_the_load_of_a_lost_rank_is_spread(world_size: int) -> None:
+    for replicas in range(2, world_size):
+        # So many packs of rank 0 that each other rank can have the same number of them.
+        packs = range(0, world_size * (world_size - 1), world_size)
+        taken = Counter(r for p in packs for r in replica_ranks(p, world_size, replicas)[1:])
+        assert set(taken) == set(range(1, world_size))
+        assert max(taken.values()) == min(taken.values()) == replicas - 1
+
+
+def test_packs_for_everywhere_lie_on_all_ranks() -> None:
+    packs = Packs((5, 7, 9), (False, True, False))
+    owners = place(packs, 4, 2)
+    assert [len(ranks) for ranks in owners] == [2, 4, 2]
+    assert owners[1][0] == 1
+    assert all(1 in packs_of(rank, owners) for rank in range(4))
+    assert sum(load_bytes(packs, 4, 2)) == 2 * 5 + 4 * 7 + 2 * 9
+
+
+def test_auto_takes_what_fits_every_rank_with_a_margin() -> None:
+    packs = Packs((100,) * 8, (False,) * 8)
+    assert auto_replicas([packs], [888] * 4) == 3
+    assert auto_replicas([packs], [889] * 4) == 4
+    assert auto_replicas([packs], [10_000, 10_000, 10_000, 450]) == 2
+    assert auto_replicas([packs], [10] * 4) == 1
+    assert auto_replicas([packs], [10_000]) == 1
+    assert auto_replicas([packs, packs], [900] * 4) == 2
+
+
+def test_auto_is_the_largest_number_that_fits() -> None:
+    draw = random.Random(4)
+    for _ in range(300):
+        world_size, count = draw.randint(1, 6), draw.randint(1, 12)
+        sizes = tuple(draw.randint(1, 50) for _ in range(count))
+        packs = Packs(sizes, tuple(draw.random() < 0.2 for _ in range(count)))
+        room = [draw.randint(1, 400) for _ in range(world_size)]
+
+        def fits(replicas: int, packs: Packs = packs, room: list[int] = room) -> bool:
+            loads = load_bytes(packs, len(room), replicas)
+            return all(load <= 0.9 * r for load, r in zip(loads, room, strict=True))
+
+        chosen = auto_replicas([packs], room)
+        assert chosen == max([1, *(r for r in range(1, world_size + 1) if fits(r))])
+
+
+def test_fitting_keeps_the_order_and_goes_on_with_smaller_ones() -> None:
+    assert fitting([0, 1, 2, 3], [40, 50, 30, 20], 100) == [0, 1]
+    assert fitting([0, 1, 2, 3], [40, 70, 30, 20], 100) == [0, 2, 3]
+    assert fitting([3, 0], [40, 70, 30, 20], 30) == [3]
+    assert fitting([0], [40], 39) == []
+
+
+def simulate(
+    plan: ExchangePlan, have: list[set[int]], want: list[set[int]]
+) -> tuple[list[Counter[int]], Counter[int]]:
+    """What arrives at each rank, and how often each pack is read. Only what is there is sent."""
+    held = [set(packs) for packs in have]
+    arrived = [Counter[int]() for _ in have]
+    reads = Counter[int]()
+    for rank, packs in enumerate(plan.reads):
+        reads.update(packs)
+        arrived[rank].update(packs)
+        held[rank] |= set(packs)
+    for transfer in plan.transfers:
+        assert transfer.pack in held[transfer.source], "sent before it was there"
+        for rank in transfer.destinations:
+            arrived[rank][transfer.pack] += 1
+            held[rank].add(transfer.pack)
+    for rank, packs in enumerate(want):
+        assert packs <= held[rank]
+    return arrived, reads
+
+
+def test_every_wanted_pack_arrives_once_and_is_read_once_at_most() -> None:
+    draw = random.Random(11)
+    for _ in range(500):
+        world_size, count = draw.randint(1, 7), draw.randint(0, 20)
+        chance = draw.choice([0.0, 0.2, 0.9])
+        owners = place(
+            Packs((1,) * count, tuple(draw.random() < 0.2 for _ in range(count))),
+            world_size,
+            draw.randint(1, world_size),
+        )
+        ranks = range(world_size)
+        have = [{p for p in range(count) if draw.random() < chance} for _ in ranks]
+        want = [set(packs_of(rank, owners)) - have[rank] for rank in ranks]
+        for rank in ranks:  # too little room: some are left out
+            want[rank] = {p for p in want[rank] if draw.random() < 0.9}
+        plan = exchange_plan(have, want, owners)
+        arrived, reads = simulate(plan, have, want)
+        for rank in ranks:
+            assert arrived[rank] == Counter(want[rank])
+        nobody_has = set(range(count)) - set().union(*have)
+        assert set(reads) <= nobody_has
+        assert set(reads.values()) <= {1}
+        assert set(reads) == nobody_has & set().union(*want)
+
+
+@pytest.mark.parametrize("world_size", SIZES)
+def test_reads_and_sends_are_balanced(world_size: int) -> None:
+    for replicas in range(1, world_size + 1):
+        count = 4 * world_size
+        owners = place(Packs((1,) * count, (False,) * count), world_size, replicas)
+        want = [set(packs_of(rank, owners)) for rank in range(world_size)]
+        plan = exchange_plan([set()] * world_size, want, owners)
+        assert {len(packs) for packs in plan.reads} == {4}
+        sends = Counter(t.source for t in plan.transfers for _ in t.destinations)
+        assert max(sends.values(), default=0) - min(sends.values(), default=0) <= 1
+
+
+def test_kept_copies_of_several_ranks_are_sent_by_turns() -> None:
+    owners = place(Packs((1,) * 12, (True,) * 12), 4, 1)
+    kept = set(range(12))
+    plan = exchange_plan([kept, kept, set(), set()], [set(), set(), kept, kept], owners)
+    assert Counter(t.source for t in plan.transfers) == {0: 6, 1: 6}
+    assert plan.reads == ((), (), (), ())
+
+
+def test_transfers_of_different_ranks_go_side_by_side() -> None:
+    owners = place(Packs((1,) * 8, (False,) * 8), 8, 2)
+    want = [set(packs_of(rank, owners)) for rank in range(8)]
+    plan = exchange_plan([set()] * 8, want, owners)
+    first = [rank for transfer in plan.transfers[:4] for rank in transfer.members]
+    assert len(plan.transfers) == 8
+    assert sorted(first) == list(range(8))
+
+
+def test_the_order_does_not_depend_on_who_asks() -> None:
+    draw = random.Random(3)
+    owners = place(Packs((1,) * 30, (False,) * 30), 5, 3)
+    have = [{p for p in range(30) if draw.random() < 0.3} for _ in range(5)]
+    want = [set(packs_of(rank, owners)) - have[rank] for rank in range(5)]
+    shuffled = [set(sorted(packs, key=lambda _: draw.random())) for packs in have]
+    assert exchange_plan(have, want, owners) == exchange_plan(shuffled, want, owners)
