@@ -239,7 +239,7 @@ def test_a_full_disk_while_copying_is_named() -> None:
         open("/dev/full", "wb", buffering=0) as full,
         pytest.raises(OSError, match="/dev/full") as raised,
     ):
-        staging._write_all(full, memoryview(b"x"))
+        staging.write_all(full, memoryview(b"x"))
     assert raised.value.errno == errno.ENOSPC
 
 

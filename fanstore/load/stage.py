@@ -14,28 +14,39 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
+from typing import Literal, Protocol
 
 import xxhash
 
 from fanstore.dataset import Dataset, open_index
-from fanstore.errors import FanstoreError
-from fanstore.load import memory
+from fanstore.errors import DatasetDamaged
 from fanstore.load.damage import damaged_records
 from fanstore.load.local_dir import LocalDirectory
+from fanstore.load.room import check_rooms, room_of
 from fanstore.load.staged import Expected, StagedDirectory
-from fanstore.load.stopping import Stop, Stopped
+from fanstore.load.stopping import Stopped
 from fanstore.progress import Progress
+from fanstore.world import World
 
 CHUNK_BYTES = 8 << 20
+
+How = Literal["copied", "received", "reused"]
 
 
 @dataclass
 class StageReport:
-    """What staging one dataset did. damaged: record ids by pack."""
+    """What staging one dataset did on this rank. damaged: record ids by pack.
+
+    copied: from the shared file system; received: from other ranks; reused: there already.
+    shared_bytes: read of packs on the shared file system, to copy or to check them.
+    """
 
     copied_bytes: int = 0
     copied_packs: int = 0
+    received_bytes: int = 0
+    received_packs: int = 0
     reused_packs: int = 0
+    shared_bytes: int = 0
     damaged: dict[int, list[int]] = field(default_factory=dict)
 
 
@@ -60,14 +71,15 @@ def stream(
             check()
             digest.update(view[:got])
             if writer is not None:
-                _write_all(writer, view[:got])
+                write_all(writer, view[:got])
             advance(got)
         if writer is not None:
-            os.fsync(writer.fileno())
+            sync(writer)
     return digest.intdigest()
 
 
-def _write_all(stream: FileIO, data: memoryview) -> None:
+def write_all(stream: FileIO, data: memoryview) -> None:
+    """Writes all of `data`. An OSError names the file."""
     try:
         while data:
             data = data[stream.write(data) :]
@@ -75,10 +87,24 @@ def _write_all(stream: FileIO, data: memoryview) -> None:
         raise OSError(error.errno, error.strerror, stream.name) from error
 
 
+def sync(stream: FileIO) -> None:
+    """Waits until what was written is on the disk. An OSError names the file."""
+    try:
+        os.fsync(stream.fileno())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, stream.name) from error
+
+
+class Check(Protocol):
+    """Something that may raise, between two steps of long work, to give it up."""
+
+    def check(self) -> None: ...
+
+
 class Stager:
     """Brings one dataset to its staged directory, or checks it where it lies."""
 
-    def __init__(self, dataset: Dataset, progress: Progress, stop: Stop) -> None:
+    def __init__(self, dataset: Dataset, progress: Progress, stop: Check) -> None:
         self.dataset = dataset
         self.report = StageReport()
         self._progress = progress
@@ -119,9 +145,12 @@ class Stager:
         name = os.path.basename(self.dataset.index_path)
 
         def copy(part: str) -> list[int]:
-            self.dataset.check_body()
             stream(os.fspath(self.dataset.index_path), part, lambda _: None, self._check)
-            open_index(Path(part), self.dataset.directory, verify=True).close()
+            try:
+                open_index(Path(part), self.dataset.directory, verify=True).close()
+            except DatasetDamaged:
+                self.dataset.check_body()  # to name the file on the shared file system
+                raise
             return []
 
         staged.stage(name, self.expected_index(), copy, self._check)
@@ -132,15 +161,15 @@ class Stager:
 
         DatasetDamaged for a pack whose header does not fit.
         """
-        self._each_pack(lambda pack: self._stage_pack(staged, pack, verify), threads)
+        self._each_pack(lambda pack: self.stage_pack(staged, pack, verify), threads)
         return self.report
 
     def check_in_place(self, threads: int, verify: bool) -> StageReport:
         """Checks the packs where they lie: their headers, and with `verify` all content."""
-        self._each_pack(lambda pack: self._check_pack(pack, verify), threads)
+        self._each_pack(lambda pack: self.check_pack(pack, verify), threads)
         return self.report
 
-    def _each_pack(self, work: Callable[[int], None], threads: int) -> None:
+    def _each_pack(self, work: Callable[[int], object], threads: int) -> None:
         packs = range(self.dataset.pack_count)
         with ThreadPoolExecutor(max(1, min(threads, len(packs)))) as pool:
             futures = [pool.submit(work, pack) for pack in packs]
@@ -159,65 +188,77 @@ class Stager:
         if self._failed:
             raise Stopped("another pack failed")
 
-    def _stage_pack(self, staged: StagedDirectory, pack: int, verify: bool) -> None:
+    def stage_pack(self, staged: StagedDirectory, pack: int, verify: bool = False) -> list[int]:
+        """Copies a pack from the shared file system, if it is not there: the damaged records.
+
+        `verify` checks a copy that is there, too. DatasetDamaged where the pack's header or
+        trailer does not fit, OSError where it cannot be read or written.
+        """
         source = os.fspath(self.dataset.pack_path(pack))
         expected = self.expected(pack)
 
         def copy(part: str) -> list[int]:
             self.dataset.check_pack_header(pack)
-            checksum = self._stream(source, part)
-            return self._damaged(pack, part, checksum)
+            return self.damaged(pack, part, self._read_shared(source, part))
 
         def is_sound(path: str) -> bool:
-            return not verify or self._stream(path, None) == expected.checksum
+            return not verify or self.is_sound(pack, path)
 
         name = os.path.basename(source)
         damaged, reused = staged.stage(name, expected, copy, self._check, is_sound)
-        with self._mutex:
-            self.report.reused_packs += reused
-            self.report.copied_packs += not reused
-            self.report.copied_bytes += 0 if reused else expected.file_bytes
-            if damaged:
-                self.report.damaged[pack] = damaged
+        self.note(pack, damaged, "reused" if reused else "copied")
+        return damaged
 
-    def _check_pack(self, pack: int, verify: bool) -> None:
+    def check_pack(self, pack: int, verify: bool) -> None:
+        """Checks a pack where it lies: its header and trailer, and with `verify` all content."""
         self._check()
         self.dataset.check_pack_header(pack)
-        if not verify:
-            return
-        source = os.fspath(self.dataset.pack_path(pack))
-        damaged = self._damaged(pack, source, self._stream(source, None))
-        if damaged:
-            with self._mutex:
-                self.report.damaged[pack] = damaged
+        if verify:
+            source = os.fspath(self.dataset.pack_path(pack))
+            self._note_damage(pack, self.damaged(pack, source, self._read_shared(source, None)))
 
-    def _damaged(self, pack: int, path: str, checksum: int) -> list[int]:
+    def is_sound(self, pack: int, path: str) -> bool:
+        """Whether the copy of a pack at `path` has its checksum."""
+        checksum = stream(path, None, self._progress.advance, self._check)
+        return checksum == self.expected(pack).checksum
+
+    def damaged(self, pack: int, path: str, checksum: int) -> list[int]:
+        """The damaged records of the copy at `path`, whose checksum was found to be `checksum`.
+
+        DatasetDamaged where the copy's header or trailer does not fit.
+        """
         if checksum == self.expected(pack).checksum:
             return []
         # The copy itself may be what broke; its frame is what clients rely on.
         self.dataset.check_pack_header(pack, path)
         return damaged_records(self.dataset, pack, path, self._check)
 
-    def _stream(self, source: str, target: str | None) -> int:
-        return stream(source, target, self._progress.advance, self._check)
+    def note(self, pack: int, damaged: list[int], how: How) -> None:
+        """Enters a pack that is staged now into the report."""
+        size = self.expected(pack).file_bytes
+        with self._mutex:
+            report = self.report
+            report.copied_packs += how == "copied"
+            report.copied_bytes += size if how == "copied" else 0
+            report.received_packs += how == "received"
+            report.received_bytes += size if how == "received" else 0
+            report.reused_packs += how == "reused"
+        self._note_damage(pack, damaged)
+
+    def _note_damage(self, pack: int, damaged: list[int]) -> None:
+        if damaged:
+            with self._mutex:
+                self.report.damaged[pack] = damaged
+
+    def _read_shared(self, source: str, target: str | None) -> int:
+        def advance(amount_bytes: int) -> None:
+            with self._mutex:
+                self.report.shared_bytes += amount_bytes
+            self._progress.advance(amount_bytes)
+
+        return stream(source, target, advance, self._check)
 
 
 def check_room(directory: LocalDirectory, needed: Sequence[tuple[str, int]]) -> None:
     """Refuses, with the figures, to copy (dataset, bytes) pairs that cannot fit."""
-    total = sum(amount for _, amount in needed)
-    named = ", ".join(f"{name} {_size(amount)}" for name, amount in needed if amount)
-    if total > directory.free_bytes:
-        raise FanstoreError(
-            f"{directory.path}: {_size(total)} are needed to stage {named}, "
-            f"{_size(directory.free_bytes)} are free; use another --local-dir, or --in-place"
-        )
-    room = memory.available_bytes() if directory.in_memory else None
-    if room is not None and total > room:
-        raise FanstoreError(
-            f"{directory.path} is in memory: {_size(total)} are needed to stage {named}, the "
-            f"control group's limit leaves {_size(room)}; use another --local-dir, or --in-place"
-        )
-
-
-def _size(amount_bytes: int) -> str:
-    return f"{amount_bytes / (1 << 20):,.1f} MiB ({amount_bytes:,} bytes)"
+    check_rooms([room_of(World(), directory)], [needed])

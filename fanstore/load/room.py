@@ -1,0 +1,83 @@
+"""Whether what is to be staged fits: the local directory's free space, and memory for a tmpfs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fanstore.errors import FanstoreError
+from fanstore.load import memory
+from fanstore.load.local_dir import LocalDirectory
+from fanstore.world import World
+
+
+@dataclass(frozen=True)
+class Room:
+    """What one rank's local directory can take.
+
+    memory_bytes: what the control group's limit leaves, None where that does not matter.
+    """
+
+    rank: int
+    node: str
+    path: str
+    free_bytes: int
+    memory_bytes: int | None
+
+    @property
+    def bytes(self) -> int:
+        """How much can be staged here."""
+        limits = (self.free_bytes, self.memory_bytes)
+        return min(limit for limit in limits if limit is not None)
+
+
+def room_of(world: World, directory: LocalDirectory) -> Room:
+    """This rank's room."""
+    limit = memory.available_bytes() if directory.in_memory else None
+    node = os.uname().nodename
+    return Room(world.rank, node, directory.path, directory.free_bytes, limit)
+
+
+def spoken(rank: int, node: str, world_size: int) -> str:
+    """How a message about one of several ranks begins."""
+    return f"rank {rank} on {node}: " if world_size > 1 else ""
+
+
+Needs = Sequence[tuple[str, int]]
+
+
+def check_rooms(rooms: Sequence[Room], needs: Sequence[Needs]) -> None:
+    """Refuses what cannot fit: needs[r] are rank r's (dataset, bytes) pairs to copy.
+
+    FanstoreError with the figures of every rank where it does not fit.
+    """
+    problems = []
+    for room, needed in zip(rooms, needs, strict=True):
+        problem = _problem(room, needed)
+        if problem:
+            problems.append(spoken(room.rank, room.node, len(rooms)) + problem)
+    if problems:
+        raise FanstoreError("\n".join(problems))
+
+
+def _problem(room: Room, needed: Needs) -> str | None:
+    total = sum(amount for _, amount in needed)
+    named = ", ".join(f"{name} {size(amount)}" for name, amount in needed if amount)
+    hint = "use another --local-dir, --stage lazy or --in-place"
+    if total > room.free_bytes:
+        return (
+            f"{room.path}: {size(total)} are needed to stage {named}, "
+            f"{size(room.free_bytes)} are free; {hint}"
+        )
+    if room.memory_bytes is not None and total > room.memory_bytes:
+        return (
+            f"{room.path} is in memory: {size(total)} are needed to stage {named}, the "
+            f"control group's limit leaves {size(room.memory_bytes)}; {hint}"
+        )
+    return None
+
+
+def size(amount_bytes: int) -> str:
+    """An amount for people."""
+    return f"{amount_bytes / (1 << 20):,.1f} MiB ({amount_bytes:,} bytes)"
