@@ -7,6 +7,7 @@ TOML file (``$FANSTORE_CONFIG``, else ``~/.config/fanstore.toml``), the default.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +19,17 @@ from fanstore.errors import UsageError
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: its name (also the TOML key), kind (bool, int, float or str), default."""
+    """One setting: its name (also the TOML key), kind (bool, int, float or str), default.
+
+    form: what a str must look like, a regular expression; what an int may look like besides
+    digits: "bytes" for units such as 64M.
+    """
 
     name: str
     kind: type
     default: Any
     meaning: str
+    form: str = ""
 
     @property
     def variable(self) -> str:
@@ -39,6 +45,17 @@ SETTINGS = (
     Setting("stage_threads", int, 2, "packs copied at the same time"),
     Setting("orphan_wait_s", float, 30.0, "how long a command may outlive a killed wrapper"),
     Setting("quiet", bool, False, "no progress and no summary on stderr"),
+    Setting("stage", str, "full", "full: stage before the command starts; lazy: meanwhile",
+            "full|lazy"),
+    Setting("replicas", str, "1", "on how many nodes each pack lies: a number, auto or all",
+            "[1-9][0-9]*|auto|all"),
+    Setting("cache_bytes", int, None, "size of the block cache of a node "
+            "(default: the smaller of 1 GiB and a tenth of the memory limit)", "bytes"),
+    Setting("cache_policy", str, "close", "what the block cache drops: close, lru or minio",
+            "close|lru|minio"),
+    Setting("deadline_s", float, 10.0, "how long another node may take for one request"),
+    Setting("peer_wait_s", float, 30.0, "how long a silent node is waited for while staging"),
+    Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
 )
 
 
@@ -53,6 +70,13 @@ class Settings:
     stage_threads: int
     orphan_wait_s: float
     quiet: bool
+    stage: str
+    replicas: str
+    cache_bytes: int | None
+    cache_policy: str
+    deadline_s: float
+    peer_wait_s: float
+    keep_mpi_env: bool
     sources: Mapping[str, str]
 
 
@@ -60,7 +84,20 @@ _WORDS = {"1": True, "true": True, "yes": True, "on": True}
 _WORDS |= {"0": False, "false": False, "no": False, "off": False, "": False}
 
 
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes such as 65536, 64K or 1MiB. ValueError."""
+    match = re.fullmatch(r"(\d+)\s*([kmg]?)(i?b)?", text.strip().lower())
+    if match is None:
+        raise ValueError(f"{text!r} is no number of bytes such as 64K or 1MiB")
+    return int(match[1]) * _UNITS[match[2]]
+
+
 def _from_text(setting: Setting, text: str) -> Any:
+    if setting.form == "bytes":
+        return parse_bytes(text)
     if setting.kind is bool:
         return _WORDS[text.strip().lower()]
     return setting.kind(text)
@@ -75,9 +112,12 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
             value = float(value)
         if type(value) is not setting.kind or (isinstance(value, int | float) and not value >= 0):
             raise ValueError
+        if setting.kind is str and setting.form and not re.fullmatch(setting.form, str(value)):
+            raise ValueError
     except (KeyError, ValueError):
         kind = setting.kind.__name__
-        raise UsageError(f"{setting.name} from {source}: {value!r} is not a valid {kind}") from None
+        wanted = f"one of {setting.form}" if setting.kind is str else f"a valid {kind}"
+        raise UsageError(f"{setting.name} from {source}: {value!r} is not {wanted}") from None
     return value
 
 

@@ -56,6 +56,11 @@ def _parse(environ: Mapping[str, str], rank_name: str, size_name: str) -> Launch
     return Launcher(rank, size, rank_name)
 
 
+def for_rank(path: str | None, launcher: Launcher) -> str | None:
+    """`path` with this rank's number for `{rank}`: ranks of one machine are nodes of their own."""
+    return path if path is None else path.replace("{rank}", str(launcher.rank))
+
+
 def without_mpi(environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` without what MPI and its launchers put there: the command is no rank of theirs."""
     return {k: v for k, v in environ.items() if not k.startswith(_MPI_PREFIXES)}

@@ -9,6 +9,7 @@ second that it lives and how far it is, and rank 0 tells all. A rank that is sil
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ _BEAT_TAG = 1
 _BEAT_S = 0.5
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.01
 _FAREWELL_S = 5.0
+_SHM = "/dev/shm"
 
 Buffer = bytes | bytearray | memoryview
 
@@ -33,6 +35,7 @@ class World:
 
     rank = 0
     world_size = 1
+    comm: Any = None
 
     def gather_all(self, value: Any) -> list[Any]:
         """The values of all ranks, by rank."""
@@ -49,9 +52,12 @@ class World:
         """Tells all ranks that this one gives up."""
 
     def finish(self) -> bool:
-        """Leaves the job with all others. False when one is missing: MPI cannot be finalised, and
+        """Leaves the job with all others. False when one is missing: MPI is not finalised, and
         the process must end by os._exit."""
         return True
+
+    def remove_leftovers(self) -> None:
+        """Removes what MPI keeps in /dev/shm when it could not be finalised."""
 
 
 class MpiWorld(World):
@@ -160,6 +166,16 @@ class MpiWorld(World):
         except self._mpi.Exception:
             return False
         return self._failure is None
+
+    def remove_leftovers(self) -> None:
+        if self._mpi.Is_finalized():
+            return
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as stream:
+            mapped = {line.split(maxsplit=5)[5].rstrip("\n") for line in stream if _SHM in line}
+        for path in mapped:
+            if os.path.dirname(path) == _SHM:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
 
     def _beat(self) -> None:
         """Hears the others, and twice a second says that this rank lives."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 
 from fanstore import config
 from fanstore.errors import FanstoreError, UsageError
+from fanstore.launcher import detect, for_rank
 from fanstore.load.local_dir import choose
 from fanstore.serve.job_plan import JobPlan
 
@@ -62,6 +64,34 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Leave the staged packs for the next job.",
         ),
         click.option(
+            "--stage",
+            metavar="full|lazy",
+            help="Stage before the command starts, or meanwhile [default: full].",
+        ),
+        click.option(
+            "--replicas",
+            metavar="R|auto|all",
+            help="On how many nodes each pack lies [default: 1].",
+        ),
+        click.option(
+            "--cache-bytes",
+            metavar="BYTES",
+            help="Size of a node's cache of remote blocks [default: the smaller of 1 GiB and a "
+            "tenth of the memory limit].",
+        ),
+        click.option(
+            "--cache-policy",
+            metavar="close|lru|minio",
+            help="Drop a block at its file's last close, when room is needed, or never "
+            "[default: close].",
+        ),
+        click.option(
+            "--keep-mpi-env",
+            is_flag=True,
+            default=None,
+            help="Leave the launcher's MPI variables to the command.",
+        ),
+        click.option(
             "--quiet", is_flag=True, default=None, help="No progress and no summary on stderr."
         ),
     ]
@@ -102,6 +132,8 @@ def make_plan(
 ) -> JobPlan:
     """The plan that the options, the environment and the settings file amount to."""
     settings = config.resolve(flags)
-    local = choose(settings.local_dir, settings.sources["local_dir"])
+    launcher = detect(os.environ)
+    local = choose(for_rank(settings.local_dir, launcher), settings.sources["local_dir"])
     pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
-    return JobPlan(pairs, settings, local, kind)
+    pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
+    return JobPlan(pairs, settings, local, kind, launcher)

@@ -74,11 +74,21 @@ def _limits() -> dict[str, int | None]:
     }
 
 
+def _value(settings: config.Settings, name: str) -> Any:
+    """A setting's value; where its default is computed, what comes of that here."""
+    value = getattr(settings, name)
+    if name == "cache_bytes" and value is None:
+        from fanstore.serve.node import default_cache_bytes
+
+        return default_cache_bytes()
+    return value
+
+
 def _settings(settings: config.Settings) -> list[dict[str, Any]]:
     return [
         {
             "name": setting.name,
-            "value": getattr(settings, setting.name),
+            "value": _value(settings, setting.name),
             "source": settings.sources[setting.name],
             "variable": setting.variable,
             "meaning": setting.meaning,

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fanstore import config
+from fanstore.launcher import detect, for_rank
 from fanstore.load.local_dir import choose
 from fanstore.serve.jobs import FoundJob, pick_job
 
@@ -23,7 +24,8 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def local_directory(local_dir: str | None) -> str:
     """The local directory below which jobs are looked for."""
     settings = config.resolve({"local_dir": local_dir})
-    return choose(settings.local_dir, settings.sources["local_dir"]).path
+    named = for_rank(settings.local_dir, detect(os.environ))
+    return choose(named, settings.sources["local_dir"]).path
 
 
 def chosen_job(job: str | None, local_dir: str | None) -> FoundJob:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from fanstore.config import parse_bytes
+
 if TYPE_CHECKING:
     from fanstore.prepare.run import Options, Summary
-
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class ByteCount(click.ParamType):  # type: ignore[type-arg]
@@ -23,10 +22,10 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        match = re.fullmatch(r"(\d+)\s*([kmg]?)(i?b)?", str(value).strip().lower())
-        if match is None:
-            self.fail(f"{value!r} is no number of bytes such as 64K or 1MiB", param, ctx)
-        return int(match[1]) * _UNITS[match[2]]
+        try:
+            return parse_bytes(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command(short_help="Pack a directory, a list of files or a tar archive into a dataset.")

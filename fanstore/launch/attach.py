@@ -38,16 +38,13 @@ def start(plan: JobPlan) -> dict[str, Any]:
 
 def job_environment(job: dict[str, Any], preload: str = "") -> dict[str, str]:
     """The variables that bring a process under a job."""
-    prefixes = [dataset["mount_prefix"] for dataset in job["datasets"]]
-    return command_environment(
-        {"LD_PRELOAD": preload}, job["preload"], job["job_directory"], prefixes
-    )
+    return command_environment({"LD_PRELOAD": preload}, job)
 
 
 def exec_under(job: dict[str, Any], command: Sequence[str]) -> int:
     """Replaces this process by `command` under a job; the exit code where that fails."""
     prefixes = [dataset["mount_prefix"] for dataset in job["datasets"]]
-    environ = command_environment(os.environ, job["preload"], job["job_directory"], prefixes)
+    environ = command_environment(os.environ, job)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     problem = exec_command(command, environ, prefixes)

@@ -7,9 +7,11 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from fanstore.errors import FanstoreError
+from fanstore.launcher import process_manager_fd
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.process import die_with_parent, set_name
 from fanstore.serve.protocol import Channel
@@ -44,10 +46,10 @@ def start_daemon(plan: JobPlan) -> DaemonProcess:
     return DaemonProcess(pid, Channel(ours))
 
 
-def _close_others(keep: int) -> None:
+def _close_others(keep: Collection[int | None]) -> None:
     """Closes what this process inherited, but for 0, 1, 2 and `keep`."""
     for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
-        if fd > 2 and fd != keep:
+        if fd > 2 and fd not in keep:
             with contextlib.suppress(OSError):
                 os.close(fd)
 
@@ -58,7 +60,7 @@ def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
         os.setsid()
         os.umask(0o077)
         set_name("fanstore-daemon")
-        _close_others(channel.fileno())
+        _close_others((channel.fileno(), process_manager_fd(os.environ)))
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.dup2(nothing, 1)

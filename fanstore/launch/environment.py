@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 
 def command_environment(
-    environ: Mapping[str, str], preload: str, job_directory: str, prefixes: Sequence[str]
+    environ: Mapping[str, str], job: Mapping[str, Any]
 ) -> dict[str, str]:
-    """`environ` with the preload (ours first), the job and the mount prefixes.
+    """`environ` with the preload (ours first), the job, its ranks and the mount prefixes.
+
+    `job`: what a daemon says of itself ("preload", "job_directory", "rank", "world_size",
+    "datasets").
 
     FANSTORE_MOUNT_PREFIX is the first prefix; further ones are FANSTORE_MOUNT_PREFIX_2 ...
     """
+    preload = job["preload"]
     inherited = [
         name
         for name in environ.get("LD_PRELOAD", "").replace(":", " ").split()
@@ -19,10 +24,12 @@ def command_environment(
     ]
     changed = {name: value for name, value in environ.items() if not _is_prefix(name)}
     changed["LD_PRELOAD"] = ":".join([preload, *inherited])
-    changed["FANSTORE_JOB_DIR"] = job_directory
-    for number, prefix in enumerate(prefixes, 1):
+    changed["FANSTORE_JOB_DIR"] = job["job_directory"]
+    changed["FANSTORE_RANK"] = str(job["rank"])
+    changed["FANSTORE_WORLD_SIZE"] = str(job["world_size"])
+    for number, dataset in enumerate(job["datasets"], 1):
         suffix = "" if number == 1 else f"_{number}"
-        changed[f"FANSTORE_MOUNT_PREFIX{suffix}"] = prefix
+        changed[f"FANSTORE_MOUNT_PREFIX{suffix}"] = dataset["mount_prefix"]
     return changed
 
 

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
+from fanstore.launcher import Launcher
+
 DAMAGED_SHOWN = 20
+
+_speaker = "fanstore"
+
+
+def set_rank(launcher: Launcher) -> None:
+    """Names the rank in every line from now on, where there are several."""
+    global _speaker
+    if launcher.world_size > 1:
+        _speaker = f"fanstore[{launcher.rank}]"
 
 
 def say(text: str) -> None:
     """One line on stderr, whatever bytes names in it hold."""
     safe = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    print(f"fanstore: {safe}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"{_speaker}: {safe}\n")
+    sys.stderr.flush()
 
 
 def size(amount_bytes: float) -> str:
@@ -39,11 +52,64 @@ def damage_lines(job: dict[str, Any]) -> list[str]:
     return lines
 
 
-def summary_line(summary: dict[str, Any]) -> str:
-    """What a job has served, in one line."""
-    counters = summary["counters"]
-    damaged = sum(dataset["damaged_count"] for dataset in summary["datasets"])
+def rank_lines(summary: dict[str, Any]) -> list[str]:
+    """The ranks that were lost; packs of theirs were read elsewhere, or not at all."""
+    lost = summary["lost_ranks"]
+    return [f"lost: rank {rank} did not answer any more" for rank in lost]
+
+
+def summary_lines(summary: dict[str, Any]) -> list[str]:
+    """What a job has served: on rank 0 of all ranks, where all are there; else of this one."""
+    ranks = summary.get("ranks", [summary])
+    if len(ranks) > 1 and summary["rank"] > 0:
+        return []
+    lines = [_read_line(ranks)]
+    if summary["world_size"] > 1:
+        lines += [_remote_line(ranks), _staged_line(ranks)]
+    return lines
+
+
+def _total(ranks: Iterable[dict[str, Any]], section: str, name: str) -> int:
+    return sum(rank[section][name] for rank in ranks)
+
+
+def _read_line(ranks: list[dict[str, Any]]) -> str:
+    damaged = sum(d["damaged_count"] for d in ranks[0]["datasets"])
+    where = f"{len(ranks)} ranks: " if len(ranks) > 1 else ""
     return (
-        f"{counters['opens']:,} files opened, {size(counters['read_bytes'])} read, "
-        f"{counters['errors']:,} errors, {damaged:,} damaged files"
+        f"{where}{_total(ranks, 'counters', 'opens'):,} files opened, "
+        f"{size(_total(ranks, 'counters', 'read_bytes'))} read, "
+        f"{_total(ranks, 'counters', 'errors'):,} errors, {damaged:,} damaged files"
     )
+
+
+def _remote_line(ranks: list[dict[str, Any]]) -> str:
+    hits, misses = (_total(ranks, "counters", f"cache_{kind}") for kind in ("hits", "misses"))
+    bins = [sum(column) for column in zip(*(r["node"]["latency_bins"] for r in ranks), strict=True)]
+    return (
+        f"remote: {size(_total(ranks, 'node', 'fetched_bytes'))} fetched from other ranks in "
+        f"{_total(ranks, 'node', 'fetches'):,} requests ({latency(bins, 0.5)} median, "
+        f"{latency(bins, 0.99)} at 99 %), {hits:,} blocks found in the cache, {misses:,} not"
+    )
+
+
+def _staged_line(ranks: list[dict[str, Any]]) -> str:
+    def total(name: str) -> int:
+        return sum(dataset[name] for rank in ranks for dataset in rank["datasets"])
+
+    return (
+        f"shared file system: {size(total('shared_bytes'))} read to stage, "
+        f"{size(_total(ranks, 'counters', 'shared_bytes'))} read by commands; "
+        f"{size(total('received_bytes'))} of replicas came from other ranks"
+    )
+
+
+def latency(bins: list[int], share: float) -> str:
+    """The upper edge of the bin in which `share` of all lie; bins: powers of two of us."""
+    wanted, seen = share * sum(bins), 0
+    for power, count in enumerate(bins):
+        seen += count
+        if count and seen >= wanted:
+            edge_us = 2 << power
+            return f"under {edge_us} us" if edge_us < 10000 else f"under {edge_us // 1000} ms"
+    return "none"

@@ -1,5 +1,8 @@
 """The wrapper: a node daemon, a command, and everything gone when the command has ended.
 
+Where a launcher started several, each is one rank of a job: its daemon meets the others before the
+command starts, and goes on serving them until theirs have ended too.
+
 The command stays in the wrapper's process group, so the terminal's signals reach both: those are
 not passed on a second time. Other signals to the wrapper are. When the daemon dies the command
 goes on with what is on the local disk, and the wrapper removes the leftovers itself.
@@ -13,7 +16,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fanstore.errors import FanstoreError
@@ -22,6 +25,7 @@ from fanstore.launch.command import start_command
 from fanstore.launch.daemon_process import DaemonFailed, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
+from fanstore.launcher import process_manager_fd, without_mpi
 from fanstore.load import locks
 from fanstore.serve.job_directory import clean_up_directory
 from fanstore.serve.job_plan import JobPlan
@@ -34,6 +38,8 @@ class Wrapper:
 
     def __init__(self, plan: JobPlan) -> None:
         self._plan = plan
+        self._launcher = plan.launcher
+        _keep_from_command(process_manager_fd(os.environ))
         self._signals = SignalQueue({*FORWARDED, signal.SIGCHLD})
         self._daemon = start_daemon(plan)
         self._daemon_status: int | None = None
@@ -62,8 +68,11 @@ class Wrapper:
         if summary is None:
             report.say("the node daemon died; what it left has been removed")
             return code or FanstoreError.exit_code
+        for line in report.rank_lines(summary):
+            report.say(line)
         if not self._plan.settings.quiet:
-            report.say(report.summary_line(summary))
+            for line in report.summary_lines(summary):
+                report.say(line)
         for name in summary["left"]:
             report.say(f"left in the mount prefix, not FanStore's: {name}")
         return code
@@ -126,9 +135,7 @@ class Wrapper:
 
     def _run_command(self, command: Sequence[str], ready: dict[str, Any]) -> int:
         prefixes = [dataset["mount_prefix"] for dataset in ready["datasets"]]
-        environ = command_environment(
-            os.environ, ready["preload"], ready["job_directory"], prefixes
-        )
+        environ = command_environment(self._environ(), ready)
         self._pid, problem = start_command(
             command,
             environ,
@@ -145,6 +152,12 @@ class Wrapper:
         code = os.waitstatus_to_exitcode(status)
         return 128 - code if code < 0 else code
 
+    def _environ(self) -> Mapping[str, str]:
+        """This process's environment; the command is no rank of the launcher's."""
+        if self._launcher.world_size == 1 or self._plan.settings.keep_mpi_env:
+            return os.environ
+        return without_mpi(os.environ)
+
     def _reap(self) -> int | None:
         """The command's wait status once it has ended. Says so when the daemon has."""
         if self._daemon_status is None:
@@ -160,7 +173,7 @@ class Wrapper:
 
     def _pass_on(self, received: Received) -> None:
         """Sends a signal on to the command, unless the terminal has done so."""
-        if received.number == signal.SIGCHLD:
+        if received.number == signal.SIGCHLD or self._is_launchers_own(received.number):
             return
         if not received.from_kernel:
             with contextlib.suppress(ProcessLookupError):
@@ -168,6 +181,10 @@ class Wrapper:
         self._stop_asked = received.number == signal.SIGTSTP or self._stop_asked
         if received.number == signal.SIGCONT:
             self._stop_asked = self._command_stopped = False
+
+    def _is_launchers_own(self, number: signal.Signals) -> bool:
+        """MPICH's mpiexec tells the others with SIGUSR1 that a rank was lost: not the command's."""
+        return number == signal.SIGUSR1 and self._launcher.is_hydra
 
     def _stop_with_command(self) -> None:
         """Stops, as the shell expects, when both were asked to and the command did."""
@@ -183,8 +200,12 @@ class Wrapper:
             os.close(fd)
         self._daemon.channel.try_send({"type": "end"})
         deadline_s = time.monotonic() + _DAEMON_END_WAIT_S
-        while self._channel_open and time.monotonic() < deadline_s:
-            self._events(timeout_s=1.0)
+        waiting = None
+        while self._channel_open and (waiting or time.monotonic() < deadline_s):
+            ending = [r for r in self._events(timeout_s=1.0) if r.number in ENDING]
+            waiting = self._outwait_ranks(waiting, bool(ending))
+            if waiting is None and ending:
+                deadline_s = time.monotonic() + _DAEMON_END_WAIT_S
         if self._channel_open:
             os.kill(self._daemon.pid, signal.SIGKILL)
         if self._daemon_status is None:
@@ -194,9 +215,31 @@ class Wrapper:
             clean_up_directory(self._plan.local.path)
         return summary
 
+    def _outwait_ranks(
+        self, waiting: dict[str, Any] | None, told_to_end: bool
+    ) -> dict[str, Any] | None:
+        """Other ranks' commands still read from this node, unless a signal says to leave them."""
+        heard = self._take("waiting")
+        if heard is not None and not self._plan.settings.quiet:
+            report.say(f"the command has ended; serving {heard['ranks']} ranks until theirs have")
+        waiting = heard or waiting
+        if waiting is None or not told_to_end:
+            return waiting
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._daemon.pid, signal.SIGTERM)
+        return None
+
+
+def _keep_from_command(fd: int | None) -> None:
+    """Closes a descriptor when the command is executed."""
+    with contextlib.suppress(OSError):
+        if fd is not None:
+            os.set_inheritable(fd, False)
+
 
 def run(plan: JobPlan, command: Sequence[str]) -> int:
     """Runs `command` under the job that `plan` describes; its exit code."""
+    report.set_rank(plan.launcher)
     code = Wrapper(plan).run(command)
     sys.stderr.flush()
     return code

@@ -1,8 +1,9 @@
 """The node daemon's life: stage, serve until told to end, remove everything.
 
 It runs in a process of its own, forked by the wrapper or by `fanstore start`, with a channel to
-its parent. On that channel it sends "ready" or "error", and at the end "summary"; the wrapper
-sends "command" (the command's pid) and "end". The channel's end means that the wrapper died.
+its parent. On that channel it sends "ready" or "error", and at the end "waiting" (other ranks still
+read from this one) and "summary"; the wrapper sends "command" (the command's pid) and "end". The
+channel's end means that the wrapper died.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from fanstore.serve.job import Job
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.process import Process
 from fanstore.serve.protocol import Channel, peer_uid
+from fanstore.serve.sessions import Sessions
+from fanstore.world import MpiWorld, World
 
 _REQUEST_TIMEOUT_S = 2.0
+_FINISH_POLL_S = 0.01
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -42,33 +46,59 @@ class Daemon:
 
     def __init__(self, plan: JobPlan, parent: Channel) -> None:
         self.stop = Stop()
+        self.world = World()
         self.job = Job(plan, self.stop)
+        self._plan = plan
         self._parent = parent
         self._wrapped = plan.kind == "run"
         self._command: Process | None = None
         self._ended = False
+        self._selector = selectors.DefaultSelector()
         self._wakeup, self._waker = socket.socketpair()
 
     def run(self) -> int:
         """Until the job's end; the exit code. Everything it made is gone then."""
         try:
-            self.job.open()
+            self._join()
+            self.job.open(self.world)
             listener = self.job.listener()
+            self.job.serve()
             self._parent.send(self._ready())
         except BaseException as error:
-            failure = describe(error)
-            self._close()
-            self._parent.try_send(failure)
-            return int(failure["exit_code"])
+            return self._give_up(error)
         self._detach_stderr()
         with listener:
             self._serve(listener)
-        if self._wrapped and not self._ended:
-            self._outwait_command()
-        summary = {"type": "summary", **self.status()}
+            if self._wrapped and not self._ended:
+                self._outwait_command()
+            self._outwait_ranks(listener)
+        summary = {"type": "summary", **self._summary()}
         summary["left"] = self._close()
         self._parent.try_send(summary)
         return 0
+
+    def _join(self) -> None:
+        """Meets the other ranks, where a launcher started several."""
+        launcher = self._plan.launcher
+        if launcher.world_size > 1:
+            patience_s = self._plan.settings.peer_wait_s
+            self.world = MpiWorld(launcher.world_size, patience_s, self.stop.check)
+
+    def _give_up(self, error: BaseException) -> int:
+        failure = describe(error)
+        self.world.fail(failure["message"])
+        self._close()
+        self._parent.try_send(failure)
+        return int(failure["exit_code"])
+
+    def _summary(self) -> dict[str, Any]:
+        """This rank's status, and where all ranks are still there, that of each."""
+        whole = self.job.stop_serving()
+        status = self.status()
+        if whole and self.world.world_size > 1:
+            with contextlib.suppress(FanstoreError):
+                status["ranks"] = self.world.gather_all(dict(status))
+        return status
 
     def catch_signals(self) -> None:
         """Signals set the stop flag and wake the loop. Before `run`, in the main thread."""
@@ -96,20 +126,32 @@ class Daemon:
 
     def status(self) -> dict[str, Any]:
         """The job and its counters."""
-        return {**self.job.about(), "state": "serving", "counters": self.job.counters()}
+        return {**self.job.about(), "state": "serving", **self.job.figures()}
 
     def _serve(self, listener: socket.socket) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(listener, selectors.EVENT_READ, lambda: self._answer(listener))
-            selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
-            if self._wrapped:
-                selector.register(self._parent, selectors.EVENT_READ, self._hear_parent)
-            else:
-                self._parent.close()
-            while not self._ended:
-                for key, _ in selector.select():
-                    if key.data() is False:
-                        return
+        selector = self._selector
+        self._sessions = Sessions(selector, self.job.node)
+        selector.register(listener, selectors.EVENT_READ, lambda: self._answer(listener))
+        selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
+        if self._wrapped:
+            selector.register(self._parent, selectors.EVENT_READ, self._hear_parent)
+        else:
+            self._parent.close()
+        while not self._ended and self._handle_events(None):
+            pass
+
+    def _handle_events(self, timeout_s: float | None) -> bool:
+        """Waits for something and deals with it; false when the daemon is to end."""
+        return all([key.data() is not False for key, _ in self._selector.select(timeout_s)])
+
+    def _outwait_ranks(self, listener: socket.socket) -> None:
+        """Goes on answering ranks whose commands still run; a signal ends that."""
+        told = False
+        while (left := self.job.ranks_to_serve()) > 0 and not self.stop.is_set():
+            if not told:
+                self._parent.try_send({"type": "waiting", "ranks": left})
+                told = True
+            self._handle_events(_FINISH_POLL_S)
 
     def _woken(self) -> bool:
         """A signal: a daemon by itself ends, a wrapped one goes on until its wrapper says so."""
@@ -134,7 +176,7 @@ class Daemon:
             self._command.wait(5.0)
 
     def _answer(self, listener: socket.socket) -> bool:
-        """One request of `fanstore status` or `stop`; false when the daemon is to end."""
+        """One request of a client, `fanstore status` or `stop`; false when the daemon is to end."""
         stream, _ = listener.accept()
         channel = Channel(stream)
         stream.settimeout(_REQUEST_TIMEOUT_S)
@@ -145,11 +187,14 @@ class Daemon:
                 request = channel.receive() or {}
                 return self._reply(channel, request.get("op"))
         finally:
-            channel.close()
+            if not self._sessions.owns(channel):
+                channel.close()
         return True
 
     def _reply(self, channel: Channel, operation: object) -> bool:
-        if operation == "status":
+        if operation == "session":
+            self._sessions.begin(channel)
+        elif operation == "status":
             channel.send(self.status())
         elif operation == "stop" and self._wrapped:
             channel.send({"error": "this job ends with its command"})
@@ -161,6 +206,9 @@ class Daemon:
         return True
 
     def _close(self) -> list[str]:
+        if self.job.stop_serving():
+            self.world.finish()
+        self.world.remove_leftovers()
         try:
             return self.job.close()
         except (OSError, FanstoreError) as error:

@@ -16,13 +16,16 @@ from fanstore.load.codecs import check_codecs
 from fanstore.load.stage import Stager, StageReport, check_room
 from fanstore.load.staged import StagedDirectory
 from fanstore.load.stopping import Stop
+from fanstore.placement import replica_ranks
 from fanstore.progress import progress_of
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, sweep
 from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.node import Node, default_cache_bytes
 from fanstore.serve.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
 from fanstore.serve.protocol import listen
 from fanstore.serve.segment import MountEntry, mark_ended, read_counters, write_segment
+from fanstore.world import World
 
 _DEVICE_MAJOR = 0xFA5
 
@@ -60,12 +63,18 @@ class Job:
         self.warnings: list[str] = []
         self.started_s = time.time()
         self._stop = stop
+        self.world = World()
+        self.node: Node | None = None
+        self._serving = False
+        self._finished: dict[str, Any] = {}
         self._preload = ""
         self._entered = False
         self._staged: dict[str, StagedDirectory] = {}
 
-    def open(self) -> None:
-        """Stages and publishes. Raises FanstoreError or OSError; `close` must follow."""
+    def open(self, world: World) -> None:
+        """Stages and publishes, with the other ranks of `world`. Raises FanstoreError or OSError;
+        `close` must follow."""
+        self.world = world
         datasets = [(self._open_dataset(path), mount) for path, mount in self.plan.datasets]
         self._check(datasets)
         with self.base.locked(self._stop.check):
@@ -140,7 +149,8 @@ class Job:
     def _publish(self) -> None:
         self._preload = self._preload_library()
         entries = [self._mount_entry(number, item) for number, item in enumerate(self.served)]
-        write_segment(self.directory.file("segment"), entries, os.getpid())
+        rank, world_size = self.world.rank, self.world.world_size
+        write_segment(self.directory.file("segment"), entries, os.getpid(), rank, world_size)
         for item in self.served:
             if not item.hold.made:
                 self.warnings += drifted_files(item.dataset, item.prefix.path)
@@ -160,11 +170,74 @@ class Job:
             dataset_dir=os.path.realpath(item.dataset.directory),
             device=device_number(item.dataset.dataset_id),
             record_count=int(item.dataset.header["record_count"]),
-            pack_count=item.dataset.pack_count,
             prefix_made=item.hold.made,
-            in_place=item.staged is None,
+            places=self._places(item),
             damaged=item.report.damaged,
         )
+
+    def _places(self, item: ServedDataset) -> list[int]:
+        """Where this rank finds each pack."""
+        lib = _native.lib
+        if item.staged is None:
+            return [int(lib.FAN_PLACE_IN_PLACE)] * item.dataset.pack_count
+        return [
+            int(lib.FAN_PLACE_STAGED if self.world.rank in ranks else lib.FAN_PLACE_REMOTE)
+            for ranks in self._owners(item)
+        ]
+
+    def _owners(self, item: ServedDataset) -> list[tuple[int, ...]]:
+        return [
+            replica_ranks(pack, self.world.world_size, 1)
+            for pack in range(item.dataset.pack_count)
+        ]
+
+    def serve(self) -> None:
+        """Opens the block cache and answers the other ranks, where there are any."""
+        if self.world.world_size == 1:
+            return
+        settings = self.plan.settings
+        self.node = Node(
+            self.directory.file("segment"),
+            self.world.rank,
+            self.world.world_size,
+            settings.cache_bytes or default_cache_bytes(),
+            settings.cache_policy,
+            settings.deadline_s,
+        )
+        for mount, item in enumerate(self.served):
+            for pack, ranks in enumerate(self._owners(item)):
+                self.node.set_replicas(mount, pack, [r for r in ranks if r != self.world.rank])
+        from fanstore.transport import open_transport
+
+        transport = open_transport(self.world.comm)
+        self.world.gather_all("ready to serve")
+        self.node.start(transport.pointer)
+        self._serving = True
+
+    def ranks_to_serve(self) -> int:
+        """How many other ranks may still read from this one, now that its command has ended."""
+        return self.node.finish() if self.node is not None and self._serving else 0
+
+    def stop_serving(self) -> bool:
+        """Ends the block cache. Whether MPI may be used again: no rank was lost on the way."""
+        if self.node is None or not self._serving:
+            return True
+        self._serving = False
+        whole = self.node.stop()
+        self._finished = self._node_figures()
+        self.node.close()
+        self.node = None
+        return whole and not self._finished["lost_ranks"]
+
+    def _node_figures(self) -> dict[str, Any]:
+        if self.node is None:
+            return self._finished or {"lost_ranks": [], "node": {}}
+        lost = self.node.lost_ranks(self.world.world_size)
+        return {"lost_ranks": lost, "node": self.node.stats()}
+
+    def figures(self) -> dict[str, Any]:
+        """What clients and the block cache have counted so far."""
+        return {"counters": read_counters(self.directory.file("segment")), **self._node_figures()}
 
     def listener(self) -> Any:
         """The socket for clients of the daemon."""
@@ -192,15 +265,13 @@ class Job:
             "job_id": self.directory.job_id,
             "job_directory": self.directory.path,
             "kind": self.plan.kind,
+            "rank": self.world.rank,
+            "world_size": self.world.world_size,
             "daemon_pid": os.getpid(),
             "preload": self._preload,
             "started_s": self.started_s,
             "datasets": [_about_dataset(item) for item in self.served],
         }
-
-    def counters(self) -> dict[str, int]:
-        """What clients have counted so far."""
-        return read_counters(self.directory.file("segment"))
 
     def close(self) -> list[str]:
         """Lets go of everything and removes what nobody uses. What had to stay, by name."""
@@ -230,6 +301,8 @@ def _about_dataset(item: ServedDataset) -> dict[str, Any]:
         "in_place": item.staged is None,
         "copied_packs": report.copied_packs,
         "copied_bytes": report.copied_bytes,
+        "shared_bytes": report.copied_bytes,
+        "received_bytes": 0,
         "reused_packs": report.reused_packs,
         "damaged_count": sum(len(ids) for ids in report.damaged.values()),
         "damaged_files": item.damaged_names(),

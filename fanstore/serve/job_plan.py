@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fanstore.config import Settings
+from fanstore.launcher import ALONE, Launcher
 from fanstore.load.local_dir import LocalDirectory
 
 
@@ -12,10 +13,12 @@ from fanstore.load.local_dir import LocalDirectory
 class JobPlan:
     """What to serve and how. datasets: (directory, mount prefix or None), in order.
 
-    kind: "run" for a job with a wrapper, "start" for one that stands by itself.
+    kind: "run" for a job with a wrapper, "start" for one that stands by itself. launcher: this node
+    among those that serve together.
     """
 
     datasets: tuple[tuple[str, str | None], ...]
     settings: Settings
     local: LocalDirectory
     kind: str
+    launcher: Launcher = ALONE

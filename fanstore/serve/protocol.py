@@ -96,7 +96,17 @@ def connect(directory: str, timeout_s: float = 10.0) -> Channel:
     return Channel(stream)
 
 
+def _credentials(stream: socket.socket) -> tuple[int, int, int]:
+    data = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, gid = struct.unpack("3i", data)
+    return pid, uid, gid
+
+
+def peer_pid(stream: socket.socket) -> int:
+    """The process that connected."""
+    return _credentials(stream)[0]
+
+
 def peer_uid(stream: socket.socket) -> int:
     """The user at the other end."""
-    credentials = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
+    return _credentials(stream)[1]

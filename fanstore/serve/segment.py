@@ -16,7 +16,8 @@ _ALIGN_BYTES = 128
 
 @dataclass(frozen=True)
 class MountEntry:
-    """One mount as clients see it. Paths are absolute; damaged: record ids by pack."""
+    """One mount as clients see it. Paths are absolute; damaged: record ids by pack; places: the
+    FAN_PLACE_* of each pack."""
 
     prefix: str
     alias: str
@@ -26,9 +27,8 @@ class MountEntry:
     dataset_dir: str
     device: int
     record_count: int
-    pack_count: int
     prefix_made: bool
-    in_place: bool
+    places: Sequence[int]
     damaged: dict[int, list[int]] = field(default_factory=dict)
 
 
@@ -47,15 +47,11 @@ class _Layout:
         return offset
 
 
-def _place_state(entry: MountEntry) -> int:
-    return int(lib.FAN_PLACE_IN_PLACE if entry.in_place else lib.FAN_PLACE_STAGED)
-
-
 def _fill_places(image: memoryview, offset: int, entry: MountEntry) -> None:
-    size = ffi.sizeof("struct fan_place") * entry.pack_count
+    size = ffi.sizeof("struct fan_place") * len(entry.places)
     places = ffi.from_buffer("struct fan_place[]", image[offset : offset + size])
     for pack, place in enumerate(places):
-        place.state = _place_state(entry)
+        place.state = entry.places[pack]
         place.flags = int(lib.FAN_PLACE_HAS_DAMAGE) if entry.damaged.get(pack) else 0
 
 
@@ -70,10 +66,10 @@ def _damage_bytes(entry: MountEntry) -> int:
 
 
 def _fill_mount(mount: Any, image: memoryview, layout: _Layout, entry: MountEntry) -> None:
-    mount.places_offset = layout.take(ffi.sizeof("struct fan_place") * entry.pack_count)
+    mount.places_offset = layout.take(ffi.sizeof("struct fan_place") * len(entry.places))
     mount.damage_offset = layout.take(_damage_bytes(entry))
     mount.record_count = entry.record_count
-    mount.pack_count = entry.pack_count
+    mount.pack_count = len(entry.places)
     mount.device = entry.device
     mount.flags = int(lib.FAN_MOUNT_PREFIX_MADE) if entry.prefix_made else 0
     _fill_places(image, mount.places_offset, entry)
@@ -90,13 +86,15 @@ def _size_bytes(entries: Sequence[MountEntry]) -> int:
     """An upper bound of the segment's size, but for the counters."""
     size = 4096 + len(entries) * ffi.sizeof("struct fan_mount")
     for entry in entries:
-        size += ffi.sizeof("struct fan_place") * entry.pack_count + _damage_bytes(entry)
+        size += ffi.sizeof("struct fan_place") * len(entry.places) + _damage_bytes(entry)
         size += sum(len(os.fsencode(getattr(entry, name))) for name in _STRINGS)
         size += (2 + len(_STRINGS)) * _ALIGN_BYTES
     return int(size)
 
 
-def write_segment(path: str, entries: Sequence[MountEntry], daemon_pid: int) -> None:
+def write_segment(
+    path: str, entries: Sequence[MountEntry], daemon_pid: int, rank: int = 0, world_size: int = 1
+) -> None:
     """Writes the whole segment for serving `entries` and puts it at `path`, complete."""
     temporary = path + ".part"
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -104,14 +102,20 @@ def write_segment(path: str, entries: Sequence[MountEntry], daemon_pid: int) -> 
         room = _size_bytes(entries) + ffi.sizeof("struct fan_counters") * lib.FAN_COUNTER_SHARDS
         os.ftruncate(fd, room + _ALIGN_BYTES)
         with mmap.mmap(fd, 0) as mapping, memoryview(mapping) as image:
-            segment_bytes = _fill(image, entries, daemon_pid)
+            header = _fill(image, entries)
+            header.daemon_pid = daemon_pid
+            header.rank = rank
+            header.world_size = world_size
+            image[: ffi.sizeof("struct fan_job_header")] = ffi.buffer(header)
+            segment_bytes = int(header.segment_bytes)
         os.ftruncate(fd, segment_bytes)
     finally:
         os.close(fd)
     os.rename(temporary, path)
 
 
-def _fill(image: memoryview, entries: Sequence[MountEntry], daemon_pid: int) -> int:
+def _fill(image: memoryview, entries: Sequence[MountEntry]) -> Any:
+    """Fills all but the header, which it returns."""
     layout = _Layout()
     layout.take(ffi.sizeof("struct fan_job_header"))
     mounts_bytes = ffi.sizeof("struct fan_mount") * len(entries)
@@ -130,10 +134,7 @@ def _fill(image: memoryview, entries: Sequence[MountEntry], daemon_pid: int) -> 
     header.counters_offset = layout.take(ffi.sizeof("struct fan_counters") * lib.FAN_COUNTER_SHARDS)
     header.segment_bytes = layout.bytes
     header.state = lib.FAN_JOB_SERVING
-    header.daemon_pid = daemon_pid
-    header.world_size = 1
-    image[: ffi.sizeof("struct fan_job_header")] = ffi.buffer(header)
-    return int(layout.bytes)
+    return header
 
 
 def read_counters(path: str) -> dict[str, int]:
@@ -147,6 +148,23 @@ def read_counters(path: str) -> dict[str, int]:
         name: sum(int(getattr(shards[i], name)) for i in range(lib.FAN_COUNTER_SHARDS))
         for name in names
     }
+
+
+def mark_staged(path: str, mount: int, pack: int, damaged: Sequence[int]) -> None:
+    """Tells clients that a pack is on the local disk from now on; what is damaged in it first."""
+    with open(path, "r+b") as stream, mmap.mmap(stream.fileno(), 0) as mapping:
+        base = ffi.from_buffer(mapping, require_writable=True)
+        header = ffi.cast("struct fan_job_header *", base)
+        entry = ffi.cast("struct fan_mount *", base + header.mounts_offset)[mount]
+        place = ffi.cast("struct fan_place *", base + entry.places_offset) + pack
+        bits = ffi.cast("uint8_t *", base + entry.damage_offset)
+        for record in damaged:
+            bits[record // 8] |= 1 << record % 8
+        if damaged:
+            place.flags |= int(lib.FAN_PLACE_HAS_DAMAGE)
+        place.state = lib.FAN_PLACE_STAGED
+        del place, bits, entry, header
+        ffi.release(base)
 
 
 def mark_ended(path: str) -> None:

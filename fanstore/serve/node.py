@@ -1,0 +1,98 @@
+"""The node daemon's C core (csrc/node): the block cache and the answers to other ranks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from fanstore._native import check, ffi, lib
+from fanstore.errors import FanstoreError
+from fanstore.load.memory import available_bytes
+
+_IDLE_SLEEP_US = 1000
+_CACHE_MAX_BYTES = 1 << 30
+
+
+def default_cache_bytes() -> int:
+    """The smaller of 1 GiB and a tenth of the memory that this process may use."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    room = available_bytes()
+    return min(_CACHE_MAX_BYTES, (total if room is None else min(room, total)) // 10)
+
+
+class Node:
+    """Opened after staging, started once every rank is ready, stopped when none needs it."""
+
+    def __init__(
+        self, job_segment: str, rank: int, world_size: int, cache_bytes: int, policy: str,
+        deadline_s: float,
+    ) -> None:
+        """FanstoreError where the cache cannot be made."""
+        self._path = ffi.new("char[]", os.fsencode(job_segment))
+        options = ffi.new(
+            "struct fan_node_options *",
+            {
+                "job_segment": self._path,
+                "cache_bytes": cache_bytes,
+                "deadline_ns": int(deadline_s * 1e9),
+                "policy": getattr(lib, f"FAN_POLICY_{policy.upper()}"),
+                "rank": rank,
+                "world_size": world_size,
+                "idle_sleep_us": _IDLE_SLEEP_US,
+            },
+        )
+        out = ffi.new("struct fan_node **")
+        rc = lib.fan_node_open(options, out)
+        if rc < 0:
+            raise FanstoreError(f"a block cache of {cache_bytes:,} bytes: {os.strerror(-rc)}")
+        self._node = out[0]
+
+    def set_replicas(self, mount: int, pack: int, ranks: Sequence[int]) -> None:
+        """The other ranks that have a pack."""
+        check(lib.fan_node_set_replicas(self._node, mount, pack, list(ranks), len(ranks)))
+
+    def start(self, transport: Any) -> None:
+        """From now on the transport, and MPI with it, belong to the core's thread."""
+        check(lib.fan_node_start(self._node, transport))
+
+    @property
+    def cache_fd(self) -> int:
+        """The memory file that clients map."""
+        return int(lib.fan_node_cache_fd(self._node))
+
+    def begin_session(self, pid: int) -> int | None:
+        """A number for a client that connected; None when all are taken."""
+        session = int(lib.fan_node_session_begin(self._node, pid))
+        return session if session >= 0 else None
+
+    def end_session(self, session: int) -> None:
+        """Undoes whatever a client held."""
+        lib.fan_node_session_end(self._node, session)
+
+    def finish(self) -> int:
+        """Tells the others that this rank needs nothing more; how many ranks still may."""
+        return int(lib.fan_node_finish(self._node))
+
+    def lost_ranks(self, world_size: int) -> list[int]:
+        """The ranks that do not answer any more."""
+        return [rank for rank in range(world_size) if lib.fan_node_is_lost(self._node, rank)]
+
+    def stats(self) -> dict[str, Any]:
+        """Counts since the start; latency_bins: by powers of two of microseconds."""
+        stats = ffi.new("struct fan_node_stats *")
+        lib.fan_node_stats(self._node, stats)
+        return {
+            name: list(value) if name == "latency_bins" else int(value)
+            for name, _ in ffi.typeof("struct fan_node_stats").fields
+            for value in (getattr(stats, name),)
+        }
+
+    def stop(self) -> bool:
+        """Ends the thread. Whether nothing is outstanding, so that MPI can be finalised."""
+        return int(lib.fan_node_stop(self._node)) == 0
+
+    def close(self) -> None:
+        """Frees everything, the transport too."""
+        lib.fan_node_close(self._node)
+        self._node = ffi.NULL

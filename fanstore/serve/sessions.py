@@ -1,0 +1,54 @@
+"""The clients that share the block cache: each keeps a connection for its life."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import selectors
+import socket
+
+from fanstore.serve.node import Node
+from fanstore.serve.protocol import Channel, peer_pid
+
+
+class Sessions:
+    """Begins a session for each client that asks, and ends it when its connection does."""
+
+    def __init__(self, selector: selectors.BaseSelector, node: Node | None) -> None:
+        self._selector = selector
+        self._node = node
+        self._live: dict[Channel, int] = {}
+
+    def begin(self, channel: Channel) -> None:
+        """Answers with the session's number and the cache's memory file, or with an error."""
+        number = None if self._node is None else self._node.begin_session(peer_pid(channel.socket))
+        if self._node is None or number is None:
+            why = "nothing is remote" if self._node is None else "every session is taken"
+            channel.send({"error": why})
+            return
+        self._live[channel] = number
+        try:
+            answer = json.dumps({"session": number}).encode() + b"\n"
+            socket.send_fds(channel.socket, [answer], [self._node.cache_fd])
+        except OSError:
+            self._end(channel)
+            return
+        self._selector.register(channel, selectors.EVENT_READ, lambda: self._hear(channel))
+
+    def owns(self, channel: Channel) -> bool:
+        """Whether `channel` is a client's connection, open until the client goes."""
+        return channel in self._live
+
+    def _hear(self, channel: Channel) -> None:
+        """A client says nothing after it has begun: what is there to read is its end."""
+        with contextlib.suppress(OSError):
+            if channel.socket.recv(4096):
+                return
+        self._selector.unregister(channel)
+        self._end(channel)
+        channel.close()
+
+    def _end(self, channel: Channel) -> None:
+        number = self._live.pop(channel)
+        if self._node is not None:
+            self._node.end_session(number)
