@@ -33,6 +33,7 @@ SUBCOMMANDS = {
     "stop": ("stop", "Stop a node daemon."),
     "status": ("status", "Show the node daemons of this machine."),
     "exec": ("exec", "Run a command under a node daemon that is already there."),
+    "sbatch": ("sbatch", "Print a job script for Slurm."),
     "doctor": ("doctor", "Say what FanStore found here, and where each setting comes from."),
 }
 

@@ -1,0 +1,189 @@
+"""Job scripts for Slurm: what goes into one, what a site says about itself, and the text."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fanstore import __version__
+from fanstore.errors import UsageError
+
+WARNING_S = 300
+WAIT_S = 600
+
+# What the template itself says, and `sbatch` lines may not contradict.
+_OWN_OPTIONS = ("--nodes", "--ntasks", "--ntasks-per-node")
+_OPTION = re.compile(r"--[a-z][a-z-]*(=[^\n\r]*)?")
+_VARIABLE = re.compile(r"\$(?=[A-Za-z_]|\{[A-Za-z_][A-Za-z0-9_]*\})")
+_DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a cluster needs, from its TOML file. Each field is a key of that file."""
+
+    modules: tuple[str, ...] = ()
+    mpi: str = "pmi2"
+    mpiexec: tuple[str, ...] = ()
+    local_dir: str | None = None
+    sbatch: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one job runs and where. `options` are the words for `fanstore run` or `start`."""
+
+    nodes: int
+    command: tuple[str, ...]
+    options: tuple[tuple[str, ...], ...]
+    fanstore: str = "fanstore"
+    mode: str = "run"
+    tasks_per_node: int = 1
+    local_dir: str | None = None
+    time: str | None = None
+    cpus_per_task: int | None = None
+    limits: Mapping[str, str] = field(default_factory=dict)
+    sbatch: tuple[str, ...] = ()
+
+
+def load_site(path: Path) -> Site:
+    """The site file; UsageError naming the file and the key for what it cannot mean."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    try:
+        return make_site(table)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def make_site(table: Mapping[str, Any]) -> Site:
+    """A site from the keys and values of its file."""
+    known = asdict(Site())
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in known:
+            raise UsageError(f"unknown key {key!r}; there are {', '.join(known)}")
+        values[key] = _as_words(key, value) if known[key] == () else _as_text(key, value)
+    if "mpi" in values and "mpiexec" in values:
+        raise UsageError("'mpi' is srun's and 'mpiexec' takes its place: give one of them")
+    return Site(**values)
+
+
+def _as_text(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise UsageError(f"{key!r} must be a text, not {value!r}")
+    return value
+
+
+def _as_words(key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise UsageError(f"{key!r} must be a list of texts, not {value!r}")
+    return tuple(_as_text(key, word) for word in value)
+
+
+def check_option(option: str) -> str:
+    """An option for sbatch, in one word; UsageError when it is none or the template's own."""
+    if not _OPTION.fullmatch(option):
+        raise UsageError(f"sbatch option {option!r}: write --name or --name=value, in one line")
+    if option.partition("=")[0] in _OWN_OPTIONS:
+        raise UsageError(f"sbatch option {option!r}: `fanstore sbatch` has its own option for it")
+    return option
+
+
+def warning_s(time: str | None) -> int:
+    """How long before the time limit the job is warned: five minutes, but of a short job a quarter.
+
+    (Slurm warns a job at once whose limit is not longer than that.)
+    """
+    limit_s = duration_s(time) if time is not None else None
+    return WARNING_S if limit_s is None else min(WARNING_S, limit_s // 4)
+
+
+def duration_s(text: str) -> int | None:
+    """A time limit as sbatch takes it, in seconds; None for what has no such form."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return None
+    days, *rest = match.groups()
+    parts = [int(part) for part in rest if part is not None]
+    if days is None and len(parts) < 3:  # minutes[:seconds]; else hours come first
+        parts.insert(0, 0)
+    hours, minutes, seconds = (*parts, 0, 0)[:3]
+    return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
+
+
+def node_script(local_dir: str) -> str:
+    """What bash does on a node before the command: the local directory, its $NAMES expanded."""
+    quoted = re.sub(r'[\\"`]', r"\\\g<0>", local_dir)
+    kept = "\0".join(_VARIABLE.split(quoted)).replace("$", r"\$").replace("\0", "$")
+    return (
+        f'export FANSTORE_LOCAL_DIR="{kept}"\n'
+        'mkdir -p -- "$FANSTORE_LOCAL_DIR" || exit 125\n'
+        'exec "$@"'
+    )
+
+
+def _words(value: Sequence[str]) -> str:
+    return " ".join(shlex.quote(word) for word in value)
+
+
+def render(job: Job, site: Site) -> str:
+    """The job script. UsageError for options of sbatch that cannot be."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fanstore.launch"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # a shell script: each value has its filter
+    )
+    environment.filters |= {"quote": shlex.quote, "words": _words, "verbatim": str}
+    return environment.get_template(f"{job.mode}.sh.j2").render(_values(job, site))
+
+
+def _limits(job: Job) -> list[str]:
+    """The header's options that have a flag of their own on our command line."""
+    named = dict(job.limits)
+    if job.time is not None:
+        named["time"] = job.time
+    if job.cpus_per_task is not None:
+        named["cpus-per-task"] = str(job.cpus_per_task)
+    return [check_option(f"--{name}={value}") for name, value in named.items()]
+
+
+def _values(job: Job, site: Site) -> dict[str, Any]:
+    """Every name that the templates use."""
+    local_dir = job.local_dir or site.local_dir
+    return {
+        "version": __version__,
+        "nodes": job.nodes,
+        "tasks_per_node": job.tasks_per_node,
+        "limits": _limits(job),
+        "warning_s": warning_s(job.time),
+        "sbatch": [check_option(option) for option in (*site.sbatch, *job.sbatch)],
+        "modules": site.modules,
+        "environment": site.environment,
+        "fanstore": job.fanstore,
+        "cpus_per_task": job.cpus_per_task,
+        "local_dir": local_dir,
+        "node_script": node_script(local_dir) if local_dir else "",
+        "mpi": site.mpi,
+        "mpiexec": site.mpiexec,
+        "options": job.options,
+        "wait_s": WAIT_S,
+        "command": job.command,
+    }
