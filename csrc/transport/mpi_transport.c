@@ -1,0 +1,486 @@
+#include "mpi_transport.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "operations.h"
+
+enum {
+    TAG_MESSAGES = 0,
+    TAG_FIRST_ANSWER = 1,
+    LISTENING = 16,       /* receives kept posted for requests and notices */
+    FAILED_ROUNDS_MAX = 64 /* so many in a row: MPI works no more */
+};
+
+struct context {
+    struct fan_transport transport;
+    MPI_Comm comm;
+    struct fan_operations operations;
+    struct fan_transport_event *ready; /* of the last round, not fetched yet by the caller */
+    int ready_first;
+    int ready_count;
+    int ready_capacity;
+    int listening;
+    int failed_rounds;
+    uint32_t tag_max;
+    uint32_t next_tag;
+    bool tags_wrapped;
+    uint64_t ill_formed;
+};
+
+/* The errno of an MPI error. EIO and ENOENT are the owner's to say: they are about the bytes. */
+static int errno_of(int mpi_error)
+{
+    int class = MPI_ERR_OTHER;
+    MPI_Error_class(mpi_error, &class);
+    return class == MPI_ERR_TRUNCATE ? EPROTO : EHOSTUNREACH;
+}
+
+/* ---- asking ---- */
+
+/* A tag that nothing outstanding has; 0: all are taken. */
+static uint32_t unused_tag(struct context *context)
+{
+    for (int tries = 0; tries <= context->operations.count; tries++) {
+        uint32_t tag = context->next_tag;
+        context->tags_wrapped |= tag == context->tag_max;
+        context->next_tag = tag == context->tag_max ? TAG_FIRST_ANSWER : tag + 1;
+        if (!context->tags_wrapped || fan_operation_tagged(&context->operations, tag) == NULL)
+            return tag;
+    }
+    return 0;
+}
+
+static void *landing_of(struct fan_operation *fetch)
+{
+    return fetch->bytes > FAN_SMALL_FETCH_BYTES ? fetch->to : fetch->buffer.small;
+}
+
+static int receive_answer(struct context *context, struct fan_operation *fetch, void *landing)
+{
+    uint32_t refusal_bytes = fan_wire_refusal_bytes(fetch->bytes);
+    uint32_t most = fetch->bytes > refusal_bytes ? fetch->bytes : refusal_bytes;
+    int rc = MPI_Irecv(landing, (int)most, MPI_BYTE, (int)fetch->rank, (int)fetch->tag,
+                       context->comm, fan_operation_request(&context->operations, fetch));
+    return rc == MPI_SUCCESS ? 0 : -errno_of(rc);
+}
+
+/* Sends `bytes` of the operation's own buffer; on failure the operation is ended. */
+static int send_message(struct context *context, struct fan_operation *message, uint32_t rank,
+                        uint32_t tag, uint32_t bytes)
+{
+    int rc = MPI_Isend(&message->buffer, (int)bytes, MPI_BYTE, (int)rank, (int)tag, context->comm,
+                       fan_operation_request(&context->operations, message));
+    if (rc == MPI_SUCCESS)
+        return 0;
+    fan_operation_end(&context->operations, message);
+    return -errno_of(rc);
+}
+
+static int send_request(struct context *context, struct fan_operation *fetch,
+                        const struct fan_fetch_request *request)
+{
+    struct fan_operation *message =
+        fan_operation_begin(&context->operations, FAN_OPERATION_MESSAGE);
+    if (message == NULL)
+        return -ENOMEM;
+    message->buffer.message = fan_wire_request(request, fetch->tag);
+    message->asks_for = fetch;
+    message->tag = fetch->tag;
+    return send_message(context, message, fetch->rank, TAG_MESSAGES,
+                        sizeof(message->buffer.message));
+}
+
+/* Nobody will answer this fetch. Its FETCHED has to wait until its receive is no longer posted. */
+static void abandon(struct context *context, struct fan_operation *fetch, int error)
+{
+    fetch->error = error;
+    MPI_Cancel(fan_operation_request(&context->operations, fetch));
+}
+
+static int fetch(void *opaque, uint32_t rank, const struct fan_fetch_request *request, void *to,
+                 uint64_t token)
+{
+    struct context *context = opaque;
+    if (rank >= context->transport.world_size || request->bytes == 0 ||
+        request->bytes > INT32_MAX)
+        return -EINVAL;
+    uint32_t tag = unused_tag(context);
+    struct fan_operation *fetch =
+        tag == 0 ? NULL : fan_operation_begin(&context->operations, FAN_OPERATION_FETCH);
+    if (fetch == NULL)
+        return -ENOMEM;
+    fetch->rank = rank;
+    fetch->tag = tag;
+    fetch->bytes = request->bytes;
+    fetch->to = to;
+    fetch->token = token;
+    int rc = receive_answer(context, fetch, landing_of(fetch));
+    if (rc != 0) {
+        fan_operation_end(&context->operations, fetch);
+        return rc;
+    }
+    rc = send_request(context, fetch, request);
+    if (rc != 0)
+        abandon(context, fetch, rc);
+    return 0;
+}
+
+static int cancel(void *opaque, uint64_t token)
+{
+    struct context *context = opaque;
+    struct fan_operation *fetch = fan_operation_of_token(&context->operations, token);
+    if (fetch == NULL)
+        return -ENOENT;
+    if (fetch->given_up)
+        return 0;
+    if (fetch->bytes > FAN_SMALL_FETCH_BYTES) {
+        fetch->discard = malloc(fetch->bytes);
+        if (fetch->discard == NULL)
+            return -ENOMEM;
+    }
+    fetch->given_up = true;
+    int rc = MPI_Cancel(fan_operation_request(&context->operations, fetch));
+    return rc == MPI_SUCCESS ? 0 : -errno_of(rc);
+}
+
+static int notify(void *opaque, uint32_t rank, uint32_t notice)
+{
+    struct context *context = opaque;
+    if (rank >= context->transport.world_size)
+        return -EINVAL;
+    struct fan_operation *message =
+        fan_operation_begin(&context->operations, FAN_OPERATION_MESSAGE);
+    if (message == NULL)
+        return -ENOMEM;
+    message->buffer.message = fan_wire_notice(notice);
+    return send_message(context, message, rank, TAG_MESSAGES, sizeof(message->buffer.message));
+}
+
+/* ---- answering ---- */
+
+static bool may_answer(const struct context *context, uint32_t rank,
+                       const struct fan_fetch_request *request)
+{
+    return rank < context->transport.world_size && request->bytes > 0 &&
+           request->bytes <= INT32_MAX && request->tag >= TAG_FIRST_ANSWER &&
+           request->tag <= context->tag_max;
+}
+
+static int reply(void *opaque, uint32_t rank, const struct fan_fetch_request *request,
+                 const void *from, uint64_t token)
+{
+    struct context *context = opaque;
+    if (!may_answer(context, rank, request))
+        return -EINVAL;
+    struct fan_operation *reply = fan_operation_begin(&context->operations, FAN_OPERATION_REPLY);
+    if (reply == NULL)
+        return -ENOMEM;
+    reply->rank = rank;
+    reply->token = token;
+    int rc = MPI_Isend(from, (int)request->bytes, MPI_BYTE, (int)rank, (int)request->tag,
+                       context->comm, fan_operation_request(&context->operations, reply));
+    if (rc == MPI_SUCCESS)
+        return 0;
+    fan_operation_end(&context->operations, reply);
+    return -errno_of(rc);
+}
+
+static int refuse(void *opaque, uint32_t rank, const struct fan_fetch_request *request, int error)
+{
+    struct context *context = opaque;
+    if (!may_answer(context, rank, request))
+        return -EINVAL;
+    struct fan_operation *message =
+        fan_operation_begin(&context->operations, FAN_OPERATION_MESSAGE);
+    if (message == NULL)
+        return -ENOMEM;
+    message->buffer.refusal = fan_wire_refuse(request->tag, error);
+    return send_message(context, message, rank, request->tag,
+                        fan_wire_refusal_bytes(request->bytes));
+}
+
+/* ---- what has come to pass ---- */
+
+static struct fan_transport_event *add_event(struct context *context,
+                                             enum fan_transport_event_kind kind,
+                                             const struct fan_operation *operation)
+{
+    struct fan_transport_event *event = &context->ready[context->ready_count++];
+    memset(event, 0, sizeof(*event));
+    event->kind = kind;
+    event->rank = operation->rank;
+    event->token = operation->token;
+    return event;
+}
+
+static int listen_again(struct context *context, struct fan_operation *listen)
+{
+    int rc = MPI_Irecv(&listen->buffer, sizeof(listen->buffer), MPI_BYTE, MPI_ANY_SOURCE,
+                       TAG_MESSAGES, context->comm,
+                       fan_operation_request(&context->operations, listen));
+    if (rc == MPI_SUCCESS)
+        return 0;
+    fan_operation_end(&context->operations, listen);
+    context->listening--;
+    return -errno_of(rc);
+}
+
+static void heard(struct context *context, struct fan_operation *listen, const MPI_Status *status)
+{
+    int bytes = 0;
+    struct fan_transport_event event = {.rank = (uint32_t)status->MPI_SOURCE};
+    if (status->MPI_ERROR == MPI_SUCCESS) {
+        MPI_Get_count(status, MPI_BYTE, &bytes);
+        if (fan_wire_read(&listen->buffer, (size_t)bytes, context->tag_max, &event) == 0)
+            context->ready[context->ready_count++] = event;
+        else
+            context->ill_formed++;
+    } else if (errno_of(status->MPI_ERROR) == EPROTO) {
+        context->ill_formed++;
+    }
+    listen_again(context, listen);
+}
+
+/* The receive is no longer posted: the caller may have its bytes back, and the answer, should it
+ * come, goes elsewhere. */
+static void discard_answer(struct context *context, struct fan_operation *fetch)
+{
+    add_event(context, FAN_EVENT_CANCELLED, fetch);
+    fetch->kind = FAN_OPERATION_DISCARD;
+    void *landing = fetch->discard != NULL ? fetch->discard : fetch->buffer.small;
+    if (receive_answer(context, fetch, landing) != 0)
+        fan_operation_end(&context->operations, fetch);
+}
+
+static int answer_of(const struct fan_operation *fetch, const void *landing,
+                     const MPI_Status *status)
+{
+    if (status->MPI_ERROR != MPI_SUCCESS)
+        return -errno_of(status->MPI_ERROR);
+    int bytes = 0;
+    MPI_Get_count(status, MPI_BYTE, &bytes);
+    return fan_wire_answer(landing, (size_t)bytes, fetch->bytes, fetch->tag);
+}
+
+static void fetched(struct context *context, struct fan_operation *fetch,
+                    const MPI_Status *status)
+{
+    int cancelled = 0;
+    if (status->MPI_ERROR == MPI_SUCCESS)
+        MPI_Test_cancelled(status, &cancelled);
+    if (cancelled && fetch->error == 0) {
+        discard_answer(context, fetch);
+        return;
+    }
+    void *landing = landing_of(fetch);
+    int error = cancelled ? fetch->error : answer_of(fetch, landing, status);
+    if (error == 0 && landing != fetch->to)
+        memcpy(fetch->to, landing, fetch->bytes);
+    add_event(context, FAN_EVENT_FETCHED, fetch)->error = error;
+    fan_operation_end(&context->operations, fetch);
+}
+
+/* A request that could not be sent will not be answered. (Its fetch may be long done, and the
+ * operation another's: the tag tells.) */
+static void message_sent(struct context *context, struct fan_operation *message,
+                         const MPI_Status *status)
+{
+    struct fan_operation *fetch = message->asks_for;
+    if (status->MPI_ERROR != MPI_SUCCESS && fetch != NULL &&
+        fetch->kind == FAN_OPERATION_FETCH && fetch->tag == message->tag)
+        abandon(context, fetch, -errno_of(status->MPI_ERROR));
+    fan_operation_end(&context->operations, message);
+}
+
+static void reply_sent(struct context *context, struct fan_operation *reply,
+                       const MPI_Status *status)
+{
+    int error = status->MPI_ERROR == MPI_SUCCESS ? 0 : -errno_of(status->MPI_ERROR);
+    add_event(context, FAN_EVENT_SENT, reply)->error = error;
+    fan_operation_end(&context->operations, reply);
+}
+
+static void complete(struct context *context, struct fan_operation *operation,
+                     const MPI_Status *status)
+{
+    switch (operation->kind) {
+    case FAN_OPERATION_LISTEN:
+        heard(context, operation, status);
+        break;
+    case FAN_OPERATION_MESSAGE:
+        message_sent(context, operation, status);
+        break;
+    case FAN_OPERATION_REPLY:
+        reply_sent(context, operation, status);
+        break;
+    case FAN_OPERATION_FETCH:
+        fetched(context, operation, status);
+        break;
+    case FAN_OPERATION_DISCARD:
+        fan_operation_end(&context->operations, operation);
+        break;
+    }
+}
+
+/* Room for an event of every operation, so that a round never has to leave one out. */
+static int make_room(struct context *context)
+{
+    int capacity = context->operations.capacity;
+    if (context->ready_capacity >= capacity)
+        return 0;
+    void *grown = realloc(context->ready, (size_t)capacity * sizeof(*context->ready));
+    if (grown == NULL)
+        return -ENOMEM;
+    context->ready = grown;
+    context->ready_capacity = capacity;
+    return 0;
+}
+
+/* One round of MPI. 0 or -errno: nothing works any more. */
+static int work(struct context *context)
+{
+    context->ready_first = context->ready_count = 0;
+    if (make_room(context) != 0)
+        return 0; /* memory may come back; nothing is lost until then */
+    int done = fan_operations_round(&context->operations);
+    if (done < 0)
+        return ++context->failed_rounds > FAILED_ROUNDS_MAX ? done : 0;
+    context->failed_rounds = 0;
+    for (int i = 0; i < done; i++)
+        complete(context, context->operations.completed[i], &context->operations.statuses[i]);
+    return context->listening > 0 ? 0 : -EIO;
+}
+
+static int poll(void *opaque, struct fan_transport_event *events, int count)
+{
+    struct context *context = opaque;
+    if (context->ready_first == context->ready_count) {
+        int rc = work(context);
+        if (rc != 0)
+            return rc;
+    }
+    int left = context->ready_count - context->ready_first;
+    int filled = left < count ? left : count;
+    memcpy(events, context->ready + context->ready_first, (size_t)filled * sizeof(*events));
+    context->ready_first += filled;
+    return filled;
+}
+
+static unsigned pending(void *opaque)
+{
+    const struct context *context = opaque;
+    return (unsigned)(context->operations.count - context->listening);
+}
+
+/* ---- opening and closing ---- */
+
+/* What MPI still has its hands on after this (all of it concerns ranks that do not answer) is
+ * leaked: freed memory would be written to. */
+static void close_transport(void *opaque)
+{
+    struct context *context = opaque;
+    struct fan_operations *operations = &context->operations;
+    for (int i = 0; i < operations->count; i++)
+        if (operations->active[i]->kind == FAN_OPERATION_LISTEN)
+            MPI_Cancel(&operations->requests[i]);
+    int done = fan_operations_round(operations);
+    for (int i = 0; i < done; i++)
+        fan_operation_end(operations, operations->completed[i]);
+    fan_operations_fini(operations);
+    free(context->ready);
+    free(context);
+}
+
+static int start_listening(struct context *context)
+{
+    while (context->listening < LISTENING) {
+        struct fan_operation *listen =
+            fan_operation_begin(&context->operations, FAN_OPERATION_LISTEN);
+        if (listen == NULL)
+            return -ENOMEM;
+        context->listening++;
+        int rc = listen_again(context, listen);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* No error of MPI may end the process, on whatever communicator the library blames it. */
+static void keep_alive(MPI_Comm comm)
+{
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+}
+
+static int learn_world(struct context *context)
+{
+    int rank, size, found = 0;
+    int *tag_max = NULL;
+    if (MPI_Comm_rank(context->comm, &rank) != MPI_SUCCESS ||
+        MPI_Comm_size(context->comm, &size) != MPI_SUCCESS ||
+        MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_max, &found) != MPI_SUCCESS || !found)
+        return -EIO;
+    context->tag_max = (uint32_t)*tag_max;
+    context->next_tag = TAG_FIRST_ANSWER;
+    context->transport.rank = (uint32_t)rank;
+    context->transport.world_size = (uint32_t)size;
+    return 0;
+}
+
+static void fill_operations(struct context *context)
+{
+    struct fan_transport *transport = &context->transport;
+    transport->context = context;
+    transport->fetch = fetch;
+    transport->cancel = cancel;
+    transport->reply = reply;
+    transport->refuse = refuse;
+    transport->notify = notify;
+    transport->poll = poll;
+    transport->pending = pending;
+    transport->close = close_transport;
+}
+
+int fan_transport_open(int fortran_comm, struct fan_transport **transport)
+{
+    int started = 0;
+    if (MPI_Initialized(&started) != MPI_SUCCESS || !started)
+        return -ENXIO;
+    struct context *context = calloc(1, sizeof(*context));
+    if (context == NULL)
+        return -ENOMEM;
+    context->comm = MPI_Comm_f2c(fortran_comm);
+    keep_alive(context->comm);
+    fill_operations(context);
+    int rc = learn_world(context);
+    if (rc == 0)
+        rc = start_listening(context);
+    if (rc != 0) {
+        close_transport(context);
+        return rc;
+    }
+    *transport = &context->transport;
+    return 0;
+}
+
+void fan_transport_close(struct fan_transport *transport)
+{
+    if (transport != NULL)
+        transport->close(transport->context);
+}
+
+const char *fan_transport_library_version(void)
+{
+    static char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int bytes = 0;
+    return MPI_Get_library_version(version, &bytes) == MPI_SUCCESS ? version : NULL;
+}
+
+uint64_t fan_transport_ill_formed(const struct fan_transport *transport)
+{
+    return ((const struct context *)transport->context)->ill_formed;
+}

@@ -1,0 +1,96 @@
+#include "wire.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { ERRNO_MAX = 4095 };
+
+static struct fan_wire_head head_of(enum fan_wire_kind kind)
+{
+    struct fan_wire_head head = {FAN_WIRE_MAGIC, FAN_WIRE_VERSION, (uint16_t)kind};
+    return head;
+}
+
+static bool is_ours(struct fan_wire_head head)
+{
+    return head.magic == FAN_WIRE_MAGIC && head.version == FAN_WIRE_VERSION;
+}
+
+struct fan_wire_message fan_wire_request(const struct fan_fetch_request *request, uint32_t tag)
+{
+    struct fan_wire_message message = {
+        .head = head_of(FAN_WIRE_REQUEST),
+        .tag = tag,
+        .bytes = request->bytes,
+        .record = request->record,
+        .offset = request->offset,
+        .mount = request->mount,
+        .pack = request->pack,
+    };
+    return message;
+}
+
+struct fan_wire_message fan_wire_notice(uint32_t notice)
+{
+    struct fan_wire_message message = {.head = head_of(FAN_WIRE_NOTICE), .notice = notice};
+    return message;
+}
+
+static int read_request(const struct fan_wire_message *message, uint32_t tag_max,
+                        struct fan_transport_event *event)
+{
+    bool has_range = message->bytes > 0 && message->bytes <= INT32_MAX &&
+                     message->offset <= UINT64_MAX - message->bytes;
+    if (!has_range || message->tag == 0 || message->tag > tag_max)
+        return -EPROTO;
+    event->kind = FAN_EVENT_REQUEST;
+    event->request.mount = message->mount;
+    event->request.pack = message->pack;
+    event->request.record = message->record;
+    event->request.offset = message->offset;
+    event->request.bytes = message->bytes;
+    event->request.tag = message->tag;
+    return 0;
+}
+
+int fan_wire_read(const void *data, size_t bytes, uint32_t tag_max,
+                  struct fan_transport_event *event)
+{
+    struct fan_wire_message message;
+    if (bytes != sizeof(message))
+        return -EPROTO;
+    memcpy(&message, data, sizeof(message));
+    if (!is_ours(message.head) || message.reserved != 0)
+        return -EPROTO;
+    if (message.head.kind == FAN_WIRE_REQUEST)
+        return read_request(&message, tag_max, event);
+    if (message.head.kind != FAN_WIRE_NOTICE)
+        return -EPROTO;
+    event->kind = FAN_EVENT_NOTICE;
+    event->notice = message.notice;
+    return 0;
+}
+
+struct fan_wire_refusal fan_wire_refuse(uint32_t tag, int error)
+{
+    struct fan_wire_refusal refusal = {
+        .head = head_of(FAN_WIRE_REFUSAL),
+        .tag = tag,
+        .error = error > 0 && error <= ERRNO_MAX ? (uint32_t)error : EPROTO,
+    };
+    return refusal;
+}
+
+int fan_wire_answer(const void *data, size_t bytes, uint32_t fetch_bytes, uint32_t tag)
+{
+    if (bytes == fetch_bytes)
+        return 0;
+    struct fan_wire_refusal refusal = {0};
+    if (bytes != fan_wire_refusal_bytes(fetch_bytes))
+        return -EPROTO;
+    memcpy(&refusal, data, bytes);
+    if (!is_ours(refusal.head) || refusal.head.kind != FAN_WIRE_REFUSAL || refusal.tag != tag)
+        return -EPROTO;
+    return refusal.error > 0 && refusal.error <= ERRNO_MAX ? -(int)refusal.error : -EPROTO;
+}

@@ -1,0 +1,76 @@
+/*
+ * What ranks send each other besides the bytes of packs: requests, notices, refusals. Fixed-width
+ * and of one byte order, checked before anything in it is followed. No MPI here.
+ *
+ * A refusal travels in place of the bytes that were asked for, and is told from them by its length:
+ * no fetch of its size can be answered with that many bytes.
+ */
+#ifndef FAN_TRANSPORT_WIRE_H
+#define FAN_TRANSPORT_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../node/transport.h"
+
+enum { FAN_WIRE_MAGIC = 0x46414e57, FAN_WIRE_VERSION = 1 };
+
+enum fan_wire_kind {
+    FAN_WIRE_REQUEST = 1,
+    FAN_WIRE_NOTICE = 2,
+    FAN_WIRE_REFUSAL = 3
+};
+
+struct fan_wire_head {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t kind;
+};
+
+/* A request uses all but `notice`, a notice that alone; what is not used is 0. */
+struct fan_wire_message {
+    struct fan_wire_head head;
+    uint32_t tag;
+    uint32_t bytes;
+    uint64_t record;
+    uint64_t offset;
+    uint32_t mount;
+    uint32_t pack;
+    uint32_t notice;
+    uint32_t reserved;
+};
+
+/* error: an errno. The last byte is sent only where 16 could be the bytes asked for. */
+struct fan_wire_refusal {
+    struct fan_wire_head head;
+    uint32_t tag;
+    uint32_t error;
+    uint8_t longer[8];
+};
+
+_Static_assert(sizeof(struct fan_wire_message) == 48, "fixed on the wire");
+_Static_assert(offsetof(struct fan_wire_refusal, longer) == 16, "fixed on the wire");
+
+struct fan_wire_message fan_wire_request(const struct fan_fetch_request *request, uint32_t tag);
+struct fan_wire_message fan_wire_notice(uint32_t notice);
+
+/* Reads a message of `bytes` that came: fills the kind, and the request or the notice of `event`.
+ * tag_max: the greatest tag that a reply may have. 0, or -EPROTO: ill-formed. */
+int fan_wire_read(const void *data, size_t bytes, uint32_t tag_max,
+                  struct fan_transport_event *event);
+
+struct fan_wire_refusal fan_wire_refuse(uint32_t tag, int error);
+
+/* How many bytes of a refusal are sent in answer to a fetch of `fetch_bytes`: never as many, and at
+ * most one more than 16. */
+static inline uint32_t fan_wire_refusal_bytes(uint32_t fetch_bytes)
+{
+    uint32_t base = offsetof(struct fan_wire_refusal, longer);
+    return fetch_bytes > base ? base : base + 1;
+}
+
+/* What the answer to a fetch of `fetch_bytes` means, `bytes` of `data` long: 0 when those are the
+ * bytes asked for, the refusal's -errno, or -EPROTO. */
+int fan_wire_answer(const void *data, size_t bytes, uint32_t fetch_bytes, uint32_t tag);
+
+#endif

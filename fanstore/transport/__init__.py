@@ -1,0 +1,139 @@
+"""The transport over MPI: a C library, built with the site's MPI when several ranks first need it.
+
+Python owns MPI until the transport's `pointer` is given to the node daemon's core; from then on
+both belong to the core's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fanstore._native import ffi
+from fanstore.errors import FanstoreError
+from fanstore.transport.build import built_library, describe
+
+__all__ = ["Transport", "describe", "open_transport"]
+
+_OUTCOME_BYTES = 1024
+
+# Libraries stay loaded: MPI may hold addresses in them.
+_loaded: dict[str, Any] = {}
+
+
+class Transport:
+    """An open transport. `pointer` is its `struct fan_transport *`, as a `void *`."""
+
+    def __init__(self, library: Any, comm: Any) -> None:
+        """Over `comm`, which nothing else may use. FanstoreError when it cannot be opened."""
+        self._library = library
+        self._comm = comm
+        place = ffi.new("struct fan_transport **")
+        rc = library.fan_transport_open(comm.py2f(), place)
+        if rc < 0:
+            raise FanstoreError(f"the MPI transport cannot be opened (error {-rc})")
+        self.pointer = ffi.cast("void *", place[0])
+
+    @property
+    def ill_formed(self) -> int:
+        """Messages dropped because they made no sense."""
+        return int(self._library.fan_transport_ill_formed(self._transport()))
+
+    def close(self) -> None:
+        """Frees it, unless the core was given the pointer: then the core does. Never waits, so the
+        communicator is left to MPI_Finalize."""
+        transport, self.pointer = self._transport(), ffi.NULL
+        self._library.fan_transport_close(transport)
+
+    def _transport(self) -> Any:
+        return ffi.cast("struct fan_transport *", self.pointer)
+
+
+def open_transport(comm: Any, wait: Callable[[Any], None] | None = None) -> Transport:
+    """A transport over a copy of `comm`, an mpi4py communicator; every rank of it must call this.
+
+    wait: how to wait for an MPI request (World.wait ends when a rank is gone); default: without
+    bound. Rank 0 builds the library if need be, then the others, where they do not see its file.
+    FanstoreError, on every rank, when one cannot.
+    """
+    wait = wait or _wait_without_bound
+    problem = ""
+    library = None
+    for turn in (comm.rank == 0, comm.rank != 0):
+        if turn:
+            library, problem = _try_to_load()
+        _agree(comm, problem, wait)
+    own, request = comm.Idup()
+    wait(request)
+    transport, problem = _try_to_open(library, own)
+    _agree(comm, problem, wait)
+    assert transport is not None
+    return transport
+
+
+def _wait_without_bound(request: Any) -> None:
+    request.Wait()
+
+
+def _agree(comm: Any, problem: str, wait: Callable[[Any], None]) -> None:
+    """FanstoreError on all ranks when one has a problem; the first one's words."""
+    own = problem.encode()[:_OUTCOME_BYTES].ljust(_OUTCOME_BYTES, b"\0")
+    everyones = bytearray(_OUTCOME_BYTES * comm.size)
+    wait(comm.Iallgather(own, everyones))
+    for rank in range(comm.size):
+        text = everyones[rank * _OUTCOME_BYTES :][:_OUTCOME_BYTES].rstrip(b"\0")
+        if text:
+            raise FanstoreError(f"rank {rank}: {text.decode('utf-8', 'replace')}")
+
+
+def _try_to_load() -> tuple[Any, str]:
+    """(library, "") or (None, problem)."""
+    try:
+        return _load(), ""
+    except FanstoreError as error:
+        return None, str(error)
+
+
+def _try_to_open(library: Any, comm: Any) -> tuple[Transport | None, str]:
+    try:
+        return Transport(library, comm), ""
+    except FanstoreError as error:
+        return None, str(error)
+
+
+def _load() -> Any:
+    """The library, built if need be, and seen to run on mpi4py's MPI."""
+    from mpi4py import MPI
+
+    if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
+        raise FanstoreError("MPI was started without support for threads (MPI_THREAD_SERIALIZED)")
+    version = MPI.Get_library_version()
+    if version not in _loaded:
+        with built_library(version) as path:
+            try:
+                library = ffi.dlopen(str(path))
+            except OSError as error:
+                raise FanstoreError(f"{path} cannot be loaded: {error}") from error
+        _compare(version, library)
+        _loaded[version] = library
+    return _loaded[version]
+
+
+def _compare(version: str, library: Any) -> None:
+    """FanstoreError when the library was built with another MPI than mpi4py runs on."""
+    answer = library.fan_transport_library_version()
+    theirs = ffi.string(answer).decode() if answer else "unknown"
+    if _words(theirs) != _words(version):
+        raise FanstoreError(
+            f"mpi4py runs on {_name(version)}, but the transport was built with {_name(theirs)}; "
+            "set MPICC to the compiler wrapper of the first"
+        )
+
+
+def _words(version: str) -> list[str]:
+    return version.replace("\0", " ").split()
+
+
+def _name(version: str) -> str:
+    """The first line of what an MPI library calls itself."""
+    return " ".join(_words(version.strip().partition("\n")[0])) or "an MPI without a name"

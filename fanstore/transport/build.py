@@ -1,0 +1,178 @@
+"""Builds the transport with the site's MPI, once for each MPI library, and keeps it.
+
+Open MPI should work as MPICH does; it is not tested.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from fanstore.errors import FanstoreError
+
+_FLAGS = (
+    "-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -shared -fvisibility=hidden -Wall -Wextra "
+    "-Wno-missing-field-initializers -Wl,-z,defs -Wl,-z,relro"
+).split()
+_COMPILE_LIMIT_S = 120
+_ASK_LIMIT_S = 60
+_ASK_VERSION = (
+    "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; "
+    "print(MPI.Get_library_version())"
+)
+_COMMAND_NOT_FOUND = 127
+
+
+def source_folder() -> Path:
+    """Where csrc is: in the installed package, else in the checkout it is run from."""
+    installed = Path(__file__).resolve().parent / "csrc"
+    checkout = Path(__file__).resolve().parent.parent.parent / "csrc"
+    for folder in (installed, checkout):
+        if (folder / "transport" / "mpi_transport.c").exists():
+            return folder
+    raise FanstoreError(f"the sources of the transport are missing ({installed})")
+
+
+def find_mpicc() -> list[str]:
+    """The compiler wrapper: $MPICC, else mpicc on PATH, else the one beside this Python."""
+    chosen = shlex.split(os.environ.get("MPICC", ""))
+    if chosen:
+        found = shutil.which(chosen[0])
+        if found is None:
+            raise FanstoreError(f"MPICC names {chosen[0]}, which is not there")
+        return [found, *chosen[1:]]
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which("mpicc") or shutil.which("mpicc", path=beside)
+    if found is None:
+        raise FanstoreError(
+            "several ranks need MPI's compiler wrapper: no mpicc on PATH nor in "
+            f"{beside}; load the site's MPI, set MPICC, or pip install mpich"
+        )
+    return [found]
+
+
+def library_name(version: str, mpicc: list[str]) -> str:
+    """Of the library made for the MPI `version` with `mpicc`: another name for other sources."""
+    digest = hashlib.sha256(repr((mpicc, _FLAGS, version, platform.machine())).encode())
+    folder = source_folder()
+    for path in [*sorted((folder / "transport").iterdir()), folder / "node" / "transport.h"]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"libfanstore_transport-{digest.hexdigest()[:24]}.so"
+
+
+def cache_folder() -> Path:
+    """$XDG_CACHE_HOME/fanstore, else ~/.cache/fanstore; it may not exist."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "fanstore"
+
+
+@contextlib.contextmanager
+def built_library(version: str) -> Iterator[Path]:
+    """The library for the MPI `version`, to be loaded before this is left. FanstoreError when it
+    cannot be built."""
+    mpicc = find_mpicc()
+    name = library_name(version, mpicc)
+    folder = cache_folder()
+    with contextlib.ExitStack() as stack:
+        if not _is_ours_to_write(folder):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fanstore-mpi-")))
+        library = folder / name
+        if not library.exists():
+            _compile(mpicc, library)
+        yield library
+
+
+def _is_ours_to_write(folder: Path) -> bool:
+    """Whether libraries may be kept there; others must not be able to put theirs."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except (OSError, RuntimeError):
+        return False
+    private = status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return private and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _compile(mpicc: list[str], library: Path) -> None:
+    """Builds under a name of its own and renames: whoever builds at the same time, on this node or
+    another, leaves a whole library."""
+    handle, fresh = tempfile.mkstemp(prefix=f"{library.name}.", dir=library.parent)
+    os.close(handle)
+    try:
+        _run(mpicc, fresh)
+        os.chmod(fresh, 0o700)
+        os.replace(fresh, library)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+
+
+def _run(mpicc: list[str], output: str) -> None:
+    sources = sorted(str(path) for path in (source_folder() / "transport").glob("*.c"))
+    try:
+        done = subprocess.run(
+            [*mpicc, *_FLAGS, "-o", output, *sources],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=_COMPILE_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise FanstoreError(f"{mpicc[0]} does not run: {error}") from error
+    if done.returncode == _COMMAND_NOT_FOUND:
+        raise FanstoreError(
+            f"{mpicc[0]} finds no C compiler ({_last_line(done.stderr)}); install gcc and the C "
+            "library's headers (Debian, Ubuntu: gcc libc6-dev; RHEL, Fedora: gcc glibc-devel)"
+        )
+    if done.returncode != 0:
+        raise FanstoreError(
+            f"{mpicc[0]} cannot build the transport: {_complaint(done.stderr)}"
+        )
+
+
+def _complaint(output: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    errors = [line for line in output.splitlines() if "error" in line]
+    return errors[0].strip() if errors else _last_line(output)
+
+
+def _last_line(output: str) -> str:
+    return (output.strip().splitlines() or ["no message"])[-1].strip()
+
+
+def describe() -> dict[str, str | None]:
+    """For people: `mpicc`, the `library_version` of mpi4py's MPI, the cached `library` if it was
+    built already, and the `problem` that several ranks would meet."""
+    answer: dict[str, str | None] = dict.fromkeys(
+        ("mpicc", "library_version", "library", "problem")
+    )
+    try:
+        mpicc = find_mpicc()
+        answer["mpicc"] = mpicc[0]
+        version = _ask_version()
+        answer["library_version"] = " ".join(version.strip().partition("\n")[0].split())
+        library = cache_folder() / library_name(version, mpicc)
+        answer["library"] = str(library) if library.exists() else None
+    except FanstoreError as error:
+        answer["problem"] = str(error)
+    return answer
+
+
+def _ask_version() -> str:
+    """What mpi4py's MPI calls itself, asked in a process that does not start it."""
+    command = [sys.executable, "-c", _ASK_VERSION]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise FanstoreError(f"mpi4py cannot be asked for its MPI: {error}") from error
+    if done.returncode != 0:
+        raise FanstoreError(f"mpi4py does not load: {_last_line(done.stderr)}")
+    return done.stdout[:-1]
