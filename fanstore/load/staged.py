@@ -101,6 +101,15 @@ class StagedDirectory:
         finally:
             os.close(fd)
 
+    def forget(self, name: str, check: Callable[[], None]) -> None:
+        """Has a copy that is there count for nothing: the next `stage` makes it anew."""
+        fd = locks.wait(self.file(name) + ".lock", exclusive=True, check=check)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.file(name) + ".ok")
+        finally:
+            os.close(fd)
+
     def _make(self, target: str, expected: Expected, copy: Callable[[str], list[int]]) -> list[int]:
         part = target + ".part"
         try:

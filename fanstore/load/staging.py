@@ -1,0 +1,282 @@
+"""Staging the datasets of a job on all its ranks, and what lies where afterwards.
+
+The ranks tell each other what they have and how much fits; each then knows the whole plan. First
+every rank reads its own share from the shared file system, then the replicas travel (`exchange`).
+With --stage lazy only what was kept is there at first: `lazy` reads each rank's share while the
+job runs, and no replicas are made.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fanstore._native import lib
+from fanstore.config import Settings
+from fanstore.dataset import Dataset, pack_name
+from fanstore.errors import FanstoreError
+from fanstore.load.crew import Crew
+from fanstore.load.exchange import Exchange
+from fanstore.load.index import DatasetInfo, stage_index
+from fanstore.load.local_dir import LocalDirectory
+from fanstore.load.room import Room, check_rooms, room_of, spoken
+from fanstore.load.stage import Stager, StageReport
+from fanstore.load.staged import StagedDirectory
+from fanstore.placement import (
+    ExchangePlan,
+    Packs,
+    auto_replicas,
+    exchange_plan,
+    fitting,
+    packs_of,
+    place,
+)
+
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this rank finds a pack: a fan_place_state, and the other ranks to ask for it.
+
+    A rank named here may not have it yet with --stage lazy; it then refuses.
+    """
+
+    state: int
+    replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One dataset after staging, as this rank sees it.
+
+    replicas: how many each pack has, R of --replicas; places, staged_ranks: by pack;
+    lazy_packs: what this rank stages while the job runs.
+    """
+
+    dataset: Dataset
+    report: StageReport
+    replicas: int
+    places: tuple[Place, ...]
+    staged_ranks: tuple[tuple[int, ...], ...]
+    lazy_packs: tuple[int, ...] = ()
+
+
+@dataclass
+class _Part:
+    """One dataset on its way. held[r]: what rank r has; want[r]: what it is to get."""
+
+    name: str
+    staged: StagedDirectory
+    stager: Stager
+    packs: Packs
+    held: list[set[int]]
+    want: list[set[int]]
+    owners: list[tuple[int, ...]]
+
+    def bytes_of(self, packs: set[int]) -> int:
+        return sum(self.packs.file_bytes[pack] for pack in packs)
+
+
+def stage_datasets(
+    crew: Crew,
+    datasets: Sequence[tuple[DatasetInfo, StagedDirectory]],
+    directory: LocalDirectory,
+    settings: Settings,
+) -> list[Outcome]:
+    """Stages datasets, by what `announce` said of them; their directories are held.
+
+    All ranks call it with the same datasets in the same order; one that comes twice is staged
+    once. FanstoreError where they do not fit (not with --stage lazy) or the disk is full,
+    DatasetDamaged for an index or a pack whose frame does not fit, OSError.
+    """
+    try:
+        return _stage_datasets(crew, datasets, directory, settings)
+    except OSError as error:
+        if error.errno not in _DISK_FULL:
+            raise
+        who = spoken(crew.world.rank, os.uname().nodename, crew.world.world_size)
+        raise FanstoreError(
+            f"{who}{error.filename}: {error.strerror} while staging; somebody else fills the "
+            "disk: use another --local-dir, --stage lazy or --in-place"
+        ) from error
+
+
+def _stage_datasets(
+    crew: Crew,
+    datasets: Sequence[tuple[DatasetInfo, StagedDirectory]],
+    directory: LocalDirectory,
+    settings: Settings,
+) -> list[Outcome]:
+    room = room_of(crew.world, directory)
+    opened: dict[str, _Part] = {}
+    for info, staged in datasets:
+        if info.dataset_id not in opened:
+            dataset, written = stage_index(crew, info, staged, room)
+            room = _less(room, written)
+            opened[info.dataset_id] = _part_of(crew, dataset, staged)
+    parts = list(opened.values())
+    rooms = _tell_held(crew, parts, room, settings.verify)
+    replicas = _replicas(parts, rooms, settings.replicas)
+    for part in parts:
+        part.owners = place(part.packs, crew.world.world_size, replicas)
+    stage = _stage_lazy if settings.stage == "lazy" else _stage_full
+    outcomes = dict(zip(opened, stage(crew, parts, rooms, replicas), strict=True))
+    return [outcomes[info.dataset_id] for info, _ in datasets]
+
+
+def _less(room: Room, written_bytes: int) -> Room:
+    memory = None if room.memory_bytes is None else room.memory_bytes - written_bytes
+    return replace(room, free_bytes=room.free_bytes - written_bytes, memory_bytes=memory)
+
+
+def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
+    infos = [dataset.pack_info(pack) for pack in range(dataset.pack_count)]
+    packs = Packs(
+        tuple(info.file_bytes for info in infos), tuple(info.everywhere for info in infos)
+    )
+    return _Part(dataset.name, staged, Stager(dataset, crew, crew), packs, [], [], [])
+
+
+def _tell_held(crew: Crew, parts: list[_Part], room: Room, verify: bool) -> list[Room]:
+    """Every rank hears of every other what it has and how much it can take."""
+    own = [_held(crew, part, verify) for part in parts]
+    answers: list[tuple[Room, list[set[int]]]] = crew.world.gather_all((room, own))
+    for number, part in enumerate(parts):
+        part.held = [held[number] for _, held in answers]
+    return [room for room, _ in answers]
+
+
+def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
+    """The packs that this rank has kept; with `verify` their content is checked."""
+    found = {}
+    for pack in range(len(part.packs.file_bytes)):
+        damaged = part.staged.damaged_in(pack_name(pack), part.stager.expected(pack))
+        if damaged is not None:
+            found[pack] = damaged
+    if verify:
+        crew.expect(part.bytes_of(set(found)))
+        for pack in found:
+            crew.submit(_is_sound, crew, part, pack)
+        answers = dict(zip(tuple(found), crew.settle(), strict=True))
+        found = {pack: damaged for pack, damaged in found.items() if answers[pack]}
+    for pack, damaged in found.items():
+        part.stager.note(pack, damaged, "reused")
+    return set(found)
+
+
+def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
+    """Whether a kept copy has its checksum; if not, it counts for nothing from now on."""
+    name = pack_name(pack)
+    if part.stager.is_sound(pack, part.staged.file(name)):
+        return True
+    part.staged.forget(name, crew.check)
+    return False
+
+
+def _replicas(parts: list[_Part], rooms: list[Room], asked: str) -> int:
+    """How many ranks keep each pack; what is there already counts as room."""
+    if asked == "all":
+        return len(rooms)
+    if asked != "auto":
+        return min(int(asked), len(rooms))
+    kept = [sum(part.bytes_of(part.held[room.rank]) for part in parts) for room in rooms]
+    fits = [room.bytes + amount for room, amount in zip(rooms, kept, strict=True)]
+    return auto_replicas([part.packs for part in parts], fits)
+
+
+def _stage_full(
+    crew: Crew, parts: list[_Part], rooms: list[Room], replicas: int
+) -> list[Outcome]:
+    for part in parts:
+        part.want = [set(packs_of(r.rank, part.owners)) - part.held[r.rank] for r in rooms]
+    needs = [[(p.name, p.bytes_of(p.want[r.rank])) for p in parts] for r in rooms]
+    check_rooms(rooms, needs)
+    crew.expect(sum(amount for _, amount in needs[crew.world.rank]))
+    plans = [exchange_plan(part.held, part.want, part.owners) for part in parts]
+    _read_share(crew, parts, plans)
+    for part, plan in zip(parts, plans, strict=True):
+        fresh = [pack for packs in plan.reads for pack in packs]
+        Exchange(crew, part.stager, part.staged, fresh).run(plan.transfers)
+    crew.world.gather_all(None)  # all have come so far: what a rank was to get, it has
+    return [_full_outcome(crew.world.rank, part, replicas) for part in parts]
+
+
+def _read_share(crew: Crew, parts: list[_Part], plans: list[ExchangePlan]) -> None:
+    for part, plan in zip(parts, plans, strict=True):
+        for pack in plan.reads[crew.world.rank]:
+            crew.submit(part.stager.stage_pack, part.staged, pack)
+    crew.settle()
+
+
+def _full_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
+    have = [held | want for held, want in zip(part.held, part.want, strict=True)]
+    staged_ranks = _ranks_by_pack(have, len(part.owners))
+    places = [_place(rank, ranks) for ranks in staged_ranks]
+    return Outcome(
+        part.stager.dataset, part.stager.report, replicas, tuple(places), tuple(staged_ranks)
+    )
+
+
+def _ranks_by_pack(packs_by_rank: Sequence[set[int]], count: int) -> list[tuple[int, ...]]:
+    """For each pack the ranks that have it."""
+    ranks: list[list[int]] = [[] for _ in range(count)]
+    for rank, packs in enumerate(packs_by_rank):
+        for pack in packs:
+            ranks[pack].append(rank)
+    return [tuple(found) for found in ranks]
+
+
+def _place(rank: int, ranks: tuple[int, ...]) -> Place:
+    others = tuple(other for other in ranks if other != rank)
+    if rank in ranks:
+        return Place(int(lib.FAN_PLACE_STAGED), others)
+    state = lib.FAN_PLACE_REMOTE if others else lib.FAN_PLACE_IN_PLACE
+    return Place(int(state), others)
+
+
+def _stage_lazy(
+    crew: Crew, parts: list[_Part], rooms: list[Room], replicas: int
+) -> list[Outcome]:
+    """Nothing is copied yet: each rank is to stage what it owns, nobody has, and fits."""
+    left_bytes = [room.bytes for room in rooms]
+    for part in parts:
+        there = set().union(*part.held)
+        for rank in range(len(rooms)):
+            own = [p for p, ranks in enumerate(part.owners) if ranks[0] == rank and p not in there]
+            chosen = set(fitting(own, part.packs.file_bytes, left_bytes[rank]))
+            left_bytes[rank] -= part.bytes_of(chosen)
+            part.want.append(chosen)
+    return [_lazy_outcome(crew.world.rank, part, replicas) for part in parts]
+
+
+def _lazy_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
+    count = len(part.owners)
+    staged_ranks = _ranks_by_pack(part.held, count)
+    planned = _ranks_by_pack(part.want, count)
+    places = []
+    for pack in range(count):
+        if pack in part.want[rank]:
+            places.append(Place(int(lib.FAN_PLACE_IN_PLACE)))
+        else:
+            places.append(_place(rank, staged_ranks[pack] or planned[pack]))
+    return Outcome(
+        part.stager.dataset, part.stager.report, replicas, tuple(places), tuple(staged_ranks),
+        tuple(sorted(part.want[rank])),
+    )  # fmt: skip
+
+
+def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> Outcome:
+    """A dataset that is read where it lies: headers checked, and with `verify` all content.
+
+    What `Stager.check_pack` raises.
+    """
+    stager = Stager(dataset, crew, crew)
+    crew.expect(stager.total_bytes() if verify else 0)
+    for pack in range(dataset.pack_count):
+        crew.submit(stager.check_pack, pack, verify)
+    crew.settle()
+    places = (Place(int(lib.FAN_PLACE_IN_PLACE)),) * dataset.pack_count
+    return Outcome(dataset, stager.report, 0, places, ((),) * dataset.pack_count)

@@ -1,0 +1,148 @@
+"""One rank of a staging exchange, started by mpiexec from test_exchange.
+
+The one argument is a file with a JSON object: dataset (a directory), local and results
+(directories to which the rank's number is added), settings, keep, patience_s, and what is to go
+wrong: free_bytes (by rank), and for one rank each raise_in, full_disk and die (as it receives),
+full_disk_reading.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from fanstore import config
+from fanstore.errors import FanstoreError
+from fanstore.load import exchange
+from fanstore.load import stage as reading
+from fanstore.load.base import Base
+from fanstore.load.crew import Crew
+from fanstore.load.index import DatasetInfo, announce
+from fanstore.load.local_dir import LocalDirectory, examine
+from fanstore.load.staged import StagedDirectory
+from fanstore.load.staging import Outcome, stage_datasets
+from fanstore.load.stopping import Stop
+from fanstore.world import MpiWorld, World
+
+PATIENCE_S = 20.0
+CHUNK_BYTES = 1 << 16  # so that small packs are several chunks, and a part of one
+
+
+def watch_opens(directory: str) -> set[str]:
+    """The names of files below `directory` that this process opens from now on."""
+    opened: set[str] = set()
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+            path = os.path.realpath(os.fsdecode(arguments[0]))
+            if os.path.dirname(path) == directory:
+                opened.add(os.path.basename(path))
+
+    sys.addaudithook(hook)
+    return opened
+
+
+def local_directory(spec: dict[str, Any], rank: int) -> LocalDirectory:
+    """The rank's local directory, with as much free space as the test says."""
+    path = os.path.join(spec["local"], str(rank))
+    os.makedirs(path, exist_ok=True)
+    found = examine(path, "test")
+    free_bytes = spec.get("free_bytes", {}).get(str(rank), found.free_bytes)
+    return dataclasses.replace(found, free_bytes=free_bytes)
+
+
+def spoil(spec: dict[str, Any], rank: int) -> None:
+    """Makes what the test wants go wrong on this rank."""
+
+    def refuse(stream: Any, data: memoryview) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), stream.name)
+
+    def give_up(*_: object) -> None:
+        raise FanstoreError("this rank has had enough")
+
+    def die(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    for key, module, action in (
+        ("full_disk", exchange, refuse),
+        ("full_disk_reading", reading, refuse),
+        ("raise_in", exchange, give_up),
+        ("die", exchange, die),
+    ):
+        if spec.get(key) == rank:
+            module.write_all = action
+
+
+def describe(outcome: Outcome, info: DatasetInfo, opened: set[str]) -> dict[str, Any]:
+    """What one rank has to say to the test."""
+    with outcome.dataset as dataset:
+        return {
+            "report": dataclasses.asdict(outcome.report),
+            "replicas": outcome.replicas,
+            "states": [place.state for place in outcome.places],
+            "asked": [place.replicas for place in outcome.places],
+            "staged_ranks": outcome.staged_ranks,
+            "lazy_packs": outcome.lazy_packs,
+            "name": dataset.name,
+            "directory": os.fspath(dataset.directory),
+            "index_path": os.fspath(dataset.index_path),
+            "records": len(dataset.records),
+            "told": info.directory,
+            "opened": sorted(opened),
+        }
+
+
+def stage(spec: dict[str, Any], world: World) -> dict[str, Any]:
+    """Stages, and lets go again."""
+    opened = watch_opens(os.path.realpath(spec["dataset"]))
+    directory = local_directory(spec, world.rank)
+    settings = config.resolve(spec.get("settings", {}), {})
+    (info,) = announce(world, [spec["dataset"]])
+    base = Base(directory.path)
+    staged = StagedDirectory(base, info.dataset_id)
+    with base.locked():
+        staged.hold()
+    try:
+        with Crew(world, Stop(), settings.stage_threads) as crew:
+            spoil(spec, world.rank)
+            (outcome,) = stage_datasets(crew, [(info, staged)], directory, settings)
+        found = describe(outcome, info, opened)
+        found["files"] = staged_files(staged)
+    finally:
+        staged.release(keep=bool(spec.get("keep")))
+    return found
+
+
+def staged_files(staged: StagedDirectory) -> list[str]:
+    """The index and packs, and what should not be left."""
+    names = sorted(os.listdir(staged.path))
+    ours = ("lock", "keep")
+    return [name for name in names if not name.endswith((".ok", ".lock")) and name not in ours]
+
+
+def main() -> None:
+    spec = json.loads(Path(sys.argv[1]).read_text())
+    exchange.CHUNK_BYTES = CHUNK_BYTES
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # MPICH's word to survivors
+    world = MpiWorld(spec["world_size"], spec.get("patience_s", PATIENCE_S), lambda: None)
+    try:
+        found = stage(spec, world)
+    except Exception as error:  # MPI's own, too, when a rank dies
+        found = {"error": str(error), "type": type(error).__name__}
+        world.fail(str(error))
+    part = Path(spec["results"], f"{world.rank}.part")
+    part.write_text(json.dumps(found))
+    part.rename(Path(spec["results"], f"{world.rank}.json"))
+    world.finish()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
