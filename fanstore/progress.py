@@ -6,8 +6,8 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 _LINE_EVERY_S = 5.0
 
@@ -15,7 +15,7 @@ _LINE_EVERY_S = 5.0
 class Progress(Protocol):
     """What the work tells; called from several threads."""
 
-    def expect(self, total_bytes: int) -> None: ...
+    def expect(self, total_bytes: int) -> None: ...  # may change while the work is done
 
     def advance(self, amount_bytes: int) -> None: ...
 
@@ -63,21 +63,40 @@ class _Bar:
         self._stack = stack
         self._title = title
         self._mutex = threading.Lock()
-        self._advance: Callable[[float], object] = lambda amount_bytes: None
+        self._bar: Any = None
 
     def expect(self, total_bytes: int) -> None:
-        if total_bytes == 0:
+        if self._bar is not None:
+            self._bar.total = total_bytes
+        if self._bar is not None or total_bytes == 0:
             return
         from tqdm import tqdm
 
-        bar = self._stack.enter_context(
+        self._bar = self._stack.enter_context(
             tqdm(total=total_bytes, unit="B", unit_scale=True, desc=self._title, leave=False)
         )
-        self._advance = bar.update
 
     def advance(self, amount_bytes: int) -> None:
         with self._mutex:
-            self._advance(amount_bytes)
+            if self._bar is not None:
+                self._bar.update(amount_bytes)
+
+
+class Meter:
+    """Turns totals, told now and then, into the steps that a Progress takes."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._done = self._total = 0
+
+    def show(self, done_bytes: int, total_bytes: int) -> None:
+        """So much of so much is done."""
+        if total_bytes != self._total:
+            self._progress.expect(total_bytes)
+            self._total = total_bytes
+        if done_bytes != self._done:
+            self._progress.advance(done_bytes - self._done)
+            self._done = done_bytes
 
 
 @contextlib.contextmanager

@@ -27,7 +27,11 @@ Buffer = bytes | bytearray | memoryview
 
 
 class RankLost(FanstoreError):
-    """Another rank died, or failed and said why."""
+    """Another rank died, or failed. told: it says so itself."""
+
+    def __init__(self, message: str, told: bool) -> None:
+        super().__init__(message)
+        self.told = told
 
 
 class World:
@@ -36,17 +40,16 @@ class World:
     rank = 0
     world_size = 1
     comm: Any = None
+    show: Callable[[int, int], None] = staticmethod(lambda done_bytes, total_bytes: None)
 
     def gather_all(self, value: Any) -> list[Any]:
         """The values of all ranks, by rank."""
         return [value]
 
     def report(self, done_bytes: int, total_bytes: int) -> None:
-        """Tells how far this rank has come; also that it lives."""
-
-    def progress(self) -> tuple[int, int]:
-        """(done, total) bytes of all ranks, as rank 0 last heard."""
-        return 0, 0
+        """Tells how far this rank has come; also that it lives. Rank 0 has `show` told of the
+        (done, total) bytes of all."""
+        self.show(done_bytes, total_bytes)
 
     def fail(self, message: str) -> None:
         """Tells all ranks that this one gives up."""
@@ -92,7 +95,7 @@ class MpiWorld(World):
         self._own = (0, 0)
         self._last_beat_s = 0.0
         self._sending: list[Any] = []
-        self._failure: tuple[int, str] | None = None
+        self._failure: tuple[int, str, bool] | None = None  # rank, message, whether it tells
 
     def gather_all(self, value: Any) -> list[Any]:
         import array
@@ -140,13 +143,13 @@ class MpiWorld(World):
         self._own = (done_bytes, total_bytes)
         self._figures[self.rank] = self._own
         self._beat()
-
-    def progress(self) -> tuple[int, int]:
-        return sum(done for done, _ in self._figures), sum(total for _, total in self._figures)
+        if self.rank == 0:
+            done, total = (sum(column) for column in zip(*self._figures, strict=True))
+            self.show(done, total)
 
     def fail(self, message: str) -> None:
         if self._failure is None:
-            self._failure = (self.rank, message)
+            self._failure = (self.rank, message, True)
             with contextlib.suppress(self._mpi.Exception):
                 self._send_beats()
 
@@ -212,14 +215,14 @@ class MpiWorld(World):
         watched = range(1, self.world_size) if self.rank == 0 else (0,)
         for rank in watched:
             if now_s - self._heard_s[rank] > self._patience_s:
-                self._failure = (rank, f"not heard of for {self._patience_s:g} s")
+                self._failure = (rank, f"not heard of for {self._patience_s:g} s", False)
                 self._send_beats()
                 self._raise_failure()
 
     def _raise_failure(self) -> None:
         if self._failure is not None and self._failure[0] != self.rank:
-            rank, message = self._failure
-            raise RankLost(f"rank {rank}: {message}")
+            rank, message, told = self._failure
+            raise RankLost(f"rank {rank}: {message}", told)
 
 
 def _initialise() -> Any:

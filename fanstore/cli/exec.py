@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import click
 
 from fanstore.cli.job_options import chosen_job, job_options
+
+_POLL_S = 0.2
 
 
 @click.command(
@@ -12,14 +17,32 @@ from fanstore.cli.job_options import chosen_job, job_options
     short_help="Run a command under a node daemon that is already there.",
 )
 @job_options
+@click.option("--wait", "wait_s", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
+              help="Wait so long for the job to serve [default: 0].")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
-def command(job: str | None, local_dir: str | None, command: tuple[str, ...]) -> int:
+def command(
+    job: str | None, local_dir: str | None, wait_s: float, command: tuple[str, ...]
+) -> int:
     """Replace this process by CMD, which sees the mounts of the job."""
     from fanstore.errors import FanstoreError
     from fanstore.launch.attach import exec_under
+
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        try:
+            return exec_under(serving_job(job, local_dir), command)
+        except FanstoreError:
+            if time.monotonic() > deadline_s:
+                raise
+        time.sleep(_POLL_S)
+
+
+def serving_job(job: str | None, local_dir: str | None) -> dict[str, Any]:
+    """What the job says of itself. FanstoreError while it does not serve."""
+    from fanstore.errors import FanstoreError
     from fanstore.serve.jobs import describe_job
 
     found = describe_job(chosen_job(job, local_dir))
     if found["state"] != "serving":
         raise FanstoreError(f"job {found['job_id']} is {found['state']}")
-    return exec_under(found, command)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from typing import Any
 
 import click
@@ -17,14 +18,27 @@ from fanstore.cli.dataset_options import ServingCommand, make_plan, serving_opti
 @serving_options
 @click.option("--json", "as_json", is_flag=True, help="Describe the job as JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, as_json: bool, **options: Any) -> None:
-    """Serve every --dataset at its PREFIX until `fanstore stop`."""
+def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
+    """Serve every --dataset at its PREFIX until `fanstore stop`.
+
+    As one of several ranks of mpiexec or srun it stays in the foreground until then.
+    """
     from fanstore.launch.attach import start
 
-    job = start(make_plan(ctx, "start", **options))
+    plan = make_plan(ctx, "start", **options)
+    started = start(plan)
     if as_json:
-        click.echo(json.dumps(job, indent=2))
-        return
+        click.echo(json.dumps(started.job, indent=2))
+    else:
+        show(started.job)
+    if plan.launcher.world_size == 1:
+        return 0
+    sys.stdout.flush()
+    return started.outlive()
+
+
+def show(job: dict[str, Any]) -> None:
+    """Says what to do with a job."""
     job_id = job["job_id"]
     click.echo(f"job {job_id} serves (daemon {job['daemon_pid']})")
     for dataset in job["datasets"]:

@@ -37,7 +37,7 @@ def command(job: str | None, local_dir: str | None, show_all: bool, as_json: boo
 
 def show(job: dict[str, Any]) -> None:
     """Prints one job for people."""
-    click.echo(f"job {job['job_id']}: {job['state']}{_since(job)}")
+    click.echo(f"job {job['job_id']}: {job['state']}{_rank(job)}{_since(job)}")
     if job["state"] == "dead":
         click.echo("  its daemon was killed; the next start removes what it left")
     for dataset in job["datasets"]:
@@ -48,8 +48,16 @@ def show(job: dict[str, Any]) -> None:
         rest = dataset["damaged_count"] - len(dataset["damaged_files"])
         if rest > 0:
             click.echo(f"    damaged: {rest:,} more")
-    for name, value in job.get("counters", {}).items():
+    for rank in job.get("lost_ranks", []):
+        click.echo(f"  lost: rank {rank} does not answer any more")
+    numbers = {n: v for n, v in job.get("node", {}).items() if isinstance(v, int)}
+    for name, value in {**job.get("counters", {}), **numbers}.items():
         click.echo(f"  {name.replace('_', ' '):<18}{value:>20,}")
+
+
+def _rank(job: dict[str, Any]) -> str:
+    several = job.get("world_size", 1) > 1
+    return f", rank {job['rank']} of {job['world_size']}" if several else ""
 
 
 def _since(job: dict[str, Any]) -> str:
@@ -64,7 +72,9 @@ def _placed(dataset: dict[str, Any]) -> str:
     if dataset["in_place"]:
         return f"{packs}, read in place from {dataset['directory']}"
     copied = f"{dataset['copied_packs']} staged ({dataset['copied_bytes']:,} bytes)"
-    return f"{packs}: {copied}, {dataset['reused_packs']} were there"
+    received = f", {dataset['received_packs']} from other ranks" if dataset["received_packs"] else ""
+    remote = f", {dataset['remote_packs']} on other ranks" if dataset["remote_packs"] else ""
+    return f"{packs}: {copied}{received}, {dataset['reused_packs']} were there{remote}"
 
 
 def _printable(name: str) -> str:

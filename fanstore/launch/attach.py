@@ -5,19 +5,43 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.launch import report
 from fanstore.launch.command import exec_command, exit_code_of
-from fanstore.launch.daemon_process import DaemonFailed, start_daemon
+from fanstore.launch.daemon_process import DaemonFailed, DaemonProcess, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.serve.job_directory import clean_up_directory
 from fanstore.serve.job_plan import JobPlan
 
 
-def start(plan: JobPlan) -> dict[str, Any]:
-    """Starts a daemon that outlives this process: its "ready" message, and `environment`."""
+@dataclass(frozen=True)
+class Started:
+    """A daemon that serves. job: its "ready" message, and `environment`."""
+
+    job: dict[str, Any]
+    daemon: DaemonProcess
+
+    def outlive(self) -> int:
+        """Stays until the daemon has ended, reports, and returns the exit code.
+
+        For one of several ranks: launchers end all that they started with this process.
+        """
+        summary = self.daemon.channel.receive()
+        os.waitpid(self.daemon.pid, 0)
+        if summary is None or summary.get("type") != "summary":
+            report.say("the node daemon died")
+            return FanstoreError.exit_code
+        for line in [*report.rank_lines(summary), *report.summary_lines(summary)]:
+            report.say(line)
+        return 0
+
+
+def start(plan: JobPlan) -> Started:
+    """Starts a daemon that outlives this process."""
+    report.set_rank(plan.launcher)
     daemon = start_daemon(plan)
 
     def pass_on(number: int, _: object) -> None:
@@ -30,10 +54,13 @@ def start(plan: JobPlan) -> dict[str, Any]:
         clean_up_directory(plan.local.path)
         raise FanstoreError("the node daemon died while it staged; nothing was left behind")
     if answer.get("type") != "ready":
+        if answer.get("told"):
+            raise SystemExit(answer["exit_code"])
         raise DaemonFailed(answer["message"], answer["exit_code"])
     for line in [*answer["warnings"], *report.damage_lines(answer)]:
         report.say(line)
-    return {**answer, "environment": job_environment(answer, os.environ.get("LD_PRELOAD", ""))}
+    environment = job_environment(answer, os.environ.get("LD_PRELOAD", ""))
+    return Started({**answer, "environment": environment}, daemon)
 
 
 def job_environment(job: dict[str, Any], preload: str = "") -> dict[str, str]:

@@ -32,10 +32,19 @@ _SI_KERNEL = 0x80
 
 @dataclass(frozen=True)
 class Received:
-    """A signal that came in. from_kernel: the terminal sent it to the whole process group."""
+    """A signal that came in. reaches_command: whoever sent it sent it to the command, too."""
 
     number: signal.Signals
-    from_kernel: bool
+    reaches_command: bool
+
+
+def _signals_all_of_a_step(sender: int) -> bool:
+    """Slurm's step manager signals each process below it; the terminal its process group."""
+    try:
+        with open(f"/proc/{sender}/comm", encoding="utf-8", errors="replace") as stream:
+            return stream.read().strip() == "slurmstepd"
+    except OSError:
+        return False
 
 
 class SignalQueue:
@@ -63,6 +72,7 @@ class SignalQueue:
             return []
         found = []
         for at in range(0, len(data), _INFO_BYTES):
-            number, _, code = struct.unpack_from("<Iii", data, at)
-            found.append(Received(signal.Signals(number), code == _SI_KERNEL))
+            number, _, code, sender = struct.unpack_from("<IiiI", data, at)
+            to_all = code == _SI_KERNEL or _signals_all_of_a_step(sender)
+            found.append(Received(signal.Signals(number), to_all))
         return found

@@ -3,9 +3,10 @@
 Where a launcher started several, each is one rank of a job: its daemon meets the others before the
 command starts, and goes on serving them until theirs have ended too.
 
-The command stays in the wrapper's process group, so the terminal's signals reach both: those are
-not passed on a second time. Other signals to the wrapper are. When the daemon dies the command
-goes on with what is on the local disk, and the wrapper removes the leftovers itself.
+The command stays in the wrapper's process group, so the terminal's signals reach both, and so do
+those that Slurm sends to a step: they are not passed on a second time. Other signals to the wrapper
+are. When the daemon dies the command goes on with what is on the local disk, and the wrapper
+removes the leftovers itself.
 """
 
 from __future__ import annotations
@@ -123,6 +124,8 @@ class Wrapper:
             return 128 + ended_by
         if error is None:
             raise FanstoreError("the node daemon died while it staged; nothing was left behind")
+        if error.get("told"):
+            return int(error["exit_code"])
         raise DaemonFailed(error["message"], error["exit_code"])
 
     def _hold(self, paths: Sequence[str]) -> None:
@@ -172,10 +175,10 @@ class Wrapper:
         return status if pid else None
 
     def _pass_on(self, received: Received) -> None:
-        """Sends a signal on to the command, unless the terminal has done so."""
+        """Sends a signal on to the command, unless it has come there by itself."""
         if received.number == signal.SIGCHLD or self._is_launchers_own(received.number):
             return
-        if not received.from_kernel:
+        if not received.reaches_command:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, received.number)
         self._stop_asked = received.number == signal.SIGTSTP or self._stop_asked

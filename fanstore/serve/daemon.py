@@ -24,7 +24,7 @@ from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.process import Process
 from fanstore.serve.protocol import Channel, peer_uid
 from fanstore.serve.sessions import Sessions
-from fanstore.world import MpiWorld, World
+from fanstore.world import MpiWorld, RankLost, World
 
 _REQUEST_TIMEOUT_S = 2.0
 _FINISH_POLL_S = 0.01
@@ -33,7 +33,10 @@ _FINISH_POLL_S = 0.01
 def describe(error: BaseException) -> dict[str, Any]:
     """An error as a message; one that nobody foresaw carries its traceback."""
     if isinstance(error, FanstoreError):
-        return {"type": "error", "message": str(error), "exit_code": error.exit_code}
+        told = isinstance(error, RankLost) and error.told
+        return {
+            "type": "error", "message": str(error), "exit_code": error.exit_code, "told": told
+        }  # fmt: skip
     text = "".join(traceback.format_exception(error)).rstrip()
     if isinstance(error, OSError):
         name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
@@ -130,12 +133,13 @@ class Daemon:
 
     def _serve(self, listener: socket.socket) -> None:
         selector = self._selector
-        self._sessions = Sessions(selector, self.job.node)
+        server = self.job.server
+        self._sessions = Sessions(selector, None if server is None else server.node)
         selector.register(listener, selectors.EVENT_READ, lambda: self._answer(listener))
         selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
         if self._wrapped:
             selector.register(self._parent, selectors.EVENT_READ, self._hear_parent)
-        else:
+        elif self.world.world_size == 1:
             self._parent.close()
         while not self._ended and self._handle_events(None):
             pass

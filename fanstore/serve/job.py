@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fanstore import _native
@@ -13,37 +13,56 @@ from fanstore.dataset import Dataset, open_dataset
 from fanstore.errors import SHOWN_MAX, UsageError
 from fanstore.load.base import Base
 from fanstore.load.codecs import check_codecs
-from fanstore.load.stage import Stager, StageReport, check_room
+from fanstore.load.crew import Crew
+from fanstore.load.index import DatasetInfo, announce
+from fanstore.load.lazy import LazyPart, LazyStager
 from fanstore.load.staged import StagedDirectory
+from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
-from fanstore.placement import replica_ranks
-from fanstore.progress import progress_of
+from fanstore.progress import Meter, progress_of
 from fanstore.serve.drift import drifted_files
+from fanstore.serve.exchange_server import ExchangeServer
 from fanstore.serve.job_directory import JobDirectory, clean_up, sweep
 from fanstore.serve.job_plan import JobPlan
-from fanstore.serve.node import Node, default_cache_bytes
 from fanstore.serve.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
 from fanstore.serve.protocol import listen
-from fanstore.serve.segment import MountEntry, mark_ended, read_counters, write_segment
-from fanstore.world import World
+from fanstore.serve.segment import (
+    MountEntry,
+    mark_ended,
+    mark_staged,
+    read_counters,
+    write_segment,
+)
+from fanstore.world import MpiWorld, World
 
 _DEVICE_MAJOR = 0xFA5
 
 
 @dataclass
 class ServedDataset:
-    """A dataset of the job with what has been made for it so far."""
+    """A dataset of the job with what has been made for it so far. outcome: once it is staged."""
 
-    dataset: Dataset
+    info: DatasetInfo
     prefix: Prefix
     hold: PrefixHold
     staged: StagedDirectory | None
-    index_path: str = ""
-    report: StageReport = field(default_factory=StageReport)
+    outcome: Outcome | None = None
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset as opened by its staged index."""
+        return self.staging.dataset
+
+    @property
+    def staging(self) -> Outcome:
+        """What staging it came to."""
+        assert self.outcome is not None
+        return self.outcome
 
     def damaged_names(self) -> list[str]:
         """The damaged files, by name under the prefix; at most SHOWN_MAX."""
-        ids = sorted(record for ids in self.report.damaged.values() for record in ids)[:SHOWN_MAX]
+        damaged = self.staging.report.damaged
+        ids = sorted(record for ids in damaged.values() for record in ids)[:SHOWN_MAX]
         return [os.fsdecode(self.dataset.relpath(record)) for record in ids]
 
 
@@ -62,11 +81,10 @@ class Job:
         self.served: list[ServedDataset] = []
         self.warnings: list[str] = []
         self.started_s = time.time()
-        self._stop = stop
         self.world = World()
-        self.node: Node | None = None
-        self._serving = False
-        self._finished: dict[str, Any] = {}
+        self.server: ExchangeServer | None = None
+        self._lazy: LazyStager | None = None
+        self._stop = stop
         self._preload = ""
         self._entered = False
         self._staged: dict[str, StagedDirectory] = {}
@@ -75,34 +93,30 @@ class Job:
         """Stages and publishes, with the other ranks of `world`. Raises FanstoreError or OSError;
         `close` must follow."""
         self.world = world
-        datasets = [(self._open_dataset(path), mount) for path, mount in self.plan.datasets]
-        self._check(datasets)
+        infos = announce(world, [path for path, _ in self.plan.datasets])
+        self._check(infos)
         with self.base.locked(self._stop.check):
             self._entered = True
             self._hold()
         self._stage()
         self._publish()
 
-    def _open_dataset(self, path: str) -> Dataset:
-        dataset = open_dataset(path, verify=self.plan.settings.in_place)
-        check_codecs(dataset.name, int(dataset.header["codec_mask"]))
-        return dataset
-
-    def _check(self, datasets: list[tuple[Dataset, str | None]]) -> None:
+    def _check(self, infos: list[DatasetInfo]) -> None:
         limit = int(_native.lib.FAN_JOB_MOUNTS_MAX)
-        if len(datasets) > limit:
+        if len(infos) > limit:
             raise UsageError(f"at most {limit} datasets in one job")
-        for dataset, mount in datasets:
-            prefix = spell(default_prefix(dataset.name) if mount is None else mount)
+        for info, (_, mount) in zip(infos, self.plan.datasets, strict=True):
+            check_codecs(info.name, info.codec_mask)
+            prefix = spell(default_prefix(info.name) if mount is None else mount)
             hold = PrefixHold(self.base, prefix.path)
-            self.served.append(ServedDataset(dataset, prefix, hold, self._staged_of(dataset)))
+            self.served.append(ServedDataset(info, prefix, hold, self._staged_of(info)))
         check_prefixes([item.prefix for item in self.served], self.base)
 
-    def _staged_of(self, dataset: Dataset) -> StagedDirectory | None:
+    def _staged_of(self, info: DatasetInfo) -> StagedDirectory | None:
         if self.plan.settings.in_place:
             return None
-        made = StagedDirectory(self.base, dataset.dataset_id)
-        return self._staged.setdefault(dataset.dataset_id, made)
+        made = StagedDirectory(self.base, info.dataset_id)
+        return self._staged.setdefault(info.dataset_id, made)
 
     def _hold(self) -> None:
         """Takes every name of the job, leftovers of others removed first."""
@@ -116,35 +130,21 @@ class Job:
     def _stage(self) -> None:
         settings = self.plan.settings
         self.base.empty_trash()
-        with progress_of("staging", quiet=settings.quiet) as progress:
-            stagers = [Stager(item.dataset, progress, self._stop) for item in self.served]
-            if settings.in_place:
-                progress.expect(sum(s.total_bytes() for s in stagers) if settings.verify else 0)
-            else:
-                needed = self._missing(stagers)
-                check_room(self.plan.local, needed)
-                progress.expect(sum(amount for _, amount in needed))
-            for item, stager in zip(self.served, stagers, strict=True):
-                self._stage_one(item, stager)
+        quiet = settings.quiet or self.world.rank > 0
+        with progress_of("staging", quiet=quiet) as progress:
+            self.world.show = Meter(progress).show
+            with Crew(self.world, self._stop, settings.stage_threads) as crew:
+                outcomes = self._outcomes(crew)
+        for item, outcome in zip(self.served, outcomes, strict=True):
+            item.outcome = outcome
 
-    def _missing(self, stagers: list[Stager]) -> list[tuple[str, int]]:
-        """(dataset, bytes to copy), each dataset once."""
-        missing = {
-            item.dataset.dataset_id: (item.dataset.name, stager.missing_bytes(item.staged))
-            for item, stager in zip(self.served, stagers, strict=True)
-            if item.staged is not None
-        }
-        return list(missing.values())
-
-    def _stage_one(self, item: ServedDataset, stager: Stager) -> None:
+    def _outcomes(self, crew: Crew) -> list[Outcome]:
         settings = self.plan.settings
-        if item.staged is None:
-            item.index_path = os.path.abspath(item.dataset.index_path)
-            item.report = stager.check_in_place(settings.stage_threads, settings.verify)
-        else:
-            item.index_path = stager.stage_index(item.staged)
-            threads, verify = settings.stage_threads, settings.verify
-            item.report = stager.stage_packs(item.staged, threads, verify)
+        if settings.in_place:
+            datasets = [open_dataset(item.info.directory, verify=True) for item in self.served]
+            return [check_in_place(crew, dataset, settings.verify) for dataset in datasets]
+        pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
+        return stage_datasets(crew, pairs, self.plan.local, settings)
 
     def _publish(self) -> None:
         self._preload = self._preload_library()
@@ -165,79 +165,58 @@ class Job:
             prefix=item.prefix.path,
             alias=item.prefix.alias,
             skeleton=skeleton,
-            index_path=item.index_path,
+            index_path=os.path.abspath(item.dataset.index_path),
             staged_dir=item.staged.path if item.staged else "",
             dataset_dir=os.path.realpath(item.dataset.directory),
-            device=device_number(item.dataset.dataset_id),
+            device=device_number(item.info.dataset_id),
             record_count=int(item.dataset.header["record_count"]),
             prefix_made=item.hold.made,
-            places=self._places(item),
-            damaged=item.report.damaged,
+            places=[place.state for place in item.staging.places],
+            damaged=item.staging.report.damaged,
         )
-
-    def _places(self, item: ServedDataset) -> list[int]:
-        """Where this rank finds each pack."""
-        lib = _native.lib
-        if item.staged is None:
-            return [int(lib.FAN_PLACE_IN_PLACE)] * item.dataset.pack_count
-        return [
-            int(lib.FAN_PLACE_STAGED if self.world.rank in ranks else lib.FAN_PLACE_REMOTE)
-            for ranks in self._owners(item)
-        ]
-
-    def _owners(self, item: ServedDataset) -> list[tuple[int, ...]]:
-        return [
-            replica_ranks(pack, self.world.world_size, 1)
-            for pack in range(item.dataset.pack_count)
-        ]
 
     def serve(self) -> None:
-        """Opens the block cache and answers the other ranks, where there are any."""
-        if self.world.world_size == 1:
-            return
-        settings = self.plan.settings
-        self.node = Node(
-            self.directory.file("segment"),
-            self.world.rank,
-            self.world.world_size,
-            settings.cache_bytes or default_cache_bytes(),
-            settings.cache_policy,
-            settings.deadline_s,
-        )
-        for mount, item in enumerate(self.served):
-            for pack, ranks in enumerate(self._owners(item)):
-                self.node.set_replicas(mount, pack, [r for r in ranks if r != self.world.rank])
-        from fanstore.transport import open_transport
+        """Answers the other ranks, where there are any; stages what is left to be staged."""
+        if isinstance(self.world, MpiWorld):
+            segment = self.directory.file("segment")
+            server = ExchangeServer(self.world, segment, self.plan.settings)
+            self.server = server
+            for mount, item in enumerate(self.served):
+                for pack, place in enumerate(item.staging.places):
+                    server.node.set_replicas(mount, pack, place.replicas)
+            server.start()
+        parts = [part for mount in range(len(self.served)) for part in self._lazy_part(mount)]
+        if parts:
+            self._lazy = LazyStager(parts, self.plan.settings.stage_threads, self._mark_staged)
+            self._lazy.start()
 
-        transport = open_transport(self.world.comm)
-        self.world.gather_all("ready to serve")
-        self.node.start(transport.pointer)
-        self._serving = True
+    def _lazy_part(self, mount: int) -> list[LazyPart]:
+        item = self.served[mount]
+        outcome = item.staging
+        if item.staged is None or not outcome.lazy_packs:
+            return []
+        packs, report = outcome.lazy_packs, outcome.report
+        return [LazyPart(mount, item.dataset, item.staged, packs, report)]
+
+    def _mark_staged(self, mount: int, pack: int, damaged: list[int]) -> None:
+        mark_staged(self.directory.file("segment"), mount, pack, damaged)
+
+    def stop_serving(self) -> bool:
+        """Ends what `serve` began. Whether all ranks are there, and MPI may be used again."""
+        if self._lazy is not None:
+            self._lazy.close()
+            self.warnings += self._lazy.warnings
+            self._lazy = None
+        return self.server is None or self.server.stop()
 
     def ranks_to_serve(self) -> int:
         """How many other ranks may still read from this one, now that its command has ended."""
-        return self.node.finish() if self.node is not None and self._serving else 0
-
-    def stop_serving(self) -> bool:
-        """Ends the block cache. Whether MPI may be used again: no rank was lost on the way."""
-        if self.node is None or not self._serving:
-            return True
-        self._serving = False
-        whole = self.node.stop()
-        self._finished = self._node_figures()
-        self.node.close()
-        self.node = None
-        return whole and not self._finished["lost_ranks"]
-
-    def _node_figures(self) -> dict[str, Any]:
-        if self.node is None:
-            return self._finished or {"lost_ranks": [], "node": {}}
-        lost = self.node.lost_ranks(self.world.world_size)
-        return {"lost_ranks": lost, "node": self.node.stats()}
+        return 0 if self.server is None else self.server.finish()
 
     def figures(self) -> dict[str, Any]:
         """What clients and the block cache have counted so far."""
-        return {"counters": read_counters(self.directory.file("segment")), **self._node_figures()}
+        node = {"lost_ranks": [], "node": {}} if self.server is None else self.server.figures()
+        return {"counters": read_counters(self.directory.file("segment")), **node}
 
     def listener(self) -> Any:
         """The socket for clients of the daemon."""
@@ -291,19 +270,23 @@ def _separates(path: str) -> bool:
 
 
 def _about_dataset(item: ServedDataset) -> dict[str, Any]:
-    report = item.report
+    report, lib = item.staging.report, _native.lib
+    states = [place.state for place in item.staging.places]
     return {
-        "name": item.dataset.name,
-        "directory": os.fspath(item.dataset.directory),
-        "dataset_id": item.dataset.dataset_id,
+        "name": item.info.name,
+        "directory": item.info.directory,
+        "dataset_id": item.info.dataset_id,
         "mount_prefix": item.prefix.path,
         "packs": item.dataset.pack_count,
         "in_place": item.staged is None,
+        "replicas": item.staging.replicas,
+        "remote_packs": states.count(int(lib.FAN_PLACE_REMOTE)),
         "copied_packs": report.copied_packs,
         "copied_bytes": report.copied_bytes,
-        "shared_bytes": report.copied_bytes,
-        "received_bytes": 0,
+        "received_packs": report.received_packs,
+        "received_bytes": report.received_bytes,
         "reused_packs": report.reused_packs,
+        "shared_bytes": report.shared_bytes,
         "damaged_count": sum(len(ids) for ids in report.damaged.values()),
         "damaged_files": item.damaged_names(),
     }

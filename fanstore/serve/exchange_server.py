@@ -1,0 +1,57 @@
+"""This rank's part in remote reads: the C core with its block cache, over the MPI transport."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fanstore.config import Settings
+from fanstore.serve.node import Node, default_cache_bytes
+from fanstore.world import MpiWorld
+
+
+class ExchangeServer:
+    """Opened when this rank's segment is published, started with those of all other ranks."""
+
+    def __init__(self, world: MpiWorld, job_segment: str, settings: Settings) -> None:
+        """FanstoreError where the block cache cannot be made."""
+        self._world = world
+        self._whole: bool | None = None
+        self._last: dict[str, Any] = {}
+        self.node = Node(
+            job_segment,
+            world.rank,
+            world.world_size,
+            settings.cache_bytes or default_cache_bytes(),
+            settings.cache_policy,
+            settings.deadline_s,
+        )
+
+    def start(self) -> None:
+        """Waits for all ranks. From then on MPI belongs to the core's thread."""
+        from fanstore.transport import open_transport
+
+        transport = open_transport(self._world.comm, self._world.wait)
+        self._world.gather_all("ready to serve")
+        self.node.start(transport.pointer)
+
+    def finish(self) -> int:
+        """Needs nothing more: how many other ranks may still do."""
+        return self.node.finish()
+
+    def figures(self) -> dict[str, Any]:
+        """The ranks that were lost, and the core's counts."""
+        if self._whole is not None:
+            return self._last
+        return {
+            "lost_ranks": self.node.lost_ranks(self._world.world_size),
+            "node": self.node.stats(),
+        }
+
+    def stop(self) -> bool:
+        """Ends the thread. Whether MPI may be used again: no rank was lost on the way."""
+        if self._whole is None:
+            quiet = self.node.stop()
+            self._last = self.figures()
+            self._whole = quiet and not self._last["lost_ranks"]
+            self.node.close()
+        return self._whole
