@@ -72,9 +72,12 @@ def _placed(dataset: dict[str, Any]) -> str:
     if dataset["in_place"]:
         return f"{packs}, read in place from {dataset['directory']}"
     copied = f"{dataset['copied_packs']} staged ({dataset['copied_bytes']:,} bytes)"
-    received = f", {dataset['received_packs']} from other ranks" if dataset["received_packs"] else ""
-    remote = f", {dataset['remote_packs']} on other ranks" if dataset["remote_packs"] else ""
-    return f"{packs}: {copied}{received}, {dataset['reused_packs']} were there{remote}"
+    parts = [copied, f"{dataset['reused_packs']} were there"]
+    if dataset["received_packs"]:
+        parts.append(f"{dataset['received_packs']} received from other ranks")
+    if dataset["remote_packs"]:
+        parts.append(f"{dataset['remote_packs']} on other ranks only")
+    return f"{packs}: {', '.join(parts)}"
 
 
 def _printable(name: str) -> str:
