@@ -127,9 +127,18 @@ def staged_files(staged: StagedDirectory) -> list[str]:
 
 
 def main() -> None:
-    spec = json.loads(Path(sys.argv[1]).read_text())
+    """The rank is a child of the process that mpiexec started, as in a job: mpiexec, which ends
+    the others when a process of its own is killed, does not see the rank's death."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    child = os.fork()
+    if child == 0:
+        run(json.loads(Path(sys.argv[1]).read_text()))
+    os.waitpid(child, 0)
+
+
+def run(spec: dict[str, Any]) -> None:
+    """Stages and writes what came of it."""
     exchange.CHUNK_BYTES = CHUNK_BYTES
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # MPICH's word to survivors
     world = MpiWorld(spec["world_size"], spec.get("patience_s", PATIENCE_S), lambda: None)
     try:
         found = stage(spec, world)
