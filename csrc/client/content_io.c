@@ -10,9 +10,21 @@
 #include "../pack/content.h"
 #include "copy.h"
 #include "filetable.h"
+#include "remote.h"
 
 /* The kernel moves at most this in one call (read(2), NOTES). */
 #define READ_MAX_BYTES UINT64_C(0x7ffff000)
+
+static int can_open(struct fan_file *file, enum fan_pack_copy copy)
+{
+    uint32_t pack = file->record->pack;
+    if (fan_pack_fd(file->view, file->dataset, pack, copy) >= 0)
+        return 0;
+    int fd = fan_pack_open(file->view, pack, copy);
+    if (fd >= 0)
+        fan_sys_close(fd);
+    return fd < 0 ? -EIO : 0;
+}
 
 int fan_content_open(struct fan_file *file)
 {
@@ -27,12 +39,16 @@ int fan_content_open(struct fan_file *file)
         file->data = base + record->offset;
         return 0;
     }
-    if (fan_pack_fd(file->view, file->dataset, record->pack) >= 0)
+    switch (fan_view_place(file->view, record->pack)) {
+    case FAN_PLACE_STAGED: /* it could not be mapped */
+        return can_open(file, FAN_PACK_STAGED);
+    case FAN_PLACE_IN_PLACE:
+        return can_open(file, FAN_PACK_SHARED);
+    case FAN_PLACE_REMOTE:
         return 0;
-    int fd = fan_pack_open(file->view, record->pack);
-    if (fd >= 0)
-        fan_sys_close(fd);
-    return fd < 0 ? -EIO : 0;
+    default:
+        return -EIO;
+    }
 }
 
 /* pread until all is there: a short count means that the pack was cut off. */
@@ -51,19 +67,55 @@ static int pread_all(int fd, char *to, uint64_t offset, uint64_t bytes)
     return 0;
 }
 
-int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+static int read_pack(struct fan_file *file, enum fan_pack_copy copy, char *to, uint64_t offset,
+                     uint64_t bytes)
 {
-    if (file->data != NULL)
-        return fan_copy(to, file->data + offset, bytes);
     uint32_t pack = file->record->pack;
-    int fd = fan_pack_fd(file->view, file->dataset, pack);
+    int fd = fan_pack_fd(file->view, file->dataset, pack, copy);
     if (fd >= 0)
         return pread_all(fd, to, file->record->offset + offset, bytes);
-    fd = fan_pack_open(file->view, pack); /* more packs than descriptors are kept for */
+    fd = fan_pack_open(file->view, pack, copy); /* more packs than descriptors are kept for */
     if (fd < 0)
         return -EIO;
     int rc = pread_all(fd, to, file->record->offset + offset, bytes);
     fan_sys_close(fd);
+    return rc;
+}
+
+static int read_shared(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    int rc = read_pack(file, FAN_PACK_SHARED, to, offset, bytes);
+    if (rc == 0) {
+        FAN_COUNT(shared_reads, 1);
+        FAN_COUNT(shared_bytes, bytes);
+    }
+    return rc;
+}
+
+/* Where the pack lies may have changed since the file was opened. */
+static int read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    int rc;
+    switch (fan_view_place(file->view, file->record->pack)) {
+    case FAN_PLACE_STAGED:
+        return read_pack(file, FAN_PACK_STAGED, to, offset, bytes);
+    case FAN_PLACE_IN_PLACE:
+        return read_shared(file, to, offset, bytes);
+    case FAN_PLACE_REMOTE:
+        rc = fan_remote_read(file, to, offset, bytes);
+        return rc == -EREMOTEIO ? read_shared(file, to, offset, bytes) : rc;
+    default:
+        return -EIO;
+    }
+}
+
+int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    if (file->data != NULL)
+        return fan_copy(to, file->data + offset, bytes);
+    atomic_fetch_add(&file->waiting, 1);
+    int rc = read_unmapped(file, to, offset, bytes);
+    atomic_fetch_sub(&file->waiting, 1);
     return rc;
 }
 
@@ -94,10 +146,21 @@ static ssize_t copy_until_fault(char *to, const char *from, uint64_t bytes, int 
     return (ssize_t)done;
 }
 
+/* Between the blocks of an unmapped file, too, it must stay the same file. */
+static ssize_t read_compressed(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    if (file->data != NULL)
+        return fan_decode_read(file, to, offset, bytes);
+    atomic_fetch_add(&file->waiting, 1);
+    ssize_t got = fan_decode_read(file, to, offset, bytes);
+    atomic_fetch_sub(&file->waiting, 1);
+    return got;
+}
+
 static ssize_t read_inside(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
     if (file->record->codec != FAN_CODEC_STORE)
-        return fan_decode_read(file, to, offset, bytes);
+        return read_compressed(file, to, offset, bytes);
     int rc = fan_stored_read(file, to, offset, bytes);
     if (__builtin_expect(rc == 0, 1))
         return (ssize_t)bytes;

@@ -1,6 +1,6 @@
 /*
  * Reading the bytes of an open file: from the mapped pack, by pread where packs are used in place,
- * and decoded where they are compressed.
+ * through the block cache where another node has them, and decoded where they are compressed.
  */
 #ifndef FAN_CLIENT_CONTENT_IO_H
 #define FAN_CLIENT_CONTENT_IO_H
@@ -12,7 +12,8 @@
 
 struct fan_file;
 
-/* Points a new file at its content. 0, -EIO (damaged, or its pack is not there). */
+/* Points a new file at its content. 0, -EIO (damaged, or its pack is not there). A pack that another
+ * node has is not asked for. */
 int fan_content_open(struct fan_file *file);
 
 /* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO,

@@ -9,6 +9,8 @@
 #include "arena.h"
 #include "overlay.h"
 #include "park.h"
+#include "remote.h"
+#include "session.h"
 
 /* Descriptor to file, in chunks made as they are needed. */
 enum { CHUNK = 1024, CHUNKS = 1024 };
@@ -77,7 +79,8 @@ static bool slot_is_shared(const struct fan_file *file)
 /* Gives back a zombie that is the caller's alone. Whether it could. */
 static bool free_zombie(struct fan_file *file)
 {
-    if (slot_is_shared(file) || atomic_flag_test_and_set(&file->decoded.busy))
+    if (slot_is_shared(file) || atomic_load(&file->waiting) > 0 ||
+        atomic_flag_test_and_set(&file->decoded.busy))
         return false;
     fan_decode_fini(&file->decoded);
     atomic_flag_clear(&file->decoded.busy);
@@ -176,12 +179,14 @@ struct fan_file *fan_file_adopt(struct fan_slot *slot)
 static void release(struct fan_file *file)
 {
     atomic_fetch_add(&file->generation, 1);
+    if (__builtin_expect(atomic_load_explicit(&file->registered, memory_order_relaxed) != 0, 0))
+        fan_remote_close(file);
     bool idle = !atomic_flag_test_and_set_explicit(&file->decoded.busy, memory_order_acquire);
     if (idle) {
         fan_decode_fini(&file->decoded);
         atomic_flag_clear_explicit(&file->decoded.busy, memory_order_release);
     }
-    if (!idle || slot_is_shared(file)) {
+    if (!idle || atomic_load(&file->waiting) > 0 || slot_is_shared(file)) {
         atomic_fetch_add(&zombies, 1);
         atomic_store_explicit(&file->kind, FAN_FILE_ZOMBIE, memory_order_release);
     } else {
@@ -355,6 +360,7 @@ void fan_file_after_fork_child(void)
 {
     fan_overlay_set_owner();
     fan_arena_after_fork_child();
+    fan_session_after_fork_child();
     /* Zombies waited for users of the parent's arena; this process has a new one. */
     sweep_zombies();
 }

@@ -53,6 +53,8 @@ struct fan_file {
     atomic_uint kind; /* a sweep looks at files that others are filling */
     uint32_t number;  /* own slot's place in the arena */
     atomic_uint next; /* free list: number + 1; read by those who then lose the race for it */
+    atomic_uint waiting; /* reads that may take long: the file is not given to another meanwhile */
+    _Atomic uint64_t registered; /* what remote.c told the daemon of it; 0: nothing */
     struct fan_decoded decoded;
 };
 

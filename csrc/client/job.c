@@ -193,13 +193,10 @@ static void pack_path(const struct fan_text *dir, uint32_t pack, char path[4096 
     memcpy(to, ".fsp", 5);
 }
 
-int fan_pack_open(const struct fan_view *view, uint32_t pack)
+int fan_pack_open(const struct fan_view *view, uint32_t pack, enum fan_pack_copy copy)
 {
     char path[4096 + 32];
-    uint32_t state = __atomic_load_n(&view->places[pack].state, __ATOMIC_ACQUIRE);
-    if (state == FAN_PLACE_ABSENT)
-        return -EIO;
-    pack_path(state == FAN_PLACE_STAGED ? &view->staged_dir : &view->dataset_dir, pack, path);
+    pack_path(copy == FAN_PACK_STAGED ? &view->staged_dir : &view->dataset_dir, pack, path);
     return fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
@@ -207,7 +204,7 @@ static const char *map_pack(struct fan_view *view, struct fan_dataset *dataset, 
 {
     uint64_t bytes = dataset->index.packs[pack].file_bytes;
     struct stat st;
-    int fd = fan_pack_open(view, pack);
+    int fd = fan_pack_open(view, pack, FAN_PACK_STAGED);
     if (fd < 0)
         return NULL;
     long at = FAN_SYS(fstat, fd, &st);
@@ -231,21 +228,22 @@ const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uin
     const char *base = atomic_load_explicit(&dataset->packs[pack].base, memory_order_acquire);
     if (__builtin_expect(base != NULL, 1))
         return base;
-    uint32_t state = __atomic_load_n(&view->places[pack].state, __ATOMIC_ACQUIRE);
-    return state == FAN_PLACE_STAGED ? map_pack(view, dataset, pack) : NULL;
+    return fan_view_place(view, pack) == FAN_PLACE_STAGED ? map_pack(view, dataset, pack) : NULL;
 }
 
-int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
+int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
+                enum fan_pack_copy copy)
 {
-    int fd = fan_parked(&dataset->packs[pack].fd);
+    atomic_int *holder = &dataset->packs[pack].fds[copy];
+    int fd = fan_parked(holder);
     if (fd >= 0)
         return fd;
     static atomic_uint kept;
     if (fan_in_vfork_child() || atomic_load(&kept) >= FAN_PACK_FDS_MAX)
         return -EMFILE;
-    fd = fan_pack_open(view, pack);
+    fd = fan_pack_open(view, pack, copy);
     if (fd < 0)
         return -EIO;
     atomic_fetch_add(&kept, 1);
-    return fan_park(fd, &dataset->packs[pack].fd);
+    return fan_park(fd, holder);
 }

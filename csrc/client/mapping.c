@@ -40,7 +40,7 @@ static int map_beyond_end(char *at, size_t bytes, int prot, int flags)
 static long map_pack(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                      int64_t offset)
 {
-    int fd = fan_pack_open(file->view, file->record->pack);
+    int fd = fan_pack_open(file->view, file->record->pack, FAN_PACK_STAGED);
     if (fd < 0)
         return -EIO;
     long got = fan_sys_mmap(at, bytes, prot, flags, fd, (int64_t)file->record->offset + offset);

@@ -8,6 +8,7 @@
 #include "../common/sys.h"
 #include "content_io.h"
 #include "linked.h"
+#include "remote.h"
 #include "skeleton.h"
 
 int fan_refuse_change(const struct fan_target *target, bool exclusive)
@@ -47,6 +48,14 @@ static int check_flags(const struct fan_target *target, int flags)
     return rc == 0 && (flags & O_NOATIME) && !owns(target) ? -EPERM : rc;
 }
 
+/* A file whose blocks are to be kept while it is open. */
+static void announce(struct fan_file *file)
+{
+    if (file->record->logical_size > 0 &&
+        fan_view_place(file->view, file->record->pack) == FAN_PLACE_REMOTE)
+        fan_remote_open(file);
+}
+
 static int open_file(const struct fan_target *target, int flags, enum fan_file_kind kind)
 {
     struct fan_file *file = fan_file_new(target->view, target->id, kind,
@@ -60,6 +69,8 @@ static int open_file(const struct fan_target *target, int flags, enum fan_file_k
         fan_file_put(file);
         return fd;
     }
+    if (kind == FAN_FILE_REGULAR && file->data == NULL)
+        announce(file);
     rc = fan_file_install(fd, file);
     if (rc != 0)
         fan_sys_close(fd);

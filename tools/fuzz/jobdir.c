@@ -48,12 +48,22 @@ static void write_whole(const char *name, const void *data, size_t bytes)
 static void write_content(int fd, const struct fan_record *record, uint64_t id)
 {
     uint8_t data[8192];
-    if (!S_ISREG(record->mode) || record->codec != 0 || record->logical_size > sizeof(data))
+    uint64_t size = record->logical_size;
+    bool small = size <= sizeof(data), apart = record->offset >= JOBDIR_LARGE_OFFSET;
+    if (!S_ISREG(record->mode) || record->codec != 0 || (!small && !apart))
         return;
-    for (uint64_t j = 0; j < record->logical_size; j++)
-        data[j] = jobdir_byte(id, j);
-    ssize_t bytes = (ssize_t)record->logical_size;
-    must(pwrite(fd, data, record->logical_size, (off_t)record->offset) == bytes, "pack");
+    for (uint64_t at = 0; at < size; at += sizeof(data)) {
+        size_t bytes = size - at < sizeof(data) ? size - at : sizeof(data);
+        jobdir_fill(data, id, at, bytes);
+        off_t offset = (off_t)(record->offset + at);
+        must(pwrite(fd, data, bytes, offset) == (ssize_t)bytes, "pack");
+    }
+}
+
+void jobdir_fill(uint8_t *to, uint64_t id, uint64_t offset, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = jobdir_byte(id, offset + i);
 }
 
 static void write_pack(const void *index, uint64_t pack_bytes)

@@ -7,7 +7,10 @@
 
 #define JOBDIR_PREFIX "/fanstore-mount"
 
-enum { JOBDIR_RECORDS_MAX = 1 << 16 };
+enum {
+    JOBDIR_RECORDS_MAX = 1 << 16,
+    JOBDIR_LARGE_OFFSET = 1 << 29 /* files of more than 8 KiB have content from here on */
+};
 
 /* Makes `directory` with a segment of one mount at JOBDIR_PREFIX, a placeholder, an index and one
  * staged pack, and attaches this process to it. `index` must say that it has one pack of
@@ -18,9 +21,13 @@ void jobdir_attach(const char *directory, const void *index, size_t index_bytes,
 /* Puts another index in its place, and forgets the one before. */
 void jobdir_replace_index(const void *index, size_t index_bytes);
 
+/* Differs between neighbours, pages and MiBs. */
 static inline uint8_t jobdir_byte(uint64_t id, uint64_t j)
 {
-    return (uint8_t)(id * 31 + j);
+    return (uint8_t)(id * 31 + j + (j >> 12) * 7 + (j >> 20) * 13);
 }
+
+/* Bytes [offset, offset + bytes) of file `id`. */
+void jobdir_fill(uint8_t *to, uint64_t id, uint64_t offset, size_t bytes);
 
 #endif

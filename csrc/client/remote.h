@@ -1,0 +1,26 @@
+/*
+ * Files whose pack another node has: their stored bytes, through the node's block cache. A block
+ * that is there costs no message and no system call; the others are asked of the node daemon,
+ * several at once. Nothing process-wide is held while waiting; each wait is bounded, and ends with
+ * the daemon.
+ */
+#ifndef FAN_CLIENT_REMOTE_H
+#define FAN_CLIENT_REMOTE_H
+
+#include <stdint.h>
+
+struct fan_file;
+
+/* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO
+ * (damaged wherever it lies), -EFAULT, or -EREMOTEIO: not to be had this way, the shared file system
+ * may have it. */
+int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
+
+/* Tells the daemon that this process has the file open, so that its blocks are kept. Where that
+ * fails, the first read does it. */
+void fan_remote_open(struct fan_file *file);
+
+/* At the last close in this process, of a file that has `registered` set. */
+void fan_remote_close(struct fan_file *file);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * This process's link to the node daemon: a socket, whose hang-up tells each side of the other's
+ * end, and the cache segment that came through it. Made by the first remote read or open, whichever
+ * thread comes first; the others wait for it, for a bounded time. Never taken down: it ends with the
+ * process, at exec, or with the daemon.
+ *
+ * A fork child has none until it needs one. A vfork child uses its parent's and makes none, for the
+ * socket would be closed when it goes.
+ */
+#ifndef FAN_CLIENT_SESSION_H
+#define FAN_CLIENT_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache_view.h"
+
+/* The cache, or NULL: there is no daemon that would give one, or it is gone. After a failure it is
+ * not tried again for a second. */
+struct fan_cache *fan_session(void);
+
+/* The cache when there is a session already, else NULL. */
+struct fan_cache *fan_session_now(void);
+
+/* Whether the daemon still serves. One system call; false ends the session for good. */
+bool fan_session_check(void);
+
+/* No more of this: the daemon breaks the protocol, or took this process for dead. */
+void fan_session_end(void);
+
+/* A child's copy of the socket would keep the daemon from seeing its parent's end. */
+void fan_session_after_fork_child(void);
+
+/* CLOCK_MONOTONIC. */
+int64_t fan_clock_ns(void);
+
+#endif
