@@ -224,7 +224,7 @@ class Wrapper:
         """Other ranks' commands still read from this node, unless a signal says to leave them."""
         heard = self._take("waiting")
         if heard is not None and not self._plan.settings.quiet:
-            report.say(f"the command has ended; serving {heard['ranks']} ranks until theirs have")
+            report.say(f"the command has ended; other ranks ({heard['ranks']}) still read here")
         waiting = heard or waiting
         if waiting is None or not told_to_end:
             return waiting

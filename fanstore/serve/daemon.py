@@ -14,6 +14,7 @@ import selectors
 import signal
 import socket
 import sys
+import time
 import traceback
 from typing import Any
 
@@ -28,6 +29,7 @@ from fanstore.world import MpiWorld, RankLost, World
 
 _REQUEST_TIMEOUT_S = 2.0
 _FINISH_POLL_S = 0.01
+_TELL_AFTER_S = 2.0
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -74,7 +76,7 @@ class Daemon:
             self._serve(listener)
             if self._wrapped and not self._ended:
                 self._outwait_command()
-            self._outwait_ranks(listener)
+            self._outwait_ranks()
         summary = {"type": "summary", **self._summary()}
         summary["left"] = self._close()
         self._parent.try_send(summary)
@@ -148,11 +150,12 @@ class Daemon:
         """Waits for something and deals with it; false when the daemon is to end."""
         return all([key.data() is not False for key, _ in self._selector.select(timeout_s)])
 
-    def _outwait_ranks(self, listener: socket.socket) -> None:
+    def _outwait_ranks(self) -> None:
         """Goes on answering ranks whose commands still run; a signal ends that."""
+        since_s = time.monotonic()
         told = False
         while (left := self.job.ranks_to_serve()) > 0 and not self.stop.is_set():
-            if not told:
+            if not told and time.monotonic() - since_s > _TELL_AFTER_S:
                 self._parent.try_send({"type": "waiting", "ranks": left})
                 told = True
             self._handle_events(_FINISH_POLL_S)

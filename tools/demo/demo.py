@@ -1,7 +1,8 @@
-"""The main job end to end: real images, packed, then one plain trainer run twice.
+"""The main job end to end: real images, packed, then one plain trainer run three times.
 
-First on the directory of image files, then on the same files through FanStore. Prints the rates
-of both and whether losses and accuracy are the same to the last digit; exit code 1 when not.
+First on the directory of image files, then on the same files through FanStore, then by two ranks
+that act as two nodes, each with half of the packs on a disk of its own. Prints the rates and
+whether losses and accuracy are the same to the last digit; exit code 1 when not.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ HERE = Path(__file__).resolve().parent
 WORK = HERE.parent.parent / "build" / "demo"
 FANSTORE = [sys.executable, "-m", "fanstore"]
 TRAINER = [sys.executable, HERE / "train.py"]
+RANKS = 2
+# Each rank trains on its own mount and keeps what the trainer prints.
+RANK_SCRIPT = 'exec "$@" "$FANSTORE_MOUNT_PREFIX" >"$OUT/rank-$FANSTORE_RANK"'
 
 
 def say(text: str) -> None:
@@ -27,13 +31,42 @@ def say(text: str) -> None:
 
 def train(command: list[str | Path]) -> dict[str, Any]:
     """Runs the trainer to its end; its summary."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    *epochs, summary = result.stdout.splitlines()
+    result = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=environment()
+    )
+    return parse(result.stdout)
+
+
+def environment() -> dict[str, str]:
+    """One thread for the trainer's arithmetic, so that its result does not depend on the cores."""
+    return {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+
+
+def parse(output: str) -> dict[str, Any]:
+    """The summary in a trainer's output; shows its first and last epoch."""
+    *epochs, summary = output.splitlines()
     for line in (epochs[0], epochs[-1]):
         print(f"      {line}")
     parsed: dict[str, Any] = json.loads(summary)
     return parsed
+
+
+def train_on_ranks(dataset: Path) -> list[dict[str, Any]]:
+    """Runs the trainer on each of several ranks of one job; their summaries."""
+    out = WORK / "ranks"
+    for rank in range(RANKS):
+        (out / f"node-{rank}").mkdir(parents=True)
+    options = [
+        "--dataset", dataset, "--mount", out / "mount-{rank}",
+        "--local-dir", out / "node-{rank}", "--keep-staged",
+    ]  # fmt: skip
+    mpiexec = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    subprocess.run(
+        [mpiexec or "mpiexec", "-n", str(RANKS), *FANSTORE, "run", *options, "--",
+         "sh", "-c", RANK_SCRIPT, "trainer", *TRAINER],
+        check=True, env={**environment(), "OUT": os.fspath(out)},
+    )  # fmt: skip
+    return [parse((out / f"rank-{rank}").read_text()) for rank in range(RANKS)]
 
 
 def show_packs(folder: Path) -> None:
@@ -58,6 +91,11 @@ def compare(plain: dict[str, Any], ours: dict[str, Any]) -> bool:
     ):
         print(f"{title:28}{'identical' if same else 'DIFFERENT'}")
     print(f"{'':28}{len(plain['losses'])} epochs, accuracy {float(plain['accuracy']):.4f}")
+    return learned_the_same(plain, ours)
+
+
+def learned_the_same(plain: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Whether two runs have the same files, losses and accuracy, to the last digit."""
     return all(plain[key] == ours[key] for key in ("files", "losses", "accuracy"))
 
 
@@ -70,14 +108,17 @@ def main() -> int:
     say(f"writing scikit-learn's handwritten digits as image files to {images}")
     subprocess.run([sys.executable, HERE / "make_images.py", images], check=True)
     say("fanstore prepare")
-    subprocess.run([*FANSTORE, "prepare", images, dataset], check=True)
+    subprocess.run([*FANSTORE, "prepare", "--partitions", str(RANKS), images, dataset], check=True)
     say("training from the directory")
     plain = train([*TRAINER, images])
     say("training through `fanstore run`, the same script")
     mount = WORK / "mount"
     options = ["--dataset", dataset, "--mount", mount, "--local-dir", local, "--keep-staged"]
     ours = train([*FANSTORE, "run", *options, "--", *TRAINER, mount])
-    same = compare(plain, ours)
+    say(f"training on {RANKS} ranks of one job, half of the packs on each")
+    ranks = train_on_ranks(dataset)
+    same = compare(plain, ours) and all([learned_the_same(plain, rank) for rank in ranks])
+    print(f"{'on two ranks':28}{'identical' if same else 'DIFFERENT'}")
     print(f"{'packs':28}")
     show_packs(dataset)
     show_packs(local)
