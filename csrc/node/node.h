@@ -59,7 +59,8 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **node
 /* The memory file of the cache, owned by the node. */
 int fan_node_cache_fd(const struct fan_node *node);
 
-/* Who has pack `pack` of mount `mount`, this rank left out. Before the thread starts, or while it
+/* Who has pack `pack` of mount `mount`; this rank is never asked. At most 16 of them are tried for
+ * one block. Before the thread starts, or while it
  * runs. 0 or -errno. */
 int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
                           const uint32_t *ranks, uint32_t count);
@@ -85,10 +86,13 @@ void fan_node_lose(struct fan_node *node, uint32_t rank);
 void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats);
 
 /* Ends the thread and waits for it; clients that wait get EREMOTEIO, later ones find the cache
- * ended. Accepts NULL. Whether nothing is outstanding: MPI may be finalised. */
+ * ended. Accepts NULL. 0 when nothing is outstanding and MPI may be finalised; -EBUSY when something
+ * still was after a second. */
 int fan_node_stop(struct fan_node *node);
 
-/* Frees everything, the transport too. Accepts NULL. */
+/* Frees everything, the transport too; stops first where that was not done. Accepts NULL. Where
+ * stopping answered -EBUSY all is left as it is: the transport may still write to the cache and read
+ * from the packs, and the process is to end by _exit. */
 void fan_node_close(struct fan_node *node);
 /* cffi: end */
 

@@ -23,6 +23,7 @@ import native  # noqa: E402
 FUZZ = ROOT / "tools" / "fuzz"
 C_TESTS = ROOT / "tests" / "c"
 SHARED = [FUZZ / "tree.c", FUZZ / "jobdir.c"]
+CORE_FOLDERS = ("common", "pack", "client", "node")
 LIMIT_S = 1800
 
 
@@ -39,7 +40,8 @@ def compile_program(program: Path, files: list[Path], sanitize: str) -> None:
 
 def programs(out: Path, sanitize: str, rounds: int) -> list[list[str]]:
     """Compiles the fuzz targets (not for threads) and the C tests; the commands to run them."""
-    core = native.sources(("common", "pack", "client"))
+    core = native.sources(CORE_FOLDERS)
+    helpers = sorted(p for p in C_TESTS.glob("*.c") if not p.name.startswith("test_"))
     commands = []
     targets = [] if sanitize == "thread" else sorted(FUZZ.glob("fuzz_*.c"))
     for target in targets:
@@ -49,7 +51,7 @@ def programs(out: Path, sanitize: str, rounds: int) -> list[list[str]]:
         commands.append([str(program), "--rounds", str(rounds)])
     for test in sorted(C_TESTS.glob("test_*.c")):
         program = out / test.stem
-        compile_program(program, [test, *SHARED, *core], sanitize)
+        compile_program(program, [test, *helpers, *SHARED, *core], sanitize)
         commands.append([str(program)])
     return commands
 

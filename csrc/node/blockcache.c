@@ -1,0 +1,285 @@
+#include "blockcache.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shared.h"
+
+_Static_assert((int)FAN_GRANULES_RUN_MAX == (int)FAN_BLOCK_GRANULES, "a run holds a block");
+
+static void append(struct fan_blockcache *cache, struct fan_frames *list, uint32_t id)
+{
+    struct fan_frame *frame = &cache->frames[id];
+    frame->previous = list->tail;
+    frame->next = FAN_NO_FRAME;
+    if (list->tail == FAN_NO_FRAME)
+        list->head = id;
+    else
+        cache->frames[list->tail].next = id;
+    list->tail = id;
+    list->count++;
+}
+
+static void prepend(struct fan_blockcache *cache, struct fan_frames *list, uint32_t id)
+{
+    struct fan_frame *frame = &cache->frames[id];
+    frame->previous = FAN_NO_FRAME;
+    frame->next = list->head;
+    if (list->head == FAN_NO_FRAME)
+        list->tail = id;
+    else
+        cache->frames[list->head].previous = id;
+    list->head = id;
+    list->count++;
+}
+
+static void detach(struct fan_blockcache *cache, struct fan_frames *list, uint32_t id)
+{
+    struct fan_frame *frame = &cache->frames[id];
+    if (frame->previous == FAN_NO_FRAME)
+        list->head = frame->next;
+    else
+        cache->frames[frame->previous].next = frame->next;
+    if (frame->next == FAN_NO_FRAME)
+        list->tail = frame->previous;
+    else
+        cache->frames[frame->next].previous = frame->previous;
+    list->count--;
+}
+
+static void set_state(struct fan_blockcache *cache, uint32_t id, enum fan_entry_state state)
+{
+    cache->frames[id].state = (uint8_t)state;
+    fan_total_store(&cache->segment->entries[id].state, state);
+}
+
+static void count_resident(struct fan_blockcache *cache, int64_t granules)
+{
+    struct fan_cache_header *header = cache->segment->header;
+    cache->resident_bytes += (uint64_t)(granules * FAN_CACHE_GRANULE_BYTES);
+    if (cache->resident_bytes > cache->peak_resident_bytes)
+        cache->peak_resident_bytes = cache->resident_bytes;
+    fan_put64(&header->resident_bytes, cache->resident_bytes);
+    fan_put64(&header->peak_resident_bytes, cache->peak_resident_bytes);
+}
+
+static struct fan_bucket *bucket_of(const struct fan_blockcache *cache, uint64_t file,
+                                    uint64_t block)
+{
+    uint64_t mask = cache->segment->bucket_count - 1;
+    return &cache->segment->buckets[fan_cache_hash(file, block) & mask];
+}
+
+static uint64_t offset_of(const struct fan_blockcache *cache, const struct fan_frame *frame)
+{
+    uint64_t granule = (uint64_t)cache->area_start[frame->area] + frame->start;
+    return cache->segment->data_offset + granule * FAN_CACHE_GRANULE_BYTES;
+}
+
+uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, uint64_t block)
+{
+    const struct fan_bucket *bucket = bucket_of(cache, file, block);
+    for (unsigned way = 0; way < FAN_CACHE_WAYS; way++) {
+        uint32_t id = fan_relaxed32(&bucket->entries[way]) - 1;
+        if (id >= cache->segment->entry_count)
+            continue;
+        const struct fan_frame *frame = &cache->frames[id];
+        if (frame->state == FAN_ENTRY_READY && frame->file == file && frame->block == block)
+            return id;
+    }
+    return FAN_NO_FRAME;
+}
+
+/* Where clients will look for it. False when the bucket is full: then only the pins it is granted
+ * to know of it. */
+static bool list_entry(struct fan_blockcache *cache, uint32_t id)
+{
+    const struct fan_frame *frame = &cache->frames[id];
+    struct fan_bucket *bucket = bucket_of(cache, frame->file, frame->block);
+    for (unsigned way = 0; way < FAN_CACHE_WAYS; way++) {
+        if (fan_relaxed32(&bucket->entries[way]) != 0)
+            continue;
+        fan_release32(&bucket->entries[way], id + 1);
+        return true;
+    }
+    return false;
+}
+
+static void unlist_entry(struct fan_blockcache *cache, uint32_t id)
+{
+    const struct fan_frame *frame = &cache->frames[id];
+    struct fan_bucket *bucket = bucket_of(cache, frame->file, frame->block);
+    for (unsigned way = 0; way < FAN_CACHE_WAYS; way++) {
+        if (fan_relaxed32(&bucket->entries[way]) == id + 1)
+            fan_release32(&bucket->entries[way], 0);
+    }
+}
+
+static bool take_room(struct fan_blockcache *cache, struct fan_frame *frame, uint32_t granules)
+{
+    for (unsigned area = 0; area < FAN_CACHE_AREAS; area++) {
+        int64_t start = fan_granules_take(&cache->areas[area], granules);
+        if (start < 0)
+            continue;
+        frame->area = (uint8_t)area;
+        frame->start = (uint32_t)start;
+        return true;
+    }
+    return false;
+}
+
+uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, uint64_t file, uint64_t block,
+                                   uint32_t bytes)
+{
+    uint32_t id = cache->free.head;
+    uint32_t granules = fan_granules_for(bytes);
+    if (id == FAN_NO_FRAME || !take_room(cache, &cache->frames[id], granules))
+        return FAN_NO_FRAME;
+    struct fan_frame *frame = &cache->frames[id];
+    detach(cache, &cache->free, id);
+    append(cache, &cache->filling, id);
+    frame->file = file;
+    frame->block = block;
+    frame->bytes = bytes;
+    frame->generation++;
+    set_state(cache, id, FAN_ENTRY_FILLING);
+    count_resident(cache, granules);
+    return id;
+}
+
+void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id)
+{
+    return cache->segment->base + offset_of(cache, &cache->frames[id]);
+}
+
+void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id)
+{
+    struct fan_frame *frame = &cache->frames[id];
+    struct fan_cache_entry *entry = &cache->segment->entries[id];
+    fan_put64(&entry->file, frame->file);
+    fan_put64(&entry->block, frame->block);
+    fan_put64(&entry->offset, offset_of(cache, frame));
+    fan_put32(&entry->bytes, frame->bytes);
+    fan_put32(&entry->touched, 0);
+    set_state(cache, id, FAN_ENTRY_READY);
+    detach(cache, &cache->filling, id);
+    if (list_entry(cache, id))
+        append(cache, &cache->ready[frame->area], id);
+    else
+        prepend(cache, &cache->ready[frame->area], id);
+}
+
+/* Of a frame that is in no list. */
+static void set_free(struct fan_blockcache *cache, uint32_t id)
+{
+    struct fan_frame *frame = &cache->frames[id];
+    uint32_t granules = fan_granules_for(frame->bytes);
+    set_state(cache, id, FAN_ENTRY_FREE);
+    fan_granules_give(&cache->areas[frame->area], frame->start, granules);
+    count_resident(cache, -(int64_t)granules);
+    prepend(cache, &cache->free, id);
+}
+
+void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id)
+{
+    if (cache->frames[id].state == FAN_ENTRY_QUARANTINED)
+        cache->quarantined--;
+    else
+        detach(cache, &cache->filling, id);
+    set_free(cache, id);
+}
+
+void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id)
+{
+    detach(cache, &cache->filling, id);
+    cache->quarantined++;
+    set_state(cache, id, FAN_ENTRY_QUARANTINED);
+}
+
+void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id)
+{
+    struct fan_frames *ready = &cache->ready[cache->frames[id].area];
+    detach(cache, ready, id);
+    append(cache, ready, id);
+}
+
+bool fan_blockcache_touched(struct fan_blockcache *cache, uint32_t id)
+{
+    uint32_t *touched = &cache->segment->entries[id].touched;
+    if (fan_relaxed32(touched) == 0)
+        return false;
+    fan_put32(touched, 0);
+    return true;
+}
+
+void fan_blockcache_doom(struct fan_blockcache *cache, uint32_t id)
+{
+    struct fan_frame *frame = &cache->frames[id];
+    set_state(cache, id, FAN_ENTRY_EVICTING);
+    frame->pinned = false;
+    detach(cache, &cache->ready[frame->area], id);
+    append(cache, &cache->doomed, id);
+}
+
+static void mark_pinned(struct fan_blockcache *cache, const struct fan_session *session)
+{
+    for (unsigned i = 0; i < FAN_SESSION_PINS; i++) {
+        const struct fan_pin *pin = &session->pins[i];
+        if (fan_total_load(&pin->state) != FAN_PIN_HELD)
+            continue;
+        uint32_t id = fan_relaxed32(&pin->entry);
+        if (id < cache->segment->entry_count)
+            cache->frames[id].pinned = true;
+    }
+}
+
+uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live *live)
+{
+    uint32_t freed = 0;
+    if (cache->doomed.count == 0)
+        return 0;
+    for (uint32_t i = 0; i < live->count; i++)
+        mark_pinned(cache, &cache->segment->sessions[live->sessions[i]]);
+    while (cache->doomed.count > 0) {
+        uint32_t id = cache->doomed.head;
+        detach(cache, &cache->doomed, id);
+        if (cache->frames[id].pinned) {
+            set_state(cache, id, FAN_ENTRY_READY);
+            append(cache, &cache->ready[cache->frames[id].area], id);
+            continue;
+        }
+        unlist_entry(cache, id);
+        set_free(cache, id);
+        freed++;
+    }
+    cache->evicted += freed;
+    return freed;
+}
+
+int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segment,
+                        uint32_t second_granules)
+{
+    const struct fan_frames none = {FAN_NO_FRAME, FAN_NO_FRAME, 0};
+    uint32_t count = segment->entry_count;
+    *cache = (struct fan_blockcache){.segment = segment, .free = none, .filling = none,
+                                     .doomed = none, .ready = {none, none},
+                                     .area_start = {0, count - second_granules}};
+    cache->frames = calloc(count, sizeof(*cache->frames));
+    if (cache->frames == NULL ||
+        fan_granules_init(&cache->areas[0], count - second_granules) != 0 ||
+        fan_granules_init(&cache->areas[1], second_granules) != 0) {
+        fan_blockcache_fini(cache);
+        return -ENOMEM;
+    }
+    for (uint32_t id = 0; id < count; id++)
+        append(cache, &cache->free, id);
+    return 0;
+}
+
+void fan_blockcache_fini(struct fan_blockcache *cache)
+{
+    free(cache->frames);
+    fan_granules_fini(&cache->areas[0]);
+    fan_granules_fini(&cache->areas[1]);
+    *cache = (struct fan_blockcache){0};
+}

@@ -1,0 +1,111 @@
+/*
+ * The blocks of the cache segment. A frame is what the daemon itself knows of an entry; what a
+ * client could overwrite is never read back, but for pins and `touched`.
+ *
+ *     free -> filling -> ready -> doomed -> free
+ *                `-----> quarantined -----> free
+ *
+ * Doomed frames are EVICTING until `reap` has looked at every pin once; those that are pinned are
+ * ready again. A quarantined frame may still be written by the transport. The data is divided into
+ * two areas: a block goes to the first with room, and which one is evicted from is the policy's.
+ * Called by one thread at a time.
+ */
+#ifndef FAN_NODE_BLOCKCACHE_H
+#define FAN_NODE_BLOCKCACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "granules.h"
+#include "segment.h"
+
+enum { FAN_NO_FRAME = UINT32_MAX, FAN_CACHE_AREAS = 2 };
+
+struct fan_flight;
+
+/* flight, rank, deadline_ns: of the fetch that fills it, kept by fetch.c. */
+struct fan_frame {
+    uint64_t file;
+    uint64_t block;
+    uint64_t deadline_ns;
+    struct fan_flight *flight;
+    uint32_t previous;
+    uint32_t next;
+    uint32_t start; /* first granule of its area */
+    uint32_t bytes;
+    uint32_t generation;
+    uint32_t rank;
+    uint8_t state; /* enum fan_entry_state */
+    uint8_t area;
+    bool pinned;
+};
+
+struct fan_frames {
+    uint32_t head;
+    uint32_t tail;
+    uint32_t count;
+};
+
+/* The sessions whose pins count. */
+struct fan_live {
+    uint32_t count;
+    uint32_t sessions[FAN_SESSIONS_MAX];
+};
+
+/* ready: by last use as far as the daemon knows, oldest first. */
+struct fan_blockcache {
+    struct fan_segment *segment;
+    struct fan_granules areas[FAN_CACHE_AREAS];
+    uint32_t area_start[FAN_CACHE_AREAS];
+    struct fan_frame *frames;
+    struct fan_frames free;
+    struct fan_frames filling; /* oldest first */
+    struct fan_frames doomed;
+    struct fan_frames ready[FAN_CACHE_AREAS];
+    uint32_t quarantined;
+    uint64_t resident_bytes; /* granules that are not free */
+    uint64_t peak_resident_bytes;
+    uint64_t evicted;
+};
+
+/* The last `second_granules` of the data are the second area. 0 or -ENOMEM. */
+int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segment,
+                        uint32_t second_granules);
+void fan_blockcache_fini(struct fan_blockcache *cache);
+
+/* The frame of a ready block, or FAN_NO_FRAME. */
+uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, uint64_t block);
+
+/* A frame to fill with `bytes` of a block, or FAN_NO_FRAME where there is no room. */
+uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, uint64_t file, uint64_t block,
+                                   uint32_t bytes);
+
+/* Where the bytes of a frame go. */
+void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id);
+
+/* A frame is filled: clients may find it. */
+void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id);
+
+/* Nothing will be written to a frame that is filling or quarantined: it is free. */
+void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id);
+
+/* The fill of a frame was given up, and may be written still. */
+void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id);
+
+/* A ready frame was used now. */
+void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id);
+
+/* Whether a client used it since this was last asked. */
+bool fan_blockcache_touched(struct fan_blockcache *cache, uint32_t id);
+
+/* Marks a ready frame for `reap`, which looks at the pins of all live sessions once, frees what
+ * none of them names, and returns how many that were. */
+void fan_blockcache_doom(struct fan_blockcache *cache, uint32_t id);
+uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live *live);
+
+static inline uint32_t fan_granules_for(uint32_t bytes)
+{
+    return (bytes + FAN_CACHE_GRANULE_BYTES - 1) / FAN_CACHE_GRANULE_BYTES;
+}
+
+#endif

@@ -1,0 +1,350 @@
+#include "fetch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "inner.h"
+#include "shared.h"
+
+enum { RETRY_NS = 200000 };
+
+void fan_flights_init(struct fan_flights *flights)
+{
+    *flights = (struct fan_flights){.grounded = NULL};
+    flights->grounded_end = &flights->grounded;
+}
+
+void fan_flights_fini(struct fan_flights *flights)
+{
+    for (unsigned i = 0; i < FAN_FLIGHT_CHAINS; i++) {
+        while (flights->chains[i] != NULL) {
+            struct fan_flight *flight = flights->chains[i];
+            flights->chains[i] = flight->chained;
+            free(flight);
+        }
+    }
+}
+
+static struct fan_flight **chain_of(struct fan_node *node, uint64_t file, uint64_t block)
+{
+    return &node->flights.chains[fan_cache_hash(file, block) % FAN_FLIGHT_CHAINS];
+}
+
+static struct fan_flight *find_flight(struct fan_node *node, uint64_t file, uint64_t block)
+{
+    struct fan_flight *flight = *chain_of(node, file, block);
+    while (flight != NULL && (flight->file != file || flight->block != block))
+        flight = flight->chained;
+    return flight;
+}
+
+static void join(struct fan_flight *flight, struct fan_want *want)
+{
+    want->flight = flight;
+    want->previous = NULL;
+    want->next = flight->wants;
+    if (want->next != NULL)
+        want->next->previous = want;
+    flight->wants = want;
+}
+
+void fan_flight_leave(struct fan_want *want)
+{
+    if (want->flight == NULL)
+        return;
+    if (want->previous != NULL)
+        want->previous->next = want->next;
+    else
+        want->flight->wants = want->next;
+    if (want->next != NULL)
+        want->next->previous = want->previous;
+    want->flight = NULL;
+}
+
+/* Takes a flight that has no wants and is not grounded out of the table. */
+static void end_flight(struct fan_node *node, struct fan_flight *flight)
+{
+    struct fan_flight **at = chain_of(node, flight->file, flight->block);
+    while (*at != flight)
+        at = &(*at)->chained;
+    *at = flight->chained;
+    free(flight);
+}
+
+static void fail_flight(struct fan_node *node, struct fan_flight *flight)
+{
+    while (flight->wants != NULL) {
+        struct fan_want *want = flight->wants;
+        fan_flight_leave(want);
+        fan_want_fail(node, want, flight->damaged ? EIO : EREMOTEIO);
+    }
+    end_flight(node, flight);
+}
+
+static void count_latency(struct fan_node *node, uint64_t since_ns, uint64_t now_ns)
+{
+    uint64_t us = (now_ns - since_ns) / 1000;
+    unsigned bin = us == 0 ? 0 : 63 - (unsigned)__builtin_clzll(us);
+    fan_add64(&node->stats.latency_bins[bin < FAN_LATENCY_BINS ? bin : FAN_LATENCY_BINS - 1], 1);
+}
+
+static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint32_t id,
+                         uint64_t now_ns)
+{
+    if (flight->wants == NULL)
+        fan_eviction_expect(&node->eviction);
+    while (flight->wants != NULL) {
+        struct fan_want *want = flight->wants;
+        fan_flight_leave(want);
+        count_latency(node, want->since_ns, now_ns);
+        fan_want_grant(node, want, id);
+    }
+    end_flight(node, flight);
+}
+
+static uint64_t token_of(const struct fan_node *node, uint32_t id)
+{
+    return (uint64_t)node->cache.frames[id].generation << 32 | id;
+}
+
+/* Asks one rank for the bytes of a frame. False when the transport would not. */
+static bool ask(struct fan_node *node, struct fan_flight *flight, uint32_t rank, uint32_t id,
+                uint64_t now_ns)
+{
+    struct fan_transport *transport = node->transport;
+    struct fan_frame *frame = &node->cache.frames[id];
+    if (flight->tried.count > 0)
+        fan_add64(&node->stats.retries, 1);
+    flight->tried.ranks[flight->tried.count++] = rank;
+    int rc = transport->fetch(transport->context, rank, &flight->request,
+                              fan_blockcache_data(&node->cache, id), token_of(node, id));
+    if (rc < 0) {
+        fan_blockcache_release(&node->cache, id);
+        if (!fan_is_momentary(rc))
+            fan_ranks_lose(&node->ranks, rank);
+        return false;
+    }
+    frame->flight = flight;
+    frame->rank = rank;
+    frame->deadline_ns = now_ns + node->options.deadline_ns;
+    fan_ranks_ask(&node->ranks, rank, now_ns);
+    fan_add64(&node->stats.fetches, 1);
+    return true;
+}
+
+/* Asks the next replica, and where none is left fails. False when the cache has no room. */
+static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
+{
+    const struct fan_fetch_request *request = &flight->request;
+    const struct fan_replicas *replicas =
+        &node->mounts.mounts[request->mount].replicas[request->pack];
+    uint64_t hash = fan_cache_hash(flight->file, flight->block);
+    for (;;) {
+        uint32_t rank = FAN_NO_RANK;
+        if (node->transport != NULL)
+            rank = fan_ranks_choose(&node->ranks, replicas, &flight->tried, hash, now_ns);
+        if (rank == FAN_NO_RANK) {
+            fail_flight(node, flight);
+            return true;
+        }
+        uint32_t id = fan_eviction_begin_fill(&node->eviction, flight->file, flight->block,
+                                              request->bytes);
+        if (id == FAN_NO_FRAME)
+            return false;
+        if (ask(node, flight, rank, id, now_ns))
+            return true;
+    }
+}
+
+static void ground(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
+{
+    flight->grounded_ns = now_ns;
+    flight->waiting = NULL;
+    *node->flights.grounded_end = flight;
+    node->flights.grounded_end = &flight->waiting;
+}
+
+/* Goes on with a flight, behind those that wait for room already. */
+static void go_on(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
+{
+    if (node->flights.grounded != NULL || !next_attempt(node, flight, now_ns))
+        ground(node, flight, now_ns);
+}
+
+static struct fan_flight *unground_first(struct fan_flights *flights)
+{
+    struct fan_flight *flight = flights->grounded;
+    flights->grounded = flight->waiting;
+    if (flights->grounded == NULL)
+        flights->grounded_end = &flights->grounded;
+    return flight;
+}
+
+static void ground_first(struct fan_flights *flights, struct fan_flight *flight)
+{
+    flight->waiting = flights->grounded;
+    if (flights->grounded == NULL)
+        flights->grounded_end = &flight->waiting;
+    flights->grounded = flight;
+}
+
+/* Starts grounded flights in their order until there is no room; fails those that waited for as
+ * long as they may. */
+static void retry_grounded(struct fan_node *node, uint64_t now_ns)
+{
+    struct fan_flights *flights = &node->flights;
+    if (flights->grounded == NULL || now_ns < flights->retry_ns)
+        return;
+    flights->retry_ns = now_ns + RETRY_NS;
+    while (flights->grounded != NULL) {
+        struct fan_flight *flight = unground_first(flights);
+        if (now_ns - flight->grounded_ns >= node->options.deadline_ns) {
+            fail_flight(node, flight);
+        } else if (!next_attempt(node, flight, now_ns)) {
+            ground_first(flights, flight);
+            return;
+        }
+    }
+}
+
+static void start_flight(struct fan_node *node, struct fan_want *want,
+                         const struct fan_fetch_request *request, uint64_t now_ns)
+{
+    struct fan_flight *flight = calloc(1, sizeof(*flight));
+    if (flight == NULL) {
+        fan_want_fail(node, want, EREMOTEIO);
+        return;
+    }
+    struct fan_flight **chain = chain_of(node, want->file, want->block);
+    flight->file = want->file;
+    flight->block = want->block;
+    flight->request = *request;
+    flight->chained = *chain;
+    *chain = flight;
+    join(flight, want);
+    go_on(node, flight, now_ns);
+}
+
+void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_ns)
+{
+    struct fan_fetch_request request;
+    uint32_t id = fan_blockcache_find(&node->cache, want->file, want->block);
+    if (id != FAN_NO_FRAME) {
+        fan_blockcache_use(&node->cache, id);
+        fan_want_grant(node, want, id);
+        return;
+    }
+    struct fan_flight *flight = find_flight(node, want->file, want->block);
+    if (flight != NULL) {
+        fan_add64(&node->stats.coalesced, 1);
+        join(flight, want);
+    } else if (fan_mounts_request(&node->mounts, want->file, want->block, &request) != 0) {
+        fan_want_fail(node, want, EIO);
+    } else {
+        start_flight(node, want, &request, now_ns);
+    }
+}
+
+/* Whether the rank itself said so, or something it sent could not be understood; else it was not
+ * reached. */
+static bool is_answer(int error)
+{
+    return error == -EIO || error == -ENOENT || error == -EINVAL || error == -EPROTO;
+}
+
+/* The answer of a replica to an attempt that was not given up. */
+static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t now_ns)
+{
+    struct fan_frame *frame = &node->cache.frames[id];
+    struct fan_flight *flight = frame->flight;
+    if (error == 0) {
+        fan_add64(&node->stats.fetched_bytes, frame->bytes);
+        fan_blockcache_fill_done(&node->cache, id);
+        grant_flight(node, flight, id, now_ns);
+        return;
+    }
+    if (!is_answer(error) && !fan_is_momentary(error))
+        fan_ranks_lose(&node->ranks, frame->rank);
+    flight->damaged |= error == -EIO;
+    fan_blockcache_release(&node->cache, id);
+    go_on(node, flight, now_ns);
+}
+
+void fan_fetch_ended(struct fan_node *node, const struct fan_transport_event *event,
+                     uint64_t now_ns)
+{
+    uint32_t id = (uint32_t)event->token;
+    if (id >= node->segment.entry_count || token_of(node, id) != event->token)
+        return;
+    struct fan_frame *frame = &node->cache.frames[id];
+    if (event->kind == FAN_EVENT_FETCHED)
+        fan_ranks_hear(&node->ranks, frame->rank, now_ns);
+    if (frame->state == FAN_ENTRY_QUARANTINED) {
+        fan_blockcache_release(&node->cache, id);
+    } else if (frame->state == FAN_ENTRY_FILLING) {
+        node->ranks.ranks[frame->rank].outstanding--;
+        take_answer(node, id, event->kind == FAN_EVENT_FETCHED ? event->error : -ECANCELED, now_ns);
+    }
+}
+
+/* Gives up an attempt. Its bytes may still come, so its frame is put aside. */
+static struct fan_flight *give_up(struct fan_node *node, uint32_t id)
+{
+    struct fan_frame *frame = &node->cache.frames[id];
+    struct fan_flight *flight = frame->flight;
+    node->ranks.ranks[frame->rank].outstanding--;
+    frame->flight = NULL;
+    fan_blockcache_quarantine(&node->cache, id);
+    if (!node->broken)
+        node->transport->cancel(node->transport->context, token_of(node, id));
+    return flight;
+}
+
+static void drop_lost(struct fan_node *node, uint64_t now_ns)
+{
+    node->ranks.dropped = true;
+    uint32_t id = node->cache.filling.head;
+    while (id != FAN_NO_FRAME) {
+        uint32_t next = node->cache.frames[id].next;
+        if (fan_ranks_is_lost(&node->ranks, node->cache.frames[id].rank))
+            go_on(node, give_up(node, id), now_ns);
+        id = next;
+    }
+}
+
+static void drop_late(struct fan_node *node, uint64_t now_ns)
+{
+    for (;;) {
+        uint32_t id = node->cache.filling.head;
+        if (id == FAN_NO_FRAME || now_ns < node->cache.frames[id].deadline_ns)
+            return;
+        fan_add64(&node->stats.timeouts, 1);
+        fan_ranks_suspect(&node->ranks, node->cache.frames[id].rank, now_ns);
+        go_on(node, give_up(node, id), now_ns);
+    }
+}
+
+void fan_fetch_advance(struct fan_node *node, uint64_t now_ns)
+{
+    drop_late(node, now_ns);
+    if (!node->ranks.dropped)
+        drop_lost(node, now_ns);
+    retry_grounded(node, now_ns);
+}
+
+uint64_t fan_fetch_next_ns(const struct fan_node *node)
+{
+    uint32_t id = node->cache.filling.head;
+    uint64_t next_ns = id == FAN_NO_FRAME ? UINT64_MAX : node->cache.frames[id].deadline_ns;
+    if (node->flights.grounded != NULL && node->flights.retry_ns < next_ns)
+        next_ns = node->flights.retry_ns;
+    return next_ns;
+}
+
+void fan_fetch_give_up(struct fan_node *node)
+{
+    while (node->flights.grounded != NULL)
+        fail_flight(node, unground_first(&node->flights));
+    while (node->cache.filling.head != FAN_NO_FRAME)
+        fail_flight(node, give_up(node, node->cache.filling.head));
+}

@@ -1,0 +1,53 @@
+/*
+ * The node daemon's core from inside. `lock` is held by the thread while it works and by every
+ * call of node.h that is not the thread's; nothing below waits while it is held.
+ */
+#ifndef FAN_NODE_INNER_H
+#define FAN_NODE_INNER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "blockcache.h"
+#include "fetch.h"
+#include "mounts.h"
+#include "node.h"
+#include "policy.h"
+#include "ranks.h"
+#include "sessions.h"
+#include "transport.h"
+
+/* callers: of node.h that want the lock; the thread lets them have it. stopping: asked to end.
+ * broken: the transport is. drained: the thread ended with nothing outstanding. reply_token: of the last reply. */
+struct fan_node {
+    struct fan_node_options options;
+    struct fan_segment segment;
+    struct fan_blockcache cache;
+    struct fan_eviction eviction;
+    struct fan_mounts mounts;
+    struct fan_sessions sessions;
+    struct fan_flights flights;
+    struct fan_ranks ranks;
+    struct fan_transport *transport;
+    uint64_t reply_token;
+    struct fan_node_stats stats; /* relaxed atomics */
+    pthread_mutex_t lock;
+    pthread_t thread;
+    uint32_t callers;
+    uint32_t stopping;
+    bool broken;
+    bool running;
+    bool drained;
+};
+
+/* Takes and gives the lock as a caller of node.h. */
+void fan_node_enter(struct fan_node *node);
+void fan_node_leave(struct fan_node *node);
+
+/* Wakes the thread. */
+void fan_node_ring(struct fan_node *node);
+
+/* What the thread runs. */
+void *fan_node_thread(void *node);
+
+#endif

@@ -1,0 +1,291 @@
+#include "mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../format/cache_format.h"
+#include "../pack/content.h"
+#include "shared.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14; older headers do not know it */
+#endif
+
+enum { TEXT_MAX_BYTES = PATH_MAX - 64 };
+
+/* Maps a whole file of `*bytes`, or of any size when that is 0. 0 or -errno. */
+static int map_file(const char *path, uint64_t *bytes, char **base)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int rc = fstat(fd, &st) == 0 ? 0 : -errno;
+    if (rc == 0 && (st.st_size <= 0 || (*bytes != 0 && (uint64_t)st.st_size != *bytes)))
+        rc = -EINVAL;
+    if (rc == 0) {
+        *bytes = (uint64_t)st.st_size;
+        *base = mmap(NULL, *bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (*base == MAP_FAILED) {
+            *base = NULL;
+            rc = -errno;
+        }
+    }
+    close(fd);
+    return rc;
+}
+
+static bool inside(const struct fan_mounts *mounts, uint64_t offset, uint64_t count, uint64_t entry)
+{
+    uint64_t bytes = mounts->segment_bytes;
+    return offset % 8 == 0 && offset <= bytes && count <= (bytes - offset) / entry;
+}
+
+/* A string of the segment, with a NUL. NULL when it is not inside, or there is no memory. */
+static char *copy_text(const struct fan_mounts *mounts, struct fan_shm_string from)
+{
+    if (from.offset > mounts->segment_bytes ||
+        from.bytes > mounts->segment_bytes - from.offset || from.bytes > TEXT_MAX_BYTES)
+        return NULL;
+    return strndup(mounts->segment + from.offset, from.bytes);
+}
+
+static int attach_index(struct fan_node_mount *mount, const struct fan_mount *from,
+                        const char *path)
+{
+    struct fan_fault fault;
+    char *base = NULL;
+    int rc = map_file(path, &mount->index_bytes, &base);
+    mount->index_base = base;
+    if (rc == 0)
+        rc = fan_index_attach(&mount->index, base, mount->index_bytes, &fault);
+    if (rc == 0 && (mount->index.pack_count != from->pack_count ||
+                    mount->index.record_count != from->record_count))
+        rc = -EINVAL;
+    return rc;
+}
+
+static int attach_mount(const struct fan_mounts *mounts, const struct fan_mount *from,
+                        struct fan_node_mount *mount)
+{
+    if (!inside(mounts, from->places_offset, from->pack_count, sizeof(struct fan_place)) ||
+        !inside(mounts, from->damage_offset, from->record_count / 64 + 1, sizeof(uint64_t)))
+        return -EINVAL;
+    mount->places = (const void *)(mounts->segment + from->places_offset);
+    mount->damage = (const void *)(mounts->segment + from->damage_offset);
+    mount->staged_dir = copy_text(mounts, from->staged_dir);
+    mount->replicas = calloc((size_t)from->pack_count + 1, sizeof(*mount->replicas));
+    mount->mapped = calloc((size_t)from->pack_count + 1, sizeof(*mount->mapped));
+    if (mount->replicas == NULL || mount->mapped == NULL)
+        return -ENOMEM;
+    mount->pack_count = from->pack_count;
+    char *index_path = copy_text(mounts, from->index_path);
+    int rc = -EINVAL;
+    if (mount->staged_dir != NULL && index_path != NULL)
+        rc = attach_index(mount, from, index_path);
+    free(index_path);
+    return rc;
+}
+
+static int check_header(const struct fan_mounts *mounts)
+{
+    const struct fan_job_header *header = (const void *)mounts->segment;
+    bool sane = mounts->segment_bytes >= sizeof(*header) &&
+                memcmp(header->magic, FAN_JOB_MAGIC, sizeof(header->magic)) == 0 &&
+                header->version == FAN_JOB_VERSION && header->layout_id == FAN_JOB_LAYOUT_ID &&
+                header->segment_bytes == mounts->segment_bytes && header->mount_count > 0 &&
+                header->mount_count <= FAN_JOB_MOUNTS_MAX &&
+                inside(mounts, header->mounts_offset, header->mount_count,
+                       sizeof(struct fan_mount));
+    return sane ? 0 : -EINVAL;
+}
+
+static int attach_all(struct fan_mounts *mounts)
+{
+    const struct fan_job_header *header = (const void *)mounts->segment;
+    const struct fan_mount *from = (const void *)(mounts->segment + header->mounts_offset);
+    mounts->mounts = calloc(header->mount_count, sizeof(*mounts->mounts));
+    mounts->scratch = malloc(FAN_CACHE_BLOCK_BYTES);
+    if (mounts->mounts == NULL || mounts->scratch == NULL)
+        return -ENOMEM;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < header->mount_count; i++) {
+        mounts->count = i + 1;
+        rc = attach_mount(mounts, &from[i], &mounts->mounts[i]);
+    }
+    return rc;
+}
+
+int fan_mounts_init(struct fan_mounts *mounts, const char *path)
+{
+    *mounts = (struct fan_mounts){0};
+    int rc = map_file(path, &mounts->segment_bytes, &mounts->segment);
+    if (rc == 0)
+        rc = check_header(mounts);
+    if (rc == 0)
+        rc = attach_all(mounts);
+    if (rc != 0)
+        fan_mounts_fini(mounts);
+    return rc;
+}
+
+static void detach_mount(struct fan_node_mount *mount)
+{
+    for (uint64_t pack = 0; pack < mount->pack_count; pack++) {
+        if (mount->mapped[pack] != NULL)
+            munmap(mount->mapped[pack], mount->index.packs[pack].file_bytes);
+        free(mount->replicas[pack].ranks);
+    }
+    if (mount->index_base != NULL)
+        munmap(mount->index_base, mount->index_bytes);
+    free(mount->staged_dir);
+    free(mount->replicas);
+    free(mount->mapped);
+}
+
+void fan_mounts_fini(struct fan_mounts *mounts)
+{
+    for (uint32_t i = 0; i < mounts->count; i++)
+        detach_mount(&mounts->mounts[i]);
+    free(mounts->mounts);
+    free(mounts->scratch);
+    if (mounts->segment != NULL)
+        munmap(mounts->segment, mounts->segment_bytes);
+    *mounts = (struct fan_mounts){0};
+}
+
+int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t pack,
+                            const uint32_t *ranks, uint32_t count)
+{
+    if (mount >= mounts->count || pack >= mounts->mounts[mount].pack_count)
+        return -EINVAL;
+    uint32_t *copy = malloc(((size_t)count + 1) * sizeof(*copy));
+    if (copy == NULL)
+        return -ENOMEM;
+    if (count > 0)
+        memcpy(copy, ranks, count * sizeof(*copy));
+    struct fan_replicas *replicas = &mounts->mounts[mount].replicas[pack];
+    free(replicas->ranks);
+    *replicas = (struct fan_replicas){copy, count};
+    return 0;
+}
+
+/* The record of a file with content, checked against its pack; or NULL. */
+static const struct fan_record *content_record(const struct fan_mounts *mounts, uint32_t mount,
+                                               uint64_t id)
+{
+    if (mount >= mounts->count)
+        return NULL;
+    const struct fan_index *index = &mounts->mounts[mount].index;
+    const struct fan_record *record = fan_index_record(index, id);
+    if (record == NULL || fan_content_check(index, record) != 0 || record->logical_size == 0)
+        return NULL;
+    return record;
+}
+
+int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
+                       struct fan_fetch_request *request)
+{
+    uint32_t mount = (uint32_t)(file >> 56);
+    uint64_t id = (file & ((UINT64_C(1) << 56) - 1)) - 1;
+    const struct fan_record *record = content_record(mounts, mount, id);
+    if (record == NULL || block > record->stored_size / FAN_CACHE_BLOCK_BYTES)
+        return -EIO;
+    uint64_t from = block * FAN_CACHE_BLOCK_BYTES;
+    uint64_t rest = record->stored_size - from;
+    if (rest == 0)
+        return -EIO;
+    *request = (struct fan_fetch_request){
+        .mount = mount,
+        .pack = record->pack,
+        .record = id,
+        .offset = record->offset + from,
+        .bytes = rest < FAN_CACHE_BLOCK_BYTES ? (uint32_t)rest : FAN_CACHE_BLOCK_BYTES,
+    };
+    return 0;
+}
+
+static int check_request(const struct fan_mounts *mounts, const struct fan_fetch_request *request)
+{
+    const struct fan_record *record = content_record(mounts, request->mount, request->record);
+    if (record == NULL || record->pack != request->pack || request->offset < record->offset)
+        return -EINVAL;
+    uint64_t from = request->offset - record->offset;
+    if (from > record->stored_size || request->bytes > record->stored_size - from ||
+        request->bytes == 0 || request->bytes > FAN_CACHE_BLOCK_BYTES)
+        return -EINVAL;
+    return 0;
+}
+
+static bool is_damaged(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
+{
+    if ((fan_acquire32(&mount->places[request->pack].flags) & FAN_PLACE_HAS_DAMAGE) == 0)
+        return false;
+    uint64_t word = fan_relaxed64(&mount->damage[request->record / 64]);
+    return (word >> request->record % 64 & 1) != 0;
+}
+
+static int pack_path(const struct fan_node_mount *mount, uint32_t pack, char path[PATH_MAX])
+{
+    int bytes = snprintf(path, PATH_MAX, "%s/pack-%05u.fsp", mount->staged_dir, pack);
+    return bytes < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+static int map_pack(struct fan_node_mount *mount, uint32_t pack)
+{
+    char path[PATH_MAX];
+    uint64_t bytes = mount->index.packs[pack].file_bytes;
+    if (mount->mapped[pack] != NULL)
+        return 0;
+    if (fan_acquire32(&mount->places[pack].state) != FAN_PLACE_STAGED ||
+        pack_path(mount, pack, path) != 0 || map_file(path, &bytes, &mount->mapped[pack]) != 0)
+        return -ENOENT;
+    return 0;
+}
+
+/* Before Linux 5.14: whether the bytes can be read, by reading them. */
+static int try_read(const struct fan_mounts *mounts, const struct fan_node_mount *mount,
+                    const struct fan_fetch_request *request)
+{
+    char path[PATH_MAX];
+    int fd = pack_path(mount, request->pack, path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return -EIO;
+    ssize_t got = pread(fd, mounts->scratch, request->bytes, (off_t)request->offset);
+    close(fd);
+    return got == (ssize_t)request->bytes ? 0 : -EIO;
+}
+
+/* A page that cannot be read would kill the thread that sends it: asked for here, it is an error. */
+static int make_readable(const struct fan_mounts *mounts, const struct fan_node_mount *mount,
+                         const struct fan_fetch_request *request)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t start = request->offset / page * page;
+    uint64_t bytes = request->offset + request->bytes - start;
+    if (madvise(mount->mapped[request->pack] + start, bytes, MADV_POPULATE_READ) == 0)
+        return 0;
+    return errno == EINVAL || errno == ENOSYS ? try_read(mounts, mount, request) : -EIO;
+}
+
+int fan_mounts_locate(struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                      const char **from)
+{
+    int rc = check_request(mounts, request);
+    if (rc != 0)
+        return rc;
+    struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    rc = map_pack(mount, request->pack);
+    if (rc != 0)
+        return rc;
+    if (is_damaged(mount, request))
+        return -EIO;
+    *from = mount->mapped[request->pack] + request->offset;
+    return make_readable(mounts, mount, request);
+}

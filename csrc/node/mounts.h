@@ -1,0 +1,62 @@
+/*
+ * The datasets of the job as the node daemon sees them: where each mount's packs are, who else has
+ * them, and the staged ones mapped. Everything that comes from a client or another rank is checked
+ * here against the index before it is followed.
+ */
+#ifndef FAN_NODE_MOUNTS_H
+#define FAN_NODE_MOUNTS_H
+
+#include <stdint.h>
+
+#include "../common/index.h"
+#include "../format/shm_format.h"
+#include "transport.h"
+
+struct fan_replicas {
+    uint32_t *ranks;
+    uint32_t count;
+};
+
+/* places, damage: in the job segment. mapped: the mapping of each pack, or NULL. */
+struct fan_node_mount {
+    struct fan_index index;
+    void *index_base;
+    uint64_t index_bytes;
+    char *staged_dir;
+    uint32_t pack_count;
+    const struct fan_place *places;
+    const uint64_t *damage;
+    struct fan_replicas *replicas;
+    char **mapped;
+};
+
+struct fan_mounts {
+    char *segment;
+    uint64_t segment_bytes;
+    uint32_t count;
+    struct fan_node_mount *mounts;
+    char *scratch; /* a block, where the kernel cannot say whether pages are good */
+};
+
+/* Attaches the job segment at `path` and the indexes it names. 0, -EINVAL (not a segment, or it
+ * and its indexes disagree), or -errno. */
+int fan_mounts_init(struct fan_mounts *mounts, const char *path);
+
+/* Accepts a zeroed or half-made one. */
+void fan_mounts_fini(struct fan_mounts *mounts);
+
+/* Copies the list of who has a pack. 0, -EINVAL, -ENOMEM. */
+int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t pack,
+                            const uint32_t *ranks, uint32_t count);
+
+/* What to ask of another rank for a block of a file, both as in a pin. 0, or -EIO when there is no
+ * such block. */
+int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
+                       struct fan_fetch_request *request);
+
+/* The bytes that a request of another rank asks for, safe to be read. 0, -EINVAL (no such bytes),
+ * -ENOENT (the pack is not staged here), -EIO (damaged). */
+int fan_mounts_locate(struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                      const char **from);
+
+#endif

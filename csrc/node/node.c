@@ -1,0 +1,210 @@
+#include "node.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "inner.h"
+#include "shared.h"
+
+enum { WORLD_MAX = 1 << 20 };
+
+void fan_node_enter(struct fan_node *node)
+{
+    __atomic_fetch_add(&node->callers, 1, __ATOMIC_ACQ_REL);
+    pthread_mutex_lock(&node->lock);
+    __atomic_fetch_sub(&node->callers, 1, __ATOMIC_ACQ_REL);
+}
+
+void fan_node_leave(struct fan_node *node)
+{
+    pthread_mutex_unlock(&node->lock);
+}
+
+void fan_node_ring(struct fan_node *node)
+{
+    uint32_t *doorbell = &node->segment.header->doorbell;
+    __atomic_fetch_add(doorbell, 1, __ATOMIC_SEQ_CST);
+    fan_futex_wake(doorbell);
+}
+
+static int check_options(const struct fan_node_options *options)
+{
+    bool sane = options->job_segment != NULL && options->policy <= FAN_POLICY_MINIO &&
+                options->deadline_ns > 0 && options->idle_sleep_us > 0 &&
+                options->world_size > 0 && options->world_size <= WORLD_MAX &&
+                options->rank < options->world_size;
+    return sane ? 0 : -EINVAL;
+}
+
+static int build(struct fan_node *node)
+{
+    const struct fan_node_options *options = &node->options;
+    int rc = fan_mounts_init(&node->mounts, options->job_segment);
+    if (rc == 0)
+        rc = fan_segment_init(&node->segment, options->cache_bytes, options->policy);
+    if (rc == 0)
+        rc = fan_sessions_init(&node->sessions, node->segment.session_count);
+    if (rc == 0)
+        rc = fan_ranks_init(&node->ranks, options->rank, options->world_size,
+                            options->deadline_ns);
+    if (rc == 0)
+        rc = fan_blockcache_init(&node->cache, &node->segment,
+                                 fan_policy_transit(options->policy, node->segment.entry_count));
+    return rc;
+}
+
+static void free_all(struct fan_node *node)
+{
+    fan_flights_fini(&node->flights);
+    fan_eviction_fini(&node->eviction);
+    fan_blockcache_fini(&node->cache);
+    fan_ranks_fini(&node->ranks);
+    fan_sessions_fini(&node->sessions);
+    fan_segment_fini(&node->segment);
+    fan_mounts_fini(&node->mounts);
+    pthread_mutex_destroy(&node->lock);
+    free(node);
+}
+
+int fan_node_open(const struct fan_node_options *options, struct fan_node **made)
+{
+    int rc = check_options(options);
+    if (rc != 0)
+        return rc;
+    struct fan_node *node = calloc(1, sizeof(*node));
+    if (node == NULL)
+        return -ENOMEM;
+    node->options = *options;
+    pthread_mutex_init(&node->lock, NULL);
+    fan_flights_init(&node->flights);
+    rc = build(node);
+    node->options.job_segment = NULL; /* the caller's */
+    if (rc != 0) {
+        free_all(node);
+        return rc;
+    }
+    fan_eviction_init(&node->eviction, (enum fan_policy)options->policy, &node->cache,
+                      &node->sessions.live);
+    node->stats.cache_bytes = node->segment.bytes;
+    node->drained = true;
+    *made = node;
+    return 0;
+}
+
+int fan_node_cache_fd(const struct fan_node *node)
+{
+    return node->segment.fd;
+}
+
+int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
+                          const uint32_t *ranks, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (ranks[i] >= node->options.world_size)
+            return -EINVAL;
+    }
+    fan_node_enter(node);
+    int rc = fan_mounts_set_replicas(&node->mounts, mount, pack, ranks, count);
+    fan_node_leave(node);
+    return rc;
+}
+
+int fan_node_session_begin(struct fan_node *node, uint32_t pid)
+{
+    fan_node_enter(node);
+    int session = fan_session_open(node, pid);
+    fan_node_leave(node);
+    return session;
+}
+
+void fan_node_session_end(struct fan_node *node, uint32_t session)
+{
+    fan_node_enter(node);
+    fan_session_close(node, session);
+    fan_node_leave(node);
+    fan_node_ring(node);
+}
+
+static bool fits(const struct fan_node *node, const struct fan_transport *transport)
+{
+    return transport == NULL || (transport->rank == node->options.rank &&
+                                 transport->world_size == node->options.world_size);
+}
+
+int fan_node_start(struct fan_node *node, void *transport)
+{
+    sigset_t all, before;
+    if (node->running || !fits(node, transport))
+        return -EINVAL;
+    node->transport = transport;
+    node->drained = false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&node->thread, NULL, fan_node_thread, node);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    node->running = rc == 0;
+    if (rc != 0) {
+        node->transport = NULL;
+        node->drained = true;
+    }
+    return -rc;
+}
+
+int fan_node_finish(struct fan_node *node)
+{
+    fan_node_enter(node);
+    node->ranks.finishing = true;
+    uint32_t left = node->transport != NULL ? fan_ranks_unfinished(&node->ranks) : 0;
+    if (left == 0 && node->running && node->transport != NULL && !node->broken &&
+        !node->ranks.announced)
+        left = 1; /* the others have not been told yet */
+    fan_node_leave(node);
+    fan_node_ring(node);
+    return (int)left;
+}
+
+int fan_node_is_lost(const struct fan_node *node, uint32_t rank)
+{
+    return fan_ranks_is_lost(&node->ranks, rank);
+}
+
+void fan_node_lose(struct fan_node *node, uint32_t rank)
+{
+    fan_node_enter(node);
+    fan_ranks_lose(&node->ranks, rank);
+    fan_node_leave(node);
+    fan_node_ring(node);
+}
+
+void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats)
+{
+    const uint64_t *from = (const uint64_t *)&node->stats;
+    uint64_t *to = (uint64_t *)stats;
+    for (size_t i = 0; i < sizeof(*stats) / sizeof(*to); i++)
+        to[i] = fan_relaxed64(&from[i]);
+}
+
+int fan_node_stop(struct fan_node *node)
+{
+    if (node == NULL)
+        return 0;
+    if (node->running) {
+        fan_release32(&node->stopping, 1);
+        fan_node_ring(node);
+        pthread_join(node->thread, NULL);
+        node->running = false;
+    }
+    fan_release32(&node->segment.header->state, FAN_JOB_ENDED);
+    fan_sessions_fail_all(node);
+    return node->drained ? 0 : -EBUSY;
+}
+
+void fan_node_close(struct fan_node *node)
+{
+    if (node == NULL || fan_node_stop(node) != 0)
+        return;
+    if (node->transport != NULL)
+        node->transport->close(node->transport->context);
+    free_all(node);
+}

@@ -1,0 +1,72 @@
+/*
+ * What this node knows of the other ranks, and which of them to ask.
+ *
+ * A rank that let a deadline pass is suspect until it answers anything: it is asked only where
+ * nobody else can be, and then once a deadline. A lost one is never asked again.
+ */
+#ifndef FAN_NODE_RANKS_H
+#define FAN_NODE_RANKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mounts.h"
+
+/* lost: atomic, read by any thread. outstanding: fetches under way. probed_ns: when it was last
+ * asked although suspect. heard_ns, pinged_ns: for the end of the job. */
+struct fan_rank {
+    uint32_t lost;
+    uint32_t outstanding;
+    bool suspect;
+    bool finished;
+    uint64_t probed_ns;
+    uint64_t heard_ns;
+    uint64_t pinged_ns;
+};
+
+/* dropped: since a rank was lost, what it was asked has been given up. */
+struct fan_ranks {
+    struct fan_rank *ranks;
+    uint32_t own_rank;
+    uint32_t world_size;
+    uint64_t deadline_ns;
+    bool dropped;
+    bool finishing;
+    bool announced; /* the others know that this rank is finished */
+    uint32_t lost_count;
+};
+
+/* Ranks that were asked for a block already. */
+struct fan_tried {
+    uint32_t ranks[16]; /* so many attempts are enough */
+    uint32_t count;
+};
+
+enum { FAN_NO_RANK = UINT32_MAX };
+
+/* 0 or -ENOMEM. */
+int fan_ranks_init(struct fan_ranks *ranks, uint32_t own_rank, uint32_t world_size,
+                   uint64_t deadline_ns);
+void fan_ranks_fini(struct fan_ranks *ranks);
+
+/* Who to ask for a block: of those not tried the one with the fewest outstanding requests, ties
+ * broken by a hash. FAN_NO_RANK when nobody is left to be asked now. */
+uint32_t fan_ranks_choose(const struct fan_ranks *ranks, const struct fan_replicas *replicas,
+                          const struct fan_tried *tried, uint64_t hash, uint64_t now_ns);
+
+/* A request goes to a rank; it let a deadline pass; something came from it. */
+void fan_ranks_ask(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns);
+void fan_ranks_suspect(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns);
+void fan_ranks_hear(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns);
+
+/* Counts a rank as lost; what it was asked is given up in the thread's next turn. */
+void fan_ranks_lose(struct fan_ranks *ranks, uint32_t rank);
+bool fan_ranks_is_lost(const struct fan_ranks *ranks, uint32_t rank);
+
+/* Whether an error of the transport says nothing about the rank it was to reach. */
+bool fan_is_momentary(int rc);
+
+/* The ranks, but this one, that are neither finished nor lost. */
+uint32_t fan_ranks_unfinished(const struct fan_ranks *ranks);
+
+#endif

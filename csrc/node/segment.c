@@ -1,0 +1,131 @@
+#include "segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../format/shm_format.h"
+#include "shared.h"
+
+enum { SESSION_SHARE = 16, ENTRIES_PER_BUCKET = 2 };
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + FAN_CACHE_GRANULE_BYTES - 1) & ~(uint64_t)(FAN_CACHE_GRANULE_BYTES - 1);
+}
+
+/* As many sessions as a sixteenth of the cache holds: a small cache has few clients. */
+static uint32_t sessions_for(uint64_t cache_bytes)
+{
+    uint64_t count = cache_bytes / SESSION_SHARE / sizeof(struct fan_session);
+    if (count < FAN_SESSIONS_MIN)
+        return FAN_SESSIONS_MIN;
+    return count < FAN_SESSIONS_MAX ? (uint32_t)count : FAN_SESSIONS_MAX;
+}
+
+/* A quarter or less of the ways are taken when every entry is, so hardly a bucket overflows. */
+static uint32_t buckets_for(uint64_t entry_count)
+{
+    uint32_t count = 1;
+    while ((uint64_t)count * ENTRIES_PER_BUCKET < entry_count)
+        count *= 2;
+    return count;
+}
+
+/* Places the parts of a segment of `entry_count` granules. Its size. */
+static uint64_t lay_out(struct fan_cache_header *header, uint64_t cache_bytes,
+                        uint64_t entry_count)
+{
+    header->session_count = sessions_for(cache_bytes);
+    header->bucket_count = buckets_for(entry_count);
+    header->entry_count = (uint32_t)entry_count;
+    header->sessions_offset = whole_pages(sizeof(*header));
+    header->buckets_offset =
+        header->sessions_offset + whole_pages(header->session_count * sizeof(struct fan_session));
+    header->entries_offset =
+        header->buckets_offset + whole_pages(header->bucket_count * sizeof(struct fan_bucket));
+    header->data_offset =
+        header->entries_offset + whole_pages(entry_count * sizeof(struct fan_cache_entry));
+    header->segment_bytes = header->data_offset + entry_count * FAN_CACHE_GRANULE_BYTES;
+    return header->segment_bytes;
+}
+
+/* The largest segment that fits: every granule may be a block of its own, so has an entry. */
+static int choose_layout(struct fan_cache_header *header, uint64_t cache_bytes)
+{
+    uint64_t each = FAN_CACHE_GRANULE_BYTES + sizeof(struct fan_cache_entry);
+    uint64_t count = cache_bytes / each;
+    if (count > UINT32_MAX / 2)
+        return -EINVAL;
+    for (;;) {
+        if (count < (uint64_t)FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES)
+            return -EINVAL;
+        uint64_t bytes = lay_out(header, cache_bytes, count);
+        if (bytes <= cache_bytes)
+            return 0;
+        uint64_t excess = (bytes - cache_bytes) / (2 * each) + 1;
+        count = count > excess ? count - excess : 0;
+    }
+}
+
+static int make_file(uint64_t bytes)
+{
+    int fd = memfd_create("fanstore-cache", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, (off_t)bytes) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        int rc = -errno;
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+static void point_into(struct fan_segment *segment, const struct fan_cache_header *header)
+{
+    segment->header = (struct fan_cache_header *)segment->base;
+    segment->sessions = (void *)(segment->base + header->sessions_offset);
+    segment->buckets = (void *)(segment->base + header->buckets_offset);
+    segment->entries = (void *)(segment->base + header->entries_offset);
+    segment->data_offset = header->data_offset;
+    segment->session_count = header->session_count;
+    segment->bucket_count = header->bucket_count;
+    segment->entry_count = header->entry_count;
+}
+
+int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t policy)
+{
+    struct fan_cache_header header = {.version = FAN_CACHE_VERSION,
+                                      .layout_id = FAN_CACHE_LAYOUT_ID,
+                                      .state = FAN_JOB_SERVING,
+                                      .policy = policy};
+    memcpy(header.magic, FAN_CACHE_MAGIC, sizeof(header.magic));
+    int rc = choose_layout(&header, cache_bytes);
+    if (rc != 0)
+        return rc;
+    int fd = make_file(header.segment_bytes);
+    if (fd < 0)
+        return fd;
+    void *base = mmap(NULL, header.segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        rc = -errno;
+        close(fd);
+        return rc;
+    }
+    *segment = (struct fan_segment){.fd = fd, .base = base, .bytes = header.segment_bytes};
+    *(struct fan_cache_header *)base = header;
+    point_into(segment, &header);
+    return 0;
+}
+
+void fan_segment_fini(struct fan_segment *segment)
+{
+    if (segment->base == NULL)
+        return;
+    munmap(segment->base, segment->bytes);
+    close(segment->fd);
+    *segment = (struct fan_segment){.fd = -1};
+}

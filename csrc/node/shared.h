@@ -1,0 +1,111 @@
+/*
+ * How the node daemon touches the fields of the cache segment that its clients touch too. Each
+ * accessor names what it pairs with in a client.
+ */
+#ifndef FAN_NODE_SHARED_H
+#define FAN_NODE_SHARED_H
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "../common/sys.h"
+
+/* The four accesses that keep a block under its reader (cache_format.h): an entry's state and a
+ * pin's, on either side, are in one total order. */
+static inline uint32_t fan_total_load(const uint32_t *field)
+{
+    return __atomic_load_n(field, __ATOMIC_SEQ_CST);
+}
+
+static inline void fan_total_store(uint32_t *field, uint32_t value)
+{
+    __atomic_store_n(field, value, __ATOMIC_SEQ_CST);
+}
+
+/* A pin from WANTED to what the daemon makes of it; false when the client took it back. Publishes
+ * the pin's entry or error. */
+static inline bool fan_total_change(uint32_t *field, uint32_t from, uint32_t to)
+{
+    return __atomic_compare_exchange_n(field, &from, to, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+/* Takes what clients set before they rang the doorbell: pairs with their fetch-or and increment. */
+static inline uint64_t fan_take64(uint64_t *field)
+{
+    return __atomic_exchange_n(field, 0, __ATOMIC_SEQ_CST);
+}
+
+static inline uint32_t fan_take32(uint32_t *field)
+{
+    return __atomic_exchange_n(field, 0, __ATOMIC_SEQ_CST);
+}
+
+/* Pairs with the release store of whoever publishes the field. */
+static inline uint32_t fan_acquire32(const uint32_t *field)
+{
+    return __atomic_load_n(field, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t fan_acquire64(const uint64_t *field)
+{
+    return __atomic_load_n(field, __ATOMIC_ACQUIRE);
+}
+
+static inline void fan_release32(uint32_t *field, uint32_t value)
+{
+    __atomic_store_n(field, value, __ATOMIC_RELEASE);
+}
+
+/* Fields whose order is given by another: hints, counts, and what a state publishes. */
+static inline uint32_t fan_relaxed32(const uint32_t *field)
+{
+    return __atomic_load_n(field, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t fan_relaxed64(const uint64_t *field)
+{
+    return __atomic_load_n(field, __ATOMIC_RELAXED);
+}
+
+static inline void fan_put32(uint32_t *field, uint32_t value)
+{
+    __atomic_store_n(field, value, __ATOMIC_RELAXED);
+}
+
+static inline void fan_put64(uint64_t *field, uint64_t value)
+{
+    __atomic_store_n(field, value, __ATOMIC_RELAXED);
+}
+
+/* A statistic: one thread adds, any may read. */
+static inline void fan_add64(uint64_t *field, uint64_t amount)
+{
+    fan_put64(field, fan_relaxed64(field) + amount);
+}
+
+/* Sleeps while `*field` is `seen`, at most `limit_ns`. */
+static inline void fan_futex_wait(const uint32_t *field, uint32_t seen, uint64_t limit_ns)
+{
+    struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000),
+                             .tv_nsec = (long)(limit_ns % 1000000000)};
+    FAN_SYS(futex, field, FUTEX_WAIT, seen, &limit);
+}
+
+static inline void fan_futex_wake(const uint32_t *field)
+{
+    FAN_SYS(futex, field, FUTEX_WAKE, INT_MAX);
+}
+
+static inline uint64_t fan_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+#endif

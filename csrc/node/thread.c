@@ -1,0 +1,184 @@
+#include <errno.h>
+#include <sched.h>
+
+#include "inner.h"
+#include "peers.h"
+#include "server.h"
+#include "shared.h"
+
+enum {
+    EVENTS = 32,
+    POLLS_MAX = 8,             /* a turn ends, however much there is to receive */
+    SPIN_NS = 200000,          /* after the last thing that happened */
+    SPIN_OUTSTANDING_NS = 20000000, /* while answers are due: longer than a block takes */
+    ALONE_SLEEP_NS = 1000000000,
+    DRAIN_NS = 1000000000,
+    DRAIN_PAUSE_NS = 1000000
+};
+
+static void handle(struct fan_node *node, const struct fan_transport_event *event, uint64_t now_ns)
+{
+    switch (event->kind) {
+    case FAN_EVENT_FETCHED:
+    case FAN_EVENT_CANCELLED:
+        fan_fetch_ended(node, event, now_ns);
+        break;
+    case FAN_EVENT_REQUEST:
+        fan_ranks_hear(&node->ranks, event->rank, now_ns);
+        fan_server_answer(node, event);
+        break;
+    case FAN_EVENT_NOTICE:
+        fan_ranks_hear(&node->ranks, event->rank, now_ns);
+        fan_peers_notice(node, event);
+        break;
+    case FAN_EVENT_SENT: /* packs stay mapped until the end */
+        break;
+    }
+}
+
+static void give_up_transport(struct fan_node *node)
+{
+    node->broken = true;
+    for (uint32_t rank = 0; rank < node->ranks.world_size; rank++)
+        fan_ranks_lose(&node->ranks, rank);
+}
+
+/* Receives what there is. Whether there was anything. */
+static bool receive(struct fan_node *node, uint64_t now_ns)
+{
+    struct fan_transport *transport = node->transport;
+    struct fan_transport_event events[EVENTS];
+    int count = EVENTS;
+    bool any = false;
+    for (unsigned i = 0; i < POLLS_MAX && count == EVENTS; i++) {
+        if (transport == NULL || node->broken)
+            break;
+        count = transport->poll(transport->context, events, EVENTS);
+        if (count < 0)
+            give_up_transport(node);
+        for (int j = 0; j < count; j++)
+            handle(node, &events[j], now_ns);
+        any |= count > 0;
+    }
+    return any;
+}
+
+static void publish(struct fan_node *node)
+{
+    struct fan_node_stats *stats = &node->stats;
+    fan_put64(&stats->evicted, node->cache.evicted);
+    fan_put64(&stats->quarantined, node->cache.quarantined);
+    fan_put64(&stats->outstanding, node->cache.filling.count);
+    fan_put64(&stats->resident_bytes, node->cache.resident_bytes);
+    fan_put64(&stats->peak_resident_bytes, node->cache.peak_resident_bytes);
+    fan_put64(&stats->sessions, node->sessions.live.count);
+    fan_put64(&stats->lost_ranks, node->ranks.lost_count);
+}
+
+/* Does all there is to do now. Whether anything happened. */
+static bool turn(struct fan_node *node, uint64_t now_ns)
+{
+    bool any = receive(node, now_ns);
+    any |= fan_sessions_scan(node, now_ns);
+    fan_fetch_advance(node, now_ns);
+    fan_peers_advance(node, now_ns);
+    any |= fan_eviction_sweep(&node->eviction, now_ns);
+    publish(node);
+    return any;
+}
+
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* How long nothing need be done unless somebody rings. */
+static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns)
+{
+    uint64_t limit_ns = ALONE_SLEEP_NS;
+    if (node->transport != NULL && !node->broken)
+        limit_ns = (uint64_t)node->options.idle_sleep_us * 1000;
+    uint64_t next_ns = earlier(fan_fetch_next_ns(node), fan_peers_next_ns(node));
+    next_ns = earlier(next_ns, fan_eviction_next_ns(&node->eviction));
+    if (next_ns <= now_ns)
+        return 0;
+    return earlier(limit_ns, next_ns - now_ns);
+}
+
+/* Sleeps until somebody rings. `seen`: the doorbell before the turn that found nothing to do. */
+static void sleep_until_rung(struct fan_node *node, uint32_t seen, uint64_t limit_ns)
+{
+    struct fan_cache_header *header = node->segment.header;
+    if (limit_ns == 0) {
+        sched_yield();
+        return;
+    }
+    fan_total_store(&header->sleeping, 1);
+    if (fan_total_load(&header->doorbell) == seen)
+        fan_futex_wait(&header->doorbell, seen, limit_ns);
+    fan_total_store(&header->sleeping, 0);
+}
+
+/* A caller of node.h waits for the lock: it is let in before the thread takes it again. */
+static void let_callers_in(struct fan_node *node)
+{
+    for (unsigned i = 0; i < 1000 && fan_acquire32(&node->callers) != 0; i++)
+        sched_yield();
+}
+
+static bool should_spin(const struct fan_node *node, uint64_t idle_ns)
+{
+    return idle_ns < (node->cache.filling.count > 0 ? SPIN_OUTSTANDING_NS : SPIN_NS);
+}
+
+static void serve(struct fan_node *node)
+{
+    uint64_t busy_ns = 0;
+    while (fan_acquire32(&node->stopping) == 0) {
+        uint32_t seen = fan_total_load(&node->segment.header->doorbell);
+        uint64_t now_ns = fan_now_ns();
+        pthread_mutex_lock(&node->lock);
+        if (turn(node, now_ns))
+            busy_ns = now_ns;
+        bool spin = should_spin(node, now_ns - busy_ns);
+        uint64_t limit_ns = spin ? 0 : sleep_ns(node, now_ns);
+        pthread_mutex_unlock(&node->lock);
+        let_callers_in(node);
+        sleep_until_rung(node, seen, limit_ns);
+    }
+}
+
+static bool is_drained(const struct fan_node *node)
+{
+    if (node->transport == NULL)
+        return true;
+    return !node->broken && node->cache.quarantined == 0 &&
+           node->transport->pending(node->transport->context) == 0;
+}
+
+/* Waits for what the transport may still write or send. */
+static void drain(struct fan_node *node)
+{
+    uint64_t end_ns = fan_now_ns() + DRAIN_NS;
+    while (!node->broken && !is_drained(node) && fan_now_ns() < end_ns) {
+        const struct timespec pause = {.tv_nsec = DRAIN_PAUSE_NS};
+        if (!receive(node, fan_now_ns()))
+            nanosleep(&pause, NULL);
+    }
+    node->drained = is_drained(node);
+    publish(node);
+}
+
+void *fan_node_thread(void *argument)
+{
+    struct fan_node *node = argument;
+    pthread_setname_np(pthread_self(), "fanstore-node");
+    serve(node);
+    pthread_mutex_lock(&node->lock);
+    fan_total_store(&node->segment.header->state, FAN_JOB_ENDED);
+    fan_fetch_give_up(node);
+    fan_sessions_fail_all(node);
+    drain(node);
+    pthread_mutex_unlock(&node->lock);
+    return NULL;
+}
