@@ -6,15 +6,14 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fanstore.cli.dataset_options import ServingCommand
-from fanstore.cli.run import command as run_command
-from fanstore.cli.start import command as start_command
+from fanstore import config
+from fanstore.cli.dataset_options import ServingCommand, pair_mounts, serving_options
 
 # Options of sbatch itself that have a name of their own here.
 _LIMITS = ("job_name", "partition", "account", "gpus_per_node", "mem", "output")
@@ -50,26 +49,16 @@ def as_written(
             yield name, (parameter.opts[-1], raw[name])
 
 
-def names_of(command: click.Command) -> set[str]:
-    """The parameters of a subcommand that are options."""
-    return {p.name for p in command.params if isinstance(p, click.Option) and p.name}
+def serving_words(ctx: click.Context, serving: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """The options for `fanstore run` or `start`, checked as far as this machine can.
 
-
-def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of `fanstore run`, whatever they are."""
-    taken = [p for p in run_command.params if isinstance(p, click.Option)]
-    function.__click_params__ = [*reversed(taken), *getattr(function, "__click_params__", [])]  # type: ignore[attr-defined]
-    return function
-
-
-def serving_words(ctx: click.Context, mode: str) -> tuple[tuple[str, ...], ...]:
-    """The options meant for `fanstore run` or `start`; a usage error where it has none such."""
-    served = names_of(run_command if mode == "run" else start_command) - {"local_dir"}
-    given = [(n, words) for n, words in ctx.meta[_GIVEN] if n in names_of(run_command)]
-    for name, words in given:
-        if name not in served | {"local_dir"}:
-            raise click.UsageError(f"{words[0]} is not for --mode {mode}", ctx)
-    return tuple(words for name, words in given if name in served)
+    The local directory is not among them: the script names it, on each node.
+    """
+    given = [(name, words) for name, words in ctx.meta[_GIVEN] if name in serving]
+    order = [name for name, _ in given if name in ("dataset", "mount")]
+    pair_mounts(order, serving["dataset"], serving["mount"])
+    config.resolve(serving)
+    return tuple(words for name, words in given if name != "local_dir")
 
 
 def our_program() -> str:
@@ -114,33 +103,44 @@ def our_program() -> str:
     metavar="OPTION",
     help="Any other option of sbatch: --name=value.",
 )
-@run_options
+@serving_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    nodes: int,
+    mode: str,
+    ntasks_per_node: int | None,
+    site: Path | None,
+    time: str | None,
+    cpus_per_task: int | None,
+    more: tuple[str, ...],
+    command: tuple[str, ...],
+    **others: Any,
+) -> None:
     """Print a job script for Slurm that runs CMD under FanStore on N nodes.
 
     The script is complete and commented: read it, change it, give it to sbatch. Options from
     --dataset on are those of `fanstore run`. In --local-dir, $NAMES are expanded on each node.
     """
-    from fanstore.config import resolve
     from fanstore.launch import sbatch
 
-    if options["mode"] == "run" and options["ntasks_per_node"] is not None:
+    if mode == "run" and ntasks_per_node is not None:
         raise click.UsageError("--ntasks-per-node is for --mode mpi", ctx)
-    resolve({name: options[name] for name in names_of(run_command)})
-    site = sbatch.load_site(options["site"]) if options["site"] else sbatch.Site()
+    limits = {name: others.pop(name) for name in _LIMITS}
     job = sbatch.Job(
-        nodes=options["nodes"],
-        command=options["command"],
-        options=serving_words(ctx, options["mode"]),
+        nodes=nodes,
+        command=command,
+        options=serving_words(ctx, others),
         fanstore=our_program(),
-        mode=options["mode"],
-        tasks_per_node=options["ntasks_per_node"] or 1,
-        local_dir=options["local_dir"],
-        time=options["time"],
-        cpus_per_task=options["cpus_per_task"],
-        limits={n.replace("_", "-"): options[n] for n in _LIMITS if options[n] is not None},
-        sbatch=options["more"],
+        mode=mode,
+        tasks_per_node=ntasks_per_node or 1,
+        local_dir=others["local_dir"],
+        time=time,
+        cpus_per_task=cpus_per_task,
+        limits={n.replace("_", "-"): value for n, value in limits.items() if value is not None},
+        sbatch=more,
     )
-    sys.stdout.buffer.write(os.fsencode(sbatch.render(job, site)))
+    described = sbatch.load_site(site) if site else sbatch.Site()
+    sys.stdout.buffer.write(os.fsencode(sbatch.render(job, described)))

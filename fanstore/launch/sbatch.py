@@ -139,6 +139,11 @@ def _words(value: Sequence[str]) -> str:
     return " ".join(shlex.quote(word) for word in value)
 
 
+def _header(option: str) -> str:
+    """Quoted for an #SBATCH line, where a backslash escapes between single quotes too."""
+    return shlex.quote(option).replace("\\", "\\\\")
+
+
 def render(job: Job, site: Site) -> str:
     """The job script. UsageError for options of sbatch that cannot be."""
     import jinja2
@@ -151,7 +156,12 @@ def render(job: Job, site: Site) -> str:
         keep_trailing_newline=True,
         autoescape=False,  # a shell script: each value has its filter
     )
-    environment.filters |= {"quote": shlex.quote, "words": _words, "verbatim": str}
+    environment.filters |= {
+        "quote": lambda value: shlex.quote(str(value)),
+        "words": _words,
+        "header": _header,
+        "verbatim": str,  # what a site or a template means to be shell as it is
+    }
     return environment.get_template(f"{job.mode}.sh.j2").render(_values(job, site))
 
 
@@ -168,12 +178,16 @@ def _limits(job: Job) -> list[str]:
 def _values(job: Job, site: Site) -> dict[str, Any]:
     """Every name that the templates use."""
     local_dir = job.local_dir or site.local_dir
+    if local_dir and "{rank}" in local_dir:
+        raise UsageError(f"local directory {local_dir}: {{rank}} is for ranks on one machine")
     return {
         "version": __version__,
+        "mode": job.mode,
         "nodes": job.nodes,
         "tasks_per_node": job.tasks_per_node,
         "limits": _limits(job),
         "warning_s": warning_s(job.time),
+        "warning": "TERM" if site.mpiexec else "USR2",
         "sbatch": [check_option(option) for option in (*site.sbatch, *job.sbatch)],
         "modules": site.modules,
         "environment": site.environment,
