@@ -6,12 +6,12 @@ import errno
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from serving import Stage, find_content, flip, make_stage
+from small_disk import small_disk
 
 from fanstore._native import lib
 from fanstore.dataset import open_dataset
@@ -19,6 +19,8 @@ from fanstore.errors import FanstoreError, UsageError
 from fanstore.load import codecs, local_dir, memory
 from fanstore.load import stage as staging
 from fanstore.load.local_dir import LocalDirectory
+from fanstore.load.room import Needs, Room, check_rooms, room_of
+from fanstore.world import World
 
 READ_EACH = (
     "import errno, os, sys\n"
@@ -200,38 +202,40 @@ def test_another_dataset_with_the_same_name_is_not_mixed_up(stage: Stage) -> Non
     assert stage.run(second, "cat", str(stage.mount / "a")).stdout == "other"
 
 
-def directory(free_bytes: int, fs_type: str = "ext4") -> LocalDirectory:
-    return LocalDirectory("/scratch", "flag", fs_type, free_bytes, None)
+def check_room(needed: Needs, free_bytes: int, fs_type: str = "ext4") -> None:
+    """Checks one rank's room."""
+    directory = LocalDirectory("/scratch", "flag", fs_type, free_bytes, None)
+    check_rooms([room_of(World(), directory)], [needed])
 
 
 def test_room_is_checked_with_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    staging.check_room(directory(1000), [("a", 400), ("b", 600)])
+    check_room([("a", 400), ("b", 600)], 1000)
     with pytest.raises(FanstoreError, match=r"1,001 bytes.*a .*600 bytes.*1,000 bytes.* are free"):
-        staging.check_room(directory(1000), [("a", 401), ("b", 600)])
+        check_room([("a", 401), ("b", 600)], 1000)
     monkeypatch.setattr(memory, "available_bytes", lambda: 500)
-    staging.check_room(directory(1000), [("a", 501)])
-    with pytest.raises(FanstoreError, match=r"in memory.*control group.*500 bytes"):
-        staging.check_room(directory(1000, "tmpfs"), [("a", 501)])
+    check_room([("a", 501)], 1000)
+    check_room([("a", 500)], 1000, "tmpfs")
+    with pytest.raises(FanstoreError, match=r"^/scratch is in memory.*control group.*500 bytes"):
+        check_room([("a", 501)], 1000, "tmpfs")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="mounting a small tmpfs takes root")
+def test_every_rank_without_room_is_named() -> None:
+    rooms = [Room(rank, f"node{rank}", "/scratch", 100 * rank, None) for rank in range(4)]
+    with pytest.raises(FanstoreError) as raised:
+        check_rooms(rooms, [[("data", 150)]] * 4)
+    lines = str(raised.value).splitlines()
+    assert [line[:26] for line in lines] == [f"rank {n} on node{n}: /scratch:" for n in (0, 1)]
+    assert "(150 bytes) are needed to stage data" in lines[1] and "(100 bytes) are free" in lines[1]
+
+
 def test_a_small_local_directory_is_refused_before_copying(stage: Stage) -> None:
     source = stage.source(files={f"f{n}": os.urandom(300_000) for n in range(6)})
     dataset = stage.dataset(source)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "small", str(stage.local)],
-        capture_output=True,
-        check=False,
-    )
-    if mounted.returncode != 0:
-        pytest.skip("no tmpfs can be mounted here")
-    try:
+    with small_disk(stage.local):
         done = stage.run(dataset, "true", code=125)
         assert "are needed" in done.stderr and "--in-place" in done.stderr
         assert stage.leftovers() == []
         stage.run(dataset, "true", options=("--in-place",))
-    finally:
-        subprocess.run(["umount", str(stage.local)], check=True)
 
 
 def test_a_full_disk_while_copying_is_named() -> None:

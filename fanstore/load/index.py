@@ -68,7 +68,7 @@ def stage_index(
     holders = [rank for rank, (kept, _) in enumerate(answers) if kept]
     if not holders and world.rank == 0:
         with open_dataset(info.directory) as dataset:
-            crew.submit(Stager(dataset, crew, crew).stage_index, staged)
+            crew.submit(Stager(dataset, crew).stage_index, staged)
             crew.settle()
     if max(1, len(holders)) < world.world_size:
         _broadcast(crew, info, staged, (holders or [0])[0])

@@ -36,11 +36,8 @@ class LazyPart:
     report: StageReport
 
 
-class _Quiet:
-    """Nobody watches."""
-
-    def expect(self, total_bytes: int) -> None:
-        pass
+class _StopOnly(Stop):
+    """Nobody watches how far the work is."""
 
     def advance(self, amount_bytes: int) -> None:
         pass
@@ -58,10 +55,11 @@ class LazyStager:
         threads: int,
         on_staged: Callable[[int, int, list[int]], None],
     ) -> None:
-        self._stop = Stop()
+        self._stop = _StopOnly()
+        stagers = [Stager(part.dataset, self._stop, part.report) for part in parts]
         self._todo = deque(
             (part, stager, pack)
-            for part, stager in [(part, self._stager_of(part)) for part in parts]
+            for part, stager in zip(parts, stagers, strict=True)
             for pack in part.packs
         )
         self._on_staged = on_staged
@@ -70,11 +68,6 @@ class LazyStager:
         self._left: dict[str, list[int]] = {}
         count = min(max(1, threads), len(self._todo))
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
-
-    def _stager_of(self, part: LazyPart) -> Stager:
-        stager = Stager(part.dataset, _Quiet(), self._stop)
-        stager.report = part.report
-        return stager
 
     def start(self) -> None:
         """Begins to stage."""

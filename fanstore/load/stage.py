@@ -1,4 +1,5 @@
-"""Staging: each pack is read once, in large sequential reads, checked as it streams by.
+"""Copying packs from the shared file system: each in large sequential reads, checked as it
+streams by.
 
 Where a pack's checksum fails its files are checked one by one: the damaged ones are told to the
 caller, who marks them, and the others stay readable.
@@ -8,8 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import FileIO
@@ -21,12 +21,7 @@ import xxhash
 from fanstore.dataset import Dataset, open_index
 from fanstore.errors import DatasetDamaged
 from fanstore.load.damage import damaged_records
-from fanstore.load.local_dir import LocalDirectory
-from fanstore.load.room import check_rooms, room_of
 from fanstore.load.staged import Expected, StagedDirectory
-from fanstore.load.stopping import Stopped
-from fanstore.progress import Progress
-from fanstore.world import World
 
 CHUNK_BYTES = 8 << 20
 
@@ -95,8 +90,10 @@ def sync(stream: FileIO) -> None:
         raise OSError(error.errno, error.strerror, stream.name) from error
 
 
-class Check(Protocol):
-    """Something that may raise, between two steps of long work, to give it up."""
+class Watcher(Protocol):
+    """Whom the work tells how far it is, and who may raise to end it; from several threads."""
+
+    def advance(self, amount_bytes: int) -> None: ...
 
     def check(self) -> None: ...
 
@@ -104,13 +101,13 @@ class Check(Protocol):
 class Stager:
     """Brings one dataset to its staged directory, or checks it where it lies."""
 
-    def __init__(self, dataset: Dataset, progress: Progress, stop: Check) -> None:
+    def __init__(
+        self, dataset: Dataset, watcher: Watcher, report: StageReport | None = None
+    ) -> None:
         self.dataset = dataset
-        self.report = StageReport()
-        self._progress = progress
-        self._stop = stop
+        self.report = StageReport() if report is None else report
+        self._watcher = watcher
         self._mutex = threading.Lock()
-        self._failed = False
 
     def expected(self, pack: int) -> Expected:
         """What the copy of `pack` must be, by the index."""
@@ -128,24 +125,12 @@ class Stager:
         """The size of all packs."""
         return sum(self.expected(pack).file_bytes for pack in range(self.dataset.pack_count))
 
-    def missing_bytes(self, staged: StagedDirectory) -> int:
-        """How much would be copied now."""
-        name = os.path.basename(self.dataset.index_path)
-        absent = staged.damaged_in(name, self.expected_index()) is None
-        total = self.expected_index().file_bytes if absent else 0
-        for pack in range(self.dataset.pack_count):
-            expected = self.expected(pack)
-            name = os.path.basename(self.dataset.pack_path(pack))
-            if staged.damaged_in(name, expected) is None:
-                total += expected.file_bytes
-        return total
-
     def stage_index(self, staged: StagedDirectory) -> str:
         """The path of the staged index. DatasetDamaged where its checksum does not fit."""
         name = os.path.basename(self.dataset.index_path)
 
         def copy(part: str) -> list[int]:
-            stream(os.fspath(self.dataset.index_path), part, lambda _: None, self._check)
+            stream(os.fspath(self.dataset.index_path), part, lambda _: None, self._watcher.check)
             try:
                 open_index(Path(part), self.dataset.directory, verify=True).close()
             except DatasetDamaged:
@@ -153,65 +138,29 @@ class Stager:
                 raise
             return []
 
-        staged.stage(name, self.expected_index(), copy, self._check)
+        staged.stage(name, self.expected_index(), copy, self._watcher.check)
         return staged.file(name)
 
-    def stage_packs(self, staged: StagedDirectory, threads: int, verify: bool) -> StageReport:
-        """Copies what is missing; `verify` checks copies that are there, too.
-
-        DatasetDamaged for a pack whose header does not fit.
-        """
-        self._each_pack(lambda pack: self.stage_pack(staged, pack, verify), threads)
-        return self.report
-
-    def check_in_place(self, threads: int, verify: bool) -> StageReport:
-        """Checks the packs where they lie: their headers, and with `verify` all content."""
-        self._each_pack(lambda pack: self.check_pack(pack, verify), threads)
-        return self.report
-
-    def _each_pack(self, work: Callable[[int], object], threads: int) -> None:
-        packs = range(self.dataset.pack_count)
-        with ThreadPoolExecutor(max(1, min(threads, len(packs)))) as pool:
-            futures = [pool.submit(work, pack) for pack in packs]
-            try:
-                done, pending = wait(futures, return_when=FIRST_EXCEPTION)
-                self._failed = bool(pending)
-            finally:
-                for future in futures:
-                    future.cancel()
-            for future in done:
-                future.result()
-
-    def _check(self) -> None:
-        """Raises Stopped when the job ends, or when another pack has failed."""
-        self._stop.check()
-        if self._failed:
-            raise Stopped("another pack failed")
-
-    def stage_pack(self, staged: StagedDirectory, pack: int, verify: bool = False) -> list[int]:
+    def stage_pack(self, staged: StagedDirectory, pack: int) -> list[int]:
         """Copies a pack from the shared file system, if it is not there: the damaged records.
 
-        `verify` checks a copy that is there, too. DatasetDamaged where the pack's header or
-        trailer does not fit, OSError where it cannot be read or written.
+        DatasetDamaged where its header or trailer does not fit, OSError where it cannot be read
+        or written.
         """
         source = os.fspath(self.dataset.pack_path(pack))
-        expected = self.expected(pack)
 
         def copy(part: str) -> list[int]:
             self.dataset.check_pack_header(pack)
             return self.damaged(pack, part, self._read_shared(source, part))
 
-        def is_sound(path: str) -> bool:
-            return not verify or self.is_sound(pack, path)
-
         name = os.path.basename(source)
-        damaged, reused = staged.stage(name, expected, copy, self._check, is_sound)
+        damaged, reused = staged.stage(name, self.expected(pack), copy, self._watcher.check)
         self.note(pack, damaged, "reused" if reused else "copied")
         return damaged
 
     def check_pack(self, pack: int, verify: bool) -> None:
         """Checks a pack where it lies: its header and trailer, and with `verify` all content."""
-        self._check()
+        self._watcher.check()
         self.dataset.check_pack_header(pack)
         if verify:
             source = os.fspath(self.dataset.pack_path(pack))
@@ -219,7 +168,7 @@ class Stager:
 
     def is_sound(self, pack: int, path: str) -> bool:
         """Whether the copy of a pack at `path` has its checksum."""
-        checksum = stream(path, None, self._progress.advance, self._check)
+        checksum = stream(path, None, self._watcher.advance, self._watcher.check)
         return checksum == self.expected(pack).checksum
 
     def damaged(self, pack: int, path: str, checksum: int) -> list[int]:
@@ -231,7 +180,7 @@ class Stager:
             return []
         # The copy itself may be what broke; its frame is what clients rely on.
         self.dataset.check_pack_header(pack, path)
-        return damaged_records(self.dataset, pack, path, self._check)
+        return damaged_records(self.dataset, pack, path, self._watcher.check)
 
     def note(self, pack: int, damaged: list[int], how: How) -> None:
         """Enters a pack that is staged now into the report."""
@@ -247,18 +196,13 @@ class Stager:
 
     def _note_damage(self, pack: int, damaged: list[int]) -> None:
         if damaged:
-            with self._mutex:
-                self.report.damaged[pack] = damaged
+            with self._mutex:  # a new table: others may be going through the old one
+                self.report.damaged = {**self.report.damaged, pack: damaged}
 
     def _read_shared(self, source: str, target: str | None) -> int:
         def advance(amount_bytes: int) -> None:
             with self._mutex:
                 self.report.shared_bytes += amount_bytes
-            self._progress.advance(amount_bytes)
+            self._watcher.advance(amount_bytes)
 
-        return stream(source, target, advance, self._check)
-
-
-def check_room(directory: LocalDirectory, needed: Sequence[tuple[str, int]]) -> None:
-    """Refuses, with the figures, to copy (dataset, bytes) pairs that cannot fit."""
-    check_rooms([room_of(World(), directory)], [needed])
+        return stream(source, target, advance, self._watcher.check)

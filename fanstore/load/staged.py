@@ -84,18 +84,16 @@ class StagedDirectory:
         expected: Expected,
         copy: Callable[[str], list[int]],
         check: Callable[[], None],
-        is_sound: Callable[[str], bool] = lambda path: True,
     ) -> tuple[list[int], bool]:
         """Makes sure of a valid copy of `name`: (damaged record ids, whether it was there).
 
-        `copy(path)` writes it and says what is damaged; it runs for one job at a time. A copy
-        that is there is made anew where `is_sound(path)` is false.
+        `copy(path)` writes it and says what is damaged; it runs for one job at a time.
         """
         target = self.file(name)
         fd = locks.wait(target + ".lock", exclusive=True, check=check)
         try:
             damaged = self.damaged_in(name, expected)
-            if damaged is not None and (damaged or is_sound(target)):
+            if damaged is not None:
                 return damaged, True
             return self._make(target, expected, copy), False
         finally:

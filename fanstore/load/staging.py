@@ -137,7 +137,7 @@ def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
     packs = Packs(
         tuple(info.file_bytes for info in infos), tuple(info.everywhere for info in infos)
     )
-    return _Part(dataset.name, staged, Stager(dataset, crew, crew), packs, [], [], [])
+    return _Part(dataset.name, staged, Stager(dataset, crew), packs, [], [], [])
 
 
 def _tell_held(crew: Crew, parts: list[_Part], room: Room, verify: bool) -> list[Room]:
@@ -273,7 +273,7 @@ def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> Outcome:
 
     What `Stager.check_pack` raises.
     """
-    stager = Stager(dataset, crew, crew)
+    stager = Stager(dataset, crew)
     crew.expect(stager.total_bytes() if verify else 0)
     for pack in range(dataset.pack_count):
         crew.submit(stager.check_pack, pack, verify)
