@@ -1,0 +1,42 @@
+/*
+ * A client of the block cache in its shortest form, written from csrc/format/cache_format.h alone:
+ * a contrast to the one in csrc/client.
+ */
+#ifndef FAN_TESTS_NODE_CLIENT_H
+#define FAN_TESTS_NODE_CLIENT_H
+
+#include <stdint.h>
+
+#include "../../csrc/format/cache_format.h"
+#include "../../csrc/node/node.h"
+
+struct node_client {
+    struct fan_node *node;
+    char *base;
+    uint64_t bytes;
+    struct fan_cache_header *header;
+    struct fan_session *session;
+    uint32_t number;
+};
+
+/* Begins a session and maps the cache. */
+void client_open(struct node_client *client, struct fan_node *node);
+
+/* Ends the session: what it has is undone. */
+void client_close(struct node_client *client);
+
+/* Wants a block with a free pin of the caller's; does not wait. */
+void client_want(struct node_client *client, unsigned pin, uint64_t file, uint64_t block);
+
+/* Waits until a pin is not WANTED. 0, or the -errno it failed with; the test ends after a minute. */
+int client_wait(struct node_client *client, unsigned pin);
+
+/* Pins a block that may be there already, with pin `pin`. 0 or -errno. */
+int client_pin(struct node_client *client, unsigned pin, uint64_t file, uint64_t block);
+void client_unpin(struct node_client *client, unsigned pin);
+
+/* Opens, reads, compares byte by byte and closes file `record` of mount 0, with pin `pin`. 0, or
+ * the -errno of the first block that failed. */
+int client_read(struct node_client *client, unsigned pin, uint64_t record);
+
+#endif

@@ -1,0 +1,55 @@
+/* A small dataset on several nodes of one process, joined by a loopback; for tests of csrc/node. */
+#ifndef FAN_TESTS_NODE_WORLD_H
+#define FAN_TESTS_NODE_WORLD_H
+
+#include <stdint.h>
+
+#include "../../csrc/node/node.h"
+#include "loopback.h"
+
+enum {
+    WORLD_FILES = 36,
+    WORLD_PACKS = 6,
+    WORLD_TINY_BYTES = 10 << 20, /* hardly more than the smallest cache there is */
+    WORLD_LARGE_BYTES = 64 << 20
+};
+
+/* replicas: pack p is staged on ranks p, p + 1, ... of the world. */
+struct world_shape {
+    uint32_t ranks;
+    uint32_t replicas;
+    uint64_t cache_bytes;
+    uint64_t deadline_ms;
+    enum fan_policy policy;
+};
+
+struct world {
+    struct world_shape shape;
+    struct loopback *loopback; /* NULL: the nodes are alone */
+    struct fan_node *nodes[LOOPBACK_RANKS];
+};
+
+/* Opens and starts the nodes; a rank in `absent` (a bit each) has none, the test plays it. */
+void world_open(struct world *world, struct world_shape shape, unsigned absent);
+
+/* Stops and closes the nodes, all of which must have nothing outstanding. */
+void world_close(struct world *world);
+
+/* Files have the records 1 to WORLD_FILES; the root is 0. */
+uint64_t world_file_bytes(uint64_t record);
+uint32_t world_file_pack(uint64_t record);
+uint64_t world_file_offset(uint64_t record);
+uint8_t world_byte(uint64_t record, uint64_t at);
+
+/* Whether `rank` has pack `pack`. */
+int world_has(const struct world *world, uint32_t rank, uint32_t pack);
+
+/* Marks a file damaged on a rank, as staging would. */
+void world_damage(struct world *world, uint32_t rank, uint64_t record);
+
+/* Where the job segment of a rank is. */
+void world_segment_path(uint32_t rank, char path[4096]);
+
+struct fan_node_stats world_stats(const struct world *world, uint32_t rank);
+
+#endif
