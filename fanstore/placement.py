@@ -63,9 +63,24 @@ def place(packs: Packs, world_size: int, replicas: int) -> list[tuple[int, ...]]
     ]
 
 
-def packs_of(rank: int, owners: Sequence[tuple[int, ...]]) -> list[int]:
-    """The packs that a rank keeps."""
-    return [pack for pack, ranks in enumerate(owners) if rank in ranks]
+def packs_by_rank(ranks_by_pack: Sequence[tuple[int, ...]], world_size: int) -> list[set[int]]:
+    """The packs of each rank, from the ranks of each pack."""
+    packs: list[set[int]] = [set() for _ in range(world_size)]
+    for pack, ranks in enumerate(ranks_by_pack):
+        for rank in ranks:
+            packs[rank].add(pack)
+    return packs
+
+
+def ranks_by_pack(
+    packs_by_rank: Sequence[AbstractSet[int]], pack_count: int
+) -> list[tuple[int, ...]]:
+    """The ranks of each pack, rising, from the packs of each rank."""
+    ranks: list[list[int]] = [[] for _ in range(pack_count)]
+    for rank, packs in enumerate(packs_by_rank):
+        for pack in packs:
+            ranks[pack].append(rank)
+    return [tuple(found) for found in ranks]
 
 
 def load_bytes(packs: Packs, world_size: int, replicas: int) -> list[int]:
@@ -80,7 +95,10 @@ def load_bytes(packs: Packs, world_size: int, replicas: int) -> list[int]:
 def auto_replicas(datasets: Sequence[Packs], room_bytes: Sequence[int]) -> int:
     """The most replicas, the same for all datasets, that fit every rank's room: 1 to N."""
     world_size = len(room_bytes)
+    alone_bytes = sum(sum(load_bytes(packs, 1, 1)) for packs in datasets)
     for replicas in range(world_size, 1, -1):
+        if alone_bytes * replicas > sum(room_bytes):
+            continue  # soon seen, for worlds of thousands of ranks
         loads = [load_bytes(packs, world_size, replicas) for packs in datasets]
         needs = [sum(load[rank] for load in loads) for rank in range(world_size)]
         if all(n <= room * (1 - _MARGIN) for n, room in zip(needs, room_bytes, strict=True)):
@@ -107,17 +125,16 @@ def exchange_plan(
 
     What nobody has is read once, by the first of its ranks that wants it; all else travels.
     """
-    ranks = range(len(have))
-    reads: list[list[int]] = [[] for _ in ranks]
-    sent = [0 for _ in ranks]
+    reads: list[list[int]] = [[] for _ in have]
+    sent = [0 for _ in have]
+    holding, asking = ranks_by_pack(have, len(owners)), ranks_by_pack(want, len(owners))
     transfers = []
     for pack, preferred in enumerate(owners):
-        holders = [r for r in ranks if pack in have[r]]
-        wanting = [r for r in ranks if pack in want[r] and pack not in have[r]]
+        wanting = [rank for rank in asking[pack] if pack not in have[rank]]
         if not wanting:
             continue
-        if holders:
-            source = min(holders, key=lambda r: (sent[r], r))
+        if holding[pack]:
+            source = min(holding[pack], key=lambda r: (sent[r], r))
         else:
             source = next((r for r in preferred if r in wanting), wanting[0])
             reads[source].append(pack)
@@ -134,19 +151,14 @@ def _in_rounds(transfers: Iterable[Transfer]) -> tuple[Transfer, ...]:
     Each rank walks the list and takes part in its own: in pack order a ring of transfers would
     go one by one, since each source waits for what it receives first.
     """
-    busy: dict[int, set[int]] = {}
+    busy: dict[int, int] = {}  # by rank, the rounds it takes part in as bits
     rounds: list[tuple[int, Transfer]] = []
     for transfer in transfers:
-        taken = set().union(*(busy.setdefault(rank, set()) for rank in transfer.members))
-        turn = _first_free(taken)
+        taken = 0
         for rank in transfer.members:
-            busy[rank].add(turn)
-        rounds.append((turn, transfer))
+            taken |= busy.get(rank, 0)
+        first_free = ~taken & (taken + 1)
+        for rank in transfer.members:
+            busy[rank] = busy.get(rank, 0) | first_free
+        rounds.append((first_free.bit_length(), transfer))
     return tuple(transfer for _, transfer in sorted(rounds, key=lambda pair: pair[0]))
-
-
-def _first_free(taken: AbstractSet[int]) -> int:
-    turn = 0
-    while turn in taken:
-        turn += 1
-    return turn

@@ -1,9 +1,9 @@
 """One rank of a staging exchange, started by mpiexec from test_exchange.
 
 The one argument is a file with a JSON object: dataset (a directory), local and results
-(directories to which the rank's number is added), settings, keep, patience_s, and what is to go
-wrong: free_bytes (by rank), and for one rank each raise_in, full_disk and die (as it receives),
-full_disk_reading.
+(directories to which the rank's number is added; with one_local all have rank 0's), settings, keep,
+patience_s, and what is to go wrong: free_bytes (by rank), and for one rank each raise_in, full_disk
+and die (as it receives), full_disk_reading.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fanstore import config
+from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError
 from fanstore.load import exchange
 from fanstore.load import stage as reading
@@ -26,7 +27,7 @@ from fanstore.load.crew import Crew
 from fanstore.load.index import DatasetInfo, announce
 from fanstore.load.local_dir import LocalDirectory, examine
 from fanstore.load.staged import StagedDirectory
-from fanstore.load.staging import Outcome, stage_datasets
+from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
 from fanstore.world import MpiWorld, World
 
@@ -50,7 +51,7 @@ def watch_opens(directory: str) -> set[str]:
 
 def local_directory(spec: dict[str, Any], rank: int) -> LocalDirectory:
     """The rank's local directory, with as much free space as the test says."""
-    path = os.path.join(spec["local"], str(rank))
+    path = os.path.join(spec["local"], "0" if spec.get("one_local") else str(rank))
     os.makedirs(path, exist_ok=True)
     found = examine(path, "test")
     free_bytes = spec.get("free_bytes", {}).get(str(rank), found.free_bytes)
@@ -111,7 +112,10 @@ def stage(spec: dict[str, Any], world: World) -> dict[str, Any]:
     try:
         with Crew(world, Stop(), settings.stage_threads) as crew:
             spoil(spec, world.rank)
-            (outcome,) = stage_datasets(crew, [(info, staged)], directory, settings)
+            if settings.in_place:
+                outcome = check_in_place(crew, open_dataset(info.directory), settings.verify)
+            else:
+                (outcome,) = stage_datasets(crew, [(info, staged)], directory, settings)
         found = describe(outcome, info, opened)
         found["files"] = staged_files(staged)
     finally:

@@ -19,7 +19,7 @@ from serving import Stage, find_content, flip, make_stage
 
 from fanstore._native import lib
 from fanstore.dataset import open_dataset
-from fanstore.placement import Packs, packs_of, place
+from fanstore.placement import Packs, packs_by_rank, place
 
 LIMIT_S = 60.0
 PACKS = 8
@@ -106,7 +106,7 @@ def check_whole(ranks: Ranks, found: list[dict[str, Any]], replicas: int) -> Non
     owners = ranks.owners(world_size, replicas)
     for rank, said in enumerate(found):
         assert "error" not in said, said
-        mine = packs_of(rank, owners)
+        mine = sorted(packs_by_rank(owners, world_size)[rank])
         assert said["files"] == ["index.fsi", *(f"pack-{p:05d}.fsp" for p in mine)]
         assert said["states"] == [STAGED if p in mine else REMOTE for p in range(PACKS)]
         assert [tuple(sorted(o)) for o in owners] == [tuple(s) for s in said["staged_ranks"]]
@@ -196,6 +196,29 @@ def test_two_jobs_on_the_same_nodes_share_their_copies(ranks: Ranks) -> None:
     assert [said["report"]["reused_packs"] for said in again] == [PACKS, PACKS]
 
 
+def test_ranks_that_share_a_local_directory_share_their_copies(ranks: Ranks) -> None:
+    found = ranks.run(2, settings={"replicas": "2"}, one_local=True, keep=True)
+    for said in found:
+        assert said["states"] == [STAGED] * PACKS
+    assert sum(said["report"]["shared_bytes"] for said in found) == sum(ranks.sizes())
+    copies = sorted(ranks.stage.local.rglob("pack-*.fsp"))
+    assert [copy.name for copy in copies] == [f"pack-{p:05d}.fsp" for p in range(PACKS)]
+    assert all(c.read_bytes() == (ranks.dataset / c.name).read_bytes() for c in copies)
+
+
+def test_packs_in_place_are_checked_once_in_all(ranks: Ranks) -> None:
+    pack, at = find_content(ranks.dataset, ranks.stage.files["train/f03"])
+    flip(pack, at + 10)
+    found = ranks.run(4, settings={"in_place": True, "verify": True})
+    with open_dataset(ranks.dataset) as dataset:
+        record = dataset.lookup(b"train/f03")
+    for said in found:
+        assert said["states"] == [IN_PLACE] * PACKS
+        assert said["report"]["damaged"] == {str(int(pack.name[5:10])): [record]}
+    opened = [name for said in found for name in said["opened"] if name.startswith("pack")]
+    assert sorted(opened) == [f"pack-{p:05d}.fsp" for p in range(PACKS)]
+
+
 def test_damage_is_found_by_every_replica(ranks: Ranks) -> None:
     pack, at = find_content(ranks.dataset, ranks.stage.files["train/f03"])
     flip(pack, at + 10)
@@ -240,9 +263,8 @@ def test_a_kept_index_that_decayed_is_not_spread(ranks: Ranks) -> None:
 def test_too_little_room_on_one_rank_refuses_on_all(ranks: Ranks) -> None:
     short = sum(ranks.sizes()[1::4]) - 1 + (ranks.dataset / "index.fsi").stat().st_size
     found = ranks.run(4, free_bytes={"1": short})
-    messages = {said["error"] for said in found}
-    assert len(messages) == 1
-    (message,) = messages
+    message = found[0]["error"]
+    assert [said["error"] for said in found[1:]] == ["rank 0: " + message] * 3
     assert message.startswith(f"rank 1 on {os.uname().nodename}: {ranks.stage.local}/1: ")
     assert f"{short + 1 - (ranks.dataset / 'index.fsi').stat().st_size:,} bytes" in message
     assert "rank 2" not in message
@@ -253,10 +275,10 @@ def test_too_little_room_on_one_rank_refuses_on_all(ranks: Ranks) -> None:
 
 def test_too_little_room_for_the_index_refuses_on_all(ranks: Ranks) -> None:
     found = ranks.run(2, free_bytes={"0": 10, "1": 20}, settings={"stage": "lazy"})
-    for said in found:
-        first, second = said["error"].splitlines()
-        assert first.startswith("rank 0 ") and "(10 bytes) are free" in first
-        assert second.startswith("rank 1 ") and "(20 bytes) are free" in second
+    first, second = found[0]["error"].splitlines()
+    assert first.startswith("rank 0 ") and "(10 bytes) are free" in first
+    assert second.startswith("rank 1 ") and "(20 bytes) are free" in second
+    assert found[1]["error"] == "rank 0: " + found[0]["error"]
 
 
 def test_auto_replicas_take_what_fits(ranks: Ranks) -> None:

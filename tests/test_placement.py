@@ -14,8 +14,9 @@ from fanstore.placement import (
     exchange_plan,
     fitting,
     load_bytes,
-    packs_of,
+    packs_by_rank,
     place,
+    ranks_by_pack,
     replica_ranks,
 )
 
@@ -55,8 +56,15 @@ def test_packs_for_everywhere_lie_on_all_ranks() -> None:
     owners = place(packs, 4, 2)
     assert [len(ranks) for ranks in owners] == [2, 4, 2]
     assert owners[1][0] == 1
-    assert all(1 in packs_of(rank, owners) for rank in range(4))
+    assert all(1 in packs for packs in packs_by_rank(owners, 4))
     assert sum(load_bytes(packs, 4, 2)) == 2 * 5 + 4 * 7 + 2 * 9
+
+
+def test_the_two_views_of_a_placement_are_each_others_inverse() -> None:
+    owners = place(Packs((1,) * 30, (False,) * 30), 7, 3)
+    by_rank = packs_by_rank(owners, 7)
+    assert by_rank[2] == {pack for pack in range(30) if 2 in owners[pack]}
+    assert ranks_by_pack(by_rank, 30) == [tuple(sorted(ranks)) for ranks in owners]
 
 
 def test_auto_takes_what_fits_every_rank_with_a_margin() -> None:
@@ -125,7 +133,8 @@ def test_every_wanted_pack_arrives_once_and_is_read_once_at_most() -> None:
         )
         ranks = range(world_size)
         have = [{p for p in range(count) if draw.random() < chance} for _ in ranks]
-        want = [set(packs_of(rank, owners)) - have[rank] for rank in ranks]
+        kept = packs_by_rank(owners, world_size)
+        want = [kept[rank] - have[rank] for rank in ranks]
         for rank in ranks:  # too little room: some are left out
             want[rank] = {p for p in want[rank] if draw.random() < 0.9}
         plan = exchange_plan(have, want, owners)
@@ -143,7 +152,7 @@ def test_reads_and_sends_are_balanced(world_size: int) -> None:
     for replicas in range(1, world_size + 1):
         count = 4 * world_size
         owners = place(Packs((1,) * count, (False,) * count), world_size, replicas)
-        want = [set(packs_of(rank, owners)) for rank in range(world_size)]
+        want = packs_by_rank(owners, world_size)
         plan = exchange_plan([set()] * world_size, want, owners)
         assert {len(packs) for packs in plan.reads} == {4}
         sends = Counter(t.source for t in plan.transfers for _ in t.destinations)
@@ -160,7 +169,7 @@ def test_kept_copies_of_several_ranks_are_sent_by_turns() -> None:
 
 def test_transfers_of_different_ranks_go_side_by_side() -> None:
     owners = place(Packs((1,) * 8, (False,) * 8), 8, 2)
-    want = [set(packs_of(rank, owners)) for rank in range(8)]
+    want = packs_by_rank(owners, 8)
     plan = exchange_plan([set()] * 8, want, owners)
     first = [rank for transfer in plan.transfers[:4] for rank in transfer.members]
     assert len(plan.transfers) == 8
@@ -171,6 +180,6 @@ def test_the_order_does_not_depend_on_who_asks() -> None:
     draw = random.Random(3)
     owners = place(Packs((1,) * 30, (False,) * 30), 5, 3)
     have = [{p for p in range(30) if draw.random() < 0.3} for _ in range(5)]
-    want = [set(packs_of(rank, owners)) - have[rank] for rank in range(5)]
+    want = [k - h for k, h in zip(packs_by_rank(owners, 5), have, strict=True)]
     shuffled = [set(sorted(packs, key=lambda _: draw.random())) for packs in have]
     assert exchange_plan(have, want, owners) == exchange_plan(shuffled, want, owners)

@@ -205,7 +205,8 @@ def test_another_dataset_with_the_same_name_is_not_mixed_up(stage: Stage) -> Non
 def check_room(needed: Needs, free_bytes: int, fs_type: str = "ext4") -> None:
     """Checks one rank's room."""
     directory = LocalDirectory("/scratch", "flag", fs_type, free_bytes, None)
-    check_rooms([room_of(World(), directory)], [needed])
+    world = World()
+    check_rooms(world, [room_of(world, directory)], [needed])
 
 
 def test_room_is_checked_with_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +223,7 @@ def test_room_is_checked_with_the_figures(monkeypatch: pytest.MonkeyPatch) -> No
 def test_every_rank_without_room_is_named() -> None:
     rooms = [Room(rank, f"node{rank}", "/scratch", 100 * rank, None) for rank in range(4)]
     with pytest.raises(FanstoreError) as raised:
-        check_rooms(rooms, [[("data", 150)]] * 4)
+        check_rooms(World(), rooms, [[("data", 150)]] * 4)
     lines = str(raised.value).splitlines()
     assert [line[:26] for line in lines] == [f"rank {n} on node{n}: /scratch:" for n in (0, 1)]
     assert "(150 bytes) are needed to stage data" in lines[1] and "(100 bytes) are free" in lines[1]

@@ -29,6 +29,7 @@ class Crew:
         self._mutex = threading.Lock()
         self._done_bytes = self._total_bytes = 0
         self._failed = False
+        self._has_errors = False
 
     def expect(self, amount_bytes: int) -> None:
         """So much more is to be done."""
@@ -52,7 +53,18 @@ class Crew:
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> None:
         """Has a thread do it; what it raises comes out of `settle`."""
-        self._futures.append(self._pool.submit(work, *arguments))
+        future = self._pool.submit(work, *arguments)
+        future.add_done_callback(self._look_at)
+        self._futures.append(future)
+
+    def _look_at(self, future: Future[Any]) -> None:
+        if not future.cancelled() and future.exception() is not None:
+            self._has_errors = True
+
+    def poll(self) -> None:
+        """Raises what work has raised so far. For the main thread while it does other things."""
+        if self._has_errors:
+            self.settle()
 
     def settle(self) -> list[Any]:
         """Waits for all that was submitted since the last time: the results, in order."""

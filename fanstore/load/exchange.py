@@ -174,7 +174,7 @@ class Exchange:
         rank = self._crew.world.rank
         for transfer in transfers:
             if rank in transfer.members:
-                self._crew.check()
+                self._crew.poll()
                 file_bytes = self._stager.expected(transfer.pack).file_bytes
                 travel = Travel(self._crew, transfer.source, transfer.destinations, file_bytes)
                 self._take_part(transfer, travel, rank == transfer.source)

@@ -1,8 +1,8 @@
 """Staging while the job runs (--stage lazy).
 
 Each rank copies the packs that it owns from the shared file system; until one is there it is read
-where it lies, and so is what does not fit. Replicas are not made: nothing travels over MPI, which
-belongs to the transport's thread by then.
+where it lies, and so is what does not fit. Replicas are not made, of packs for every rank neither:
+nothing travels over MPI, which belongs to the transport's thread by then.
 """
 
 from __future__ import annotations

@@ -47,10 +47,11 @@ def spoken(rank: int, node: str, world_size: int) -> str:
 Needs = Sequence[tuple[str, int]]
 
 
-def check_rooms(rooms: Sequence[Room], needs: Sequence[Needs]) -> None:
+def check_rooms(world: World, rooms: Sequence[Room], needs: Sequence[Needs]) -> None:
     """Refuses what cannot fit: needs[r] are rank r's (dataset, bytes) pairs to copy.
 
-    FanstoreError with the figures of every rank where it does not fit.
+    All ranks call it with the same arguments. Rank 0 raises FanstoreError with the figures of
+    every rank where it does not fit; the others hear of it.
     """
     problems = []
     for room, needed in zip(rooms, needs, strict=True):
@@ -58,6 +59,8 @@ def check_rooms(rooms: Sequence[Room], needs: Sequence[Needs]) -> None:
         if problem:
             problems.append(spoken(room.rank, room.node, len(rooms)) + problem)
     if problems:
+        if world.rank != 0:
+            world.gather_all(None)  # rank 0 does not come, and says why: once for all
         raise FanstoreError("\n".join(problems))
 
 

@@ -121,10 +121,6 @@ class Stager:
             self.dataset.dataset_id, int(header["file_bytes"]), int(header["body_checksum"])
         )
 
-    def total_bytes(self) -> int:
-        """The size of all packs."""
-        return sum(self.expected(pack).file_bytes for pack in range(self.dataset.pack_count))
-
     def stage_index(self, staged: StagedDirectory) -> str:
         """The path of the staged index. DatasetDamaged where its checksum does not fit."""
         name = os.path.basename(self.dataset.index_path)

@@ -30,8 +30,9 @@ from fanstore.placement import (
     auto_replicas,
     exchange_plan,
     fitting,
-    packs_of,
+    packs_by_rank,
     place,
+    ranks_by_pack,
 )
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -191,9 +192,10 @@ def _stage_full(
     crew: Crew, parts: list[_Part], rooms: list[Room], replicas: int
 ) -> list[Outcome]:
     for part in parts:
-        part.want = [set(packs_of(r.rank, part.owners)) - part.held[r.rank] for r in rooms]
+        keep = packs_by_rank(part.owners, len(rooms))
+        part.want = [packs - held for packs, held in zip(keep, part.held, strict=True)]
     needs = [[(p.name, p.bytes_of(p.want[r.rank])) for p in parts] for r in rooms]
-    check_rooms(rooms, needs)
+    check_rooms(crew.world, rooms, needs)
     crew.expect(sum(amount for _, amount in needs[crew.world.rank]))
     plans = [exchange_plan(part.held, part.want, part.owners) for part in parts]
     _read_share(crew, parts, plans)
@@ -213,20 +215,11 @@ def _read_share(crew: Crew, parts: list[_Part], plans: list[ExchangePlan]) -> No
 
 def _full_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
     have = [held | want for held, want in zip(part.held, part.want, strict=True)]
-    staged_ranks = _ranks_by_pack(have, len(part.owners))
+    staged_ranks = ranks_by_pack(have, len(part.owners))
     places = [_place(rank, ranks) for ranks in staged_ranks]
     return Outcome(
         part.stager.dataset, part.stager.report, replicas, tuple(places), tuple(staged_ranks)
     )
-
-
-def _ranks_by_pack(packs_by_rank: Sequence[set[int]], count: int) -> list[tuple[int, ...]]:
-    """For each pack the ranks that have it."""
-    ranks: list[list[int]] = [[] for _ in range(count)]
-    for rank, packs in enumerate(packs_by_rank):
-        for pack in packs:
-            ranks[pack].append(rank)
-    return [tuple(found) for found in ranks]
 
 
 def _place(rank: int, ranks: tuple[int, ...]) -> Place:
@@ -244,18 +237,18 @@ def _stage_lazy(
     left_bytes = [room.bytes for room in rooms]
     for part in parts:
         there = set().union(*part.held)
-        for rank in range(len(rooms)):
-            own = [p for p, ranks in enumerate(part.owners) if ranks[0] == rank and p not in there]
-            chosen = set(fitting(own, part.packs.file_bytes, left_bytes[rank]))
-            left_bytes[rank] -= part.bytes_of(chosen)
-            part.want.append(chosen)
+        own = packs_by_rank([ranks[:1] for ranks in part.owners], len(rooms))
+        for rank, packs in enumerate(own):
+            chosen = fitting(sorted(packs - there), part.packs.file_bytes, left_bytes[rank])
+            part.want.append(set(chosen))
+            left_bytes[rank] -= part.bytes_of(part.want[rank])
     return [_lazy_outcome(crew.world.rank, part, replicas) for part in parts]
 
 
 def _lazy_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
     count = len(part.owners)
-    staged_ranks = _ranks_by_pack(part.held, count)
-    planned = _ranks_by_pack(part.want, count)
+    staged_ranks = ranks_by_pack(part.held, count)
+    planned = ranks_by_pack(part.want, count)
     places = []
     for pack in range(count):
         if pack in part.want[rank]:
@@ -271,12 +264,16 @@ def _lazy_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
 def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> Outcome:
     """A dataset that is read where it lies: headers checked, and with `verify` all content.
 
-    What `Stager.check_pack` raises.
+    The ranks share the work. What `Stager.check_pack` raises.
     """
-    stager = Stager(dataset, crew)
-    crew.expect(stager.total_bytes() if verify else 0)
-    for pack in range(dataset.pack_count):
+    stager, world = Stager(dataset, crew), crew.world
+    share = range(world.rank, dataset.pack_count, world.world_size)
+    if verify:
+        crew.expect(sum(stager.expected(pack).file_bytes for pack in share))
+    for pack in share:
         crew.submit(stager.check_pack, pack, verify)
     crew.settle()
+    for damaged in world.gather_all(stager.report.damaged):
+        stager.report.damaged |= damaged
     places = (Place(int(lib.FAN_PLACE_IN_PLACE)),) * dataset.pack_count
     return Outcome(dataset, stager.report, 0, places, ((),) * dataset.pack_count)
