@@ -248,6 +248,12 @@ def test_script_that_is_told_to_end_waits_for_the_command(desk: Desk, mode: str)
     assert (process.returncode, stdout) == (5, "")
 
 
+def test_address_of_the_first_node_is_known_to_every_command(desk: Desk) -> None:
+    job = replace(desk.job, command=("sh", "-c", 'echo "$MASTER_ADDR:$MASTER_PORT"'))
+    assert desk.run(job)[:2] == (0, "node1:20017\n")
+    assert desk.run(job, MASTER_ADDR="mine")[1] == "mine:20017\n"
+
+
 def test_own_ranks_run_between_start_and_stop(desk: Desk) -> None:
     code, _, stderr = desk.run(replace(desk.job, mode="mpi", command=("sh", "-c", "exit 4")))
     assert code == 4, stderr
