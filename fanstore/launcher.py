@@ -18,19 +18,18 @@ _MPI_PREFIXES = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDRA_", "HYDI_")
 
 @dataclass(frozen=True)
 class Launcher:
-    """This process among its ranks. variable: the environment variable that says so, or ""."""
+    """This process among its ranks.
+
+    is_hydra: it was started by MPICH's mpiexec, which signals whole process groups, and sends
+    SIGUSR1 to all ranks of a node when one was lost.
+    """
 
     rank: int
     world_size: int
-    variable: str
-
-    @property
-    def is_hydra(self) -> bool:
-        """Whether MPICH's mpiexec watches over this process; it sends SIGUSR1 at a rank's loss."""
-        return self.variable == "PMI_RANK"
+    is_hydra: bool = False
 
 
-ALONE = Launcher(0, 1, "")
+ALONE = Launcher(0, 1)
 
 
 def detect(environ: Mapping[str, str]) -> Launcher:
@@ -53,7 +52,8 @@ def _parse(environ: Mapping[str, str], rank_name: str, size_name: str) -> Launch
         raise UsageError(
             f"{rank_name}={environ[rank_name]}, {size_name}={environ[size_name]}: not a rank"
         )
-    return Launcher(rank, size, rank_name)
+    # Slurm's pmi2 gives PMI_RANK, too.
+    return Launcher(rank, size, rank_name == "PMI_RANK" and "MPI_LOCALRANKID" in environ)
 
 
 def for_rank(path: str | None, launcher: Launcher) -> str | None:

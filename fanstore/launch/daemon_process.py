@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -77,4 +78,16 @@ def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
         message = f"node daemon: {type(error).__name__}: {error}"
         Channel(channel).try_send({"type": "error", "message": message, "exit_code": code})
     finally:
-        os._exit(code)
+        _exit(code)
+
+
+def _exit(code: int) -> None:
+    """Ends this process and nothing else of its parent's.
+
+    MPICH takes leave of its process manager only in an exit handler of C's: a rank that has
+    finalised MPI must run it, or Hydra believes that it crashed and ends the others.
+    """
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_finalized():
+        ctypes.CDLL(None).exit(code)
+    os._exit(code)

@@ -32,19 +32,29 @@ _SI_KERNEL = 0x80
 
 @dataclass(frozen=True)
 class Received:
-    """A signal that came in. reaches_command: whoever sent it sent it to the command, too."""
+    """A signal that came in. sender: the name of the process that sent it, "" for the kernel."""
 
     number: signal.Signals
-    reaches_command: bool
+    sender: str
+
+    @property
+    def reaches_command(self) -> bool:
+        """Whether it was sent to the command, too: the terminal signals its process group, Slurm's
+        step manager each process below it."""
+        return self.sender in ("", "slurmstepd")
+
+    @property
+    def is_launchers_own(self) -> bool:
+        """MPICH's mpiexec tells the others so that a rank was lost: nothing for the command."""
+        return self.number == signal.SIGUSR1 and self.sender.startswith("hydra_pmi_proxy")
 
 
-def _signals_all_of_a_step(sender: int) -> bool:
-    """Slurm's step manager signals each process below it; the terminal its process group."""
+def _process_name(pid: int) -> str:
     try:
-        with open(f"/proc/{sender}/comm", encoding="utf-8", errors="replace") as stream:
-            return stream.read().strip() == "slurmstepd"
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as stream:
+            return stream.read().strip()
     except OSError:
-        return False
+        return "unknown"
 
 
 class SignalQueue:
@@ -73,6 +83,6 @@ class SignalQueue:
         found = []
         for at in range(0, len(data), _INFO_BYTES):
             number, _, code, sender = struct.unpack_from("<IiiI", data, at)
-            to_all = code == _SI_KERNEL or _signals_all_of_a_step(sender)
-            found.append(Received(signal.Signals(number), to_all))
+            name = "" if code == _SI_KERNEL else _process_name(sender)
+            found.append(Received(signal.Signals(number), name))
         return found

@@ -5,8 +5,9 @@ command starts, and goes on serving them until theirs have ended too.
 
 The command stays in the wrapper's process group, so the terminal's signals reach both, and so do
 those that Slurm sends to a step: they are not passed on a second time. Other signals to the wrapper
-are. When the daemon dies the command goes on with what is on the local disk, and the wrapper
-removes the leftovers itself.
+are. Under MPICH's mpiexec, which has no terminal to give and signals the group for reasons of its
+own, the command has a group to itself, and gets what the wrapper passes on. When the daemon dies
+the command goes on with what is on the local disk, and the wrapper removes the leftovers itself.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ class Wrapper:
             environ,
             prefixes,
             self._signals.original_mask,
-            lambda pid: self._daemon.channel.send({"type": "command", "pid": pid}),
+            self._announce_command,
         )
         if problem:
             report.say(f"error: {command[0]}: {os.strerror(problem)}")
@@ -154,6 +155,12 @@ class Wrapper:
                 self._pass_on(received)
         code = os.waitstatus_to_exitcode(status)
         return 128 - code if code < 0 else code
+
+    def _announce_command(self, pid: int) -> None:
+        """Called by the command's process before it becomes the command."""
+        if self._launcher.is_hydra:
+            os.setpgid(0, 0)
+        self._daemon.channel.send({"type": "command", "pid": pid})
 
     def _environ(self) -> Mapping[str, str]:
         """This process's environment; the command is no rank of the launcher's."""
@@ -176,7 +183,7 @@ class Wrapper:
 
     def _pass_on(self, received: Received) -> None:
         """Sends a signal on to the command, unless it has come there by itself."""
-        if received.number == signal.SIGCHLD or self._is_launchers_own(received.number):
+        if received.number == signal.SIGCHLD or received.is_launchers_own:
             return
         if not received.reaches_command:
             with contextlib.suppress(ProcessLookupError):
@@ -184,10 +191,6 @@ class Wrapper:
         self._stop_asked = received.number == signal.SIGTSTP or self._stop_asked
         if received.number == signal.SIGCONT:
             self._stop_asked = self._command_stopped = False
-
-    def _is_launchers_own(self, number: signal.Signals) -> bool:
-        """MPICH's mpiexec tells the others with SIGUSR1 that a rank was lost: not the command's."""
-        return number == signal.SIGUSR1 and self._launcher.is_hydra
 
     def _stop_with_command(self) -> None:
         """Stops, as the shell expects, when both were asked to and the command did."""

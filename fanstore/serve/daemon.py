@@ -176,9 +176,8 @@ class Daemon:
 
     def _outwait_command(self) -> None:
         """The wrapper was killed: the kernel told the command so; its files stay a while."""
-        if self._command is None:
-            return
-        if not self._command.wait(self.job.plan.settings.orphan_wait_s):
+        if self._command is not None:
+            self._command.wait(self.job.plan.settings.orphan_wait_s)
             self._command.kill()
             self._command.wait(5.0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -29,6 +30,7 @@ class Process:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._start = self._stat()[1]
+        self._leads_group = self.runs() and os.getpgid(pid) == pid
 
     def _stat(self) -> tuple[str, str]:
         """(state, start time); empty when there is no such process."""
@@ -54,6 +56,9 @@ class Process:
         return True
 
     def kill(self) -> None:
-        """SIGKILL, if it still runs."""
-        if self.runs():
-            os.kill(self.pid, signal.SIGKILL)
+        """SIGKILL, if it still runs; for all its group, where it led one from the beginning."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._leads_group:
+                os.killpg(self.pid, signal.SIGKILL)
+            elif self.runs():
+                os.kill(self.pid, signal.SIGKILL)
