@@ -45,7 +45,8 @@ uint64_t world_file_offset(uint64_t record)
     return offset / 64 * 64;
 }
 
-uint8_t world_byte(uint64_t record, uint64_t at)
+/* Differs between neighbours, pages and blocks. */
+static uint8_t content_byte(uint64_t record, uint64_t at)
 {
     return (uint8_t)(record * 101 + at + (at >> 8) * 3 + (at >> 12) * 7 + (at >> 20) * 13);
 }
@@ -71,16 +72,22 @@ static void write_file(const char *name, const void *data, size_t bytes)
     close(fd);
 }
 
+static uint8_t packs[WORLD_PACKS][16 * MIB];
+
+const uint8_t *world_content(uint64_t record)
+{
+    return packs[world_file_pack(record)] + world_file_offset(record);
+}
+
 static void write_pack(uint32_t pack)
 {
-    static uint8_t data[16 * MIB];
+    uint8_t *data = packs[pack];
     char name[32];
-    CHECK(pack_bytes(pack) <= sizeof(data));
-    memset(data, 0, sizeof(data));
+    CHECK(pack_bytes(pack) <= sizeof(packs[0]));
     for (uint64_t id = 1; id < RECORDS; id++) {
         uint64_t offset = world_file_offset(id);
         for (uint64_t at = 0; world_file_pack(id) == pack && at < world_file_bytes(id); at++)
-            data[offset + at] = world_byte(id, at);
+            data[offset + at] = content_byte(id, at);
     }
     snprintf(name, sizeof(name), "pack-%05u.fsp", pack);
     write_file(name, data, pack_bytes(pack));
@@ -122,10 +129,10 @@ static void write_index(void)
     header->section_count = FAN_SECTION_COUNT;
     struct fan_record *records = (void *)(image + header->sections[FAN_SECTION_RECORDS].offset);
     char *names = (char *)image + header->sections[FAN_SECTION_NAMES].offset;
-    struct fan_pack_info *packs = (void *)(image + header->sections[FAN_SECTION_PACKS].offset);
+    struct fan_pack_info *infos = (void *)(image + header->sections[FAN_SECTION_PACKS].offset);
     fill_records(records, names);
     for (uint32_t pack = 0; pack < WORLD_PACKS; pack++)
-        packs[pack] = (struct fan_pack_info){.file_bytes = pack_bytes(pack)};
+        infos[pack] = (struct fan_pack_info){.file_bytes = pack_bytes(pack)};
     CHECK(fan_index_fill_slots(records, RECORDS, names, RECORDS * NAME_BYTES,
                                (void *)(image + header->sections[FAN_SECTION_SLOTS].offset), SLOTS,
                                &header->max_probe) == 0);

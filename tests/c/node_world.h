@@ -39,7 +39,7 @@ void world_close(struct world *world);
 uint64_t world_file_bytes(uint64_t record);
 uint32_t world_file_pack(uint64_t record);
 uint64_t world_file_offset(uint64_t record);
-uint8_t world_byte(uint64_t record, uint64_t at);
+const uint8_t *world_content(uint64_t record);
 
 /* Whether `rank` has pack `pack`. */
 int world_has(const struct world *world, uint32_t rank, uint32_t pack);
