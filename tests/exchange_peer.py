@@ -137,11 +137,12 @@ def main() -> None:
     child = os.fork()
     if child == 0:
         run(json.loads(Path(sys.argv[1]).read_text()))
-    os.waitpid(child, 0)
+    else:
+        os.waitpid(child, 0)
 
 
 def run(spec: dict[str, Any]) -> None:
-    """Stages and writes what came of it."""
+    """Stages and writes what came of it; ends at once when MPI cannot be finalised."""
     exchange.CHUNK_BYTES = CHUNK_BYTES
     world = MpiWorld(spec["world_size"], spec.get("patience_s", PATIENCE_S), lambda: None)
     try:
@@ -152,9 +153,8 @@ def run(spec: dict[str, Any]) -> None:
     part = Path(spec["results"], f"{world.rank}.part")
     part.write_text(json.dumps(found))
     part.rename(Path(spec["results"], f"{world.rank}.json"))
-    world.finish()
-    sys.stdout.flush()
-    os._exit(0)
+    if not world.finish():
+        os._exit(0)
 
 
 if __name__ == "__main__":

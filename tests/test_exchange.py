@@ -63,6 +63,7 @@ class Ranks:
             said = results / f"{rank}.json"
             found.append(json.loads(said.read_text()) if said.exists() else {})
         assert any(found), f"{done.returncode}: {done.stdout}{done.stderr}"
+        assert done.returncode == 0 or "die" in spec, f"{done.returncode}: {done.stderr}"
         return found
 
     def staged_file(self, rank: int, name: str) -> Path:
