@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "isend.h"
 #include "operations.h"
 
 enum {
@@ -70,7 +71,7 @@ static int receive_answer(struct context *context, struct fan_operation *fetch, 
 static int send_message(struct context *context, struct fan_operation *message, uint32_t rank,
                         uint32_t tag, uint32_t bytes)
 {
-    int rc = MPI_Isend(&message->buffer, (int)bytes, MPI_BYTE, (int)rank, (int)tag, context->comm,
+    int rc = fan_isend(&message->buffer, (int)bytes, (int)rank, (int)tag, context->comm,
                        fan_operation_request(&context->operations, message));
     if (rc == MPI_SUCCESS)
         return 0;
@@ -179,8 +180,8 @@ static int reply(void *opaque, uint32_t rank, const struct fan_fetch_request *re
         return -ENOMEM;
     reply->rank = rank;
     reply->token = token;
-    int rc = MPI_Isend(from, (int)request->bytes, MPI_BYTE, (int)rank, (int)request->tag,
-                       context->comm, fan_operation_request(&context->operations, reply));
+    int rc = fan_isend(from, (int)request->bytes, (int)rank, (int)request->tag, context->comm,
+                       fan_operation_request(&context->operations, reply));
     if (rc == MPI_SUCCESS)
         return 0;
     fan_operation_end(&context->operations, reply);
@@ -456,7 +457,9 @@ int fan_transport_open(int fortran_comm, struct fan_transport **transport)
     context->comm = MPI_Comm_f2c(fortran_comm);
     keep_alive(context->comm);
     fill_operations(context);
-    int rc = learn_world(context);
+    int rc = fan_isend_init();
+    if (rc == 0)
+        rc = learn_world(context);
     if (rc == 0)
         rc = start_listening(context);
     if (rc != 0) {
