@@ -1,5 +1,9 @@
-"""Builds the native libraries with the C compiler alone: no Python headers are needed."""
+"""Builds the native libraries with the C compiler alone: no Python headers are needed.
 
+The transport is built where it is used, with the MPI that is there: a wheel brings its sources.
+"""
+
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,6 +13,12 @@ from setuptools.command.build import build
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 import native
+
+
+def transport_sources():
+    """What the transport is compiled from."""
+    folder = native.CSRC / "transport"
+    return [*sorted(folder.glob("*.[ch]")), native.CSRC / "node" / "transport.h"]
 
 
 class BuildNative(Command):
@@ -34,12 +44,23 @@ class BuildNative(Command):
         if not self.editable_mode:
             for stamp in self.folder().glob("*.stamp"):
                 stamp.unlink()
+            for source, copy in self.copied_sources().items():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, copy)
+
+    def copied_sources(self):
+        """The transport's sources, and where they go in the package."""
+        package = self.folder().parent / "transport"
+        return {p: package / p.relative_to(native.ROOT) for p in transport_sources()}
 
     def get_source_files(self):
         return [str(p.relative_to(native.ROOT)) for p in sorted(native.CSRC.rglob("*.[ch]"))]
 
     def get_outputs(self):
-        return [] if self.editable_mode else [str(self.folder() / n) for n in native.OUTPUTS]
+        if self.editable_mode:
+            return []
+        libraries = [self.folder() / name for name in native.OUTPUTS]
+        return [str(path) for path in [*libraries, *self.copied_sources().values()]]
 
     def get_output_mapping(self):
         return {}

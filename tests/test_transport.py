@@ -1,0 +1,222 @@
+"""The MPI transport: ranks under mpiexec that drive its functions, and its build."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from fanstore.errors import FanstoreError
+from fanstore.transport import build, describe
+
+ROOT = Path(__file__).resolve().parent.parent
+PEER = Path(__file__).resolve().parent / "transport_peer.py"
+LIMIT_S = 60
+
+_BESIDE = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+MPIEXEC = shutil.which("mpiexec", path=_BESIDE)
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is missing"),
+    pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is missing"),
+]
+
+# Over shared memory; over what MPI uses between nodes; the same, and TCP.
+ONE_NODE: dict[str, str] = {}
+NETWORK = {"MPIR_CVAR_NOLOCAL": "1"}
+TCP = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
+CARRIERS = pytest.mark.parametrize(
+    "carrier", [ONE_NODE, NETWORK, TCP], ids=["one-node", "network", "tcp"]
+)
+
+
+def run_ranks(
+    folder: Path, program: str, ranks: int, carrier: dict[str, str], *flags: str
+) -> list[str]:
+    """Runs a program of transport_peer.py; what each rank wrote."""
+    assert MPIEXEC is not None
+    command = [MPIEXEC, *flags, "-n", str(ranks), sys.executable, str(PEER), program, str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **carrier}
+    subprocess.run(command, env=environment, capture_output=True, timeout=LIMIT_S, check=False)
+    return [(folder / str(rank)).read_text() for rank in range(ranks)]
+
+
+def is_whole(output: str) -> bool:
+    return output.splitlines()[-1:] == ["ok"]
+
+
+@CARRIERS
+@pytest.mark.parametrize(
+    ("program", "ranks"),
+    [
+        ("sizes", 3),
+        ("outstanding", 3),
+        ("refusals", 2),
+        ("notices", 3),
+        ("limits", 2),
+        ("ill-formed", 2),
+        ("crooked-answers", 2),
+    ],
+)
+def test_messages(tmp_path: Path, program: str, ranks: int, carrier: dict[str, str]) -> None:
+    for output in run_ranks(tmp_path, program, ranks, carrier):
+        assert is_whole(output), output
+
+
+@CARRIERS
+@pytest.mark.parametrize("program", ["stopped-between", "stopped-in-reply"])
+def test_a_stopped_rank(tmp_path: Path, program: str, carrier: dict[str, str]) -> None:
+    for output in run_ranks(tmp_path, program, 3, carrier):
+        assert is_whole(output), output
+
+
+@pytest.mark.parametrize("tls", ["", "tcp,self"], ids=["network", "tcp"])
+@pytest.mark.parametrize("program", ["killed-between", "killed-in-reply"])
+def test_a_killed_rank(tmp_path: Path, program: str, tls: str) -> None:
+    # One proxy a rank, as on several nodes: a proxy that sees one of its ranks die may kill its
+    # others, whatever -disable-auto-cleanup says.
+    flags = ["-launcher", "fork", "-hosts", "n0,n1,n2", "-ppn", "1", "-disable-auto-cleanup"]
+    outputs = run_ranks(tmp_path, program, 3, {"UCX_TLS": tls} if tls else {}, *flags)
+    assert "ok" not in outputs[1].split()
+    assert is_whole(outputs[0]), outputs[0]
+    assert is_whole(outputs[2]), outputs[2]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "fanstore"
+
+
+def test_many_builders_at_once_leave_one_whole_library(cache: Path) -> None:
+    code = (
+        "import ctypes; from fanstore.transport.build import built_library\n"
+        "with built_library('v') as path: ctypes.CDLL(str(path)).fan_transport_open"
+    )
+    with ThreadPoolExecutor(4) as pool:
+        runs = pool.map(
+            lambda _: subprocess.run([sys.executable, "-c", code], timeout=LIMIT_S), range(4)
+        )
+        assert [run.returncode for run in runs] == [0] * 4
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_a_built_library_is_used_again_until_mpi_is_another(cache: Path) -> None:
+    with build.built_library("one") as path:
+        made_ns = path.stat().st_mtime_ns
+        assert path.parent == cache
+    with build.built_library("one") as path:
+        assert path.stat().st_mtime_ns == made_ns
+    with build.built_library("two") as other:
+        assert other.name != path.name
+
+
+def test_a_cache_that_others_may_write_is_not_used(cache: Path) -> None:
+    cache.mkdir(parents=True)
+    cache.chmod(0o777)
+    with build.built_library("one") as path:
+        assert path.exists() and path.parent != cache
+    assert not path.exists() and list(cache.iterdir()) == []
+
+
+def test_a_missing_mpicc_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MPICC", str(tmp_path / "nothing"))
+    with pytest.raises(FanstoreError, match=f"MPICC names {tmp_path}/nothing"):
+        build.find_mpicc()
+    monkeypatch.delenv("MPICC")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(FanstoreError, match=r"no mpicc .* set MPICC, or pip install mpich"):
+        build.find_mpicc()
+    problem = describe()["problem"]
+    assert problem is not None and "mpicc" in problem
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("echo 'cc: not found' >&2; exit 127", r"no C compiler \(cc: not found\); install gcc"),
+        ("echo 'a.c:1: error: bad' >&2; echo done >&2; exit 1", "cannot build .*error: bad"),
+    ],
+)
+def test_a_compiler_that_fails_is_told_in_one_line(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    monkeypatch.setenv("MPICC", script(tmp_path / "mpicc", text))
+    with pytest.raises(FanstoreError, match=message) as caught, build.built_library("one"):
+        pass
+    assert "\n" not in str(caught.value)
+    assert list(cache.iterdir()) == []
+
+
+def test_another_mpi_is_refused_with_both_names(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.c"
+    other.write_text('const char *fan_transport_library_version(void) { return "Other MPI 9"; }\n')
+    text = f'while [ "$1" != -o ]; do shift; done; exec cc -shared -fPIC -o "$2" {other}'
+    monkeypatch.setenv("MPICC", script(tmp_path / "mpicc", text))
+    for output in run_ranks(tmp_path, "build", 2, {}):
+        assert "FanstoreError: rank 0: mpi4py runs on " in output
+        assert "the transport was built with Other MPI 9; set MPICC" in output
+
+
+def test_sources_compile_without_a_warning(tmp_path: Path) -> None:
+    for source in sorted((ROOT / "csrc" / "transport").glob("*.c")):
+        flags = [*build._FLAGS, "-Werror", "-Wstrict-prototypes", "-Wmissing-prototypes"]
+        flags = [flag for flag in flags if flag != "-shared" and not flag.startswith("-Wl,")]
+        output = str(tmp_path / "out.o")
+        command = [*build.find_mpicc(), *flags, "-c", str(source), "-o", output]
+        assert subprocess.run(command, timeout=LIMIT_S).returncode == 0
+
+
+def test_describe_tells_mpi_and_the_library_once_built(cache: Path, tmp_path: Path) -> None:
+    told = describe()
+    assert told["problem"] is None and told["library"] is None
+    assert told["mpicc"] is not None and told["library_version"] is not None
+    assert all(is_whole(output) for output in run_ranks(tmp_path, "build", 2, {}))
+    library = describe()["library"]
+    assert library is not None and Path(library).exists()
+
+
+def test_a_wheel_brings_the_sources(cache: Path, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    source = tmp_path / "source"
+    kept = ("csrc", "fanstore", "tools", "setup.py", "pyproject.toml", "README.md", "MANIFEST.in")
+    source.mkdir()
+    for name in kept:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("*.so"))
+        else:
+            shutil.copy(ROOT / name, source / name)
+    wheel = ["wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source)]
+    subprocess.run([*pip, *wheel], check=True, timeout=300)
+    installed = tmp_path / "installed"
+    (made,) = tmp_path.glob("*.whl")
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--target", str(installed), str(made)],
+        check=True, timeout=LIMIT_S,
+    )
+    shutil.rmtree(source)
+    code = (
+        "import fanstore.transport.build as b\n"
+        "with b.built_library('v') as path: print(b.source_folder(), path.exists())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(installed)},
+        cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S,
+    )
+    expected = installed / "fanstore" / "transport" / "csrc"
+    assert done.stdout.split() == [str(expected), "True"], done.stderr
