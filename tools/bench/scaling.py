@@ -73,7 +73,7 @@ def files_per_s(work: Path, reader: Path, kind: str, ranks: int, replicas: str) 
         (work / f"node-{rank}").mkdir(exist_ok=True)
     out = work / "out"
     options = [
-        "--quiet", "--dataset", work / "dataset", "--replicas", replicas, "--keep-staged",
+        "--quiet", "--dataset", work / "dataset", "--replicas", replicas,
         "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
     ]  # fmt: skip
     environment = {**os.environ, "ROUNDS": str(ROUNDS), "KIND": kind, "OUT": os.fspath(out)}
