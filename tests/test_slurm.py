@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from serving import Stage, make_stage, runs, wait_for
+from serving import Stage, daemon_of, make_stage, runs, wait_for
 
 TOOL = Path(__file__).resolve().parent.parent / "tools" / "slurm" / "cluster.py"
 JOB_LIMIT_S = 120.0
@@ -264,6 +264,42 @@ def test_cancelled_job_still_reads_and_leaves_nothing(slurm: Slurm) -> None:
         total, first, *_ = (out / str(rank)).read_text().split()
         assert (int(total), first) == (sum(map(len, ODD_FILES.values())), "SIGTERM")
     wait_for(lambda: not slurm.node_leftovers(), "empty local directories", 30)
+
+
+# The rank on node1 reads once the test says so; the other one tells its processes and stays.
+BEREAVED = """\
+import os, sys, time
+out, root, node = sys.argv[1], os.environ["FANSTORE_MOUNT_PREFIX"], os.environ["SLURMD_NODENAME"]
+with open(os.path.join(out, node + ".new"), "w") as stream:
+    print(os.getpid(), os.getppid(), file=stream)
+os.rename(os.path.join(out, node + ".new"), os.path.join(out, node))
+end = time.monotonic() + 100
+while time.monotonic() < end and not (node == "node1" and os.path.exists(out + "/lost")):
+    time.sleep(0.05)
+paths = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names]
+print(sum(len(open(path, "rb").read()) for path in paths), file=open(out + "/total", "w"))
+"""
+
+
+def test_loss_of_a_node_does_not_end_the_other(slurm: Slurm) -> None:
+    out = slurm.folder("loss")
+    script = slurm.script("loss-job", command=[sys.executable, "-c", BEREAVED, str(out)])
+    job = slurm.submit(script)
+    told = [out / "node1", out / "node2"]
+    wait_for(lambda: all(path.exists() for path in told), "both commands", JOB_LIMIT_S)
+    command, wrapper = map(int, told[1].read_text().split())
+    stepd = int(Path(f"/proc/{wrapper}/stat").read_text().rpartition(") ")[2].split()[1])
+    for pid in (stepd, daemon_of(wrapper), wrapper, command):
+        os.kill(pid, signal.SIGKILL)
+    slurm.call("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=lost")
+    try:
+        (out / "lost").touch()
+        slurm.end(job)
+    finally:  # by itself, too, once its slurmd has told that it lives
+        slurm.call("scontrol", "update", "NodeName=node2", "State=RESUME", code=None)
+    total = sum(len(content) for content in ODD_FILES.values())
+    assert (out / "total").read_text() == f"{total}\n", slurm.output(script)
+    assert "rank 1" in slurm.output(script)
 
 
 def recorded(folder: Path) -> list[int]:

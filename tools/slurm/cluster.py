@@ -62,6 +62,7 @@ SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 ReturnToService=2
 KillWait=10
+SlurmdTimeout=20
 MessageTimeout=30
 """
 
