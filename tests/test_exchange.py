@@ -311,6 +311,15 @@ def test_lazy_refuses_nothing_and_plans_what_fits(ranks: Ranks) -> None:
     assert [said["report"]["shared_bytes"] for said in found] == [0, 0]
 
 
+def test_lazy_asks_the_ranks_that_kept_copies(ranks: Ranks) -> None:
+    ranks.run(2, settings={"replicas": "2"}, keep=True)
+    shutil.rmtree(ranks.stage.local / "0")
+    first, second = ranks.run(2, settings={"stage": "lazy"}, keep=True)
+    assert (first["states"], first["asked"]) == ([REMOTE] * PACKS, [[1]] * PACKS)
+    assert (second["states"], second["asked"]) == ([STAGED] * PACKS, [[]] * PACKS)
+    assert first["lazy_packs"] == second["lazy_packs"] == []
+
+
 @pytest.mark.parametrize("world_size", [2, 4])
 def test_a_rank_that_raises_ends_all(ranks: Ranks, world_size: int) -> None:
     found = ranks.run(world_size, settings={"replicas": "2"}, raise_in=1)

@@ -147,6 +147,25 @@ def test_lazy_staging_stops_between_two_chunks(
     assert lazy.found == {} and lazy.parts() == [] and stager.warnings == []
 
 
+def test_a_pack_that_comes_after_the_end_is_not_told(
+    lazy: Lazy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncing, go = threading.Event(), threading.Event()
+
+    def sync_slowly(stream: FileIO) -> None:
+        syncing.set()
+        assert go.wait(30.0)
+
+    monkeypatch.setattr(staging, "sync", sync_slowly)
+    stager = lazy.stager(threads=1)
+    stager.start()
+    assert syncing.wait(30.0)
+    stager.close(timeout_s=0.0)
+    go.set()
+    assert stager.wait(30.0)
+    assert lazy.copy(0).exists() and lazy.found == {}
+
+
 def test_a_lazy_stager_that_was_not_started_closes(lazy: Lazy) -> None:
     assert lazy.stager().close()
 
