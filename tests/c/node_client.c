@@ -139,8 +139,7 @@ void client_unpin(struct node_client *client, unsigned pin)
     __atomic_store_n(&client->session->pins[pin].state, FAN_PIN_FREE, __ATOMIC_SEQ_CST);
 }
 
-/* Compares a held block, in place, for as long as it is held. */
-static void compare(struct node_client *client, unsigned pin, uint64_t record, uint64_t block)
+void client_compare(struct node_client *client, unsigned pin, uint64_t record, uint64_t block)
 {
     uint32_t id = client->session->pins[pin].entry;
     struct fan_cache_entry *entry = entry_at(client, id);
@@ -159,7 +158,7 @@ static int read_blocks(struct node_client *client, unsigned pin, uint64_t record
     for (uint64_t block = 0; rc == 0 && block * FAN_CACHE_BLOCK_BYTES < bytes; block++) {
         rc = client_pin(client, pin, fan_cache_file(0, record), block);
         if (rc == 0)
-            compare(client, pin, record, block);
+            client_compare(client, pin, record, block);
         client_unpin(client, pin);
     }
     return rc;

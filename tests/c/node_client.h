@@ -35,6 +35,9 @@ int client_wait(struct node_client *client, unsigned pin);
 int client_pin(struct node_client *client, unsigned pin, uint64_t file, uint64_t block);
 void client_unpin(struct node_client *client, unsigned pin);
 
+/* Compares a block that a pin holds, in place. */
+void client_compare(struct node_client *client, unsigned pin, uint64_t record, uint64_t block);
+
 /* Opens, reads, compares byte by byte and closes file `record` of mount 0, with pin `pin`. 0, or
  * the -errno of the first block that failed. */
 int client_read(struct node_client *client, unsigned pin, uint64_t record);

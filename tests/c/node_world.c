@@ -8,9 +8,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../../csrc/common/index.h"
+#include "../../csrc/format/cache_format.h"
 #include "../../csrc/format/pack_format.h"
 #include "../../csrc/format/shm_format.h"
 #include "check.h"
@@ -267,4 +269,25 @@ struct fan_node_stats world_stats(const struct world *world, uint32_t rank)
     struct fan_node_stats stats;
     fan_node_stats(world->nodes[rank], &stats);
     return stats;
+}
+
+uint64_t world_remote_file(const struct world *world)
+{
+    uint64_t record = 1;
+    while (world_has(world, 0, world_file_pack(record)) ||
+           world_file_bytes(record) > FAN_CACHE_BLOCK_BYTES)
+        record++;
+    CHECK(record <= WORLD_FILES);
+    return record;
+}
+
+struct loopback_knobs *world_knobs(struct world *world, uint32_t rank)
+{
+    return loopback_knobs(world->loopback, rank);
+}
+
+void pause_ms(unsigned ms)
+{
+    const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    nanosleep(&pause, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "../../csrc/node/node.h"
+#include "check.h"
 #include "loopback.h"
 
 enum {
@@ -47,9 +48,25 @@ int world_has(const struct world *world, uint32_t rank, uint32_t pack);
 /* Marks a file damaged on a rank, as staging would. */
 void world_damage(struct world *world, uint32_t rank, uint64_t record);
 
+/* A file of one block whose pack rank 0 has not. */
+uint64_t world_remote_file(const struct world *world);
+
+struct loopback_knobs *world_knobs(struct world *world, uint32_t rank);
+
 /* Where the job segment of a rank is. */
 void world_segment_path(uint32_t rank, char path[4096]);
 
 struct fan_node_stats world_stats(const struct world *world, uint32_t rank);
+
+void pause_ms(unsigned ms);
+
+/* Waits until a condition holds; fails if it never does. */
+#define EVENTUALLY(condition)                                                                      \
+    do {                                                                                           \
+        for (int steps = 0; !(condition); steps++) {                                               \
+            CHECK(steps < 30000);                                                                  \
+            pause_ms(1);                                                                           \
+        }                                                                                          \
+    } while (0)
 
 #endif
