@@ -1,7 +1,7 @@
 /*
  * A node daemon in as few lines as its side of the protocol takes: one process, one thread, blocks
  * of fixed size. It takes blocks away at every occasion, and spoils them when it does. For
- * test_remote.c, which tells it through `struct control` how to behave.
+ * remote_job.h, which tells it through `struct control` how to behave.
  */
 #ifndef FAN_TESTS_FAKE_DAEMON_H
 #define FAN_TESTS_FAKE_DAEMON_H
@@ -34,6 +34,8 @@ struct control {
     unsigned entries;       /* blocks in the cache */
     unsigned patience;      /* rounds that a want may wait at most */
     bool evict_always;      /* not only when a block is needed */
+    bool sleepless;
+    bool forget;            /* takes live clients for dead now and then */
     bool refuse;            /* no sessions */
     bool in_pieces;         /* the answer line comes in two, with a descriptor each */
     bool silent;            /* no want is answered */
@@ -360,6 +362,19 @@ static void fake_serve(struct fake *fake)
     }
 }
 
+/* Clears what is pinned, and takes the blocks away. */
+static void fake_forget(struct fake *fake)
+{
+    for (unsigned i = 0; i < FAKE_SESSIONS * FAN_SESSION_PINS; i++) {
+        struct fan_pin *pin = &fake->sessions[i / FAN_SESSION_PINS].pins[i % FAN_SESSION_PINS];
+        uint32_t held = FAN_PIN_HELD;
+        __atomic_compare_exchange_n(&pin->state, &held, FAN_PIN_FREE, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST);
+    }
+    for (unsigned i = 0; i < fake->control->entries; i++)
+        fake_evict(fake, i);
+}
+
 static void fake_count_files(struct fake *fake)
 {
     unsigned count = 0;
@@ -406,7 +421,10 @@ static void fake_run(struct control *control, int listener)
         fake_count_files(&fake);
         if (control->evict_always)
             fake_evict(&fake, fake_random(&fake, control->entries));
-        fake_sleep(&fake);
+        if (control->forget && fake_random(&fake, 300) == 0)
+            fake_forget(&fake);
+        if (!control->sleepless)
+            fake_sleep(&fake);
     }
 }
 
