@@ -330,6 +330,18 @@ def until_staged(reader: Reader, packs: int) -> None:
     wait_until(copied, "staged packs")
 
 
+def gone(reader: Reader, pid_file: str) -> None:
+    """Another rank's command has ended, and its wrapper knows."""
+    path = Path(pid_file)
+    wait_until(path.exists, "the other command")
+    wait_until(lambda: not Path(f"/proc/{int(path.read_text())}").exists(), "its end")
+
+
+def figures(reader: Reader, label: str) -> None:
+    """Notes the daemon's figures; the other ranks need not be there."""
+    reader.figures[label] = reader.status()
+
+
 def wait_file(reader: Reader, name: str) -> None:
     """Says that it is here, then waits for a file that the test makes."""
     (reader.results / f"here.{reader.rank}").touch()
@@ -341,7 +353,7 @@ TASKS = {
     for work in (
         same_tree, crowd, metadata, whole, note, preads, seeks, mapped, sendfile, cat, piped,
         numpy_arrays, forked, pressure, killed, sessions_end, emptied, cache_file, second,
-        until_staged, wait_file,
+        until_staged, gone, figures, wait_file,
     )
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from fanstore import config
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.launcher import detect, for_rank
 from fanstore.load.local_dir import choose
+from fanstore.serve.excuse import excused
 from fanstore.serve.job_plan import JobPlan
 
 _ORDER = "fanstore.order"
@@ -131,9 +132,10 @@ def make_plan(
     ctx: click.Context, kind: str, dataset: tuple[str, ...], mount: tuple[str, ...], **flags: Any
 ) -> JobPlan:
     """The plan that the options, the environment and the settings file amount to."""
-    settings = config.resolve(flags)
     launcher = detect(os.environ)
-    local = choose(for_rank(settings.local_dir, launcher), settings.sources["local_dir"])
-    pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
-    pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
-    return JobPlan(pairs, settings, local, kind, launcher)
+    with excused(launcher):
+        settings = config.resolve(flags)
+        local = choose(for_rank(settings.local_dir, launcher), settings.sources["local_dir"])
+        pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
+        pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
+        return JobPlan(pairs, settings, local, kind, launcher)
