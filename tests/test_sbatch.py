@@ -280,8 +280,9 @@ def test_one_process_a_node_survives_the_loss_of_another(
         assert ["-disable-auto-cleanup", "-n", "2", "-ppn", "1"] in launched
     else:
         wanted = {"--overlap", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"}
-        wanted |= {"--kill-on-bad-exit=0", "--mpi=pmi2"}
+        wanted |= {"--kill-on-bad-exit=0", "--no-kill", "--mpi=pmi2"}
         assert wanted in [set(words) for words in launched]
+        assert "\n#SBATCH --no-kill\n" in (desk.path / "job.sh").read_text()
 
 
 @pytest.mark.parametrize("mode", ["run", "mpi"])
@@ -420,6 +421,7 @@ def test_names_that_are_no_text_are_printed_as_they_are() -> None:
         ["-N", "2", "--dataset", "d", "--job-name", "a\nb", "--", "true"],
         ["-N", "2", "--dataset", "d", "--sbatch", "--nodes=7", "--", "true"],
         ["-N", "2", "--dataset", "d", "--mode", "torchrun", "--", "true"],
+        ["-N", "1", "--dataset", "d", "--mode", "mpi", "--", "true"],
     ],
 )
 def test_wrong_use_prints_no_script(arguments: list[str]) -> None:

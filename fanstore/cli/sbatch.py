@@ -128,6 +128,9 @@ def command(
 
     if mode == "run" and ntasks_per_node is not None:
         raise click.UsageError("--ntasks-per-node is for --mode mpi", ctx)
+    if mode == "mpi" and nodes == 1:
+        hint = "on one node run the launcher itself: --mode run ... -- mpiexec -n RANKS CMD"
+        raise click.UsageError(f"--mode mpi is for several nodes; {hint}", ctx)
     limits = {name: others.pop(name) for name in _LIMITS}
     job = sbatch.Job(
         nodes=nodes,
