@@ -10,7 +10,7 @@
 enum {
     TAG_MESSAGES = 0,
     TAG_FIRST_ANSWER = 1,
-    LISTENING = 16,       /* receives kept posted for requests and notices */
+    HEARD_A_ROUND = 16,    /* messages taken in at most before the caller has its events */
     FAILED_ROUNDS_MAX = 64 /* so many in a row: MPI works no more */
 };
 
@@ -22,7 +22,6 @@ struct context {
     int ready_first;
     int ready_count;
     int ready_capacity;
-    int listening;
     int failed_rounds;
     uint32_t tag_max;
     uint32_t next_tag;
@@ -216,32 +215,17 @@ static struct fan_transport_event *add_event(struct context *context,
     return event;
 }
 
-static int listen_again(struct context *context, struct fan_operation *listen)
-{
-    int rc = MPI_Irecv(&listen->buffer, sizeof(listen->buffer), MPI_BYTE, MPI_ANY_SOURCE,
-                       TAG_MESSAGES, context->comm,
-                       fan_operation_request(&context->operations, listen));
-    if (rc == MPI_SUCCESS)
-        return 0;
-    fan_operation_end(&context->operations, listen);
-    context->listening--;
-    return -errno_of(rc);
-}
-
 static void heard(struct context *context, struct fan_operation *listen, const MPI_Status *status)
 {
     int bytes = 0;
     struct fan_transport_event event = {.rank = (uint32_t)status->MPI_SOURCE};
-    if (status->MPI_ERROR == MPI_SUCCESS) {
+    if (status->MPI_ERROR == MPI_SUCCESS)
         MPI_Get_count(status, MPI_BYTE, &bytes);
-        if (fan_wire_read(&listen->buffer, (size_t)bytes, context->tag_max, &event) == 0)
-            context->ready[context->ready_count++] = event;
-        else
-            context->ill_formed++;
-    } else if (errno_of(status->MPI_ERROR) == EPROTO) {
+    if (fan_wire_read(&listen->buffer, (size_t)bytes, context->tag_max, &event) == 0)
+        context->ready[context->ready_count++] = event;
+    else
         context->ill_formed++;
-    }
-    listen_again(context, listen);
+    fan_operation_end(&context->operations, listen);
 }
 
 /* The receive is no longer posted: the caller may have its bytes back, and the answer, should it
@@ -339,19 +323,50 @@ static int make_room(struct context *context)
     return 0;
 }
 
+/* Begins to receive one message, if one is there. 1, 0: none, or -errno. Probed for and not met by
+ * receives posted in advance: over UCX and TCP those were seen not to match what was already there. */
+static int listen_once(struct context *context)
+{
+    struct fan_operation *listen =
+        fan_operation_begin(&context->operations, FAN_OPERATION_LISTEN);
+    if (listen == NULL)
+        return 0;
+    int found = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    int rc = MPI_Improbe(MPI_ANY_SOURCE, TAG_MESSAGES, context->comm, &found, &message,
+                         MPI_STATUS_IGNORE);
+    if (rc == MPI_SUCCESS && found)
+        rc = MPI_Imrecv(&listen->buffer, sizeof(listen->buffer), MPI_BYTE, &message,
+                        fan_operation_request(&context->operations, listen));
+    if (rc == MPI_SUCCESS && found)
+        return 1;
+    fan_operation_end(&context->operations, listen);
+    return rc == MPI_SUCCESS ? 0 : -EIO;
+}
+
+static int listen_round(struct context *context)
+{
+    int rc = 1;
+    for (int heard = 0; heard < HEARD_A_ROUND && rc > 0; heard++)
+        rc = listen_once(context);
+    return rc < 0 ? rc : 0;
+}
+
 /* One round of MPI. 0 or -errno: nothing works any more. */
 static int work(struct context *context)
 {
     context->ready_first = context->ready_count = 0;
+    int unheard = listen_round(context);
     if (make_room(context) != 0)
         return 0; /* memory may come back; nothing is lost until then */
     int done = fan_operations_round(&context->operations);
-    if (done < 0)
-        return ++context->failed_rounds > FAILED_ROUNDS_MAX ? done : 0;
-    context->failed_rounds = 0;
+    if (done < 0 || unheard < 0)
+        context->failed_rounds++;
+    else
+        context->failed_rounds = 0;
     for (int i = 0; i < done; i++)
         complete(context, context->operations.completed[i], &context->operations.statuses[i]);
-    return context->listening > 0 ? 0 : -EIO;
+    return context->failed_rounds > FAILED_ROUNDS_MAX ? -EIO : 0;
 }
 
 static int poll(void *opaque, struct fan_transport_event *events, int count)
@@ -372,7 +387,7 @@ static int poll(void *opaque, struct fan_transport_event *events, int count)
 static unsigned pending(void *opaque)
 {
     const struct context *context = opaque;
-    return (unsigned)(context->operations.count - context->listening);
+    return (unsigned)context->operations.count;
 }
 
 /* ---- opening and closing ---- */
@@ -383,30 +398,12 @@ static void close_transport(void *opaque)
 {
     struct context *context = opaque;
     struct fan_operations *operations = &context->operations;
-    for (int i = 0; i < operations->count; i++)
-        if (operations->active[i]->kind == FAN_OPERATION_LISTEN)
-            MPI_Cancel(&operations->requests[i]);
     int done = fan_operations_round(operations);
     for (int i = 0; i < done; i++)
         fan_operation_end(operations, operations->completed[i]);
     fan_operations_fini(operations);
     free(context->ready);
     free(context);
-}
-
-static int start_listening(struct context *context)
-{
-    while (context->listening < LISTENING) {
-        struct fan_operation *listen =
-            fan_operation_begin(&context->operations, FAN_OPERATION_LISTEN);
-        if (listen == NULL)
-            return -ENOMEM;
-        context->listening++;
-        int rc = listen_again(context, listen);
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
 }
 
 /* No error of MPI may end the process, on whatever communicator the library blames it. */
@@ -460,8 +457,6 @@ int fan_transport_open(int fortran_comm, struct fan_transport **transport)
     int rc = fan_isend_init();
     if (rc == 0)
         rc = learn_world(context);
-    if (rc == 0)
-        rc = start_listening(context);
     if (rc != 0) {
         close_transport(context);
         return rc;

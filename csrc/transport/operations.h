@@ -16,7 +16,7 @@
 enum { FAN_SMALL_FETCH_BYTES = 16 };
 
 enum fan_operation_kind {
-    FAN_OPERATION_LISTEN,  /* receives requests and notices of any rank */
+    FAN_OPERATION_LISTEN,  /* receives a request or a notice */
     FAN_OPERATION_MESSAGE, /* sends the operation's own buffer: a request, a notice, a refusal */
     FAN_OPERATION_REPLY,   /* sends bytes of a pack */
     FAN_OPERATION_FETCH,   /* receives what was asked for */
