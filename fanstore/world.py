@@ -3,19 +3,24 @@
 Python owns MPI up to then; the transport's thread does afterwards, and Python again once that has
 been joined. Nothing here waits without bound: while it waits, each rank tells rank 0 twice a
 second that it lives and how far it is, and rank 0 tells all. A rank that is silent for
-`patience_s`, or says that it failed, ends the wait of all others with FanstoreError.
+`patience_s`, or says that it failed, ends the wait of all others with FanstoreError. Where MPI
+itself waits, in its start and its end, the kernel's alarm ends the process (`_bounded`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pickle
+import select
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fanstore.errors import FanstoreError
+from fanstore.launcher import detect, process_manager_fd
 
 _BEAT_TAG = 1
 _BEAT_S = 0.5
@@ -54,13 +59,10 @@ class World:
     def fail(self, message: str) -> None:
         """Tells all ranks that this one gives up."""
 
-    def finish(self) -> bool:
-        """Leaves the job with all others. False when one is missing: MPI is not finalised, and
-        the process must end by os._exit."""
+    def finish(self, whole: bool = True) -> bool:
+        """Leaves the job; with all others, if they are there (`whole`). False when MPI could not
+        be finalised: the process must end by os._exit, and MPI may write to memory until then."""
         return True
-
-    def remove_leftovers(self) -> None:
-        """Removes what MPI keeps in /dev/shm when it could not be finalised."""
 
 
 class MpiWorld(World):
@@ -74,11 +76,13 @@ class MpiWorld(World):
         FanstoreError when mpi4py or MPI is missing, or sees another number of ranks than
         `expected_size`.
         """
-        mpi = _initialise()
+        mpi = _initialise(patience_s)
         self._mpi = mpi
-        self.comm = mpi.COMM_WORLD.Dup()
         # Of their own: a rank that gives up leaves the collectives that others wait in.
-        self._beats, self._farewell = mpi.COMM_WORLD.Dup(), mpi.COMM_WORLD.Dup()
+        with _bounded(patience_s):
+            self.comm, self._beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
+            self._farewell.Barrier()
+        _remove_shared_memory()
         for comm in (self.comm, self._beats, self._farewell):
             comm.Set_errhandler(mpi.ERRORS_RETURN)
         self.rank, self.world_size = self.comm.rank, self.comm.size
@@ -153,32 +157,32 @@ class MpiWorld(World):
             with contextlib.suppress(self._mpi.Exception):
                 self._send_beats()
 
-    def finish(self) -> bool:
-        """All ranks must call it. Waits a few seconds at most, whatever the others do."""
-        deadline_s = time.monotonic() + _FAREWELL_S
-        try:
-            met = self._farewell.Ibarrier()
-            while not met.Test():
-                if time.monotonic() > deadline_s:
-                    return False
-                self._drain()
-                time.sleep(_PAUSE_MIN_S)
-            self._drain()
-            if self._failure is None:
-                self._mpi.Finalize()
-        except self._mpi.Exception:
-            return False
-        return self._failure is None
-
-    def remove_leftovers(self) -> None:
+    def finish(self, whole: bool = True) -> bool:
+        with contextlib.suppress(self._mpi.Exception):
+            if self._meets_others(whole) and self._failure is None:
+                with _bounded(_FAREWELL_S):
+                    self._mpi.Finalize()
         if self._mpi.Is_finalized():
-            return
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as stream:
-            mapped = {line.split(maxsplit=5)[5].rstrip("\n") for line in stream if _SHM in line}
-        for path in mapped:
-            if os.path.dirname(path) == _SHM:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+            return True
+        _remove_shared_memory()
+        _take_leave()
+        return False
+
+    def _meets_others(self, whole: bool) -> bool:
+        """Whether all ranks have come here: in a few seconds, while each tidies up. Those that were
+        told of a failure meet, too, so that it reaches all before the first is gone."""
+        is_silent = self._failure is not None and not self._failure[2]
+        if is_silent or not whole:
+            return False
+        deadline_s = time.monotonic() + _FAREWELL_S
+        met = self._farewell.Ibarrier()
+        while not met.Test():
+            if time.monotonic() > deadline_s:
+                return False
+            self._drain()
+            time.sleep(_PAUSE_MIN_S)
+        self._drain()
+        return True
 
     def _beat(self) -> None:
         """Hears the others, and twice a second says that this rank lives."""
@@ -225,7 +229,48 @@ class MpiWorld(World):
             raise RankLost(f"rank {rank}: {message}", told)
 
 
-def _initialise() -> Any:
+@contextlib.contextmanager
+def _bounded(limit_s: float) -> Iterator[None]:
+    """Ends this process, by _exit with the number of the signal, when MPI does not return in time,
+    or when it is told to end meanwhile: MPI waits in C and holds the interpreter, whoever is gone.
+    Nothing that would have to be removed may be there yet, or any more."""
+    libc = ctypes.CDLL(None)
+    ending = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)
+    handlers = [signal.getsignal(number) for number in ending]
+    for number in ending:
+        libc.signal(number, libc._exit)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in zip(ending, handlers, strict=True):
+            signal.signal(number, handler)
+
+
+def _take_leave() -> None:
+    """Tells Hydra in MPI's stead that this rank ends as it should: it kills or signals the others
+    otherwise. The line is of PMI 1; who speaks another protocol does not act on it."""
+    fd = process_manager_fd(os.environ)
+    if fd is None or not detect(os.environ).is_hydra:
+        return
+    with contextlib.suppress(OSError):
+        os.write(fd, b"cmd=finalize\n")
+        select.select([fd], [], [], 1.0)  # for the answer: it has been heard
+
+
+def _remove_shared_memory() -> None:
+    """Removes the names of what MPI shares in /dev/shm: every rank of this node has it mapped, and
+    a rank that is killed leaves nothing."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as stream:
+        mapped = {line.split(maxsplit=5)[5].rstrip("\n") for line in stream if _SHM in line}
+    for path in mapped:
+        if os.path.dirname(path) == _SHM:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _initialise(limit_s: float) -> Any:
     """mpi4py's MPI module, initialised by hand: it must not finalise when a rank was lost."""
     try:
         import mpi4py
@@ -242,5 +287,6 @@ def _initialise() -> Any:
             f"mpi4py finds no MPI library ({error}): load the site's MPI, or pip install mpich"
         ) from None
     if not MPI.Is_initialized():
-        MPI.Init_thread(MPI.THREAD_SERIALIZED)
+        with _bounded(limit_s):
+            MPI.Init_thread(MPI.THREAD_SERIALIZED)
     return MPI

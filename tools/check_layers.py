@@ -44,7 +44,7 @@ PYTHON_LAYERS = {
     "table3": {*_DATASET, "prepare"},
     "placement": set(),
     "launcher": {"errors"},
-    "world": {"errors"},
+    "world": {"errors", "launcher"},
     "transport": {*_BASE, "world"},
     "load": {*_DATASET, "config", "progress", "placement", "world"},
     "serve": {*_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load"},

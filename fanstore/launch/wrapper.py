@@ -118,16 +118,23 @@ class Wrapper:
             if ready is not None:
                 self._daemon.channel.try_send({"type": "end"})
         error = self._take("error")
-        os.waitpid(self._daemon.pid, 0)
+        _, status = os.waitpid(self._daemon.pid, 0)
         if error is None and not self._take("summary"):
             clean_up_directory(self._plan.local.path)
         if ended_by:
             return 128 + ended_by
         if error is None:
-            raise FanstoreError("the node daemon died while it staged; nothing was left behind")
+            raise FanstoreError(self._unspoken_end(status))
         if error.get("told"):
             return int(error["exit_code"])
         raise DaemonFailed(error["message"], error["exit_code"])
+
+    def _unspoken_end(self, status: int) -> str:
+        """Why a daemon ended that said nothing."""
+        if os.waitstatus_to_exitcode(status) == signal.SIGALRM:  # World's own, around MPI's start
+            waited_s = self._plan.settings.peer_wait_s
+            return f"MPI did not bring all ranks together within {waited_s:g} s: one is missing"
+        return "the node daemon died while it staged; nothing was left behind"
 
     def _hold(self, paths: Sequence[str]) -> None:
         """Holds what the daemon holds, so that its death takes nothing from the command."""

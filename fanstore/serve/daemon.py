@@ -80,6 +80,7 @@ class Daemon:
         summary = {"type": "summary", **self._summary()}
         summary["left"] = self._close()
         self._parent.try_send(summary)
+        self.world.finish(self.job.stop_serving())
         return 0
 
     def _join(self) -> None:
@@ -91,9 +92,12 @@ class Daemon:
 
     def _give_up(self, error: BaseException) -> int:
         failure = describe(error)
-        self.world.fail(failure["message"])
+        whole = self.job.stop_serving()
+        if whole:
+            self.world.fail(failure["message"])
         self._close()
         self._parent.try_send(failure)
+        self.world.finish(whole)
         return int(failure["exit_code"])
 
     def _summary(self) -> dict[str, Any]:
@@ -212,9 +216,6 @@ class Daemon:
         return True
 
     def _close(self) -> list[str]:
-        if self.job.stop_serving():
-            self.world.finish()
-        self.world.remove_leftovers()
         try:
             return self.job.close()
         except (OSError, FanstoreError) as error:

@@ -29,4 +29,3 @@ def _tell(launcher: Launcher, message: str) -> None:
         world = MpiWorld(launcher.world_size, _PATIENCE_S, lambda: None)
         world.fail(message)
         world.finish()
-        world.remove_leftovers()
