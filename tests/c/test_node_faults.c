@@ -11,7 +11,7 @@
 #include "node_readers.h"
 #include "node_world.h"
 
-enum { LONG_MS = 30000, SHORT_MS = 150 };
+enum { LONG_MS = 30000, SHORT_MS = 700 };
 
 /* One damaged replica is stepped over; damaged everywhere is EIO. */
 static void test_damage(void)
