@@ -314,9 +314,9 @@ def cache_file(reader: Reader, limit_bytes: int) -> None:
     assert 0 < status["node"]["peak_resident_bytes"] <= status["node"]["cache_bytes"] <= limit_bytes
 
 
-def second(reader: Reader, source: str) -> None:
-    """The second dataset of the job."""
-    reader.mount = os.fsencode(os.environ["FANSTORE_MOUNT_PREFIX_2"])
+def further(reader: Reader, number: int, source: str) -> None:
+    """Another dataset of the job."""
+    reader.mount = os.fsencode(os.environ[f"FANSTORE_MOUNT_PREFIX_{number}"])
     reader.source = os.fsencode(source)
     whole(reader)
 
@@ -352,7 +352,7 @@ TASKS = {
     work.__name__: work
     for work in (
         same_tree, crowd, metadata, whole, note, preads, seeks, mapped, sendfile, cat, piped,
-        numpy_arrays, forked, pressure, killed, sessions_end, emptied, cache_file, second,
+        numpy_arrays, forked, pressure, killed, sessions_end, emptied, cache_file, further,
         until_staged, gone, figures, wait_file,
     )
 }  # fmt: skip

@@ -56,12 +56,21 @@ with open(os.environ["SAID"] + os.environ["FANSTORE_RANK"], "w") as stream:
 
 @pytest.fixture
 def stage(tmp_path: Path) -> RankStage:
-    return make_rank_stage(tmp_path, 2)
+    return make_rank_stage(tmp_path, 4)
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> RankStage:
+    """Where the dataset of this module is, and its source in "plain"."""
+    stage = make_rank_stage(tmp_path_factory.mktemp("packed"), 0)
+    stage.dataset()
+    return stage
 
 
 @pytest.fixture
-def dataset(stage: RankStage) -> Path:
-    return stage.dataset()
+def dataset(stage: RankStage, packed: RankStage) -> Path:
+    stage.files = packed.files
+    return packed.path / "data"
 
 
 def inherited(stage: RankStage, dataset: Path, world_size: int, *options: str) -> list[Any]:
@@ -113,7 +122,7 @@ def test_a_failed_command_still_serves_the_others(
 ) -> None:
     spec, reader = stage.reader(
         {"gone": [str(stage.path / "pid")], "whole": [], "figures": ["end"]},
-        source=str(stage.path / "plain"),
+        source=str(dataset.parent / "plain"),
     )
     script = f'[ $FANSTORE_RANK = 0 ] && exec "$@"; echo $$ >$0.part; mv $0.part $0; {ending}'
     stage.run_ranks(2, dataset, "sh", "-c", script, str(stage.path / "pid"), *reader, code=code)
@@ -144,23 +153,31 @@ def own_lines(stderr: str) -> list[str]:
     return [line for line in stderr.splitlines() if line.startswith("fanstore")]
 
 
-@pytest.mark.parametrize("launcher_options", [(), ("-disable-auto-cleanup",)])
 @pytest.mark.parametrize(
     ("odd_one", "option", "text"),
     [(0, "--local-dir", "not a directory"), (1, "--local-dir", "not a directory"),
      (0, "--dataset", "none"), (1, "--dataset", "dataset"), (1, "--stage", "stage")],
 )  # fmt: skip
+@pytest.mark.parametrize("auto_cleanup", [True, False])
 def test_a_mistake_on_one_rank_ends_all(
-    stage: RankStage, dataset: Path, odd_one: int, option: str, text: str,
-    launcher_options: tuple[str, ...],
+    stage: RankStage, dataset: Path, odd_one: int, option: str, text: str, auto_cleanup: bool
 ) -> None:
     wrong = "lazy" if option == "--stage" else str(stage.path / "none")
     argv = with_one_rank_otherwise(stage, dataset, odd_one, option, wrong)
-    done = stage.finished([argv[0], *launcher_options, *argv[1:]], None)
+    if not auto_cleanup:
+        argv.insert(1, "-disable-auto-cleanup")
+    done = stage.finished(argv, None)
     assert done.returncode not in (0, None)
     said = own_lines(done.stderr)
     assert len(said) == 1 and text in said[0] and wrong in said[0], done.stderr
     assert "Traceback" not in done.stderr
+    stage.assert_clean()
+
+
+def test_a_missing_dataset_is_said_once(stage: RankStage) -> None:
+    missing = stage.path / "none"
+    (said,) = own_lines(stage.run_ranks(4, missing, "true", code=125).stderr)
+    assert str(missing) in said
     stage.assert_clean()
 
 
@@ -244,7 +261,7 @@ def test_stop_of_one_rank_waits_for_the_others(stage: RankStage, dataset: Path) 
         read = (sys.executable, "-c", READ_ALL)
         before = stage.finished([*on(stage, "exec", "1", "--wait", "40"), "--", *read]).stdout
         with stage.launched(on(stage, "stop", "0")) as stopping:
-            time.sleep(0.5)
+            time.sleep(2.2)  # until the daemon says that it waits
             after = stage.finished([*on(stage, "exec", "1"), "--", *read]).stdout
             assert after == before
             stage.finished(on(stage, "stop", "1"))
@@ -277,24 +294,24 @@ def test_interrupted_while_staging(stage: RankStage, number: signal.Signals) -> 
     stage.assert_clean()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("numbers", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT] * 2])
 def test_interrupted_while_the_command_runs(
-    stage: RankStage, dataset: Path, number: signal.Signals
+    stage: RankStage, dataset: Path, numbers: list[signal.Signals]
 ) -> None:
     spec, reader = stage.reader(
-        {"whole": [], "wait_file": ["never"]}, source=str(stage.path / "plain")
+        {"whole": [], "wait_file": ["never"]}, source=str(dataset.parent / "plain")
     )
     with stage.launched(stage.run_argv(2, [dataset], reader)) as process:
         wait_for(lambda: len(list(spec.parent.glob("here.*"))) == 2, "the commands")
         shm = shm_files(stage.processes("fanstore-daemon"))
-        process.send_signal(number)
+        for number in numbers:
+            process.send_signal(number)
         process.communicate(timeout=LIMIT_S)
         assert process.returncode != 0
         stage.assert_clean(shm)
-    for _ in range(2):
-        done = stage.run_ranks(2, dataset, sys.executable, "-c", READ_ALL)
-        assert len(set(done.stdout.split())) == 1
-        stage.assert_clean()
+    done = stage.run_ranks(2, dataset, sys.executable, "-c", READ_ALL)
+    assert len(done.stdout.split()) == 2 and len(set(done.stdout.split())) == 1
+    stage.assert_clean()
 
 
 def test_signals_to_a_wrapper_reach_its_command(stage: RankStage, dataset: Path) -> None:

@@ -111,19 +111,16 @@ def equal(workshop: RankStage) -> Packed:
         (2, "store", "1", "close"),
         (2, "zstd", "1", "lru"),
         (2, "lz4", "1", "minio"),
-        (2, "lz4", "all", "lru"),
         (4, "store", "2", "lru"),
-        (4, "zstd", "1", "minio"),
         (4, "lz4", "1", "close"),
         (4, "zstd", "all", "minio"),
         (8, "zstd", "2", "close"),
-        (8, "store", "1", "lru"),
     ],
 )
 def test_every_rank_reads_every_file(
     stage: RankStage, odd: Packed, world_size: int, codec: str, replicas: str, policy: str
 ) -> None:
-    tasks = {"crowd": [str(odd.snapshot), 1 if world_size > 4 else 2], "note": ["end"]}
+    tasks = {"crowd": [str(odd.snapshot), 2 if world_size <= 2 else 1], "note": ["end"]}
     options = ("--replicas", replicas, "--cache-policy", policy)
     said = stage.tasks(world_size, [odd.datasets[codec]], tasks, options)
     assert_all_ok(said)
@@ -142,7 +139,6 @@ WAYS = ("preads", "seeks", "mapped", "sendfile", "cat", "piped", "numpy_arrays",
     [
         ("store", ("--cache-policy", "close")),
         ("zstd", ("--cache-policy", "lru", "--cache-bytes", "10M")),
-        ("store", ("--cache-policy", "minio", "--cache-bytes", "10M")),
     ],
 )
 def test_every_way_to_read(
@@ -157,7 +153,7 @@ def test_every_way_to_read(
 
 
 @pytest.mark.parametrize(
-    ("world_size", "replicas"), [(2, 1), (2, 2), (4, 1), (4, 2), (4, 3), (8, 1)]
+    ("world_size", "replicas"), [(2, 2), (4, 1), (4, 2), (8, 1)]
 )
 def test_local_share_is_replicas_of_ranks(
     stage: RankStage, equal: Packed, world_size: int, replicas: int
@@ -210,7 +206,7 @@ def test_what_a_policy_keeps(stage: RankStage, equal: Packed, policy: str) -> No
     remote = 16 * 100_000
     for rank in said:
         once, twice = (rank["figures"][label]["node"] for label in ("once", "twice"))
-        assert once["fetched_bytes"] == remote
+        assert once["fetched_bytes"] == remote  # half of all: the others lie here
         if policy == "close":
             assert twice["fetched_bytes"] == 2 * remote and once["evicted"] == once["fetches"]
         else:
@@ -219,22 +215,19 @@ def test_what_a_policy_keeps(stage: RankStage, equal: Packed, policy: str) -> No
 
 
 def test_several_datasets_in_one_job(stage: RankStage, equal: Packed, large: Packed) -> None:
-    tasks = {"whole": [], "second": [str(large.source)], "note": ["end"]}
-    datasets = [equal.datasets["store"], large.datasets["zstd"]]
+    """The last is the first again, at another prefix: it is staged once."""
+    tasks = {
+        "whole": [], "further#2": [2, str(large.source)], "further#3": [3, str(equal.source)],
+        "note": ["end"],
+    }  # fmt: skip
+    datasets = [equal.datasets["store"], large.datasets["zstd"], equal.datasets["store"]]
     said = stage.tasks(2, datasets, tasks, source=str(equal.source))
     assert_all_ok(said)
-    assert [each["name"] for each in said[1]["figures"]["end"]["datasets"]] == [
-        "equal-store", "large-zstd",
-    ]  # fmt: skip
-    assert total(said, "end", "counters", "shared_reads") == 0
-
-
-def test_one_dataset_at_two_prefixes(stage: RankStage, equal: Packed) -> None:
-    tasks = {"whole": [], "second": [str(equal.source)], "note": ["end"]}
-    said = stage.tasks(2, [equal.datasets["store"]] * 2, tasks, source=str(equal.source))
-    assert_all_ok(said)
     staged = [rank["figures"]["end"]["datasets"] for rank in said]
-    assert sum(each[0]["shared_bytes"] for each in staged) == equal.bytes_of("store")
+    assert [each["name"] for each in staged[1]] == ["equal-store", "large-zstd", "equal-store"]
+    shared = [sum(rank[number]["shared_bytes"] for rank in staged) for number in range(2)]
+    assert shared == [equal.bytes_of("store"), large.bytes_of("zstd")]
+    assert total(said, "end", "counters", "shared_reads") == 0
 
 
 def test_two_jobs_share_what_is_staged(stage: RankStage, equal: Packed) -> None:
@@ -283,7 +276,7 @@ def test_ranks_read_in_place(stage: RankStage, odd: Packed) -> None:
         assert end["datasets"][0]["copied_packs"] == 0
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 4])
+@pytest.mark.parametrize("world_size", [1, 2])
 def test_lazy_staging(stage: RankStage, odd: Packed, world_size: int) -> None:
     tasks = {
         "crowd#1": [str(odd.snapshot), 1], "until_staged": [16 // world_size], "note#1": ["staged"],
