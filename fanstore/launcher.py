@@ -61,6 +61,11 @@ def for_rank(path: str | None, launcher: Launcher) -> str | None:
     return path if path is None else path.replace("{rank}", str(launcher.rank))
 
 
+def is_launched(environ: Mapping[str, str]) -> bool:
+    """Whether a launcher started this process, be it as its only rank."""
+    return any(name in environ for name in ("PMI_RANK", "PMI_FD", "PMIX_RANK", _PAIRS[1][0]))
+
+
 def without_mpi(environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` without what MPI and its launchers put there: the command is no rank of theirs."""
     return {k: v for k, v in environ.items() if not k.startswith(_MPI_PREFIXES)}

@@ -26,6 +26,7 @@ _BEAT_TAG = 1
 _BEAT_S = 0.5
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.01
 _FAREWELL_S = 5.0
+_START_PATIENCES = 5  # ranks are started one after the other, from a slow file system at times
 _SHM = "/dev/shm"
 
 Buffer = bytes | bytearray | memoryview
@@ -76,10 +77,11 @@ class MpiWorld(World):
         FanstoreError when mpi4py or MPI is missing, or sees another number of ranks than
         `expected_size`.
         """
-        mpi = _initialise(patience_s)
+        start_s = _START_PATIENCES * patience_s
+        mpi = _initialise(start_s)
         self._mpi = mpi
         # Of their own: a rank that gives up leaves the collectives that others wait in.
-        with _bounded(patience_s):
+        with _bounded(start_s):
             self.comm, self._beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
             self._farewell.Barrier()
         _remove_shared_memory()

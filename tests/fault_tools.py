@@ -130,6 +130,16 @@ class Ranks:
                 for record in dataset.records_of_pack(pack)
             }
 
+    def status(self, rank: int) -> dict[str, Any]:
+        """What a rank's daemon says of itself now."""
+        done = subprocess.run(
+            [sys.executable, "-m", "fanstore", "status", "--json"],
+            env={**self.stage.env, "FANSTORE_LOCAL_DIR": str(self.local(rank))},
+            capture_output=True, text=True, timeout=LIMIT_S, check=True,
+        )  # fmt: skip
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
     @contextlib.contextmanager
     def running(
         self,
@@ -137,9 +147,13 @@ class Ranks:
         command: list[str],
         *options: str,
         launcher: Iterable[str] = KEEP,
+        before: Iterable[str] = (),
         **env: str,
     ) -> Iterator[RankRun]:
-        """A run of `command` on `size` ranks; whatever is left of it is killed at the end."""
+        """A run of `command` on `size` ranks; whatever is left of it is killed at the end.
+
+        launcher: options of mpiexec; before: what starts mpiexec.
+        """
         for rank in range(size):
             self.local(rank).mkdir(exist_ok=True)
         notes = self.stage.path / f"notes{len(list(self.stage.path.glob('notes*')))}"
@@ -151,7 +165,7 @@ class Ranks:
         quick = {"FANSTORE_DEADLINE_S": "0.5", "FANSTORE_PEER_WAIT_S": "3"}
         local = {"FANSTORE_LOCAL_DIR": str(self.stage.local / "{rank}")}
         assert MPIEXEC is not None
-        mpiexec = [MPIEXEC, *launcher, "-n", str(size), "sh", "-c", _RANK, str(notes)]
+        mpiexec = [*before, MPIEXEC, *launcher, "-n", str(size), "sh", "-c", _RANK, str(notes)]
         with subprocess.Popen(
             [*mpiexec, *fanstore, *where, *command],
             env={**self.stage.env, **quick, **local, **env},

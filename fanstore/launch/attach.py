@@ -29,9 +29,15 @@ class Started:
 
         For one of several ranks: launchers end all that they started with this process.
         """
-        summary = self.daemon.channel.receive()
+        summary = None
+        while (messages := self.daemon.channel.read()) is not None:
+            for message in messages:
+                if message.get("type") == "summary":
+                    summary = message
+                elif message.get("type") == "waiting":
+                    report.say(f"stopped; other ranks ({message['ranks']}) still read here")
         os.waitpid(self.daemon.pid, 0)
-        if summary is None or summary.get("type") != "summary":
+        if summary is None:
             report.say("the node daemon died")
             return FanstoreError.exit_code
         for line in [*report.rank_lines(summary), *report.summary_lines(summary)]:

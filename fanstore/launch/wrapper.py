@@ -27,7 +27,7 @@ from fanstore.launch.command import start_command
 from fanstore.launch.daemon_process import DaemonFailed, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
-from fanstore.launcher import process_manager_fd, without_mpi
+from fanstore.launcher import is_launched, process_manager_fd, without_mpi
 from fanstore.load import locks
 from fanstore.serve.job_directory import clean_up_directory
 from fanstore.serve.job_plan import JobPlan
@@ -132,8 +132,7 @@ class Wrapper:
     def _unspoken_end(self, status: int) -> str:
         """Why a daemon ended that said nothing."""
         if os.waitstatus_to_exitcode(status) == signal.SIGALRM:  # World's own, around MPI's start
-            waited_s = self._plan.settings.peer_wait_s
-            return f"MPI did not bring all ranks together within {waited_s:g} s: one is missing"
+            return "MPI did not bring all ranks together in time: one is missing, or very late"
         return "the node daemon died while it staged; nothing was left behind"
 
     def _hold(self, paths: Sequence[str]) -> None:
@@ -171,7 +170,7 @@ class Wrapper:
 
     def _environ(self) -> Mapping[str, str]:
         """This process's environment; the command is no rank of the launcher's."""
-        if self._launcher.world_size == 1 or self._plan.settings.keep_mpi_env:
+        if self._plan.settings.keep_mpi_env or not is_launched(os.environ):
             return os.environ
         return without_mpi(os.environ)
 

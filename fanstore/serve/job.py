@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,7 @@ class Job:
         """Stages and publishes, with the other ranks of `world`. Raises FanstoreError or OSError;
         `close` must follow."""
         self.world = world
+        check_agreement(world.gather_all(_agreed(self.plan)))
         infos = announce(world, [path for path, _ in self.plan.datasets])
         self._check(infos)
         with self.base.locked(self._stop.check):
@@ -263,6 +265,31 @@ class Job:
             staged.release(self.plan.settings.keep_staged)
         self.directory.release()
         return clean_up(self.base) if self._entered else []
+
+
+# What every rank of a job must be given alike: else they do not meet at the same places.
+_COMMON = ("in_place", "verify", "stage", "replicas")
+
+
+def _agreed(plan: JobPlan) -> dict[str, object]:
+    values: dict[str, object] = {name: getattr(plan.settings, name) for name in _COMMON}
+    return {"dataset": [os.path.abspath(path) for path, _ in plan.datasets], **values}
+
+
+def check_agreement(answers: Sequence[dict[str, object]]) -> None:
+    """UsageError on every rank, naming the first that was given something else than rank 0."""
+    for rank, answer in enumerate(answers):
+        for name, value in answer.items():
+            if value != answers[0][name]:
+                option = "--" + name.replace("_", "-")
+                raise UsageError(
+                    f"{option} is {_spoken(value)} on rank {rank} and {_spoken(answers[0][name])} "
+                    "on rank 0: the ranks of a job must be given the same"
+                )
+
+
+def _spoken(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _separates(path: str) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from fanstore._native import check, ffi, lib
-from fanstore.errors import FanstoreError
+from fanstore.errors import FanstoreError, UsageError
 from fanstore.load.memory import available_bytes
 
 _IDLE_SLEEP_US = 1000
 _CACHE_MAX_BYTES = 1 << 30
+_CACHE_ENOUGH_BYTES = 10 << 20
 
 
 def default_cache_bytes() -> int:
@@ -44,6 +46,8 @@ class Node:
         )
         out = ffi.new("struct fan_node **")
         rc = lib.fan_node_open(options, out)
+        if rc == -errno.EINVAL and cache_bytes < _CACHE_ENOUGH_BYTES:
+            raise UsageError(f"a block cache of {cache_bytes:,} bytes is too small: 10 MiB will do")
         if rc < 0:
             raise FanstoreError(f"a block cache of {cache_bytes:,} bytes: {os.strerror(-rc)}")
         self._node = out[0]
