@@ -33,7 +33,7 @@ int fan_content_open(struct fan_file *file)
     if (rc != 0 || record->logical_size == 0)
         return rc;
     if (fan_view_damaged(file->view, record->pack, file->id))
-        return -EIO;
+        return fan_job.world_size > 1 ? 0 : -EIO;
     const char *base = fan_pack_map(file->view, file->dataset, record->pack);
     if (base != NULL) {
         file->data = base + record->offset;
@@ -92,10 +92,19 @@ static int read_shared(struct fan_file *file, char *to, uint64_t offset, uint64_
     return rc;
 }
 
+/* Of a file that is damaged in the copy here: the one of another rank may be sound. */
+static int read_elsewhere(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    int rc = fan_job.world_size > 1 ? fan_remote_read(file, to, offset, bytes) : -EIO;
+    return rc == -EREMOTEIO ? -EIO : rc;
+}
+
 /* Where the pack lies may have changed since the file was opened. */
 static int read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
     int rc;
+    if (fan_view_damaged(file->view, file->record->pack, file->id))
+        return read_elsewhere(file, to, offset, bytes);
     switch (fan_view_place(file->view, file->record->pack)) {
     case FAN_PLACE_STAGED:
         return read_pack(file, FAN_PACK_STAGED, to, offset, bytes);

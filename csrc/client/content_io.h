@@ -12,8 +12,9 @@
 
 struct fan_file;
 
-/* Points a new file at its content. 0, -EIO (damaged, or its pack is not there). A pack that another
- * node has is not asked for. */
+/* Points a new file at its content. 0, -EIO (damaged, or its pack is not where it should be). The
+ * bytes of a remote file, and where there are other ranks of one that is damaged here, are looked
+ * for when they are read. */
 int fan_content_open(struct fan_file *file);
 
 /* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO,

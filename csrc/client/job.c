@@ -127,6 +127,7 @@ int fan_job_attach(const char *directory)
     }
     unsigned shard = (unsigned)FAN_SYS(getpid) % FAN_COUNTER_SHARDS;
     fan_job.counters = (struct fan_counters *)(segment + header->counters_offset) + shard;
+    fan_job.world_size = header->world_size;
     fan_job.view_count = header->mount_count;
     return 0;
 }

@@ -65,6 +65,7 @@ struct fan_view {
 
 struct fan_job {
     unsigned view_count; /* 0: no job, everything passes through */
+    uint32_t world_size;
     struct fan_view views[FAN_JOB_MOUNTS_MAX];
     struct fan_text directory;
     struct fan_counters *counters; /* this process's shard */

@@ -34,6 +34,7 @@ from fanstore.placement import (
     place,
     ranks_by_pack,
 )
+from fanstore.world import World
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -202,8 +203,21 @@ def _stage_full(
     for part, plan in zip(parts, plans, strict=True):
         fresh = [pack for packs in plan.reads for pack in packs]
         Exchange(crew, part.stager, part.staged, fresh).run(plan.transfers)
-    crew.world.gather_all(None)  # all have come so far: what a rank was to get, it has
+    _tell_damage(crew.world, parts)  # by then all have what they were to get
     return [_full_outcome(crew.world.rank, part, replicas) for part in parts]
+
+
+def _tell_damage(world: World, parts: list[_Part]) -> None:
+    """Every rank hears of the damage in packs that it does not have: such a file is asked of the
+    ranks that do, and not read from the shared file system, where it came from."""
+    answers = world.gather_all([part.stager.report.damaged for part in parts])
+    for number, part in enumerate(parts):
+        own = part.held[world.rank] | part.want[world.rank]
+        found: dict[int, set[int]] = {}
+        for damaged in (answer[number] for answer in answers):
+            for pack in damaged.keys() - own:
+                found.setdefault(pack, set()).update(damaged[pack])
+        part.stager.report.damaged |= {pack: sorted(ids) for pack, ids in found.items()}
 
 
 def _read_share(crew: Crew, parts: list[_Part], plans: list[ExchangePlan]) -> None:
