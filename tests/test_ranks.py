@@ -254,14 +254,20 @@ def test_two_jobs_share_what_is_staged(stage: RankStage, equal: Packed) -> None:
     assert list(stage.path.glob("other*")) == []
 
 
-def test_ranks_of_one_machine_share_a_prefix(stage: RankStage, equal: Packed) -> None:
-    dataset = equal.datasets["store"]
-    path, command = stage.reader({"whole": []}, source=str(equal.source))
-    options = ["--dataset", str(dataset), "--local-dir", str(stage.path / "r{rank}")]
-    argv = [*FANSTORE, "run", *options, "--mount", str(stage.mount), "--", *command]
-    stage.finished(stage.mpiexec(2, *argv))
-    said = read_results(path, 2)
+@pytest.mark.parametrize("local", ["r{rank}", "r0"])
+def test_ranks_of_one_machine_share_a_prefix(stage: RankStage, equal: Packed, local: str) -> None:
+    """And the local directory, too, as by default: each still is a node of its own."""
+    spec, command = stage.reader({"whole": [], "note": ["end"]}, source=str(equal.source))
+    dataset = str(equal.datasets["store"])
+    options = ["--dataset", dataset, "--mount", str(stage.mount), "--replicas", "2"]
+    argv = stage.mpiexec(4, *FANSTORE, "run", *options, "--", *command)
+    stage.finished(argv, FANSTORE_LOCAL_DIR=str(stage.path / local))
+    said = read_results(spec, 4)
     assert_all_ok(said)
+    for rank in said:
+        end = rank["figures"]["end"]
+        assert end["datasets"][0]["remote_packs"] == 4
+        assert end["counters"]["remote_bytes"] == 16 * 100_000
     stage.assert_clean()
     assert not stage.mount.exists()
 
