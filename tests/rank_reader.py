@@ -305,9 +305,11 @@ def emptied(reader: Reader) -> None:
 def cache_file(reader: Reader, limit_bytes: int) -> None:
     """The daemon's memory file and what it holds stay within the bound."""
     status = reader.status()
-    folder = f"/proc/{status['daemon_pid']}/fd"
-    links = [os.path.join(folder, name) for name in os.listdir(folder)]
-    found = [os.stat(link) for link in links if os.readlink(link).startswith("/memfd:")]
+    found = []
+    for link in Path(f"/proc/{status['daemon_pid']}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it is closed by now
+            if os.readlink(link).startswith("/memfd:"):
+                found.append(link.stat())
     assert found, "no memory file"
     assert sum(each.st_size for each in found) <= limit_bytes
     assert sum(each.st_blocks * 512 for each in found) <= limit_bytes
