@@ -191,7 +191,7 @@ class MpiWorld(World):
         self._drain()
         now_s = time.monotonic()
         if now_s - self._last_beat_s >= _BEAT_S:
-            if now_s - self._last_beat_s > self._patience_s / 2:
+            if now_s - self._last_beat_s > _BEAT_S + self._patience_s / 2:
                 # This rank itself was away: it cannot tell who was silent meanwhile.
                 self._heard_s = [now_s] * self.world_size
             self._last_beat_s = now_s

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_tools import RankRun, Ranks, make_ranks, needs_mpi, reader, with_errno
+from fault_tools import BARE_RANK, RankRun, Ranks, make_ranks, needs_mpi, reader, with_errno
 from serving import find_content, flip, runs, wait_for
 
 pytestmark = needs_mpi
@@ -92,7 +92,7 @@ def test_killed_in_the_middle_of_replies(shared: Ranks, what: tuple[str, ...]) -
             assert found["wrong"] == [] and found["codes"] == [0, 0], run.said()
             assert found["rounds"] > 0
         assert run.end() == [0, 0, 125 if what == ("daemon",) else 137], run.said()
-    run.check_nothing_left()
+    run.check_nothing_left(killed=() if what == ("daemon",) else (2,))
     assert "lost: rank 2" in run.err(0) and "lost: rank 2" in run.err(1)
 
 
@@ -108,15 +108,17 @@ def test_wrapper_killed(shared: Ranks) -> None:
 
 def test_remote_reads_of_a_rank_without_daemon_are_bounded(own: Ranks) -> None:
     """What lies on its own disk stays; the rest comes from the shared file system, or is EIO."""
+    remote, gone = own.owned(0, 2), own.dataset.with_name("gone")
     with own.running(2, reader("a", "b", "c")) as run:
         run.step("a")
+        own.dataset.rename(gone)
         run.kill(1, "daemon")
-        assert run.step("b", ranks=(1,)) == [own.whole]
-        own.dataset.rename(own.dataset.with_name("gone"))
-        (found,) = run.step("c", ranks=(1,))
-        assert found == with_errno(own.whole, own.owned(0, 2))
-        assert run.took_s("c", 1) < 10
-        run.end()
+        found = run.step("b", ranks=(1,))
+        gone.rename(own.dataset)
+        assert found == [with_errno(own.whole, remote)]
+        assert run.took_s("b", 1) < 10
+        assert run.step("c", ranks=(1,)) == [own.whole]
+        assert run.end() == [0, 125], run.said()
     run.check_nothing_left()
 
 
@@ -165,12 +167,13 @@ def test_daemon_killed_while_it_stages(shared: Ranks) -> None:
 
 
 def test_mpiexec_that_ends_all_when_one_is_lost(shared: Ranks) -> None:
-    """Without -disable-auto-cleanup."""
-    with shared.running(2, reader("a", "never"), launcher=()) as run:
+    """Without -disable-auto-cleanup: what it leaves of the others ends by itself."""
+    command = reader("a", "never")
+    with shared.running(2, command, launcher=(), rank_shell=BARE_RANK) as run:
         run.step("a")
         run.kill(1, "daemon", "wrapper", "command")
         run.end()
-    run.check_nothing_left()
+        run.check_nothing_left(killed=(1,))
 
 
 # ---- a rank stops for a while ----

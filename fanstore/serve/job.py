@@ -150,7 +150,8 @@ class Job:
 
     def _publish(self) -> None:
         self._preload = self._preload_library()
-        entries = [self._mount_entry(number, item) for number, item in enumerate(self.served)]
+        damaged = self._damaged_for_all()
+        entries = [self._mount_entry(n, item, damaged[n]) for n, item in enumerate(self.served)]
         rank, world_size = self.world.rank, self.world.world_size
         write_segment(self.directory.file("segment"), entries, os.getpid(), rank, world_size)
         for item in self.served:
@@ -158,7 +159,23 @@ class Job:
                 self.warnings += drifted_files(item.dataset, item.prefix.path)
         self.directory.describe(self.about())
 
-    def _mount_entry(self, number: int, item: ServedDataset) -> MountEntry:
+    def _damaged_for_all(self) -> list[dict[int, list[int]]]:
+        """By dataset and pack the records that this rank can read nowhere: those damaged in its
+        own copy, or in every copy of a remote pack. Who finds no owner any more would read the
+        shared copy, and nobody checks that again."""
+        own = [item.staging.report.damaged for item in self.served]
+        of_ranks = self.world.gather_all(own)
+        found = [dict(damaged) for damaged in own]
+        for number, item in enumerate(self.served):
+            for pack, place in enumerate(item.staging.places):
+                copies = [set(of_ranks[rank][number].get(pack, ())) for rank in place.replicas]
+                if place.state == _native.lib.FAN_PLACE_REMOTE and copies:
+                    found[number][pack] = sorted(set.intersection(*copies))
+        return found
+
+    def _mount_entry(
+        self, number: int, item: ServedDataset, damaged: dict[int, list[int]]
+    ) -> MountEntry:
         skeleton = item.prefix.path
         if not item.hold.made:
             skeleton = self.directory.file("tree", str(number))
@@ -174,7 +191,7 @@ class Job:
             record_count=int(item.dataset.header["record_count"]),
             prefix_made=item.hold.made,
             places=[place.state for place in item.staging.places],
-            damaged=item.staging.report.damaged,
+            damaged=damaged,
         )
 
     def serve(self) -> None:
