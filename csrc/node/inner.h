@@ -18,7 +18,8 @@
 #include "transport.h"
 
 /* callers: of node.h that want the lock; the thread lets them have it. stopping: asked to end.
- * broken: the transport is. drained: the thread ended with nothing outstanding. reply_token: of the last reply. */
+ * broken: the transport is. drained: the thread ended with nothing outstanding. reply_token: of
+ * the last reply. replying: replies whose bytes are not sent yet. */
 struct fan_node {
     struct fan_node_options options;
     struct fan_segment segment;
@@ -30,6 +31,7 @@ struct fan_node {
     struct fan_ranks ranks;
     struct fan_transport *transport;
     uint64_t reply_token;
+    uint64_t replying;
     struct fan_node_stats stats; /* relaxed atomics */
     pthread_mutex_t lock;
     pthread_t thread;

@@ -22,6 +22,7 @@ void fan_server_answer(struct fan_node *node, const struct fan_transport_event *
         refuse(node, event, -rc);
         return;
     }
+    node->replying++;
     fan_add64(&node->stats.served, 1);
     fan_add64(&node->stats.served_bytes, event->request.bytes);
 }

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include "inner.h"
 #include "peers.h"
@@ -10,8 +11,11 @@ enum {
     EVENTS = 32,
     POLLS_MAX = 8,             /* a turn ends, however much there is to receive */
     SPIN_NS = 200000,          /* after the last thing that happened */
-    SPIN_OUTSTANDING_NS = 20000000, /* while answers are due: longer than a block takes */
+    SPIN_OUTSTANDING_NS = 20000000, /* while bytes come or go: longer than a block takes */
+    TURNS_AWAKE = 3,           /* at least: what one poll has MPI receive the next one finds */
+    SLEEP_SHARE = 8,           /* it sleeps for an eighth of the time that nothing happened */
     ALONE_SLEEP_NS = 1000000000,
+    TIMER_SLACK_NS = 1000,     /* by default sleeps are 50 us longer than asked for */
     DRAIN_NS = 1000000000,
     DRAIN_PAUSE_NS = 1000000
 };
@@ -32,6 +36,7 @@ static void handle(struct fan_node *node, const struct fan_transport_event *even
         fan_peers_notice(node, event);
         break;
     case FAN_EVENT_SENT: /* packs stay mapped until the end */
+        node->replying--;
         break;
     }
 }
@@ -92,12 +97,13 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* How long nothing need be done unless somebody rings. */
-static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns)
+/* How long nothing need be done unless somebody rings. Only clients ring: the longer other ranks
+ * were quiet, the longer their next request may wait. */
+static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t idle_ns)
 {
     uint64_t limit_ns = ALONE_SLEEP_NS;
     if (node->transport != NULL && !node->broken)
-        limit_ns = (uint64_t)node->options.idle_sleep_us * 1000;
+        limit_ns = earlier((uint64_t)node->options.idle_sleep_us * 1000, idle_ns / SLEEP_SHARE);
     uint64_t next_ns = earlier(fan_fetch_next_ns(node), fan_peers_next_ns(node));
     next_ns = earlier(next_ns, fan_eviction_next_ns(&node->eviction));
     if (next_ns <= now_ns)
@@ -128,23 +134,26 @@ static void let_callers_in(struct fan_node *node)
 
 static bool should_spin(const struct fan_node *node, uint64_t idle_ns)
 {
-    return idle_ns < (node->cache.filling.count > 0 ? SPIN_OUTSTANDING_NS : SPIN_NS);
+    bool busy = node->cache.filling.count > 0 || node->replying > 0;
+    return idle_ns < (busy ? SPIN_OUTSTANDING_NS : SPIN_NS);
 }
 
 static void serve(struct fan_node *node)
 {
     uint64_t busy_ns = 0;
+    unsigned turns = 0;
     while (fan_acquire32(&node->stopping) == 0) {
         uint32_t seen = fan_total_load(&node->segment.header->doorbell);
         uint64_t now_ns = fan_now_ns();
         pthread_mutex_lock(&node->lock);
         if (turn(node, now_ns))
             busy_ns = now_ns;
-        bool spin = should_spin(node, now_ns - busy_ns);
-        uint64_t limit_ns = spin ? 0 : sleep_ns(node, now_ns);
+        uint64_t idle_ns = now_ns - busy_ns;
+        uint64_t limit_ns = should_spin(node, idle_ns) ? 0 : sleep_ns(node, now_ns, idle_ns);
         pthread_mutex_unlock(&node->lock);
         let_callers_in(node);
-        sleep_until_rung(node, seen, limit_ns);
+        turns = limit_ns == 0 || turns == TURNS_AWAKE ? 1 : turns + 1;
+        sleep_until_rung(node, seen, turns == TURNS_AWAKE ? limit_ns : 0);
     }
 }
 
@@ -173,6 +182,7 @@ void *fan_node_thread(void *argument)
 {
     struct fan_node *node = argument;
     pthread_setname_np(pthread_self(), "fanstore-node");
+    prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
     serve(node);
     pthread_mutex_lock(&node->lock);
     fan_total_store(&node->segment.header->state, FAN_JOB_ENDED);
