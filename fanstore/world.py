@@ -60,6 +60,9 @@ class World:
     def fail(self, message: str) -> None:
         """Tells all ranks that this one gives up."""
 
+    def hurry(self) -> None:
+        """From now on nobody is waited for longer than a few seconds: all are about to end."""
+
     def finish(self, whole: bool = True) -> bool:
         """Leaves the job; with all others, if they are there (`whole`). False when MPI could not
         be finalised: the process must end by os._exit, and MPI may write to memory until then."""
@@ -158,6 +161,9 @@ class MpiWorld(World):
             self._failure = (self.rank, message, True)
             with contextlib.suppress(self._mpi.Exception):
                 self._send_beats()
+
+    def hurry(self) -> None:
+        self._patience_s = min(self._patience_s, _FAREWELL_S)
 
     def finish(self, whole: bool = True) -> bool:
         with contextlib.suppress(self._mpi.Exception):

@@ -299,13 +299,15 @@ def test_full_disk_and_lazy(own: Ranks, small_disk: Path) -> None:
 
 
 def test_a_rank_that_ends_early_serves_on_and_one_that_fails_stops_nobody(shared: Ranks) -> None:
-    go = shared.stage.path / "go"
+    early, go = shared.stage.path / "early", shared.stage.path / "go"
     script = (
+        f"until test -e {early}; do sleep 0.02; done; "
         "case $FANSTORE_RANK in 0) exit 0;; 1) exit 3;; esac; "
         f"until test -e {go}; do sleep 0.02; done; cat $FANSTORE_MOUNT_PREFIX/* | sha256sum"
     )
     with shared.running(SIZE, ["sh", "-c", script], LC_ALL="C") as run:
         commands = [run.command(rank) for rank in range(SIZE)]
+        early.touch()
         wait_for(lambda: not runs(commands[0]) and not runs(commands[1]), "two commands to end")
         run.note_processes()
         time.sleep(1.0)
@@ -319,7 +321,7 @@ def test_a_rank_that_ends_early_serves_on_and_one_that_fails_stops_nobody(shared
 
 def test_told_to_end_while_it_waits_for_other_ranks(shared: Ranks) -> None:
     """Its command has ended; a signal says not to wait for the readers of its packs."""
-    with shared.running(2, ["sh", "-c", "test $FANSTORE_RANK = 0 || sleep 30"]) as run:
+    with shared.running(2, ["sh", "-c", "test $FANSTORE_RANK = 0 || exec sleep 30"]) as run:
         command = run.command(1)
         wait_for(lambda: "still read here" in run.err(0), "rank 0 to wait")
         run.kill(0, "wrapper", number=signal.SIGINT)

@@ -55,6 +55,8 @@ def start(plan: JobPlan) -> Started:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, pass_on)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # Hydra's and Slurm's, for commands
+        signal.signal(number, signal.SIG_IGN)
     answer = daemon.channel.receive()
     if answer is None:
         clean_up_directory(plan.local.path)

@@ -23,6 +23,10 @@ class Stop:
         """Asks whoever works to stop. Safe in a Python signal handler."""
         self._event.set()
 
+    def clear(self) -> None:
+        """Forgets what was asked so far."""
+        self._event.clear()
+
     def is_set(self) -> bool:
         """Whether somebody asked."""
         return self._event.is_set()

@@ -58,6 +58,7 @@ class Daemon:
         self._wrapped = plan.kind == "run"
         self._command: Process | None = None
         self._ended = False
+        self._with_all = True
         self._selector = selectors.DefaultSelector()
         self._wakeup, self._waker = socket.socketpair()
 
@@ -80,7 +81,7 @@ class Daemon:
         summary = {"type": "summary", **self._summary()}
         summary["left"] = self._close()
         self._parent.try_send(summary)
-        self.world.finish(self.job.stop_serving())
+        self.world.finish(self._with_all)
         return 0
 
     def _join(self) -> None:
@@ -103,10 +104,16 @@ class Daemon:
     def _summary(self) -> dict[str, Any]:
         """This rank's status, and where all ranks are still there, that of each."""
         whole = self.job.stop_serving()
+        if whole and not self._with_all:
+            self.world.fail("told to end before the other ranks")
+        self._with_all = self._with_all and whole
         status = self.status()
-        if whole and self.world.world_size > 1:
-            with contextlib.suppress(FanstoreError):
+        if self._with_all and self.world.world_size > 1:
+            self.world.hurry()
+            try:
                 status["ranks"] = self.world.gather_all(dict(status))
+            except FanstoreError:
+                self._with_all = False
         return status
 
     def catch_signals(self) -> None:
@@ -163,6 +170,7 @@ class Daemon:
                 self._parent.try_send({"type": "waiting", "ranks": left})
                 told = True
             self._handle_events(_FINISH_POLL_S)
+        self._with_all = left == 0
 
     def _woken(self) -> bool:
         """A signal: a daemon by itself ends, a wrapped one goes on until its wrapper says so."""
@@ -176,6 +184,7 @@ class Daemon:
                 self._command = Process(int(message["pid"]))
             elif message.get("type") == "end":
                 self._ended = True
+                self.stop.clear()  # Slurm signals daemons, too, long before their commands end
         return messages is not None
 
     def _outwait_command(self) -> None:

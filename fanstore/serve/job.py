@@ -34,7 +34,7 @@ from fanstore.serve.segment import (
     read_counters,
     write_segment,
 )
-from fanstore.world import MpiWorld, World
+from fanstore.world import MpiWorld, RankLost, World
 
 _DEVICE_MAJOR = 0xFA5
 
@@ -94,7 +94,7 @@ class Job:
         """Stages and publishes, with the other ranks of `world`. Raises FanstoreError or OSError;
         `close` must follow."""
         self.world = world
-        check_agreement(world.gather_all(_agreed(self.plan)))
+        check_agreement(world.gather_all(_agreed(self.plan)), world.rank)
         infos = announce(world, [path for path, _ in self.plan.datasets])
         self._check(infos)
         with self.base.locked(self._stop.check):
@@ -293,16 +293,18 @@ def _agreed(plan: JobPlan) -> dict[str, object]:
     return {"dataset": [os.path.abspath(path) for path, _ in plan.datasets], **values}
 
 
-def check_agreement(answers: Sequence[dict[str, object]]) -> None:
-    """UsageError on every rank, naming the first that was given something else than rank 0."""
+def check_agreement(answers: Sequence[dict[str, object]], own_rank: int) -> None:
+    """Ends every rank when one was given something else than rank 0, naming it: UsageError on
+    rank 0, which speaks for all."""
     for rank, answer in enumerate(answers):
         for name, value in answer.items():
             if value != answers[0][name]:
                 option = "--" + name.replace("_", "-")
-                raise UsageError(
+                message = (
                     f"{option} is {_spoken(value)} on rank {rank} and {_spoken(answers[0][name])} "
                     "on rank 0: the ranks of a job must be given the same"
                 )
+                raise UsageError(message) if own_rank == 0 else RankLost(message, told=True)
 
 
 def _spoken(value: object) -> str:

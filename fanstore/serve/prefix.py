@@ -18,6 +18,8 @@ from fanstore.errors import FanstoreError, UsageError
 from fanstore.load import locks
 from fanstore.load.base import FOLDERS, Base, make_private, user_name
 
+_TRIES = 10
+
 
 @dataclass(frozen=True)
 class Prefix:
@@ -67,7 +69,6 @@ def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
         for other in prefixes[:number]:
             if _nested(prefix.path, other.path):
                 raise UsageError(f"mount prefixes {other.path} and {prefix.path} are nested")
-
 
 class PrefixHold:
     """One job's hold on a prefix that FanStore made; `made` is false for one that was there."""
@@ -119,19 +120,34 @@ class PrefixHold:
         return True
 
     def _make(self) -> None:
-        if os.path.isdir(self.prefix):
-            return
-        if os.path.lexists(self.prefix):
-            raise NotADirectoryError(20, os.strerror(20))
-        missing = _missing_directories(self.prefix)
+        """Other jobs, or ranks of this one, may make the same with another local directory: what
+        they were faster with was there."""
+        for tries_left in reversed(range(_TRIES)):
+            if os.path.isdir(self.prefix):
+                return
+            if os.path.lexists(self.prefix):
+                raise NotADirectoryError(20, os.strerror(20))
+            try:
+                self._make_missing(_missing_directories(self.prefix))
+                return
+            except FileExistsError:
+                if tries_left == 0:
+                    raise
+
+    def _make_missing(self, missing: list[str]) -> None:
         self._fd = locks.take(self.lock_path, exclusive=False)
         _write_entry(self.lock_path, missing)
+        made: list[str] = []
         try:
             for path in missing:
                 os.mkdir(path, 0o700)
+                made.append(path)
         except OSError:
             self.release()
-            remove_prefix(self._base, self.lock_path)
+            for path in reversed(made):
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
+            os.unlink(self.lock_path)
             raise
         self.made = True
 
