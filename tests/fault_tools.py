@@ -220,6 +220,10 @@ class RankRun:
         wait_for(lambda: command_of(wrapper), f"the command of rank {rank}", LIMIT_S)
         return command_of(wrapper)
 
+    def forget_shared_memory(self) -> None:
+        """A rank that dies in the start of MPI leaves what that has in /dev/shm."""
+        self._shm.clear()
+
     def note_processes(self) -> None:
         """Remembers what runs now, and what MPI has in /dev/shm, for `check_nothing_left`."""
         for rank in range(self.size):
@@ -313,9 +317,9 @@ class RankRun:
         """Fails naming what is left after a while: daemons may outlive mpiexec a little. Ranks of
         which nothing was left to tidy up (`killed`) leave files, which the next run removes."""
         deadline_s = time.monotonic() + LEFT_S
-        while self.left(killed) and time.monotonic() < deadline_s:
+        while (left := self.left(killed)) and time.monotonic() < deadline_s:
             time.sleep(0.02)
-        assert self.left(killed) == [], self.said()
+        assert left == [], f"{left}\n{self.said()}"
         if killed:
             with self.ranks.running(self.size, ["true"]) as run:
                 assert run.end() == [0] * self.size, run.said()

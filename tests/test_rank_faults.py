@@ -147,6 +147,7 @@ def test_daemon_killed_before_the_command_begins(shared: Ranks, delay_ms: int) -
         codes = run.end()
     assert codes[1] == 125, run.said()
     assert set(codes) <= {0, 125}, run.said()
+    run.forget_shared_memory()
     run.check_nothing_left()
 
 
