@@ -47,7 +47,9 @@ PYTHON_LAYERS = {
     "world": {"errors", "launcher"},
     "transport": {*_BASE, "world"},
     "load": {*_DATASET, "config", "progress", "placement", "world"},
-    "serve": {*_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load"},
+    "serve": {
+        *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
+    },
     "launch": {*_DATASET, "config", "launcher", "load", "serve"},
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
