@@ -22,7 +22,7 @@ class Setting:
     """One setting: its name (also the TOML key), kind (bool, int, float or str), default.
 
     form: what a str must look like, a regular expression; what an int may look like besides
-    digits: "bytes" for units such as 64M.
+    digits: "bytes" for units such as 64M. least, most: the bounds of a number.
     """
 
     name: str
@@ -30,6 +30,8 @@ class Setting:
     default: Any
     meaning: str
     form: str = ""
+    least: float = 0
+    most: float = 1e6
 
     @property
     def variable(self) -> str:
@@ -42,7 +44,7 @@ SETTINGS = (
     Setting("in_place", bool, False, "read packs where they lie; nothing is copied"),
     Setting("verify", bool, False, "check every pack before serving, also in place"),
     Setting("keep_staged", bool, False, "leave staged packs on the local disk for the next job"),
-    Setting("stage_threads", int, 2, "packs copied at the same time"),
+    Setting("stage_threads", int, 2, "packs copied at the same time", least=1),
     Setting("orphan_wait_s", float, 30.0, "how long a command may outlive a killed wrapper"),
     Setting("quiet", bool, False, "no progress and no summary on stderr"),
     Setting("stage", str, "full", "full: stage before the command starts; lazy: meanwhile",
@@ -50,11 +52,14 @@ SETTINGS = (
     Setting("replicas", str, "1", "on how many nodes each pack lies: a number, auto or all",
             "[1-9][0-9]*|auto|all"),
     Setting("cache_bytes", int, None, "size of the block cache of a node "
-            "(default: the smaller of 1 GiB and a tenth of the memory limit)", "bytes"),
+            "(default: the smaller of 1 GiB and a tenth of the memory limit)", "bytes",
+            least=10 << 20, most=1 << 46),
     Setting("cache_policy", str, "close", "what the block cache drops: close, lru or minio",
             "close|lru|minio"),
-    Setting("deadline_s", float, 10.0, "how long another node may take for one request"),
-    Setting("peer_wait_s", float, 30.0, "how long a silent node is waited for while staging"),
+    Setting("deadline_s", float, 10.0, "how long another node may take for one request",
+            least=0.001),
+    Setting("peer_wait_s", float, 30.0, "how long a silent node is waited for while staging",
+            least=1),
     Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
 )
 
@@ -110,15 +115,30 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
             value = _from_text(setting, value)
         if setting.kind is float and type(value) is int:
             value = float(value)
-        if type(value) is not setting.kind or (isinstance(value, int | float) and not value >= 0):
-            raise ValueError
-        if setting.kind is str and setting.form and not re.fullmatch(setting.form, str(value)):
+        if type(value) is not setting.kind or not _fits(setting, value):
             raise ValueError
     except (KeyError, ValueError):
-        kind = setting.kind.__name__
-        wanted = f"one of {setting.form}" if setting.kind is str else f"a valid {kind}"
-        raise UsageError(f"{setting.name} from {source}: {value!r} is not {wanted}") from None
+        raise UsageError(
+            f"{setting.name} from {source}: {value!r} is not {_wanted(setting)}"
+        ) from None
     return value
+
+
+def _fits(setting: Setting, value: Any) -> bool:
+    if setting.kind is str:
+        return not setting.form or re.fullmatch(setting.form, value) is not None
+    return setting.kind is bool or setting.least <= value <= setting.most
+
+
+def _wanted(setting: Setting) -> str:
+    """What a value of the setting looks like, for people."""
+    if setting.form == "bytes":
+        return f"a number of bytes, such as 64M, from {setting.least:,} on"
+    if setting.kind in (int, float):
+        kind = "a whole number" if setting.kind is int else "a number"
+        return f"{kind} from {setting.least:g} to {setting.most:,.0f}"
+    words = setting.form.replace("[1-9][0-9]*", "a number from 1 on").split("|")
+    return f"one of {', '.join(words)}" if setting.form else f"a valid {setting.kind.__name__}"
 
 
 def config_file(environ: Mapping[str, str] = os.environ) -> Path:

@@ -43,7 +43,16 @@ def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
         ("FANSTORE_QUIET", "perhaps"),
         ("FANSTORE_STAGE_THREADS", "many"),
         ("FANSTORE_STAGE_THREADS", "-1"),
+        ("FANSTORE_STAGE_THREADS", "0"),
         ("FANSTORE_ORPHAN_WAIT_S", "nan"),
+        ("FANSTORE_DEADLINE_S", "0"),
+        ("FANSTORE_DEADLINE_S", "1e300"),
+        ("FANSTORE_PEER_WAIT_S", "inf"),
+        ("FANSTORE_PEER_WAIT_S", "0"),
+        ("FANSTORE_CACHE_BYTES", "1K"),
+        ("FANSTORE_CACHE_BYTES", "99999999999G"),
+        ("FANSTORE_REPLICAS", "0"),
+        ("FANSTORE_STAGE", "late"),
     ],
 )
 def test_a_variable_that_makes_no_sense_is_named(name: str, value: str) -> None:
