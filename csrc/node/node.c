@@ -126,6 +126,19 @@ void fan_node_session_end(struct fan_node *node, uint32_t session)
     fan_node_ring(node);
 }
 
+/* The thread takes no signals but those of its own faults: blocked, they would kill before the
+ * transport's handler saw them. */
+static void block_signals(sigset_t *before)
+{
+    sigset_t others;
+    sigfillset(&others);
+    sigdelset(&others, SIGSEGV);
+    sigdelset(&others, SIGBUS);
+    sigdelset(&others, SIGFPE);
+    sigdelset(&others, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &others, before);
+}
+
 static bool fits(const struct fan_node *node, const struct fan_transport *transport)
 {
     return transport == NULL || (transport->rank == node->options.rank &&
@@ -134,13 +147,12 @@ static bool fits(const struct fan_node *node, const struct fan_transport *transp
 
 int fan_node_start(struct fan_node *node, void *transport)
 {
-    sigset_t all, before;
+    sigset_t before;
     if (node->running || !fits(node, transport))
         return -EINVAL;
     node->transport = transport;
     node->drained = false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    block_signals(&before);
     int rc = pthread_create(&node->thread, NULL, fan_node_thread, node);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     node->running = rc == 0;
