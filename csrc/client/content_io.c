@@ -32,9 +32,10 @@ int fan_content_open(struct fan_file *file)
     int rc = fan_content_check(&file->dataset->index, record);
     if (rc != 0 || record->logical_size == 0)
         return rc;
+    /* The pack's place first: what is damaged in it was marked before it was said to be staged. */
+    const char *base = fan_pack_map(file->view, file->dataset, record->pack);
     if (fan_view_damaged(file->view, record->pack, file->id))
         return fan_job.world_size > 1 ? 0 : -EIO;
-    const char *base = fan_pack_map(file->view, file->dataset, record->pack);
     if (base != NULL) {
         file->data = base + record->offset;
         return 0;
@@ -103,9 +104,10 @@ static int read_elsewhere(struct fan_file *file, char *to, uint64_t offset, uint
 static int read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
     int rc;
+    uint32_t place = fan_view_place(file->view, file->record->pack); /* before its damage */
     if (fan_view_damaged(file->view, file->record->pack, file->id))
         return read_elsewhere(file, to, offset, bytes);
-    switch (fan_view_place(file->view, file->record->pack)) {
+    switch (place) {
     case FAN_PLACE_STAGED:
         return read_pack(file, FAN_PACK_STAGED, to, offset, bytes);
     case FAN_PLACE_IN_PLACE:
