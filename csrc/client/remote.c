@@ -26,8 +26,8 @@ struct wanted {
     uint64_t block;
 };
 
-/* One read on its way. error: the first one; what is wanted is then still waited for. lost: nothing
- * is waited for any more. */
+/* One read on its way. error: the first one, or EIO; what is wanted is then still waited for. lost:
+ * nothing is waited for any more. */
 struct transfer {
     struct fan_cache *cache;
     uint64_t file;
@@ -40,9 +40,10 @@ struct transfer {
     struct wanted window[WINDOW];
 };
 
+/* Of a file that is damaged the shared file system is not to be read, whatever else failed. */
 static void fail(struct transfer *transfer, int error)
 {
-    if (transfer->error == 0)
+    if (transfer->error == 0 || error == -EIO)
         transfer->error = error;
 }
 
