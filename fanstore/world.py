@@ -81,13 +81,15 @@ class MpiWorld(World):
         `expected_size`.
         """
         start_s = _START_PATIENCES * patience_s
-        mpi = _initialise(start_s)
+        mpi = _initialise(start_s, check)
         self._mpi = mpi
         # Of their own: a rank that gives up leaves the collectives that others wait in.
-        with _bounded(start_s):
-            self.comm, self._beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
-            self._farewell.Barrier()
-        _remove_shared_memory()
+        try:
+            with _bounded(start_s, check):
+                self.comm, self._beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
+                self._farewell.Barrier()
+        finally:
+            _remove_shared_memory()
         for comm in (self.comm, self._beats, self._farewell):
             comm.Set_errhandler(mpi.ERRORS_RETURN)
         self.rank, self.world_size = self.comm.rank, self.comm.size
@@ -168,7 +170,7 @@ class MpiWorld(World):
     def finish(self, whole: bool = True) -> bool:
         with contextlib.suppress(self._mpi.Exception):
             if self._meets_others(whole) and self._failure is None:
-                with _bounded(_FAREWELL_S):
+                with _bounded(_FAREWELL_S, lambda: None):
                     self._mpi.Finalize()
         if self._mpi.Is_finalized():
             return True
@@ -238,10 +240,11 @@ class MpiWorld(World):
 
 
 @contextlib.contextmanager
-def _bounded(limit_s: float) -> Iterator[None]:
+def _bounded(limit_s: float, check: Callable[[], None]) -> Iterator[None]:
     """Ends this process, by _exit with the number of the signal, when MPI does not return in time,
     or when it is told to end meanwhile: MPI waits in C and holds the interpreter, whoever is gone.
-    Nothing that would have to be removed may be there yet, or any more."""
+    Nothing that would have to be removed may be there yet, or any more. `check` raises when it was
+    told to end before."""
     libc = ctypes.CDLL(None)
     ending = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)
     handlers = [signal.getsignal(number) for number in ending]
@@ -249,6 +252,7 @@ def _bounded(limit_s: float) -> Iterator[None]:
         libc.signal(number, libc._exit)
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
+        check()
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -278,7 +282,7 @@ def _remove_shared_memory() -> None:
                 os.unlink(path)
 
 
-def _initialise(limit_s: float) -> Any:
+def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
     """mpi4py's MPI module, initialised by hand: it must not finalise when a rank was lost."""
     try:
         import mpi4py
@@ -295,6 +299,6 @@ def _initialise(limit_s: float) -> Any:
             f"mpi4py finds no MPI library ({error}): load the site's MPI, or pip install mpich"
         ) from None
     if not MPI.Is_initialized():
-        with _bounded(limit_s):
+        with _bounded(limit_s, check):
             MPI.Init_thread(MPI.THREAD_SERIALIZED)
     return MPI

@@ -54,6 +54,19 @@ with open(os.environ["SAID"] + os.environ["FANSTORE_RANK"], "w") as stream:
 """
 
 
+TOLD_TO_END = """
+from fanstore.load.stopping import Stop, Stopped
+from fanstore.world import MpiWorld
+stop = Stop()
+stop.set()
+try:
+    MpiWorld(2, 30.0, stop.check)
+except Stopped:
+    from mpi4py import MPI
+    print(MPI.Is_initialized())
+"""
+
+
 @pytest.fixture
 def stage(tmp_path: Path) -> RankStage:
     return make_rank_stage(tmp_path, 4)
@@ -292,6 +305,11 @@ def test_interrupted_while_staging(stage: RankStage, number: signal.Signals) -> 
         stage.assert_clean(shm)
     stage.run_ranks(2, dataset, "true")
     stage.assert_clean()
+
+
+def test_told_to_end_before_mpi_starts_nobody_is_waited_for(stage: RankStage) -> None:
+    argv = [sys.executable, "-c", TOLD_TO_END]
+    assert stage.finished(argv).stdout == "False\n"  # who had been told to end, too, may be gone
 
 
 @pytest.mark.parametrize("numbers", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT] * 2])
