@@ -565,6 +565,21 @@ def test_several_daemons_must_be_named(stage: Stage) -> None:
     assert stage.leftovers() == []
 
 
+def test_within_a_slurm_job_its_own_daemon_is_meant(stage: Stage) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--json")
+    started = {id: stage.call("start", *where, SLURM_JOB_ID=id).stdout for id in ("7", "8")}
+    names = {id: json.loads(text)["job_id"] for id, text in started.items()}
+    for id, name in names.items():
+        assert name in stage.call("status", SLURM_JOB_ID=id).stdout
+    assert "no job" in stage.call("stop", code=125, SLURM_JOB_ID="9").stderr
+    assert "several jobs" in stage.call("stop", code=125).stderr
+    stage.call("stop", SLURM_JOB_ID="7")
+    assert "no job" in stage.call("stop", code=125, SLURM_JOB_ID="7").stderr
+    assert names["8"] in stage.call("status", "--job", names["8"], SLURM_JOB_ID="7").stdout
+    stage.call("stop")
+    assert stage.leftovers() == []
+
+
 def test_stop_refuses_a_job_with_a_wrapper(stage: Stage) -> None:
     done = stage.run(stage.dataset(), sys.executable, "-m", "fanstore", "stop", code=125)
     assert "ends with its command" in done.stderr

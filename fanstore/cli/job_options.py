@@ -30,4 +30,4 @@ def local_directory(local_dir: str | None) -> str:
 
 def chosen_job(job: str | None, local_dir: str | None) -> FoundJob:
     """The job that the options mean."""
-    return pick_job(local_directory(local_dir), job, os.environ.get("FANSTORE_JOB_DIR"))
+    return pick_job(local_directory(local_dir), job, os.environ)

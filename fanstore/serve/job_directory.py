@@ -38,6 +38,7 @@ class JobDirectory:
         os.mkdir(self.path, 0o700)
         self._fd = locks.take(self.lock_path, exclusive=False)
         os.symlink(PLACEHOLDER_TARGET, os.path.join(self.path, "placeholder"))
+        self.describe({})
 
     def file(self, *names: str) -> str:
         """A path inside."""
@@ -45,9 +46,11 @@ class JobDirectory:
 
     def describe(self, about: dict[str, Any]) -> None:
         """Writes job.json."""
+        own: dict[str, Any] = {"job_id": self.job_id, "daemon_pid": os.getpid()}
+        own["slurm_job"] = os.environ.get("SLURM_JOB_ID", "")
         temporary = self.file("job.json.part")
         with open(temporary, "w", encoding="utf-8") as stream:
-            json.dump({"job_id": self.job_id, "daemon_pid": os.getpid(), **about}, stream)
+            json.dump({**own, **about}, stream)
         os.rename(temporary, self.file("job.json"))
 
     def release(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +40,9 @@ def find_jobs(local_dir: str) -> list[FoundJob]:
     return found
 
 
-def pick_job(local_dir: str, job_id: str | None, environ_job: str | None) -> FoundJob:
+def pick_job(local_dir: str, job_id: str | None, environ: Mapping[str, str]) -> FoundJob:
     """The job named; else the one this process runs in; else the only one alive, or the only one.
+    Within a Slurm job, one that was started by another Slurm job has to be named.
 
     FanstoreError when there is none, or more than one to choose from.
     """
@@ -50,9 +52,10 @@ def pick_job(local_dir: str, job_id: str | None, environ_job: str | None) -> Fou
         if not named:
             raise FanstoreError(f"no job {job_id} under {Base(local_dir).path}")
         return named[0]
-    if environ_job:
-        with locks.free(os.path.join(environ_job, "lock")) as unused:
-            return FoundJob(environ_job, not unused)
+    if own := environ.get("FANSTORE_JOB_DIR"):
+        with locks.free(os.path.join(own, "lock")) as unused:
+            return FoundJob(own, not unused)
+    jobs = [job for job in jobs if not _is_of_another(job, environ.get("SLURM_JOB_ID", ""))]
     chosen = [job for job in jobs if job.alive] or jobs
     if not chosen:
         raise FanstoreError(f"no job under {Base(local_dir).path}")
@@ -60,6 +63,12 @@ def pick_job(local_dir: str, job_id: str | None, environ_job: str | None) -> Fou
         names = ", ".join(job.job_id for job in chosen)
         raise FanstoreError(f"several jobs ({names}); name one with --job")
     return chosen[0]
+
+
+def _is_of_another(job: FoundJob, slurm_job: str) -> bool:
+    """Whether another Slurm job than `slurm_job` started it: one user's may share a node."""
+    started_by = _left_behind(job).get("slurm_job")
+    return bool(slurm_job and started_by and started_by != slurm_job)
 
 
 def ask(job: FoundJob, operation: str) -> dict[str, Any]:
