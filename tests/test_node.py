@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import resource
+import selectors
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +19,10 @@ from serving import make_stage, wait_for
 
 from fanstore._native import check, ffi, lib
 from fanstore.dataset import Dataset, open_dataset
+from fanstore.serve.node import Node
+from fanstore.serve.protocol import Channel
 from fanstore.serve.segment import MountEntry, write_segment
+from fanstore.serve.sessions import Sessions
 
 CACHE_BYTES = 16 << 20
 
@@ -260,6 +266,22 @@ def test_a_session_leaves_nothing_to_the_next(segment: Path) -> None:
         assert lib.fan_node_session_begin(node, 1) == session
         assert cache.sessions[session].files[511] == 0
         assert cache.sessions[session].pins[63].state == lib.FAN_PIN_FREE
+
+
+@pytest.mark.parametrize(("room", "answer"), [(33, "session"), (32, "error")])
+def test_sessions_leave_descriptors_for_the_daemon_itself(
+    segment: Path, monkeypatch: pytest.MonkeyPatch, room: int, answer: str
+) -> None:
+    node = Node(os.fspath(segment), 0, 1, CACHE_BYTES, "lru", 1.0)
+    client, served = socket.socketpair()
+    limit = served.fileno() + room
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    with selectors.DefaultSelector() as selector, client, served:
+        sessions, channel = Sessions(selector, node), Channel(served)
+        sessions.begin(channel)
+        assert answer in (Channel(client).receive() or {})
+        assert sessions.owns(channel) == (answer == "session")
+    node.close()
 
 
 def test_without_a_transport_a_remote_pack_is_for_the_shared_file_system(

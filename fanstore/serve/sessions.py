@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
 import selectors
 import socket
 
 from fanstore.serve.node import Node
 from fanstore.serve.protocol import Channel, peer_pid
+
+# Left for MPI's connections, `fanstore status`, files: without any the daemon would end.
+_SPARE_DESCRIPTORS = 32
 
 
 class Sessions:
@@ -21,10 +25,12 @@ class Sessions:
 
     def begin(self, channel: Channel) -> None:
         """Answers with the session's number and the cache's memory file, or with an error."""
-        number = None if self._node is None else self._node.begin_session(peer_pid(channel.socket))
-        if self._node is None or number is None:
-            why = "nothing is remote" if self._node is None else "every session is taken"
-            channel.send({"error": why})
+        if self._node is None:
+            channel.send({"error": "nothing is remote"})
+            return
+        number = self._node.begin_session(peer_pid(channel.socket)) if _has_room(channel) else None
+        if number is None:
+            channel.send({"error": "every session is taken"})
             return
         self._live[channel] = number
         try:
@@ -52,3 +58,9 @@ class Sessions:
         number = self._live.pop(channel)
         if self._node is not None:
             self._node.end_session(number)
+
+
+def _has_room(channel: Channel) -> bool:
+    """Whether one more connection can stay open: descriptors are given out lowest first."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit == resource.RLIM_INFINITY or channel.fileno() < limit - _SPARE_DESCRIPTORS
