@@ -50,7 +50,10 @@ def start(plan: JobPlan) -> Started:
     report.set_rank(plan.launcher)
     daemon = start_daemon(plan)
 
+    told: list[int] = []
+
     def pass_on(number: int, _: object) -> None:
+        told.append(number)
         os.kill(daemon.pid, signal.SIGTERM)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -60,6 +63,8 @@ def start(plan: JobPlan) -> Started:
     answer = daemon.channel.receive()
     if answer is None:
         clean_up_directory(plan.local.path)
+        if told:  # before it had begun to listen, or while MPI started
+            raise SystemExit(128 + told[0])
         raise FanstoreError("the node daemon died while it staged; nothing was left behind")
     if answer.get("type") != "ready":
         if answer.get("told"):
