@@ -217,8 +217,14 @@ class RankRun:
     def command(self, rank: int) -> int:
         """The id of a rank's command, once it runs."""
         wrapper = self.wrapper(rank)
-        wait_for(lambda: command_of(wrapper), f"the command of rank {rank}", LIMIT_S)
-        return command_of(wrapper)
+        found = [0]
+
+        def look() -> int:
+            found[0] = command_of(wrapper)  # a command that executes another has none for a moment
+            return found[0]
+
+        wait_for(look, f"the command of rank {rank}", LIMIT_S)
+        return found[0]
 
     def forget_shared_memory(self) -> None:
         """A rank that dies in the start of MPI leaves what that has in /dev/shm."""
