@@ -12,8 +12,9 @@ enum { NULL_FAULT_BYTES = 4096 };
 
 static struct sigaction before;
 
-/* Where this thread goes on when MPI_Isend faults; NULL while it is not inside. */
-static _Thread_local sigjmp_buf *volatile way_out;
+/* Where this thread goes on when MPI_Isend faults; NULL while it is not inside. In a thread that
+ * faults elsewhere the handler must not have to allocate it. */
+static _Thread_local sigjmp_buf *volatile way_out __attribute__((tls_model("initial-exec")));
 
 static void pass_on(int number, siginfo_t *info, void *state)
 {
