@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -94,19 +95,27 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "fanstore"
 
 
-def test_many_builders_at_once_leave_one_whole_library(cache: Path) -> None:
+@pytest.fixture
+def quick_mpicc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that leaves something, for what is not about what it makes."""
+    text = 'while [ "$1" != -o ]; do shift; done; echo made > "$2"'
+    monkeypatch.setenv("MPICC", script(tmp_path / "mpicc", text))
+
+
+def test_builders_at_once_leave_one_whole_library(cache: Path) -> None:
     code = (
         "import ctypes; from fanstore.transport.build import built_library\n"
         "with built_library('v') as path: ctypes.CDLL(str(path)).fan_transport_open"
     )
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(2) as pool:
         runs = pool.map(
-            lambda _: subprocess.run([sys.executable, "-c", code], timeout=LIMIT_S), range(4)
+            lambda _: subprocess.run([sys.executable, "-c", code], timeout=LIMIT_S), range(2)
         )
-        assert [run.returncode for run in runs] == [0] * 4
+        assert [run.returncode for run in runs] == [0] * 2
     assert len(list(cache.iterdir())) == 1
 
 
+@pytest.mark.usefixtures("quick_mpicc")
 def test_a_built_library_is_used_again_until_mpi_is_another(cache: Path) -> None:
     with build.built_library("one") as path:
         made_ns = path.stat().st_mtime_ns
@@ -117,6 +126,7 @@ def test_a_built_library_is_used_again_until_mpi_is_another(cache: Path) -> None
         assert other.name != path.name
 
 
+@pytest.mark.usefixtures("quick_mpicc")
 def test_a_cache_that_others_may_write_is_not_used(cache: Path) -> None:
     cache.mkdir(parents=True)
     cache.chmod(0o777)
@@ -191,8 +201,12 @@ def test_describe_tells_mpi_and_the_library_once_built(cache: Path, tmp_path: Pa
     assert library is not None and Path(library).exists()
 
 
-def test_a_wheel_brings_the_sources(cache: Path, tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+def test_a_wheel_brings_the_sources(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its own libraries, which take the longest to build, are not looked at.
+    monkeypatch.setenv("CFLAGS", "-O1 -Wno-error")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel"]
     source = tmp_path / "source"
     kept = ("csrc", "fanstore", "tools", "setup.py", "pyproject.toml", "README.md", "MANIFEST.in")
     source.mkdir()
@@ -201,14 +215,12 @@ def test_a_wheel_brings_the_sources(cache: Path, tmp_path: Path) -> None:
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("*.so"))
         else:
             shutil.copy(ROOT / name, source / name)
-    wheel = ["wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source)]
-    subprocess.run([*pip, *wheel], check=True, timeout=300)
+    options = ["--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    subprocess.run([*pip, *options, str(source)], check=True, timeout=300)
     installed = tmp_path / "installed"
     (made,) = tmp_path.glob("*.whl")
-    subprocess.run(
-        [*pip, "install", "--no-deps", "--target", str(installed), str(made)],
-        check=True, timeout=LIMIT_S,
-    )
+    with zipfile.ZipFile(made) as archive:
+        archive.extractall(installed)
     shutil.rmtree(source)
     code = (
         "import fanstore.transport.build as b\n"

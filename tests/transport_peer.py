@@ -31,7 +31,7 @@ KIB, MIB = 1 << 10, 1 << 20
 PACK_BYTES = 4 * MIB
 SIZES = (1, 2, 3, 4, 5, 8, 15, 16, 17, 18, 32, 48, 4 * KIB, 128 * KIB, MIB)
 LIMIT_S = 20
-QUIET_S = 1.5
+QUIET_S = 0.5
 DONE = 99
 
 # csrc/node/transport.h; it has pointers to functions, and so is not in cdef.h.
@@ -313,12 +313,14 @@ def crooked_answers(peer: Peer) -> None:
 
 
 def give_up(peer: Peer, tokens: list[int]) -> list[int]:
-    """Cancels those that have not ended, and those that are still under way after a while."""
+    """Cancels those that have not ended; those that are still under way after a while."""
     for token in tokens:
         if token not in peer.events:
             assert peer.cancel(token) == 0
             assert peer.cancel(token) == 0
-    peer.poll_for(QUIET_S)
+    for _ in peer.polling(QUIET_S):
+        if all(token in peer.events for token in tokens):
+            break
     return [token for token in tokens if token not in peer.events]
 
 
@@ -332,6 +334,7 @@ def fetch_beside(peer: Peer) -> None:
 
 def killed(peer: Peer, in_reply: bool) -> None:
     """Rank 1 is killed while fetches are outstanding there; rank 0 goes on with rank 2."""
+    pids = peer.comm.allgather(os.getpid())
     if peer.rank == 1:
         asked = []
 
@@ -349,6 +352,7 @@ def killed(peer: Peer, in_reply: bool) -> None:
         for n in range(24):
             to = np.zeros((8, 4 * KIB, MIB)[n % 3], np.uint8)
             places[peer.fetch(1, n * 100, to)] = (n * 100, to)
+        peer.poll_until(lambda: state_of(pids[1]) in ("", "Z"))
         peer.poll_for(QUIET_S)
         left = give_up(peer, list(places))
         for token, (offset, to) in places.items():
@@ -398,7 +402,7 @@ def stopped_requester(peer: Peer, pid: int) -> None:
     for n in range(12):
         to = np.full((8, 4 * KIB, MIB)[n % 3], 0x11, np.uint8)
         places[peer.fetch(1, n * 100, to)] = (n * 100, to)
-    peer.poll_until(lambda: is_stopped(pid))
+    peer.poll_until(lambda: state_of(pid) == "T")
     peer.poll_for(0.3)
     left = give_up(peer, list(places))
     given_back = [token for token in places if peer.events.get(token) == (CANCELLED, 0)]
@@ -420,9 +424,13 @@ def stopped_requester(peer: Peer, pid: int) -> None:
     peer.tell_done()
 
 
-def is_stopped(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rpartition(")")[2].split()[0] == "T"
+def state_of(pid: int) -> str:
+    """The letter of /proc/PID/stat; empty when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def build(peer: Peer) -> None:
