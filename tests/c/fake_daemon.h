@@ -323,9 +323,10 @@ static bool fake_grant(struct fake *fake, struct fan_pin *pin)
     uint64_t file = pin->file, id = (file << 8 >> 8) - 1;
     if (fake->control->silent || fake_random(fake, fake->control->patience + 1) > 0)
         return false;
-    if (id == fake->control->damaged_id || id == fake->control->lost_id) {
-        __atomic_store_n(&pin->error, id == fake->control->damaged_id ? EIO : EREMOTEIO,
-                         __ATOMIC_RELAXED);
+    bool lost = id == fake->control->lost_id, damaged = id == fake->control->damaged_id;
+    if (damaged || lost) {
+        bool is_damage = damaged && (!lost || pin->block > 0);
+        __atomic_store_n(&pin->error, is_damage ? EIO : EREMOTEIO, __ATOMIC_RELAXED);
         fake_settle(pin, FAN_PIN_FAILED);
         return true;
     }

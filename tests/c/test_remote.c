@@ -76,6 +76,17 @@ static void scenario_errors(void)
     check_no_pin_left();
 }
 
+/* Damage has the last word: the shared copy of a damaged file is not looked at because a block of it
+ * could not be had. */
+static void scenario_damaged_and_lost(void)
+{
+    static char data[LARGE_BYTES];
+    int fd = open_record(LARGE);
+    CHECK(fd >= 0 && fan_content_pread(fan_file_get(fd), data, sizeof(data), 0) == -EIO);
+    CHECK(count_of(&fan_job.counters->shared_reads) == 0);
+    close_record(fd);
+}
+
 /* A daemon that is not to be believed is not asked twice; the bytes are right all the same. */
 static void scenario_lie(void)
 {
@@ -175,6 +186,8 @@ int main(void)
     run("hits", scenario_hits, (struct control){.entries = 12});
     run("errors", scenario_errors,
         (struct control){.entries = 8, .damaged_id = DAMAGED, .lost_id = LOST});
+    run("damaged and lost", scenario_damaged_and_lost,
+        (struct control){.entries = 8, .damaged_id = LARGE, .lost_id = LARGE});
     for (enum lie lie = LIE_ENTRY; lie <= LIE_FREED; lie++)
         run("lie", scenario_lie, (struct control){.entries = 8, .lie = lie});
     run("staged later", scenario_staged_later, (struct control){.entries = 8});
