@@ -143,8 +143,9 @@ class Job:
     def _outcomes(self, crew: Crew) -> list[Outcome]:
         settings = self.plan.settings
         if settings.in_place:
-            datasets = [open_dataset(item.info.directory, verify=True) for item in self.served]
-            return [check_in_place(crew, dataset, settings.verify) for dataset in datasets]
+            for item in self.served:  # in threads: a large index takes its time, others wait
+                crew.submit(open_dataset, item.info.directory, True)
+            return [check_in_place(crew, dataset, settings.verify) for dataset in crew.settle()]
         pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
         return stage_datasets(crew, pairs, self.plan.local, settings)
 
