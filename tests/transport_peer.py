@@ -26,6 +26,7 @@ mpi4py.rc.finalize = False
 from mpi4py import MPI  # noqa: E402
 
 from fanstore.transport import Transport, open_transport  # noqa: E402
+from fanstore.world import _remove_shared_memory  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
 PACK_BYTES = 4 * MIB
@@ -71,6 +72,7 @@ class Peer:
     def __init__(self) -> None:
         self.comm = MPI.COMM_WORLD
         self.opened: Transport = open_transport(self.comm)
+        _remove_shared_memory()  # as a daemon does: those that are killed leave it for good
         self.ops = ffi.cast("struct fan_transport *", int_of(self.opened.pointer))
         self.rank, self.world_size = self.ops.rank, self.ops.world_size
         assert (self.rank, self.world_size) == (self.comm.rank, self.comm.size)
