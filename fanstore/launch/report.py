@@ -65,7 +65,8 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
         return []
     lines = [_read_line(ranks)]
     if summary["world_size"] > 1:
-        lines += [_remote_line(ranks), _staged_line(ranks)]
+        lines += [_remote_line(ranks)] if _total(ranks, "node", "fetches") else []
+        lines.append(_staged_line(ranks))
     return lines
 
 
