@@ -125,6 +125,14 @@ class Slurm:
         """The job's number."""
         return self.call("sbatch", "--parsable", script)
 
+    def await_commands(self, script: Path, told: list[Path]) -> None:
+        """Waits until each command has said that it runs; if one never does, shows the output."""
+        try:
+            wait_for(lambda: all(path.exists() for path in told), "the commands", JOB_LIMIT_S)
+        except AssertionError:
+            printed = self.output(script) if script.with_suffix(".out").exists() else ""
+            raise AssertionError(f"{self.call('squeue', '--long')}\n{printed}") from None
+
     def end(self, job: str) -> tuple[str, int]:
         """State and exit code of a job once it has ended; its output where it does not end."""
 
@@ -241,7 +249,7 @@ def start_patient(slurm: Slurm, name: str, *options: str) -> tuple[Path, Path, s
     script = slurm.script(f"{name}-job", *options, command=command)
     job = slurm.submit(script)
     started = [out / f"{rank}.runs" for rank in (0, 1)]
-    wait_for(lambda: all(path.exists() for path in started), f"commands of {name}", JOB_LIMIT_S)
+    slurm.await_commands(script, started)
     return out, script, job
 
 
@@ -286,7 +294,7 @@ def test_loss_of_a_node_does_not_end_the_other(slurm: Slurm) -> None:
     script = slurm.script("loss-job", command=[sys.executable, "-c", BEREAVED, str(out)])
     job = slurm.submit(script)
     told = [out / "node1", out / "node2"]
-    wait_for(lambda: all(path.exists() for path in told), "both commands", JOB_LIMIT_S)
+    slurm.await_commands(script, told)
     command, wrapper = map(int, told[1].read_text().split())
     stepd = int(Path(f"/proc/{wrapper}/stat").read_text().rpartition(") ")[2].split()[1])
     for pid in (stepd, daemon_of(wrapper), wrapper, command):
