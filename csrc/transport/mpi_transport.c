@@ -6,14 +6,14 @@
 #include <sys/random.h>
 
 #include "isend.h"
+#include "marks.h"
 #include "operations.h"
 
 enum {
     TAG_MESSAGES = 0,
     TAG_FIRST_ANSWER = 1,
     HEARD_A_ROUND = 16,    /* messages taken in at most before the caller has its events */
-    FAILED_ROUNDS_MAX = 64, /* so many in a row: MPI works no more */
-    MARK_STEP_BYTES = 4096
+    FAILED_ROUNDS_MAX = 64 /* so many in a row: MPI works no more */
 };
 
 struct context {
@@ -58,25 +58,6 @@ static uint32_t unused_tag(struct context *context)
 static void *landing_of(struct fan_operation *fetch)
 {
     return fetch->bytes > FAN_SMALL_FETCH_BYTES ? fetch->to : fetch->buffer.small;
-}
-
-/* MPICH (ch4, seen with 5.0.2 over UCX and TCP) reports success of a receive whose sender was killed
- * before the bytes came. So the place of an answer is marked, on every page and at its end: marks
- * that are still there were not written over. */
-static void put_marks(const struct context *context, char *to, uint32_t bytes)
-{
-    for (uint32_t at = 0; at + sizeof(context->mark) <= bytes; at += MARK_STEP_BYTES)
-        memcpy(to + at, &context->mark, sizeof(context->mark));
-    memcpy(to + bytes - sizeof(context->mark), &context->mark, sizeof(context->mark));
-}
-
-static bool has_mark(const struct context *context, const char *from, uint32_t bytes)
-{
-    const size_t mark_bytes = sizeof(context->mark);
-    bool found = memcmp(from + bytes - mark_bytes, &context->mark, mark_bytes) == 0;
-    for (uint32_t at = 0; !found && at + mark_bytes <= bytes; at += MARK_STEP_BYTES)
-        found = memcmp(from + at, &context->mark, mark_bytes) == 0;
-    return found;
 }
 
 static int receive_answer(struct context *context, struct fan_operation *fetch, void *landing)
@@ -139,7 +120,7 @@ static int fetch(void *opaque, uint32_t rank, const struct fan_fetch_request *re
     fetch->to = to;
     fetch->token = token;
     if (fetch->bytes > FAN_SMALL_FETCH_BYTES)
-        put_marks(context, to, fetch->bytes);
+        fan_marks_put(context->mark, to, fetch->bytes);
     int rc = receive_answer(context, fetch, landing_of(fetch));
     if (rc != 0) {
         fan_operation_end(&context->operations, fetch);
@@ -272,7 +253,7 @@ static int answer_of(const struct context *context, const struct fan_operation *
     MPI_Get_count(status, MPI_BYTE, &bytes);
     int rc = fan_wire_answer(landing, (size_t)bytes, fetch->bytes, fetch->tag);
     if (rc == 0 && fetch->bytes > FAN_SMALL_FETCH_BYTES &&
-        has_mark(context, landing, fetch->bytes))
+        fan_marks_left(context->mark, landing, fetch->bytes))
         return -EHOSTUNREACH;
     return rc;
 }
