@@ -36,7 +36,7 @@ bench: build ## compare FanStore with the directory it came from (BENCH_FLAGS=--
 	@$(BIN)/python tools/bench/bench.py $(BENCH_FLAGS)
 
 lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
-	@$(BIN)/python tools/native.py
+	@$(BIN)/python tools/native.py --strict --out build/lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/check_layers.py

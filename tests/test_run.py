@@ -139,6 +139,15 @@ def test_content_under_every_codec(stage: Stage, in_place: bool, codec: str) -> 
     assert stage.leftovers() == []
 
 
+@pytest.mark.parametrize("option", [("--stage", "lazy"), ("--replicas", "2")])
+def test_options_that_mean_nothing_in_place_are_refused(
+    stage: Stage, option: tuple[str, str]
+) -> None:
+    options = ("--dataset", str(stage.dataset()), "--in-place", *option)
+    done = stage.call("run", *options, "--", "true", code=125)
+    assert f"{option[0]} means nothing with --in-place" in done.stderr
+
+
 def test_in_place_copies_nothing(stage: Stage) -> None:
     script = 'find "$0" -name "*.fsp"; cat "$1"/f01 | wc -c'
     local, mount = str(stage.local), str(stage.mount)

@@ -128,6 +128,13 @@ def pair_mounts(
     return tuple(pairs)
 
 
+def refuse_idle_options(settings: config.Settings) -> None:
+    """UsageError for options that mean nothing beside one another."""
+    given = [name for name in ("stage", "replicas") if settings.sources[name] == "flag"]
+    if settings.in_place and given:
+        raise UsageError(f"--{given[0]} means nothing with --in-place: nothing is copied")
+
+
 def make_plan(
     ctx: click.Context, kind: str, dataset: tuple[str, ...], mount: tuple[str, ...], **flags: Any
 ) -> JobPlan:
@@ -135,6 +142,7 @@ def make_plan(
     launcher = detect(os.environ)
     with excused(launcher):
         settings = config.resolve(flags)
+        refuse_idle_options(settings)
         local = choose(for_rank(settings.local_dir, launcher), settings.sources["local_dir"])
         pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)

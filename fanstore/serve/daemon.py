@@ -196,7 +196,11 @@ class Daemon:
 
     def _answer(self, listener: socket.socket) -> bool:
         """One request of a client, `fanstore status` or `stop`; false when the daemon is to end."""
-        stream, _ = listener.accept()
+        try:
+            stream, _ = listener.accept()
+        except OSError:  # it has gone again, or there are no descriptors left
+            time.sleep(_FINISH_POLL_S)
+            return True
         channel = Channel(stream)
         stream.settimeout(_REQUEST_TIMEOUT_S)
         try:

@@ -17,10 +17,11 @@ _CACHE_ENOUGH_BYTES = 10 << 20
 
 
 def default_cache_bytes() -> int:
-    """The smaller of 1 GiB and a tenth of the memory that this process may use."""
+    """The smaller of 1 GiB and a tenth of the memory that this process may use; enough to work."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     room = available_bytes()
-    return min(_CACHE_MAX_BYTES, (total if room is None else min(room, total)) // 10)
+    share = (total if room is None else min(room, total)) // 10
+    return max(_CACHE_ENOUGH_BYTES, min(_CACHE_MAX_BYTES, share))
 
 
 class Node:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fanstore._native import ffi
 from fanstore.errors import FanstoreError
-from fanstore.transport.build import built_library, describe
+from fanstore.transport.build import built_library, describe, wait_without_bound
 
 __all__ = ["Transport", "describe", "open_transport"]
 
@@ -49,19 +49,20 @@ class Transport:
         return ffi.cast("struct fan_transport *", self.pointer)
 
 
-def open_transport(comm: Any, wait: Callable[[Any], None] | None = None) -> Transport:
+def open_transport(
+    comm: Any, wait: Callable[[Any], None] = wait_without_bound
+) -> Transport:
     """A transport over a copy of `comm`, an mpi4py communicator; every rank of it must call this.
 
-    wait: how to wait for an MPI request (World.wait ends when a rank is gone); default: without
-    bound. Rank 0 builds the library if need be, then the others, where they do not see its file.
-    FanstoreError, on every rank, when one cannot.
+    wait: how to wait for an MPI request (World.wait ends when a rank is gone), and for the
+    compiler; default: without bound. Rank 0 builds the library if need be, then the others, where
+    they do not see its file. FanstoreError, on every rank, when one cannot.
     """
-    wait = wait or _wait_without_bound
     problem = ""
     library = None
     for turn in (comm.rank == 0, comm.rank != 0):
         if turn:
-            library, problem = _try_to_load()
+            library, problem = _try_to_load(wait)
         _agree(comm, problem, wait)
     own, request = comm.Idup()
     wait(request)
@@ -69,10 +70,6 @@ def open_transport(comm: Any, wait: Callable[[Any], None] | None = None) -> Tran
     _agree(comm, problem, wait)
     assert transport is not None
     return transport
-
-
-def _wait_without_bound(request: Any) -> None:
-    request.Wait()
 
 
 def _agree(comm: Any, problem: str, wait: Callable[[Any], None]) -> None:
@@ -86,10 +83,10 @@ def _agree(comm: Any, problem: str, wait: Callable[[Any], None]) -> None:
             raise FanstoreError(f"rank {rank}: {text.decode('utf-8', 'replace')}")
 
 
-def _try_to_load() -> tuple[Any, str]:
+def _try_to_load(wait: Callable[[Any], None]) -> tuple[Any, str]:
     """(library, "") or (None, problem)."""
     try:
-        return _load(), ""
+        return _load(wait), ""
     except FanstoreError as error:
         return None, str(error)
 
@@ -101,7 +98,7 @@ def _try_to_open(library: Any, comm: Any) -> tuple[Transport | None, str]:
         return None, str(error)
 
 
-def _load() -> Any:
+def _load(wait: Callable[[Any], None]) -> Any:
     """The library, built if need be, and seen to run on mpi4py's MPI."""
     from mpi4py import MPI
 
@@ -109,7 +106,7 @@ def _load() -> Any:
         raise FanstoreError("MPI was started without support for threads (MPI_THREAD_SERIALIZED)")
     version = MPI.Get_library_version()
     if version not in _loaded:
-        with built_library(version) as path:
+        with built_library(version, wait) as path:
             try:
                 library = ffi.dlopen(str(path))
             except OSError as error:

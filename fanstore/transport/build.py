@@ -15,8 +15,10 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from fanstore.errors import FanstoreError
 
@@ -31,6 +33,36 @@ _ASK_VERSION = (
     "print(MPI.Get_library_version())"
 )
 _COMMAND_NOT_FOUND = 127
+
+
+class _Compilation:
+    """A compiler at work, to be waited for as an MPI request is."""
+
+    def __init__(self, command: list[str], messages: Any) -> None:
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages
+        )
+        self._deadline_s = time.monotonic() + _COMPILE_LIMIT_S
+
+    def Test(self) -> bool:
+        return self.process.poll() is not None or time.monotonic() > self._deadline_s
+
+    def Wait(self) -> None:
+        while not self.Test():
+            time.sleep(0.01)
+
+    def end(self) -> int | None:
+        """The exit code, or None where it had to be ended."""
+        code = self.process.poll()
+        if code is None:
+            self.process.kill()
+            self.process.wait()
+        return code
+
+
+def wait_without_bound(request: Any) -> None:
+    """Waits for an MPI request, whatever becomes of the other ranks."""
+    request.Wait()
 
 
 def source_folder() -> Path:
@@ -77,9 +109,12 @@ def cache_folder() -> Path:
 
 
 @contextlib.contextmanager
-def built_library(version: str) -> Iterator[Path]:
+def built_library(
+    version: str, wait: Callable[[Any], None] = wait_without_bound
+) -> Iterator[Path]:
     """The library for the MPI `version`, to be loaded before this is left. FanstoreError when it
-    cannot be built."""
+    cannot be built. `wait` is how to wait for the compiler: it may be called by one rank while
+    others wait for that one."""
     mpicc = find_mpicc()
     name = library_name(version, mpicc)
     folder = cache_folder()
@@ -88,7 +123,7 @@ def built_library(version: str) -> Iterator[Path]:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fanstore-mpi-")))
         library = folder / name
         if not library.exists():
-            _compile(mpicc, library)
+            _compile(mpicc, library, wait)
         yield library
 
 
@@ -103,13 +138,13 @@ def _is_ours_to_write(folder: Path) -> bool:
     return private and os.access(folder, os.W_OK | os.X_OK)
 
 
-def _compile(mpicc: list[str], library: Path) -> None:
+def _compile(mpicc: list[str], library: Path, wait: Callable[[Any], None]) -> None:
     """Builds under a name of its own and renames: whoever builds at the same time, on this node or
     another, leaves a whole library."""
     handle, fresh = tempfile.mkstemp(prefix=f"{library.name}.", dir=library.parent)
     os.close(handle)
     try:
-        _run(mpicc, fresh)
+        _run(mpicc, fresh, wait)
         os.chmod(fresh, 0o700)
         os.replace(fresh, library)
     finally:
@@ -117,25 +152,32 @@ def _compile(mpicc: list[str], library: Path) -> None:
             os.unlink(fresh)
 
 
-def _run(mpicc: list[str], output: str) -> None:
+def _run(mpicc: list[str], output: str, wait: Callable[[Any], None]) -> None:
     sources = sorted(str(path) for path in (source_folder() / "transport").glob("*.c"))
-    try:
-        done = subprocess.run(
-            [*mpicc, *_FLAGS, "-o", output, *sources],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=_COMPILE_LIMIT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise FanstoreError(f"{mpicc[0]} does not run: {error}") from error
-    if done.returncode == _COMMAND_NOT_FOUND:
+    with tempfile.TemporaryFile("w+", errors="replace") as messages:
+        try:
+            compilation = _Compilation([*mpicc, *_FLAGS, "-o", output, *sources], messages)
+        except OSError as error:
+            raise FanstoreError(f"{mpicc[0]} does not run: {error}") from error
+        try:
+            wait(compilation)
+        finally:
+            code = compilation.end()
+        messages.seek(0)
+        _judge(mpicc, code, messages.read())
+
+
+def _judge(mpicc: list[str], code: int | None, messages: str) -> None:
+    """FanstoreError where a compilation failed."""
+    if code is None:
+        raise FanstoreError(f"{mpicc[0]} does not run: it took more than {_COMPILE_LIMIT_S} s")
+    if code == _COMMAND_NOT_FOUND:
         raise FanstoreError(
-            f"{mpicc[0]} finds no C compiler ({_last_line(done.stderr)}); install gcc and the C "
+            f"{mpicc[0]} finds no C compiler ({_last_line(messages)}); install gcc and the C "
             "library's headers (Debian, Ubuntu: gcc libc6-dev; RHEL, Fedora: gcc glibc-devel)"
         )
-    if done.returncode != 0:
-        raise FanstoreError(
-            f"{mpicc[0]} cannot build the transport: {_complaint(done.stderr)}"
-        )
+    if code != 0:
+        raise FanstoreError(f"{mpicc[0]} cannot build the transport: {_complaint(messages)}")
 
 
 def _complaint(output: str) -> str:
