@@ -60,6 +60,9 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 # Nodes offer the CPUs given below, whatever the machine has.
 SlurmdParameters=config_overrides
+# MPI names what it shares in /dev/shm by the job's number: a killed job of another trial cluster
+# may have left that of job 1.
+FirstJobId={first_job}
 ReturnToService=2
 KillWait=10
 SlurmdTimeout=20
@@ -178,7 +181,10 @@ class Cluster:
     def _configuration(self, names: list[str]) -> str:
         host = socket.gethostname().partition(".")[0]
         ports = free_ports(1 + len(names))
-        lines = CONF.format(host=host, user=getuser(), folder=self.folder, ports=ports)
+        first_job = 1000 + secrets.randbelow(60_000_000)
+        lines = CONF.format(
+            host=host, user=getuser(), folder=self.folder, ports=ports, first_job=first_job
+        )
         for name, port in zip(names, ports[1:], strict=True):
             address = f"NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"
             lines += f"NodeName={name} {address} CPUs=8 RealMemory=1000 State=UNKNOWN\n"
