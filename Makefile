@@ -32,8 +32,10 @@ demo: $(VENV)/installed-demo ## pack real images, train from the directory and f
 test: build ## run the tests
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-bench: build ## compare FanStore with the directory it came from (BENCH_FLAGS=--check)
+bench: build ## beside the directory it came from (BENCH_FLAGS=--check), and ranks beside bare MPI
 	@$(BIN)/python tools/bench/bench.py $(BENCH_FLAGS)
+	@$(BIN)/python tools/bench/remote.py --repetitions 1 --outstanding 1 8
+	@$(BIN)/python tools/bench/scaling.py
 
 lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
 	@$(BIN)/python tools/native.py --strict --out build/lint
