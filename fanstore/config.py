@@ -39,6 +39,8 @@ class Setting:
         return "FANSTORE_" + self.name.upper()
 
 
+CACHE_LEAST_BYTES = 10 << 20  # eight blocks and their tables
+
 SETTINGS = (
     Setting("local_dir", str, None, "node-local directory for staged packs (default: searched)"),
     Setting("in_place", bool, False, "read packs where they lie; nothing is copied"),
@@ -53,7 +55,7 @@ SETTINGS = (
             "[1-9][0-9]*|auto|all"),
     Setting("cache_bytes", int, None, "size of the block cache of a node "
             "(default: the smaller of 1 GiB and a tenth of the memory limit)", "bytes",
-            least=10 << 20, most=1 << 46),
+            least=CACHE_LEAST_BYTES, most=1 << 46),
     Setting("cache_policy", str, "close", "what the block cache drops: close, lru or minio",
             "close|lru|minio"),
     Setting("deadline_s", float, 10.0, "how long another node may take for one request",

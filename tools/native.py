@@ -115,7 +115,7 @@ def sanitizer_flags(sanitize: str) -> list[str]:
     """Flags for -fsanitize=`sanitize`; its instrumentation warns where nothing is wrong."""
     if not sanitize:
         return []
-    quiet = ["-Wno-error", "-Wno-tsan", "-Wno-unknown-warning-option"]
+    quiet = ["-Wno-tsan", "-Wno-unknown-warning-option"]
     return [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", *quiet]
 
 

@@ -8,13 +8,14 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "../common/segment_check.h"
 #include "../common/sys.h"
 
-/* Whether `count` entries at `offset` lie in the segment, where the compiler may want them. */
+/* Whether `count` entries at `offset` lie in the segment, behind its header. */
 static bool inside(uint64_t segment_bytes, uint64_t offset, uint64_t count, uint64_t entry_bytes)
 {
-    return offset % 8 == 0 && offset >= sizeof(struct fan_cache_header) &&
-           offset <= segment_bytes && count <= (segment_bytes - offset) / entry_bytes;
+    return offset >= sizeof(struct fan_cache_header) &&
+           fan_segment_has(segment_bytes, offset, count, entry_bytes);
 }
 
 static bool is_cache(const struct fan_cache_header *header, uint64_t file_bytes, uint32_t number)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../common/segment_check.h"
 #include "../common/sys.h"
 #include "../pack/codec.h"
 #include "fault.h"
@@ -31,11 +32,6 @@ static void *map_file(const char *path, int writable, uint64_t *bytes)
     }
     fan_sys_close(fd);
     return fan_sys_failed(at) ? NULL : (void *)at;
-}
-
-static bool inside(uint64_t segment_bytes, uint64_t offset, uint64_t count, uint64_t entry)
-{
-    return offset % 8 == 0 && offset <= segment_bytes && count <= (segment_bytes - offset) / entry;
 }
 
 /* Copies a string of the segment into memory of our own, where it ends with NUL. */
@@ -65,8 +61,8 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
             return -EINVAL;
     }
     if (view->prefix.bytes < 2 || view->prefix.text[0] != '/' ||
-        !inside(bytes, mount->places_offset, mount->pack_count, sizeof(struct fan_place)) ||
-        !inside(bytes, mount->damage_offset, mount->record_count / 64 + 1, sizeof(uint64_t)))
+        !fan_segment_has(bytes, mount->places_offset, mount->pack_count, sizeof(struct fan_place)) ||
+        !fan_segment_has(bytes, mount->damage_offset, mount->record_count / 64 + 1, sizeof(uint64_t)))
         return -EINVAL;
     view->prefix_made = (mount->flags & FAN_MOUNT_PREFIX_MADE) != 0;
     view->device = (dev_t)mount->device;
@@ -79,15 +75,9 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
 
 static int check_header(const struct fan_job_header *header, uint64_t bytes)
 {
-    bool sane = bytes >= sizeof(*header) &&
-                memcmp(header->magic, FAN_JOB_MAGIC, sizeof(header->magic)) == 0 &&
-                header->version == FAN_JOB_VERSION && header->layout_id == FAN_JOB_LAYOUT_ID &&
-                header->segment_bytes == bytes && header->mount_count > 0 &&
-                header->mount_count <= FAN_JOB_MOUNTS_MAX &&
-                inside(bytes, header->mounts_offset, header->mount_count,
-                       sizeof(struct fan_mount)) &&
-                inside(bytes, header->counters_offset, FAN_COUNTER_SHARDS,
-                       sizeof(struct fan_counters));
+    bool sane = fan_is_job_segment(header, bytes) &&
+                fan_segment_has(bytes, header->counters_offset, FAN_COUNTER_SHARDS,
+                                sizeof(struct fan_counters));
     return sane ? 0 : -EINVAL;
 }
 

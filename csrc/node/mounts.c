@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../common/segment_check.h"
 #include "../format/cache_format.h"
 #include "../pack/content.h"
 #include "shared.h"
@@ -41,12 +42,6 @@ static int map_file(const char *path, uint64_t *bytes, char **base)
     return rc;
 }
 
-static bool inside(const struct fan_mounts *mounts, uint64_t offset, uint64_t count, uint64_t entry)
-{
-    uint64_t bytes = mounts->segment_bytes;
-    return offset % 8 == 0 && offset <= bytes && count <= (bytes - offset) / entry;
-}
-
 /* A string of the segment, with a NUL. NULL when it is not inside, or there is no memory. */
 static char *copy_text(const struct fan_mounts *mounts, struct fan_shm_string from)
 {
@@ -74,8 +69,9 @@ static int attach_index(struct fan_node_mount *mount, const struct fan_mount *fr
 static int attach_mount(const struct fan_mounts *mounts, const struct fan_mount *from,
                         struct fan_node_mount *mount)
 {
-    if (!inside(mounts, from->places_offset, from->pack_count, sizeof(struct fan_place)) ||
-        !inside(mounts, from->damage_offset, from->record_count / 64 + 1, sizeof(uint64_t)))
+    uint64_t bytes = mounts->segment_bytes;
+    if (!fan_segment_has(bytes, from->places_offset, from->pack_count, sizeof(struct fan_place)) ||
+        !fan_segment_has(bytes, from->damage_offset, from->record_count / 64 + 1, sizeof(uint64_t)))
         return -EINVAL;
     mount->places = (const void *)(mounts->segment + from->places_offset);
     mount->damage = (const void *)(mounts->segment + from->damage_offset);
@@ -91,19 +87,6 @@ static int attach_mount(const struct fan_mounts *mounts, const struct fan_mount 
         rc = attach_index(mount, from, index_path);
     free(index_path);
     return rc;
-}
-
-static int check_header(const struct fan_mounts *mounts)
-{
-    const struct fan_job_header *header = (const void *)mounts->segment;
-    bool sane = mounts->segment_bytes >= sizeof(*header) &&
-                memcmp(header->magic, FAN_JOB_MAGIC, sizeof(header->magic)) == 0 &&
-                header->version == FAN_JOB_VERSION && header->layout_id == FAN_JOB_LAYOUT_ID &&
-                header->segment_bytes == mounts->segment_bytes && header->mount_count > 0 &&
-                header->mount_count <= FAN_JOB_MOUNTS_MAX &&
-                inside(mounts, header->mounts_offset, header->mount_count,
-                       sizeof(struct fan_mount));
-    return sane ? 0 : -EINVAL;
 }
 
 static int attach_all(struct fan_mounts *mounts)
@@ -126,8 +109,8 @@ int fan_mounts_init(struct fan_mounts *mounts, const char *path)
 {
     *mounts = (struct fan_mounts){0};
     int rc = map_file(path, &mounts->segment_bytes, &mounts->segment);
-    if (rc == 0)
-        rc = check_header(mounts);
+    if (rc == 0 && !fan_is_job_segment((const void *)mounts->segment, mounts->segment_bytes))
+        rc = -EINVAL;
     if (rc == 0)
         rc = attach_all(mounts);
     if (rc != 0)

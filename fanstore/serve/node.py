@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from fanstore._native import check, ffi, lib
+from fanstore.config import CACHE_LEAST_BYTES
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.load.memory import available_bytes
 
 _IDLE_SLEEP_US = 1000
 _CACHE_MAX_BYTES = 1 << 30
-_CACHE_ENOUGH_BYTES = 10 << 20
 
 
 def default_cache_bytes() -> int:
@@ -21,7 +21,7 @@ def default_cache_bytes() -> int:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     room = available_bytes()
     share = (total if room is None else min(room, total)) // 10
-    return max(_CACHE_ENOUGH_BYTES, min(_CACHE_MAX_BYTES, share))
+    return max(CACHE_LEAST_BYTES, min(_CACHE_MAX_BYTES, share))
 
 
 class Node:
@@ -47,7 +47,7 @@ class Node:
         )
         out = ffi.new("struct fan_node **")
         rc = lib.fan_node_open(options, out)
-        if rc == -errno.EINVAL and cache_bytes < _CACHE_ENOUGH_BYTES:
+        if rc == -errno.EINVAL and cache_bytes < CACHE_LEAST_BYTES:
             raise UsageError(f"a block cache of {cache_bytes:,} bytes is too small: 10 MiB will do")
         if rc < 0:
             raise FanstoreError(f"a block cache of {cache_bytes:,} bytes: {os.strerror(-rc)}")

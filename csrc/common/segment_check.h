@@ -1,0 +1,33 @@
+/*
+ * What everybody who maps a segment checks before following its first offset.
+ */
+#ifndef FAN_COMMON_SEGMENT_CHECK_H
+#define FAN_COMMON_SEGMENT_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../format/shm_format.h"
+
+/* Whether `count` entries at `offset` lie in a segment, where the compiler may want them. */
+static inline bool fan_segment_has(uint64_t segment_bytes, uint64_t offset, uint64_t count,
+                                   uint64_t entry_bytes)
+{
+    return offset % 8 == 0 && offset <= segment_bytes &&
+           count <= (segment_bytes - offset) / entry_bytes;
+}
+
+/* Whether a mapping of `bytes` is a job segment of this version whose mounts lie inside. */
+static inline bool fan_is_job_segment(const struct fan_job_header *header, uint64_t bytes)
+{
+    return bytes >= sizeof(*header) &&
+           memcmp(header->magic, FAN_JOB_MAGIC, sizeof(header->magic)) == 0 &&
+           header->version == FAN_JOB_VERSION && header->layout_id == FAN_JOB_LAYOUT_ID &&
+           header->segment_bytes == bytes && header->mount_count > 0 &&
+           header->mount_count <= FAN_JOB_MOUNTS_MAX &&
+           fan_segment_has(bytes, header->mounts_offset, header->mount_count,
+                           sizeof(struct fan_mount));
+}
+
+#endif
