@@ -53,7 +53,7 @@ INTERCEPT = re.compile(r"^\s*FAN_INTERCEPT\(\s*(\w+)", re.MULTILINE)
 
 def fenced_texts() -> Iterator[tuple[Path, str]]:
     """Each header with fenced text, and that text; the format headers first."""
-    order = ("pack_format.h", "index_format.h", "shm_format.h", "cache_format.h")
+    order = ("pack_format.h", "index_format.h", "shm_format.h", "cache_format.h", "output_format.h")
     formats = [CSRC / "format" / name for name in order]
     others = sorted(p for p in CSRC.rglob("*.h") if p not in formats)
     for header in formats + others:

@@ -62,7 +62,8 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
     }
     if (view->prefix.bytes < 2 || view->prefix.text[0] != '/' ||
         !fan_segment_has(bytes, mount->places_offset, mount->pack_count, sizeof(struct fan_place)) ||
-        !fan_segment_has(bytes, mount->damage_offset, mount->record_count / 64 + 1, sizeof(uint64_t)))
+        !fan_segment_has(bytes, mount->damage_offset, mount->record_count / 64 + 1, sizeof(uint64_t)) ||
+        !fan_segment_has(bytes, mount->touched_offset, mount->record_count / 64 + 1, sizeof(uint64_t)))
         return -EINVAL;
     view->prefix_made = (mount->flags & FAN_MOUNT_PREFIX_MADE) != 0;
     view->device = (dev_t)mount->device;
@@ -70,6 +71,7 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
     view->pack_count = mount->pack_count;
     view->places = (struct fan_place *)(segment + mount->places_offset);
     view->damage = (_Atomic uint64_t *)(segment + mount->damage_offset);
+    view->touched = (_Atomic uint64_t *)(segment + mount->touched_offset);
     return 0;
 }
 

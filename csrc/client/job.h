@@ -60,6 +60,7 @@ struct fan_view {
     uint32_t pack_count;
     struct fan_place *places;
     _Atomic uint64_t *damage;
+    _Atomic uint64_t *touched;
     _Atomic(struct fan_dataset *) dataset;
 };
 
@@ -109,6 +110,14 @@ static inline bool fan_view_damaged(const struct fan_view *view, uint32_t pack, 
     if (__builtin_expect((flags & FAN_PLACE_HAS_DAMAGE) == 0, 1))
         return false;
     uint64_t word = atomic_load_explicit(&view->damage[id / 64], memory_order_relaxed);
+    return (word >> (id % 64) & 1) != 0;
+}
+
+/* Whether an output was ever made in directory `id`, on any rank: only then its missing names are
+ * asked of the node daemon. Pairs with the daemon's bit, set before that output's creation returned. */
+static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
+{
+    uint64_t word = atomic_load_explicit(&view->touched[id / 64], memory_order_acquire);
     return (word >> (id % 64) & 1) != 0;
 }
 

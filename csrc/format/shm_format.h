@@ -5,7 +5,7 @@
  * marked atomic change, through the accessors of shm_atomics.h. Offsets count from the start of
  * the segment; a string is its offset and length, not terminated by NUL.
  *
- *     header | mounts | pack places | damage bitmaps | strings | counter shards
+ *     header | mounts | pack places | damage and touched bitmaps | strings | counter shards
  */
 #ifndef FAN_FORMAT_SHM_FORMAT_H
 #define FAN_FORMAT_SHM_FORMAT_H
@@ -16,8 +16,8 @@
 
 /* cffi: begin */
 enum {
-    FAN_JOB_VERSION = 1,
-    FAN_JOB_LAYOUT_ID = 0x464a0001,
+    FAN_JOB_VERSION = 2,
+    FAN_JOB_LAYOUT_ID = 0x464a0002,
     FAN_JOB_MOUNTS_MAX = 16,
     FAN_COUNTER_SHARDS = 64
 };
@@ -57,7 +57,8 @@ struct fan_place {
 
 /* prefix: canonical, absolute, no slash at the end. alias: another spelling of it (through a
  * symbolic link), or empty. skeleton: where directories are made real; the prefix itself when
- * FanStore made it. places: pack_count entries. damage: a bitmap of record_count bits, atomic. */
+ * FanStore made it. places: pack_count entries. damage, touched: bitmaps of record_count bits, atomic;
+ * touched: the directories in which an output was ever made, on any rank. */
 struct fan_mount {
     struct fan_shm_string prefix;
     struct fan_shm_string alias;
@@ -67,6 +68,7 @@ struct fan_mount {
     struct fan_shm_string dataset_dir;
     uint64_t places_offset;
     uint64_t damage_offset;
+    uint64_t touched_offset;
     uint64_t record_count;
     uint64_t device;
     uint32_t pack_count;

@@ -61,13 +61,14 @@ def _fill_damage(image: memoryview, offset: int, entry: MountEntry) -> None:
             image[offset + record // 8] |= 1 << record % 8
 
 
-def _damage_bytes(entry: MountEntry) -> int:
+def _bitmap_bytes(entry: MountEntry) -> int:
     return (entry.record_count // 64 + 1) * 8
 
 
 def _fill_mount(mount: Any, image: memoryview, layout: _Layout, entry: MountEntry) -> None:
     mount.places_offset = layout.take(ffi.sizeof("struct fan_place") * len(entry.places))
-    mount.damage_offset = layout.take(_damage_bytes(entry))
+    mount.damage_offset = layout.take(_bitmap_bytes(entry))
+    mount.touched_offset = layout.take(_bitmap_bytes(entry))
     mount.record_count = entry.record_count
     mount.pack_count = len(entry.places)
     mount.device = entry.device
@@ -86,9 +87,9 @@ def _size_bytes(entries: Sequence[MountEntry]) -> int:
     """An upper bound of the segment's size, but for the counters."""
     size = 4096 + len(entries) * ffi.sizeof("struct fan_mount")
     for entry in entries:
-        size += ffi.sizeof("struct fan_place") * len(entry.places) + _damage_bytes(entry)
+        size += ffi.sizeof("struct fan_place") * len(entry.places) + 2 * _bitmap_bytes(entry)
         size += sum(len(os.fsencode(getattr(entry, name))) for name in _STRINGS)
-        size += (2 + len(_STRINGS)) * _ALIGN_BYTES
+        size += (3 + len(_STRINGS)) * _ALIGN_BYTES
     return int(size)
 
 

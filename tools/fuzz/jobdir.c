@@ -90,7 +90,8 @@ static struct fan_shm_string put(char *segment, uint64_t *used, const char *text
 static void write_segment(uint64_t record_count)
 {
     enum { MOUNT = 256, PLACE = 512, COUNTERS = 1024, TEXT = COUNTERS + 128 * FAN_COUNTER_SHARDS };
-    enum { DAMAGE = TEXT + 4 * PATH_MAX, BYTES = DAMAGE + JOBDIR_RECORDS_MAX / 8 + 8 };
+    enum { BITMAP_BYTES = JOBDIR_RECORDS_MAX / 8 + 8, DAMAGE = TEXT + 4 * PATH_MAX };
+    enum { TOUCHED = DAMAGE + BITMAP_BYTES, BYTES = TOUCHED + BITMAP_BYTES };
     static char segment[BYTES] __attribute__((aligned(64)));
     struct fan_job_header *header = (void *)segment;
     struct fan_mount *mount = (void *)(segment + MOUNT);
@@ -112,6 +113,7 @@ static void write_segment(uint64_t record_count)
     mount->dataset_dir = mount->staged_dir;
     mount->places_offset = PLACE;
     mount->damage_offset = DAMAGE;
+    mount->touched_offset = TOUCHED;
     mount->record_count = record_count;
     mount->pack_count = 1;
     place->state = FAN_PLACE_STAGED;
