@@ -46,11 +46,13 @@ PYTHON_LAYERS = {
     "launcher": {"errors"},
     "world": {"errors", "launcher"},
     "transport": {*_BASE, "world"},
+    "outputs": {*_BASE, "dataset", "config"},
     "load": {*_DATASET, "config", "progress", "placement", "world"},
     "serve": {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
+        "outputs",
     },
-    "launch": {*_DATASET, "config", "launcher", "load", "serve"},
+    "launch": {*_DATASET, "config", "launcher", "load", "outputs", "serve"},
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "serve", "launch",

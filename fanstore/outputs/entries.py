@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 OBJECT_RANK_SHIFT = 40
 _INODE_BIT = 1 << 62  # no input has it: those are numbered from 2 on
@@ -42,6 +42,24 @@ class Attr:
             found.st_mode, found.st_uid, found.st_gid, found.st_size, found.st_blocks,
             found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns, found.st_rdev,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What chmod, chown and utimens change; None stays. mode without the type."""
+
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    atime_ns: int | None = None
+    mtime_ns: int | None = None
+
+    def of(self, attr: Attr, now_ns: int) -> Attr:
+        """The attributes after the change."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if self.mode is not None:
+            given["mode"] = stat.S_IFMT(attr.mode) | stat.S_IMODE(self.mode)
+        return replace(attr, ctime_ns=now_ns, **given)
 
 
 @dataclass(frozen=True)
@@ -103,13 +121,30 @@ def home_of(mount: int, directory: bytes, world_size: int) -> int:
     return (value ^ value >> 32) % world_size
 
 
+def split(mount: int, path: bytes) -> Place:
+    """The place of a path in normal form, not that of the root."""
+    directory, _, name = path.rpartition(b"/")
+    return Place(mount, directory, name)
+
+
 @dataclass
 class Slot:
-    """What a home rank keeps for a name. draft: the object that is being written under it, invisible
-    to all but its writers. A slot with neither is dropped."""
+    """What a home rank keeps for a name. draft: the object that is being written under it,
+    invisible to all but its writers. A slot with neither is dropped."""
 
     entry: Entry | None = None
     draft: int | None = None
 
+    def knows(self, object_id: int) -> bool:
+        """Whether that is what it holds, published or not."""
+        return self.draft == object_id or (
+            self.entry is not None and self.entry.object_id == object_id
+        )
+
 
 Listing = Sequence[tuple[bytes, Entry]]
+
+
+def failure(number: int, path: bytes | None = None) -> OSError:
+    """An errno as an exception."""
+    return OSError(number, os.strerror(number), path)
