@@ -134,11 +134,12 @@ static struct fan_file *fill_file(struct fan_file *file, struct fan_slot *slot)
     file->view = view;
     file->dataset = dataset;
     file->id = slot->id;
-    file->record = slot->kind == FAN_FILE_NEAR ? NULL : fan_index_record(&dataset->index, slot->id);
+    bool is_record = fan_file_has_record(slot->kind);
+    file->record = is_record ? fan_index_record(&dataset->index, slot->id) : NULL;
     file->data = NULL;
     atomic_store_explicit(&file->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&file->kind, slot->kind, memory_order_release);
-    return file->record == NULL && slot->kind != FAN_FILE_NEAR ? NULL : file;
+    return file->record == NULL && is_record ? NULL : file;
 }
 
 struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_kind kind,
@@ -157,6 +158,8 @@ struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_
     slot->view = (uint32_t)(view - fan_job.views);
     slot->kind = kind;
     slot->id = id;
+    slot->writable = 0;
+    slot->inode = 0;
     if (fill_file(file, slot) != NULL)
         return file;
     atomic_store(&slot->refs, 0);
@@ -167,7 +170,7 @@ struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_
 struct fan_file *fan_file_adopt(struct fan_slot *slot)
 {
     bool sane = slot->view < fan_job.view_count && slot->kind > FAN_FILE_FREE &&
-                slot->kind <= FAN_FILE_NEAR;
+                slot->kind < FAN_FILE_ZOMBIE;
     struct fan_file *file = sane ? take_file() : NULL;
     if (file != NULL && fill_file(file, slot) == NULL) {
         push_free(file);

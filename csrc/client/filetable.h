@@ -24,11 +24,13 @@
 
 enum fan_file_kind {
     FAN_FILE_FREE = 0,
-    FAN_FILE_REGULAR, /* placeholder descriptor, content from the pack */
+    FAN_FILE_REGULAR,   /* placeholder descriptor, content from the pack */
     FAN_FILE_DIRECTORY, /* a directory of the mount: a real descriptor where it could be made */
-    FAN_FILE_PATH,    /* O_PATH of any record */
-    FAN_FILE_NEAR,    /* a real directory above a mount prefix */
-    FAN_FILE_ZOMBIE,  /* closed here, its slot still in use elsewhere */
+    FAN_FILE_PATH,      /* O_PATH of any record */
+    FAN_FILE_NEAR,      /* a real directory above a mount prefix */
+    FAN_FILE_OUTPUT,    /* an output: the descriptor is the kernel's own, of a real file */
+    FAN_FILE_OUTDIR,    /* a directory of outputs: a real descriptor in a skeleton */
+    FAN_FILE_ZOMBIE,    /* closed here, its slot still in use elsewhere */
 };
 
 struct fan_slot {
@@ -37,15 +39,17 @@ struct fan_slot {
     atomic_uint status;  /* O_ACCMODE and the status flags that F_SETFL changes */
     uint32_t view;
     uint32_t kind;
-    uint64_t id; /* record; for FAN_FILE_NEAR the length of the path */
-    uint64_t reserved[4];
+    uint64_t id; /* record, or object; for FAN_FILE_NEAR the length of the path */
+    uint64_t writable; /* FAN_FILE_OUTPUT: what is done through it may still change the output */
+    uint64_t inode;    /* FAN_FILE_OUTPUT */
+    uint64_t reserved[2];
 };
 
 struct fan_file {
     struct fan_slot *slot;
     struct fan_view *view;
     struct fan_dataset *dataset;
-    const struct fan_record *record;
+    const struct fan_record *record; /* NULL of FAN_FILE_NEAR and of outputs */
     const char *data; /* stored bytes in the mapped pack, or NULL */
     uint64_t id;
     atomic_uint refs;       /* descriptors of this process */
@@ -57,6 +61,12 @@ struct fan_file {
     _Atomic uint64_t registered; /* what remote.c told the daemon of it; 0: nothing */
     struct fan_decoded decoded;
 };
+
+/* Whether files of a kind are records of the dataset. */
+static inline bool fan_file_has_record(uint32_t kind)
+{
+    return kind == FAN_FILE_REGULAR || kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_PATH;
+}
 
 /* The file behind a descriptor, or NULL when it is not ours. Any int is allowed. */
 struct fan_file *fan_file_get(int fd);

@@ -12,53 +12,48 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
-#include "../format/output_format.h"
+#include "filetable.h"
+#include "output_call.h"
 #include "resolve.h"
 
-/* A question under construction: what is not set is 0. path, other: NUL-terminated, or NULL. */
-struct fan_output_call {
-    struct fan_output_request request; /* magic, lengths and counts are filled in */
-    const char *path;
-    const char *other;
-    const uint64_t *objects;
-};
+/* Asks `call` of a target that is FAN_BEYOND (or FAN_OUTPUT): its view and path are filled in. 0 with
+ * `answer`; -errno. Where a link or ".." led out of the outputs, 0 with answer->where ELSEWHERE and
+ * the target resolved anew (fan_locate_again with `flags`): the caller looks at it once more. */
+int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, unsigned flags,
+                      struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX]);
 
-/* Asks, and waits for the answer for a bounded time. text: room for what is not a listing,
- * terminated; may be NULL. 0, or -errno: the daemon's, or -EIO. */
-int fan_output_ask(struct fan_output_call *call, struct fan_output_answer *answer,
-                   char text[FAN_OUTPUT_PATH_MAX]);
-
-/* A directory's outputs, as LIST's text in pages of its own: unmapped by the caller. */
-struct fan_output_listing {
-    char *text;
-    size_t bytes;
-    size_t room;
-};
-int fan_output_list(const struct fan_view *view, const char *path,
-                    struct fan_output_listing *listing);
-void fan_output_list_end(struct fan_output_listing *listing);
-
-/* open(2) of a target that is FAN_BEYOND, or an output. `mode` before the umask. */
+/* open(2) of a target that is FAN_BEYOND. `mode` before the umask. A descriptor, -errno, or
+ * FAN_OPEN_ELSEWHERE: the target was resolved anew. */
+enum { FAN_OPEN_ELSEWHERE = -0x10000 };
 int fan_output_open(struct fan_target *target, int flags, unsigned mode);
+
+/* After the kernel opened `path` outside: when that was a descriptor of an output under /proc, the new
+ * one stands for the output, too. */
+void fan_output_reopened(int fd, const char *path, int flags);
 
 /* After descriptors were closed or replaced: tells the daemon of those outputs that this thread's
  * last calls of fan_file_put let go of, and waits until all ranks see what is finished. errno is left
  * alone. Free when there are none. */
 void fan_output_settle(void);
 
-/* A last descriptor of a writable output is about to go (fan_file_put). */
-void fan_output_let_go(uint64_t object);
+/* The last descriptor of a writable output in this process is about to go (fan_file_put). */
+void fan_output_let_go(const struct fan_file *file);
 
-/* Around the life of a process that has writable outputs; free when it has none. */
+/* Around the life of a process that has writable outputs; free when it has none. errno is left
+ * alone. */
 void fan_output_after_fork_child(void);
 void fan_output_before_exec(void);
 void fan_output_after_failed_exec(void);
-void fan_output_adopted(uint64_t object);
+void fan_output_adopted(void); /* after exec: what was handed on is in the table */
 void fan_output_at_exit(void);
 
 /* Sets st from an output's attributes. */
 void fan_output_stat(const struct fan_view *view, const struct fan_output_attr *attr,
                      struct stat *st);
+
+/* fstat(2) of a descriptor of an output's. 0 or -errno. */
+int fan_output_fstat(int fd, const struct fan_file *file, struct stat *st);
 
 #endif

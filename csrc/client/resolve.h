@@ -1,5 +1,7 @@
 /*
- * Which file a path means: one of a mounted dataset, a name missing there, or something outside.
+ * Which file a path means: one of a mounted dataset, an output, a name missing there, or something
+ * outside. The node daemon is asked only about names that are missing in directories in which an
+ * output was ever made, on any rank.
  *
  * The walk follows the kernel's rules (path_resolution(7)): components in order, "..", symbolic
  * links of the dataset up to 40, search permission. Nothing here allocates or locks.
@@ -12,11 +14,15 @@
 #include <stdbool.h>
 
 #include "job.h"
+#include "output_call.h"
 
 enum fan_where {
     FAN_OUTSIDE, /* give dirfd and path to the real call */
     FAN_INPUT,   /* record `id` of `view` */
     FAN_MISSING, /* in the mount, but not there: `error` */
+    FAN_BEYOND,  /* no input, for the daemon to say: id is the deepest input directory, `path` its path
+                    and all that is left to go, unresolved; error, creatable, slash as FAN_MISSING */
+    FAN_OUTPUT,  /* an output with `attr`; `path` is its own, or a link's target */
 };
 
 struct fan_target {
@@ -29,22 +35,32 @@ struct fan_target {
     const struct fan_record *record;
     uint64_t id;
     int dirfd;        /* FAN_OUTSIDE */
-    const char *path; /* FAN_OUTSIDE: the caller's, or `buffer` */
+    const char *path; /* FAN_OUTSIDE: the caller's, or `buffer`; outputs: relative to the mount */
+    unsigned restarts; /* of fan_locate_again */
+    struct fan_output_attr attr;
     char buffer[PATH_MAX];
 };
 
 enum fan_resolve_flags {
     FAN_NOFOLLOW = 1,   /* the last component is not followed when it is a link */
     FAN_EMPTY_PATH = 2, /* "" is dirfd itself (AT_EMPTY_PATH) */
+    FAN_DEFER = 4,      /* FAN_BEYOND instead of asking the daemon */
+    FAN_THROUGH = 8,    /* links outside and open directories above a mount are looked through
+                           before the real call, not after its ENOENT */
+    FAN_CHANGE = 16,    /* FAN_BEYOND for every missing name, an output made there before or not */
 };
 
 /* Resolves a path. true when it is ours, with `target` filled; false when the real call is to be
  * made with target->dirfd and target->path. A NULL or bad path is left for the kernel to refuse. */
 bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
 
-/* As fan_locate, for calls that make or change something: they would succeed in a skeleton, so links
- * outside and open directories above a mount are looked through first. */
+/* As fan_locate, for calls that make or change something: FAN_THROUGH, for they would succeed in a
+ * skeleton, and FAN_CHANGE. Never FAN_OUTPUT. */
 bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_target *target);
+
+/* After the daemon said that a path goes on elsewhere: from there, an absolute path. As fan_locate; too
+ * often for one target is FAN_MISSING with ELOOP. `path` may be target->buffer. */
+bool fan_locate_again(struct fan_target *target, const char *path, unsigned flags);
 
 /* After the real call answered ENOENT, or a directory that may be a skeleton's: whether a symbolic
  * link or an open directory outside leads into a mount after all. true with `target` filled. errno
@@ -62,8 +78,11 @@ size_t fan_match_above(const char *path, struct fan_view **view);
 int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                       char *buffer, size_t capacity);
 
-/* access(2)'s question of one record: R_OK, W_OK, X_OK or'ed; ids 0 real, 1 effective.
- * 0, -EACCES, -EROFS. */
+/* access(2)'s question of one record: R_OK, W_OK, X_OK or'ed; ids 0 real, 1 effective. Outputs can be
+ * made in any directory, inputs be written never. 0, -EACCES, -EROFS. */
 int fan_permitted(const struct fan_dataset *dataset, uint64_t id, int mode, bool effective);
+
+/* The same of an output. */
+int fan_output_permitted(const struct fan_output_attr *attr, int mode, bool effective);
 
 #endif
