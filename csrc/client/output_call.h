@@ -6,6 +6,7 @@
 #ifndef FAN_CLIENT_OUTPUT_CALL_H
 #define FAN_CLIENT_OUTPUT_CALL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

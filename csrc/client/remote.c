@@ -7,6 +7,7 @@
 #include "../common/sys.h"
 #include "copy.h"
 #include "filetable.h"
+#include "jobsocket.h"
 #include "session.h"
 
 #define MILLISECOND_NS INT64_C(1000000)

@@ -8,11 +8,10 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
-#include <time.h>
 
 #include "../common/sys.h"
 #include "job.h"
+#include "jobsocket.h"
 #include "overlay.h"
 #include "park.h"
 
@@ -34,13 +33,6 @@ struct own {
 static _Atomic(struct own *) own_page;
 static atomic_int link_holder; /* the parked socket; on no such page, for a child must close it */
 static atomic_uint epochs;
-
-int64_t fan_clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
 
 static struct own *make_own_page(void)
 {
@@ -64,45 +56,6 @@ static void drop_link(void)
         fan_sys_close(fd);
 }
 
-/* "/proc/self/fd/<fd>/sock": a directory's path may be longer than a socket address. */
-static void socket_address(int directory, struct sockaddr_un *address)
-{
-    static const char head[] = "/proc/self/fd/", tail[] = "/sock";
-    char digits[10], *to = address->sun_path + sizeof(head) - 1;
-    unsigned count = 0;
-    address->sun_family = AF_UNIX;
-    memcpy(address->sun_path, head, sizeof(head) - 1);
-    do {
-        digits[count++] = (char)('0' + directory % 10);
-        directory /= 10;
-    } while (directory > 0);
-    while (count > 0)
-        *to++ = digits[--count];
-    memcpy(to, tail, sizeof(tail));
-}
-
-/* Whether a call that was interrupted may be made again. */
-static bool again(long rc, int64_t until_ns)
-{
-    return rc == -EINTR && fan_clock_ns() < until_ns;
-}
-
-static int connect_link(int link, int64_t until_ns)
-{
-    struct sockaddr_un address;
-    int directory = fan_sys_openat(AT_FDCWD, fan_job.directory.text,
-                                   O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-    if (directory < 0)
-        return directory;
-    socket_address(directory, &address);
-    long rc;
-    do {
-        rc = FAN_SYS(connect, link, &address, sizeof(address));
-    } while (again(rc, until_ns));
-    fan_sys_close(directory);
-    return (int)rc;
-}
-
 /* A connected socket, parked before it is connected: a child forked in between closes it. */
 static int open_link(int64_t until_ns)
 {
@@ -113,7 +66,7 @@ static int open_link(int64_t until_ns)
         return link;
     FAN_SYS(setsockopt, link, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     FAN_SYS(setsockopt, link, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    int rc = connect_link(link, until_ns);
+    int rc = fan_job_connect(link, "sock", until_ns);
     return rc != 0 ? rc : link;
 }
 
@@ -123,7 +76,7 @@ static int ask(int link, int64_t until_ns)
     long rc;
     do {
         rc = FAN_SYS(sendto, link, line, sizeof(line) - 1, MSG_NOSIGNAL, NULL, 0);
-    } while (again(rc, until_ns));
+    } while (fan_interrupted(rc, until_ns));
     return rc == sizeof(line) - 1 ? 0 : rc < 0 ? (int)rc : -EPROTO;
 }
 
@@ -178,7 +131,7 @@ static int receive(int link, int64_t until_ns, int *segment)
     size_t used = 0;
     while (used < sizeof(line) - 1) {
         long got = receive_some(link, line + used, sizeof(line) - 1 - used, segment);
-        if (again(got, until_ns))
+        if (fan_interrupted(got, until_ns))
             continue;
         if (got <= 0)
             return got < 0 ? (int)got : -ECONNRESET;

@@ -31,7 +31,4 @@ void fan_session_end(void);
 /* A child's copy of the socket would keep the daemon from seeing its parent's end. */
 void fan_session_after_fork_child(void);
 
-/* CLOCK_MONOTONIC. */
-int64_t fan_clock_ns(void);
-
 #endif
