@@ -68,9 +68,8 @@ static struct fan_cwd ask(void)
         struct fan_dataset *dataset = fan_view_dataset(view);
         int64_t id = dataset == NULL ? -EIO
                                      : fan_index_lookup(&dataset->index, rest, strlen(rest));
-        if (id >= 0)
-            cwd = (struct fan_cwd){FAN_CWD_INSIDE, view, (uint64_t)id};
-        return cwd;
+        return id >= 0 ? (struct fan_cwd){FAN_CWD_INSIDE, view, (uint64_t)id}
+                       : (struct fan_cwd){FAN_CWD_OUTPUT, view, 0};
     }
     size_t above = fan_match_above(path, &view);
     if (above > 0)

@@ -14,6 +14,7 @@ enum fan_cwd_kind {
     FAN_CWD_FAR,    /* a relative path without ".." cannot lead into a mount */
     FAN_CWD_NEAR,   /* above a mount prefix: its first `value` bytes */
     FAN_CWD_INSIDE, /* record `value` of a mount */
+    FAN_CWD_OUTPUT, /* in a mount, but in no directory of its inputs */
 };
 
 struct fan_cwd {

@@ -10,6 +10,7 @@
 #include "filetable.h"
 #include "../format/pack_format.h"
 #include "linked.h"
+#include "spelling.h"
 
 enum { LINKS_MAX = 40 };
 
@@ -46,38 +47,6 @@ struct fan_view *fan_match_prefix(const char *path, const char **rest)
         }
     }
     return NULL;
-}
-
-size_t fan_match_above(const char *path, struct fan_view **view)
-{
-    size_t length = strlen(path);
-    while (length > 0 && path[length - 1] == '/')
-        length--;
-    for (unsigned i = 0; i < fan_job.view_count; i++) {
-        const struct fan_text *prefix = &fan_job.views[i].prefix;
-        if (length < prefix->bytes && memcmp(path, prefix->text, length) == 0 &&
-            prefix->text[length] == '/') {
-            *view = &fan_job.views[i];
-            return length > 0 ? length : 1;
-        }
-    }
-    return 0;
-}
-
-int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
-                      char *buffer, size_t capacity)
-{
-    size_t start = view->prefix.bytes;
-    if (start + 2 > capacity)
-        return -ENAMETOOLONG;
-    memcpy(buffer, view->prefix.text, start);
-    if (id != 0)
-        buffer[start++] = '/';
-    int64_t length = fan_index_path(&dataset->index, id, buffer + start, capacity - start - 1);
-    if (length < 0)
-        return length == -ERANGE ? -ENAMETOOLONG : length;
-    buffer[start + (size_t)length] = '\0';
-    return (int64_t)start + length;
 }
 
 static bool outside(struct fan_target *target, int dirfd, const char *path)
@@ -132,16 +101,9 @@ static bool start_walk(struct walk *walk, struct fan_view *view, uint64_t id, co
 static bool absolute(struct walk *walk, const char *path);
 
 /* Puts `head` "/" `tail` into the target's buffer; tail may lie in the buffer already. */
-static bool join(struct fan_target *target, const char *head, size_t head_bytes,
-                   const char *tail)
+static bool put(struct fan_target *target, const char *head, size_t head_bytes, const char *tail)
 {
-    size_t tail_bytes = strlen(tail);
-    if (head_bytes + tail_bytes + 2 > sizeof(target->buffer))
-        return false;
-    memmove(target->buffer + head_bytes + 1, tail, tail_bytes + 1);
-    memcpy(target->buffer, head, head_bytes);
-    target->buffer[head_bytes] = tail_bytes > 0 ? '/' : '\0';
-    return true;
+    return fan_join(target->buffer, sizeof(target->buffer), head, head_bytes, tail);
 }
 
 /* ".." of the mount's root: goes on outside, by the prefix's own parent. */
@@ -152,7 +114,7 @@ static bool leave(struct walk *walk)
     while (up > 1 && prefix->text[up - 1] != '/')
         up--;
     up = up > 1 ? up - 1 : 0;
-    if (!join(walk->target, prefix->text, up, walk->rest))
+    if (!put(walk->target, prefix->text, up, walk->rest))
         return missing(walk, ENAMETOOLONG, false);
     if (walk->target->buffer[0] == '\0')
         memcpy(walk->target->buffer, "/", 2);
@@ -172,7 +134,7 @@ static int follow(struct walk *walk, const struct fan_record *link, bool *answer
         *answer = missing(walk, EIO, false);
         return 1;
     }
-    if (!join(walk->target, to, bytes, walk->rest)) {
+    if (!put(walk->target, to, bytes, walk->rest)) {
         *answer = missing(walk, ENAMETOOLONG, false);
         return 1;
     }
@@ -184,28 +146,70 @@ static int follow(struct walk *walk, const struct fan_record *link, bool *answer
     return 0;
 }
 
-static bool is_dot(const char *name, size_t bytes)
-{
-    return bytes == 1 && name[0] == '.';
-}
-
-static bool is_dot_dot(const char *name, size_t bytes)
-{
-    return bytes == 2 && name[0] == '.' && name[1] == '.';
-}
-
-static const char *component_end(const char *p)
-{
-    while (*p != '/' && *p != '\0')
-        p++;
-    return p;
-}
-
 static int search_permitted(const struct walk *walk)
 {
     return walk->dataset->all_searchable
                ? 0
                : fan_permitted(walk->dataset, walk->id, X_OK, true);
+}
+
+/* Asks the daemon about the path in the target's buffer. The answer of fan_locate. */
+static bool ask(struct walk *walk)
+{
+    struct fan_target *target = walk->target;
+    bool follow = (walk->flags & FAN_NOFOLLOW) == 0;
+    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_LOOKUP,
+                                               .view = fan_output_view(walk->view),
+                                               .how = follow ? 0 : FAN_OUTPUT_NOFOLLOW},
+                                   .path = target->buffer};
+    struct fan_output_answer answer;
+    int rc = fan_output_ask(&call, &answer, target->buffer);
+    if (rc == 0 && answer.where == FAN_OUTPUT_ELSEWHERE)
+        return ++walk->links > LINKS_MAX ? missing(walk, ELOOP, false)
+                                         : absolute(walk, target->buffer);
+    if (rc != 0 || answer.where != FAN_OUTPUT_HERE)
+        return missing_name(walk, rc != 0 ? -rc : EIO, target->creatable, target->slash);
+    target->where = FAN_OUTPUT;
+    target->attr = answer.attr;
+    return true;
+}
+
+/* Puts the path of the directory stood in, and `name` with all behind it, into the target's buffer,
+ * where `name` may lie already. */
+static int put_beyond(const struct walk *walk, const char *name)
+{
+    struct fan_target *target = walk->target;
+    char here[PATH_MAX];
+    int64_t bytes = fan_index_path(&walk->dataset->index, walk->id, here, sizeof(here));
+    if (bytes < 0)
+        return bytes == -ERANGE ? -ENAMETOOLONG : (int)bytes;
+    if (bytes > 0)
+        return put(target, here, (size_t)bytes, name) ? 0 : -ENAMETOOLONG;
+    size_t length = strlen(name);
+    if (length >= sizeof(target->buffer))
+        return -ENAMETOOLONG;
+    memmove(target->buffer, name, length + 1);
+    return 0;
+}
+
+/* `name` is no input: an output, or about to be one. */
+static __attribute__((noinline)) bool beyond(struct walk *walk, const char *name, bool slash)
+{
+    struct fan_target *target = walk->target;
+    bool last = *walk->rest == '\0';
+    int rc = put_beyond(walk, name);
+    if (rc != 0)
+        return missing(walk, -rc, false);
+    missing_name(walk, ENOENT, last, slash);
+    target->where = FAN_BEYOND;
+    target->path = target->buffer;
+    return walk->flags & (FAN_DEFER | FAN_CHANGE) ? true : ask(walk);
+}
+
+static bool may_be_output(const struct walk *walk, int64_t error)
+{
+    return error == -ENOENT &&
+           (fan_view_touched(walk->view, walk->id) || (walk->flags & FAN_CHANGE));
 }
 
 /* Walks what is left. The answer of fan_locate. */
@@ -214,7 +218,7 @@ static bool run(struct walk *walk)
     const struct fan_index *index = &walk->dataset->index;
     bool slash = false;
     while (*walk->rest != '\0') {
-        const char *name = walk->rest, *end = component_end(name);
+        const char *name = walk->rest, *end = fan_component_end(name);
         size_t bytes = (size_t)(end - name);
         slash = *end == '/';
         while (*end == '/')
@@ -226,9 +230,9 @@ static bool run(struct walk *walk)
         int rc = search_permitted(walk);
         if (rc != 0)
             return missing(walk, -rc, false);
-        if (is_dot(name, bytes))
+        if (fan_is_dot(name, bytes))
             continue;
-        if (is_dot_dot(name, bytes)) {
+        if (fan_is_dot_dot(name, bytes)) {
             if (walk->id == 0)
                 return leave(walk);
             if (here->parent >= walk->id)
@@ -243,7 +247,9 @@ static bool run(struct walk *walk)
         uint64_t hash;
         int64_t child = fan_index_child(index, walk->id, walk->hash, name, bytes, &hash);
         if (child < 0)
-            return missing_name(walk, (int)-child, *walk->rest == '\0', slash);
+            return may_be_output(walk, child)
+                       ? beyond(walk, name, slash)
+                       : missing_name(walk, (int)-child, *walk->rest == '\0', slash);
         const struct fan_record *record = &index->records[child];
         bool last = *walk->rest == '\0';
         if (S_ISLNK(record->mode) && !(last && !slash && (walk->flags & FAN_NOFOLLOW))) {
@@ -267,47 +273,13 @@ static bool follows_to(const struct walk *walk, int dirfd, const char *path, cha
     return fan_linked_path(dirfd, path, !(walk->flags & FAN_NOFOLLOW), plain, PATH_MAX);
 }
 
-static bool has_odd_part(const char *path)
-{
-    for (const char *p = path; *p != '\0'; p++) {
-        if (p[0] == '/' && (p[1] == '/' || p[1] == '.'))
-            return true;
-    }
-    return false;
-}
-
-/* Removes "//", "/./" and, by the letter, "/x/.." from an absolute path. -1: does not fit. */
-static int normalise(const char *path, char *to, size_t capacity)
-{
-    size_t length = 0;
-    while (*path != '\0') {
-        while (*path == '/')
-            path++;
-        const char *end = component_end(path);
-        size_t bytes = (size_t)(end - path);
-        if (is_dot_dot(path, bytes)) {
-            while (length > 0 && to[--length] != '/') {
-            }
-        } else if (bytes > 0 && !is_dot(path, bytes)) {
-            if (length + bytes + 2 > capacity)
-                return -1;
-            to[length++] = '/';
-            memcpy(to + length, path, bytes);
-            length += bytes;
-        }
-        path = end;
-    }
-    to[length] = '\0';
-    return 0;
-}
-
 /* An unusual spelling: by the letter first, and where that leads into a mount, as the kernel
  * resolves it. */
 static bool odd(struct walk *walk, const char *path)
 {
     char plain[PATH_MAX];
     const char *rest;
-    if (normalise(path, plain, sizeof(plain)) != 0 || fan_match_prefix(plain, &rest) == NULL)
+    if (fan_normalise(path, plain, sizeof(plain)) != 0 || fan_match_prefix(plain, &rest) == NULL)
         return outside(walk->target, AT_FDCWD, path);
     if (walk->links++ > LINKS_MAX || !follows_to(walk, AT_FDCWD, path, plain))
         return outside(walk->target, AT_FDCWD, path);
@@ -318,44 +290,35 @@ static bool odd(struct walk *walk, const char *path)
     return start_walk(walk, view, 0, rest) ? run(walk) : missing(walk, EIO, false);
 }
 
-/* The digits at *text, which moves past them. -1: none, or too many. */
-static long number_at(const char **text)
+/* A path that starts in an open directory of outputs, or "" for itself: by its name. */
+static bool below_output(struct walk *walk, int fd, const char *path)
 {
-    long number = -1;
-    for (; **text >= '0' && **text <= '9'; (*text)++) {
-        if (number > 1 << 24)
-            return -1;
-        number = (number < 0 ? 0 : number) * 10 + (**text - '0');
-    }
-    return number;
+    char here[PATH_MAX];
+    long length = fan_fd_path(fd, here, sizeof(here));
+    if (length <= 0 || here[0] != '/')
+        return missing(walk, length < 0 ? (int)-length : ENOENT, false);
+    if (!put(walk->target, here, (size_t)length, path))
+        return missing(walk, ENAMETOOLONG, false);
+    return absolute(walk, walk->target->buffer);
 }
 
-/* "/proc/self/fd/N", "/proc/PID/fd/N", "/dev/fd/N", "/dev/stdin": the file behind a descriptor of ours. */
-static struct fan_file *file_by_proc(const char *path)
+static bool at_file(struct walk *walk, int fd, const struct fan_file *file, const char *rest)
 {
-    static const char *const ways[] = {"/proc/self/fd/", "/dev/fd/", "/proc/thread-self/fd/"};
-    const char *p = path;
-    if (path[1] != 'p' && path[1] != 'd')
-        return NULL;
-    if (strcmp(path, "/dev/stdin") == 0)
-        return fan_file_get(0);
-    if (strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9') {
-        p = path + 6;
-        if (number_at(&p) != (long)FAN_SYS(getpid) || strncmp(p, "/fd/", 4) != 0)
-            return NULL;
-        p += 4;
-    }
-    for (unsigned i = 0; p == path && i < sizeof(ways) / sizeof(ways[0]); i++) {
-        if (strncmp(path, ways[i], strlen(ways[i])) == 0)
-            p += strlen(ways[i]);
-    }
-    long fd = p > path ? number_at(&p) : -1;
-    return fd >= 0 && *p == '\0' ? fan_file_get((int)fd) : NULL;
-}
-
-static bool at_file(struct walk *walk, const struct fan_file *file, const char *rest)
-{
+    walk->view = file->view;
+    walk->dataset = file->dataset;
+    walk->id = 0;
+    if (file->kind == FAN_FILE_OUTDIR)
+        return below_output(walk, fd, rest);
     return start_walk(walk, file->view, file->id, rest) ? run(walk) : missing(walk, EIO, false);
+}
+
+/* The file that a path under /proc names, where that is not the kernel's to follow: or NULL. */
+static const struct fan_file *file_by_proc(const char *path, int *fd)
+{
+    *fd = fan_proc_fd(path);
+    const struct fan_file *file = *fd >= 0 ? fan_file_get(*fd) : NULL;
+    bool real = file == NULL || file->kind == FAN_FILE_NEAR || file->kind == FAN_FILE_OUTPUT;
+    return real ? NULL : file;
 }
 
 static bool absolute(struct walk *walk, const char *path)
@@ -367,11 +330,12 @@ static bool absolute(struct walk *walk, const char *path)
             return missing(walk, EIO, false);
         return run(walk);
     }
-    if (has_odd_part(path))
+    if (fan_has_odd_part(path))
         return odd(walk, path);
-    struct fan_file *file = file_by_proc(path);
-    if (file != NULL && file->kind != FAN_FILE_NEAR && !(walk->flags & FAN_NOFOLLOW))
-        return at_file(walk, file, "");
+    int fd;
+    const struct fan_file *file = file_by_proc(path, &fd);
+    if (file != NULL && !(walk->flags & FAN_NOFOLLOW))
+        return at_file(walk, fd, file, "");
     return outside(walk->target, AT_FDCWD, path);
 }
 
@@ -382,30 +346,18 @@ static bool near_path(struct walk *walk, const struct fan_view *view, size_t abo
     struct fan_target *target = walk->target;
     if (above == 1 && view->prefix.text[0] == '/')
         above = 0;
-    if (!join(target, view->prefix.text, above, path))
+    if (!put(target, view->prefix.text, above, path))
         return false;
     return absolute(walk, target->buffer);
 }
 
-static bool has_dot_dot(const char *path)
-{
-    for (const char *p = path; *p != '\0';) {
-        const char *end = component_end(p);
-        if (is_dot_dot(p, (size_t)(end - p)))
-            return true;
-        p = *end == '/' ? end + 1 : end;
-    }
-    return false;
-}
-
-static bool from_far(struct walk *walk, const char *path)
+/* By the path of the working directory. */
+static bool from_here(struct walk *walk, const char *path)
 {
     struct fan_target *target = walk->target;
     char here[PATH_MAX];
-    if (!has_dot_dot(path))
-        return false;
     long length = fan_cwd_path(here, sizeof(here));
-    return length > 0 && join(target, here, (size_t)length, path) &&
+    return length > 0 && put(target, here, (size_t)length, path) &&
            absolute(walk, target->buffer);
 }
 
@@ -420,28 +372,28 @@ static bool relative(struct walk *walk, const char *path)
     }
     if (cwd.kind == FAN_CWD_NEAR)
         ours = near_path(walk, cwd.view, cwd.value, path);
-    else
-        ours = from_far(walk, path);
+    else if (cwd.kind == FAN_CWD_OUTPUT || fan_has_dot_dot(path))
+        ours = from_here(walk, path);
     return ours || walk->view != NULL ? ours : outside(walk->target, AT_FDCWD, path);
 }
 
 static bool below_fd(struct walk *walk, int dirfd, const char *path)
 {
     const struct fan_file *file = fan_file_get(dirfd);
-    if (file == NULL)
+    if (file == NULL || file->kind == FAN_FILE_OUTPUT)
         return outside(walk->target, dirfd, path);
     if (file->kind == FAN_FILE_NEAR) {
         bool ours = near_path(walk, file->view, file->id, path);
         return ours || walk->view != NULL ? ours : outside(walk->target, dirfd, path);
     }
     if (path[0] != '\0')
-        return at_file(walk, file, path);
-    if (!(walk->flags & FAN_EMPTY_PATH))
-        return missing(walk, ENOENT, false);
+        return at_file(walk, dirfd, file, path);
     walk->view = file->view;
     walk->dataset = file->dataset;
-    walk->id = file->id;
-    return found(walk, false);
+    walk->id = file->kind == FAN_FILE_OUTDIR ? 0 : file->id;
+    if (!(walk->flags & FAN_EMPTY_PATH))
+        return missing(walk, ENOENT, false);
+    return file->kind == FAN_FILE_OUTDIR ? below_output(walk, dirfd, "") : found(walk, false);
 }
 
 /* What strlen may touch: neither NULL nor the kernel's half. */
@@ -459,11 +411,9 @@ static bool locate_linked(int dirfd, const char *path, unsigned flags, struct fa
            absolute(&walk, plain);
 }
 
-bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
+static bool locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
     struct walk walk = {.target = target, .flags = flags};
-    if (fan_job.view_count == 0 || !plausible(path))
-        return outside(target, dirfd, path);
     bool ours;
     if (path[0] == '/')
         ours = absolute(&walk, path);
@@ -478,23 +428,44 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
     return ours;
 }
 
-bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_target *target)
+bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
-    if (fan_locate(dirfd, path, flags, target))
+    target->restarts = 0;
+    if (fan_job.view_count == 0 || !plausible(path))
+        return outside(target, dirfd, path);
+    if (locate(dirfd, path, flags, target))
         return true;
-    if (target->path != path) /* came out of a mount: followed already */
-        return false;
-    if (fan_job.view_count == 0 || !plausible(path) || path[0] == '\0' ||
-        !fan_may_lead_in(dirfd, path, !(flags & FAN_NOFOLLOW)))
+    if (!(flags & FAN_THROUGH) || target->path != path /* came out of a mount: followed already */ ||
+        path[0] == '\0' || !fan_may_lead_in(dirfd, path, !(flags & FAN_NOFOLLOW)))
         return false;
     return locate_linked(dirfd, path, flags, target) || outside(target, dirfd, path);
 }
 
+bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_target *target)
+{
+    return fan_locate(dirfd, path, flags | FAN_THROUGH | FAN_CHANGE, target);
+}
+
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
+    target->restarts = 0;
     if (fan_job.view_count == 0 || !plausible(path) || path[0] == '\0')
         return false;
     bool from_directory = dirfd != AT_FDCWD && path[0] != '/';
     return (from_directory || fan_linked(dirfd, path)) &&
            locate_linked(dirfd, path, flags, target);
+}
+
+bool fan_locate_again(struct fan_target *target, const char *path, unsigned flags)
+{
+    struct walk walk = {.target = target, .flags = flags, .view = target->view};
+    size_t bytes = strlen(path);
+    if (walk.view != NULL)
+        walk.dataset = fan_view_dataset(walk.view);
+    if (++target->restarts > LINKS_MAX)
+        return missing(&walk, ELOOP, false);
+    if (path[0] != '/' || bytes >= sizeof(target->buffer))
+        return missing(&walk, EIO, false);
+    memmove(target->buffer, path, bytes + 1);
+    return absolute(&walk, target->buffer);
 }

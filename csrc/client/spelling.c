@@ -1,0 +1,97 @@
+#include "spelling.h"
+
+#include <string.h>
+
+#include "../common/sys.h"
+
+bool fan_has_odd_part(const char *path)
+{
+    for (const char *p = path; *p != '\0'; p++) {
+        if (p[0] == '/' && (p[1] == '/' || p[1] == '.'))
+            return true;
+    }
+    return false;
+}
+
+bool fan_has_dot_dot(const char *path)
+{
+    for (const char *p = path; *p != '\0';) {
+        const char *end = fan_component_end(p);
+        if (fan_is_dot_dot(p, (size_t)(end - p)))
+            return true;
+        p = *end == '/' ? end + 1 : end;
+    }
+    return false;
+}
+
+int fan_normalise(const char *path, char *to, size_t capacity)
+{
+    size_t length = 0;
+    while (*path != '\0') {
+        while (*path == '/')
+            path++;
+        const char *end = fan_component_end(path);
+        size_t bytes = (size_t)(end - path);
+        if (fan_is_dot_dot(path, bytes)) {
+            while (length > 0 && to[--length] != '/') {
+            }
+        } else if (bytes > 0 && !fan_is_dot(path, bytes)) {
+            if (length + bytes + 2 > capacity)
+                return -1;
+            to[length++] = '/';
+            memcpy(to + length, path, bytes);
+            length += bytes;
+        }
+        path = end;
+    }
+    to[length] = '\0';
+    return 0;
+}
+
+bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, const char *tail)
+{
+    size_t tail_bytes = strlen(tail);
+    if (head_bytes + tail_bytes + 2 > capacity)
+        return false;
+    memmove(to + head_bytes + 1, tail, tail_bytes + 1);
+    memcpy(to, head, head_bytes);
+    to[head_bytes] = tail_bytes > 0 ? '/' : '\0';
+    return true;
+}
+
+/* The digits at *text, which moves past them. -1: none, or too many. */
+static long number_at(const char **text)
+{
+    long number = -1;
+    for (; **text >= '0' && **text <= '9'; (*text)++) {
+        if (number > 1 << 24)
+            return -1;
+        number = (number < 0 ? 0 : number) * 10 + (**text - '0');
+    }
+    return number;
+}
+
+int fan_proc_fd(const char *path)
+{
+    static const char *const ways[] = {"/proc/self/fd/", "/dev/fd/", "/proc/thread-self/fd/"};
+    static const char *const streams[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+    const char *p = path;
+    if (path[0] != '/' || (path[1] != 'p' && path[1] != 'd'))
+        return -1;
+    for (unsigned i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+        if (strcmp(path, streams[i]) == 0)
+            return (int)i;
+    }
+    if (strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9') {
+        p = path + 6;
+        if (number_at(&p) != (long)FAN_SYS(getpid) || strncmp(p, "/fd/", 4) != 0)
+            return -1;
+        p += 4;
+    }
+    for (unsigned i = 0; p == path && i < sizeof(ways) / sizeof(ways[0]); i++) {
+        if (strncmp(path, ways[i], strlen(ways[i])) == 0)
+            p += strlen(ways[i]);
+    }
+    long fd = p > path ? number_at(&p) : -1;
+    return fd >= 0 && *p == '\0' ? (int)fd : -1;
+}

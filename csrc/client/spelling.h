@@ -1,0 +1,44 @@
+/*
+ * Paths by the letter: components, unusual spellings, descriptors named by /proc. No system call.
+ */
+#ifndef FAN_CLIENT_SPELLING_H
+#define FAN_CLIENT_SPELLING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+static inline bool fan_is_dot(const char *name, size_t bytes)
+{
+    return bytes == 1 && name[0] == '.';
+}
+
+static inline bool fan_is_dot_dot(const char *name, size_t bytes)
+{
+    return bytes == 2 && name[0] == '.' && name[1] == '.';
+}
+
+/* Where the component that begins at `p` ends. */
+static inline const char *fan_component_end(const char *p)
+{
+    while (*p != '/' && *p != '\0')
+        p++;
+    return p;
+}
+
+/* Whether there is a "//", or a component that begins with a dot. */
+bool fan_has_odd_part(const char *path);
+
+bool fan_has_dot_dot(const char *path);
+
+/* Removes "//", "/./" and, by the letter, "/x/.." from an absolute path. -1: does not fit. */
+int fan_normalise(const char *path, char *to, size_t capacity);
+
+/* Puts `head` "/" `tail` into `to`, where `tail` may lie already; `head` may be empty. false: does not
+ * fit. */
+bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, const char *tail);
+
+/* The descriptor of this process that "/proc/self/fd/N", "/proc/PID/fd/N", "/dev/fd/N", "/dev/stdin" ...
+ * names, or -1. */
+int fan_proc_fd(const char *path);
+
+#endif
