@@ -11,18 +11,19 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fanstore.outputs.entries import Attr, Changes, Entry, Listing, Place, Slot, failure
+from fanstore.outputs.entries import Attr, Changes, Entry, Listing, Place, Slot, failure, owner_of
 
 Key = tuple[int, bytes]  # mount, directory
 
 
 @dataclass
 class Table:
-    """The names in one directory. known: it is certain that the directory is there. mtime_ns: when
-    its names changed."""
+    """The names in one directory. known: it is certain that the directory is there. announced: all
+    ranks know that there may be names. mtime_ns: when they changed."""
 
     names: dict[bytes, Slot] = field(default_factory=dict)
     known: bool = False
+    announced: bool = False
     mtime_ns: int = 0
 
 
@@ -169,6 +170,22 @@ class Home:
         slot.entry = Entry(object_id, attr, slot.entry.target)
         return slot.entry
 
+    def drop_drafts(self, rank: int) -> None:
+        """Nothing that a rank was writing will be finished."""
+        for (mount, directory), table in self._tables.items():
+            for name, slot in list(table.names.items()):
+                if slot.draft is not None and owner_of(slot.draft) == rank:
+                    self._put(Place(mount, directory, name), Slot(slot.entry))
+
+    def set_slot(self, place: Place, slot: Slot) -> None:
+        """A name stands for that from now on, whatever it was."""
+        self._put(place, slot)
+
+    def changed_ns(self, mount: int, directory: bytes) -> int:
+        """When the names in a directory changed; 0: not as far as is known."""
+        table = self._tables.get((mount, directory))
+        return table.mtime_ns if table else 0
+
     def forget(self, mount: int, directory: bytes) -> None:
         """A directory is gone, or nobody knows."""
         self._tables.pop((mount, directory), None)
@@ -180,19 +197,22 @@ class Home:
             if table_mount == mount and (table == directory or table.startswith(inside)):
                 yield table
 
-    def take_tables(self, mount: int, directory: bytes) -> dict[bytes, dict[bytes, Slot]]:
-        """Takes the tables of a directory and all below it: names by directory, this one's as b"",
-        those below as the rest of their paths."""
-        taken = {}
+    def tables(self, mount: int, directory: bytes) -> dict[bytes, dict[bytes, Slot]]:
+        """The names in a directory and all below it, by directory: this one's as b"", those below
+        as the rest of their paths."""
+        found = self.below(mount, directory)
+        return {each[len(directory) :]: self._tables[mount, each].names for each in found}
+
+    def drop_tables(self, mount: int, directory: bytes) -> None:
+        """A directory and all below it are gone."""
         for found in list(self.below(mount, directory)):
-            taken[found[len(directory) :]] = self._tables.pop((mount, found)).names
-        return taken
+            self.forget(mount, found)
 
     def put_tables(self, mount: int, tables: Mapping[bytes, dict[bytes, Slot]]) -> None:
         """Takes over the tables of directories, which are certain to be there."""
         now_ns = time.time_ns()
         for directory, names in tables.items():
-            self._tables[mount, directory] = Table(dict(names), True, now_ns)
+            self._tables[mount, directory] = Table(dict(names), known=True, mtime_ns=now_ns)
 
     def entries(self) -> Iterable[tuple[Place, Entry]]:
         """All that is published here."""

@@ -49,15 +49,19 @@ class Drafts(Protocol):
     def held(self, mount: int, directory: bytes, pid: int) -> Sequence[tuple[bytes, int]]:
         """Names and objects of the drafts that a process holds in a directory."""
 
+    def within(self, mount: int, directory: bytes) -> Sequence[int]:
+        """The drafts of this rank in a directory."""
+
     def place_of(self, object_id: int) -> Place | None:
         """Where a draft is to be published; None: nowhere (its name was removed), or unknown."""
 
-    def begin(self, place: Place, object_id: int, pid: int) -> None:
-        """A process was allowed to write a new object."""
+    def begin(self, place: Place, object_id: int, pid: int, made: bool) -> None:
+        """A process was allowed to write a new object. made: its file is there before the process
+        has opened it, so that nobody having it open does not mean that it is finished."""
 
-    def join(self, object_id: int, pid: int) -> bool:
-        """A further process wants to write a draft: allowed while that is empty, and for its
-        holders."""
+    async def join(self, object_id: int, pid: int) -> bool:
+        """A process wants to write a draft, too: allowed while that is empty, and for its holders.
+        Waits until the file is there."""
 
     def move(self, object_id: int, place: Place) -> None:
         """A draft was renamed. Nothing happens when it is unknown."""

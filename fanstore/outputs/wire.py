@@ -94,11 +94,13 @@ class Request:
 @dataclass(frozen=True)
 class Answer:
     """What it is told, unless it failed (an OSError). where: one of FAN_OUTPUT_DONE and so on;
-    entry: fills `attr`; listing: LIST's names, instead of a text."""
+    entry: fills `attr`; fresh: nlink is 0 (CREATE of a free name, where the umask applies to the
+    mode); listing: LIST's names, instead of a text."""
 
     where: int
     entry: Entry | None = None
     text: bytes = b""
+    fresh: bool = False
     listing: tuple[tuple[bytes, Entry], ...] = ()
 
 
@@ -143,6 +145,7 @@ def serialise(answer: Answer) -> bytes:
     out.text_bytes = len(text)
     if answer.entry is not None:
         _fill_attr(out.attr, answer.entry)
+        out.attr.nlink *= not answer.fresh  # there is none yet
     return bytes(ffi.buffer(out)) + text
 
 
@@ -154,7 +157,7 @@ def serialise_error(number: int) -> bytes:
 def _fill_attr(out: Any, entry: Entry) -> None:
     attr = entry.attr
     out.ino = entry.inode
-    out.object = 0 if entry.is_directory or entry.is_link else entry.object_id
+    out.object = entry.object_id if entry.is_file else 0
     out.size = attr.size
     out.blocks = attr.blocks
     out.device = attr.device

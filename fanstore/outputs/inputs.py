@@ -1,0 +1,79 @@
+"""The inputs of a mount as the outputs see them: what is there already, and which of its
+directories clients ask about."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Sequence
+
+from fanstore._native import ffi
+from fanstore.dataset import Dataset
+
+_KINDS = {stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+
+
+class DatasetInputs:
+    """Those of one dataset (interfaces.Inputs). touched: the bitmap of its directories."""
+
+    def __init__(self, dataset: Dataset, prefixes: Sequence[bytes], touched: memoryview) -> None:
+        self.prefixes = list(prefixes)
+        self._dataset = dataset
+        self._touched = touched
+
+    def kind(self, path: bytes) -> str:
+        """One of "missing", "directory", "link" and "file"."""
+        record = self.record(path)
+        if record is None:
+            return "missing"
+        return _KINDS.get(stat.S_IFMT(int(self._dataset.records[record]["mode"])), "file")
+
+    def target(self, path: bytes) -> bytes:
+        """That of a link."""
+        return self._dataset.target(self._dataset.lookup(path))
+
+    def record(self, path: bytes) -> int | None:
+        """Its id in the index."""
+        try:
+            return self._dataset.lookup(path)
+        except FileNotFoundError:
+            return None
+
+    def touched(self, record: int) -> bool:
+        """Whether clients of this node ask for missing names in that directory."""
+        return bool(self._touched[record // 8] >> record % 8 & 1)
+
+    def touch(self, record: int) -> None:
+        """From now on they do."""
+        self._touched[record // 8] |= 1 << record % 8
+
+
+class TouchedBits:
+    """The bitmaps of touched directories in a job segment (csrc/format/shm_format.h), by mount.
+    Only one process writes them. Close when done."""
+
+    def __init__(self, segment: str | os.PathLike[str]) -> None:
+        with open(segment, "r+b") as stream:
+            self._mapping = mmap.mmap(stream.fileno(), 0)
+        self._view = memoryview(self._mapping)
+        header = ffi.from_buffer("struct fan_job_header *", self._view)
+        size = ffi.sizeof("struct fan_mount") * header.mount_count
+        table = self._view[header.mounts_offset : header.mounts_offset + size]
+        mounts = ffi.from_buffer("struct fan_mount[]", table)
+        self.of_mount = [self._bits(mount) for mount in mounts]
+        ffi.release(mounts)
+        ffi.release(header)
+        table.release()
+
+    def _bits(self, mount: object) -> memoryview:
+        start: int = mount.touched_offset  # type: ignore[attr-defined]
+        count: int = mount.record_count  # type: ignore[attr-defined]
+        return self._view[start : start + count // 8 + 1]
+
+    def close(self) -> None:
+        """Lets the segment go."""
+        for bits in self.of_mount:
+            bits.release()
+        self._view.release()
+        self._mapping.close()
