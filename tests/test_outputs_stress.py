@@ -1,0 +1,47 @@
+"""Writers on several ranks, killed at random; see output_stress.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import output_stress
+from ranks import needs_ranks
+from stress_content import Board
+from stress_reader import INPUTS
+from stress_writer import SLOTS
+
+SECONDS = 10.0
+
+
+@needs_ranks
+def test_nothing_half_written_is_seen(tmp_path: Path) -> None:
+    report = output_stress.stress(tmp_path, SECONDS, ranks=4, writers=8, seed=1)
+    assert not report.wrong, "\n".join([*report.wrong, report.said])
+    killed = [count for what, count in report.outcomes.items() if what.endswith("killed")]
+    assert sum(killed) > 10
+    assert report.outcomes["settled names"] > 50
+    assert report.outcomes["files in the end"] > 10
+
+
+def test_in_a_plain_directory_it_is(tmp_path: Path) -> None:
+    """So that the test above can fail."""
+    results, job, mount = (tmp_path / name for name in ("results", "job", "mount"))
+    for directory in (results, job / "objects", mount / "input"):
+        directory.mkdir(parents=True)
+    for relpath, content in INPUTS.items():
+        (mount / relpath).write_bytes(content)
+    Board.make(results / "board", 2 * SLOTS)
+    spec = {"results": str(results), "seconds": 2.0, "seed": 1, "writers": 2}
+    (results / "spec").write_text(json.dumps(spec))
+    env = {
+        "FANSTORE_RANK": "0", "FANSTORE_WORLD_SIZE": "1", "FANSTORE_MOUNT_PREFIX": str(mount),
+        "FANSTORE_JOB_DIR": str(job),
+    }  # fmt: skip
+    argv = [sys.executable, output_stress.__file__, "--rank", str(results / "spec")]
+    subprocess.run(argv, env={**os.environ, **env}, timeout=60, check=True, capture_output=True)
+    wrong = json.loads((results / "reader-0.json").read_text())["wrong"]
+    assert "Torn" in "".join(wrong)
