@@ -1,0 +1,62 @@
+"""stat(2) and readdir(3)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from dataclasses import replace
+
+from fanstore._native import lib
+from fanstore.outputs.context import Context
+from fanstore.outputs.entries import Entry, failure
+from fanstore.outputs.walk import Resolved
+from fanstore.outputs.wire import Answer, Request, Where
+
+
+class Looking:
+    """For one rank's clients."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def lookup(self, request: Request) -> Answer:
+        """LOOKUP."""
+        follow = not request.how & lib.FAN_OUTPUT_NOFOLLOW
+        found = await self._context.walker.resolve(request.view, request.path, request.pid, follow)
+        if found.elsewhere is not None or found.is_input:
+            return self._context.elsewhere(found)
+        seen = found.seen
+        if seen is None:
+            raise failure(errno.ENOENT, request.path)
+        if seen.is_directory:
+            seen = await self._with_times(found, seen)
+        return Answer(Where.HERE, seen, seen.target if seen.is_link else found.path)
+
+    async def _with_times(self, found: Resolved, entry: Entry) -> Entry:
+        """A directory as it is after its names changed."""
+        changed_ns = await self._context.homes.changed_ns(found.mount, found.path)
+        attr = entry.attr
+        times = max(attr.mtime_ns, changed_ns), max(attr.ctime_ns, changed_ns)
+        return Entry(entry.object_id, replace(attr, mtime_ns=times[0], ctime_ns=times[1]))
+
+    async def list(self, request: Request) -> Answer:
+        """LIST."""
+        found = await self._context.walker.resolve(request.view, request.path, request.pid)
+        if found.elsewhere is not None:
+            return self._context.elsewhere(found)
+        if not found.is_directory:
+            raise failure(errno.ENOENT if found.is_free else errno.ENOTDIR, request.path)
+        await self._finish_others(found, request.pid)
+        names = dict(await self._context.homes.list(found.mount, found.path))
+        for name, object_id in self._context.drafts.held(found.mount, found.path, request.pid):
+            with contextlib.suppress(OSError):  # allowed, but not made yet
+                names[name] = Entry(object_id, self._context.store.attr(object_id))
+        return Answer(Where.DONE, listing=tuple(names.items()))
+
+    async def _finish_others(self, found: Resolved, pid: int) -> None:
+        drafts = self._context.drafts
+        own = {object_id for _, object_id in drafts.held(found.mount, found.path, pid)}
+        for object_id in drafts.within(found.mount, found.path):
+            if object_id not in own:
+                with contextlib.suppress(OSError):
+                    await drafts.look(object_id)
