@@ -147,10 +147,14 @@ class Observer(Protocol):
         """A file has its final bytes."""
 
     def changed(self, place: Place) -> None:
-        """Anything else: a name is new, gone or stands for something else, or its attributes."""
+        """Anything else: a name is new, gone or stands for something else, or its attributes. Of a
+        rename the new name first."""
 
     def stranded(self, place: Place, entry: Entry) -> None:
         """An object of this rank could not be published: the home rank of its name is lost."""
+
+    def discarded(self, object_id: int) -> None:
+        """On the owner: an object is gone, replaced or unlinked."""
 
 
 class Inputs(Protocol):

@@ -1,0 +1,218 @@
+"""What a rank knows of its own objects' way to the output directory, in memory and in a file that
+outlives the daemon.
+
+The file is a line of JSON for each step. It is not synced: it is for the death of processes, which
+takes nothing from the page cache, and lies on the disk on which the objects lie.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+JOURNAL = "outputs.journal"
+
+
+class Name(NamedTuple):
+    """A path in the tree of a mount, in normal form."""
+
+    mount: int
+    path: bytes
+
+
+class Identity(NamedTuple):
+    """By which a file in the output directory is known again."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+    @staticmethod
+    def of(found: os.stat_result) -> Identity:
+        """That of a real file."""
+        return Identity(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+class Placed(NamedTuple):
+    """Where an object's copy is."""
+
+    name: Name
+    identity: Identity
+
+
+class Lone(NamedTuple):
+    """A directory or a link, which has no object. target: a link's, else None."""
+
+    mode: int
+    target: bytes | None
+
+
+@dataclass
+class Ledger:
+    """named: under which name an object is published. placed: objects that are in the output
+    directory. stale: what was placed of objects that are gone. lone: directories and links of which
+    this rank is the home."""
+
+    named: dict[int, Name] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+    placed: dict[int, Placed] = field(default_factory=dict)
+    stale: dict[Name, Identity] = field(default_factory=dict)
+    lone: dict[Name, Lone] = field(default_factory=dict)
+    waiting: dict[int, int] = field(default_factory=dict)
+    waiting_bytes: int = 0
+
+    def name(self, object_id: int, name: Name, size: int) -> None:
+        """An object is published there, alone."""
+        self.named[object_id] = name
+        self.sizes[object_id] = size
+        placed = self.placed.get(object_id)
+        if placed is not None and placed.name == name:
+            self._arrived(object_id)
+        elif object_id not in self.waiting:
+            self.waiting[object_id] = size
+            self.waiting_bytes += size
+
+    def place(self, object_id: int, name: Name, identity: Identity) -> None:
+        """Its copy is in the output directory."""
+        if object_id not in self.named:
+            self.stale[name] = identity
+            return
+        self.placed[object_id] = Placed(name, identity)
+        self.stale.pop(name, None)
+        if self.named.get(object_id) == name:
+            self._arrived(object_id)
+
+    def drop(self, object_id: int) -> None:
+        """It is gone: replaced or unlinked."""
+        self._arrived(object_id)
+        self.named.pop(object_id, None)
+        self.sizes.pop(object_id, None)
+        placed = self.placed.pop(object_id, None)
+        if placed is not None:
+            self.stale[placed.name] = placed.identity
+
+    def set_lone(self, name: Name, lone: Lone | None) -> None:
+        """What stands there instead of a file; None: nothing."""
+        if lone is None:
+            self.lone.pop(name, None)
+        else:
+            self.lone[name] = lone
+
+    def _arrived(self, object_id: int) -> None:
+        self.waiting_bytes -= self.waiting.pop(object_id, 0)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a rescue needs to know of the job. folders: of each mount, in the output directory.
+    started_ns: by the output directory's own clock where that could be had."""
+
+    job_id: str
+    root: bytes
+    folders: tuple[bytes, ...]
+    umask: int
+    started_ns: int
+
+
+class Journal:
+    """A ledger each step of which is written down first. Without a path nothing is written."""
+
+    def __init__(self, path: str | None, header: Header) -> None:
+        self.ledger = Ledger()
+        self._path = path
+        self._fd: int | None = None
+        if path is not None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._fd = os.open(path, flags, 0o600)
+        self._write(
+            "header", header.job_id, os.fsdecode(header.root),
+            [os.fsdecode(folder) for folder in header.folders], header.umask, header.started_ns,
+        )  # fmt: skip
+
+    def name(self, object_id: int, name: Name, size: int) -> None:
+        """As Ledger.name; nothing when that is known."""
+        if self.ledger.named.get(object_id) != name:
+            self._write("name", object_id, *_texts(name), size)
+            self.ledger.name(object_id, name, size)
+
+    def place(self, object_id: int, name: Name, identity: Identity) -> None:
+        """As Ledger.place."""
+        self._write("place", object_id, *_texts(name), *identity)
+        self.ledger.place(object_id, name, identity)
+
+    def drop(self, object_id: int) -> None:
+        """As Ledger.drop; nothing when it had no name."""
+        if object_id in self.ledger.named:
+            self._write("drop", object_id)
+            self.ledger.drop(object_id)
+
+    def set_lone(self, name: Name, lone: Lone | None) -> None:
+        """As Ledger.set_lone; nothing when that is known."""
+        if self.ledger.lone.get(name) != lone:
+            target = None if lone is None or lone.target is None else os.fsdecode(lone.target)
+            self._write("lone", *_texts(name), None if lone is None else lone.mode, target)
+            self.ledger.set_lone(name, lone)
+
+    def discard(self) -> None:
+        """Everything has been accounted for: there is nothing to rescue any more."""
+        self.close()
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _write(self, *record: Any) -> None:
+        """On a full disk the step is done all the same: it counts while the daemon lives."""
+        if self._fd is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._fd, json.dumps(record).encode() + b"\n")
+
+
+def _texts(name: Name) -> tuple[int, str]:
+    return name.mount, os.fsdecode(name.path)
+
+
+def read_journal(path: str) -> tuple[Header, Ledger] | None:
+    """What a dead job's journal says; a line that was cut off does not count. None: nothing."""
+    records = list(_records(path))
+    if not records or records[0][0] != "header":
+        return None
+    _, job_id, root, folders, umask, started_ns = records[0]
+    header = Header(
+        job_id, os.fsencode(root), tuple(map(os.fsencode, folders)), umask, started_ns
+    )
+    ledger = Ledger()
+    for record in records[1:]:
+        _apply(ledger, *record)
+    return header, ledger
+
+
+def _records(path: str) -> Iterator[list[Any]]:
+    with open(path, "rb") as stream:
+        for line in stream:
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+
+
+def _apply(ledger: Ledger, step: str, *values: Any) -> None:
+    if step == "name":
+        object_id, mount, path, size = values
+        ledger.name(object_id, Name(mount, os.fsencode(path)), size)
+    elif step == "place":
+        object_id, mount, path, *identity = values
+        ledger.place(object_id, Name(mount, os.fsencode(path)), Identity(*identity))
+    elif step == "drop":
+        ledger.drop(*values)
+    elif step == "lone":
+        mount, path, mode, target = values
+        lone = None if mode is None else Lone(mode, None if target is None else os.fsencode(target))
+        ledger.set_lone(Name(mount, os.fsencode(path)), lone)

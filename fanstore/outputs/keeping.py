@@ -1,0 +1,46 @@
+"""Outputs that could not be placed: kept on the node, under `unstaged`, which no sweep removes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+
+UNSTAGED = "unstaged"
+
+
+def unstaged_of(job_directory: str) -> str:
+    """Where a job keeps them: beside the folder of all jobs."""
+    base = os.path.dirname(os.path.dirname(job_directory))
+    return os.path.join(base, UNSTAGED, os.path.basename(job_directory))
+
+
+def keep_object(source: bytes, folder: str, relative: str) -> str:
+    """Moves an object's file there; its new path. OSError."""
+    path = _free(os.path.join(folder, relative))
+    try:
+        os.rename(source, path)
+    except OSError:  # another file system, or a folder that others may not rename from
+        shutil.copy2(source, os.fsencode(path))
+    found = os.stat(path)
+    os.chmod(path, stat.S_IMODE(found.st_mode) | stat.S_IRUSR)
+    return path
+
+
+def keep_link(target: bytes, folder: str, relative: str) -> str:
+    """Makes a link there; its path. OSError."""
+    path = _free(os.path.join(folder, relative))
+    os.symlink(target, os.fsencode(path))
+    return path
+
+
+def _free(path: str) -> str:
+    """That path with its directories made, or one like it where something is in the way."""
+    for number in range(1000):
+        candidate = path if number == 0 else f"{path}.{number}"
+        with contextlib.suppress(FileExistsError, NotADirectoryError):
+            os.makedirs(os.path.dirname(candidate), 0o700, exist_ok=True)
+            if not os.path.lexists(candidate):
+                return candidate
+    raise FileExistsError(path)

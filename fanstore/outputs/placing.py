@@ -1,0 +1,282 @@
+"""The output directory: putting files, directories and links where they belong, and never over what
+somebody else put there.
+
+All of it waits for the file system: it is called in threads. Files come here whole and synced,
+under a name in the scratch directory, `.fanstore-<job>`, of the rank that copied them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Sequence
+
+from fanstore.outputs.entries import Attr
+from fanstore.outputs.journal import Identity, Name
+from fanstore.outputs.renaming import back_up, exchange, rename_to_free
+
+_ATTEMPTS = 100
+
+
+def folders_of(prefixes: Sequence[str]) -> tuple[bytes, ...]:
+    """The directory of each mount below the output directory: none where there is one mount, else
+    its prefix's last name, made unique."""
+    if len(prefixes) == 1:
+        return (b"",)
+    found: list[bytes] = []
+    for prefix in prefixes:
+        name = os.path.basename(os.fsencode(prefix).rstrip(b"/")) or b"root"
+        number = 1
+        chosen = name
+        while chosen in found:
+            number += 1
+            chosen = name + b"-%d" % number
+        found.append(chosen)
+    return tuple(found)
+
+
+def problem_of(path: str) -> str:
+    """Why nothing can be placed in an output directory, as far as can be known without making it;
+    "" if that is not known."""
+    parent = os.path.dirname(path) or "/"
+    if os.path.lexists(path):
+        if not os.path.isdir(path):
+            return "is not a directory"
+        return "" if os.access(path, os.W_OK | os.X_OK) else "is not writable"
+    if not os.path.isdir(parent):
+        there = "is not a directory" if os.path.lexists(parent) else "does not exist"
+        return f"cannot be made: {parent} {there}"
+    if not os.access(parent, os.W_OK | os.X_OK):
+        return f"cannot be made: {parent} is not writable"
+    return ""
+
+
+class OutputDirectory:
+    """root: made, if its parent is there, when the first output is placed."""
+
+    def __init__(self, root: bytes, folders: Sequence[bytes], job_id: str, umask: int) -> None:
+        self.root = root
+        self._folders = folders
+        self._scratch = os.path.join(root, b".fanstore-" + job_id.encode())
+        self._mode = 0o777 & ~umask
+        self._numbers = itertools.count(1)
+
+    def path(self, name: Name) -> bytes:
+        """Where that name's file belongs."""
+        return os.path.join(self.root, self._folders[name.mount], name.path)
+
+    def shown(self, name: Name) -> str:
+        """The same for people: relative to the output directory."""
+        return os.fsdecode(os.path.join(self._folders[name.mount], name.path))
+
+    @property
+    def shown_root(self) -> str:
+        """The output directory, for people."""
+        return os.fsdecode(self.root)
+
+    def relative(self, path: bytes) -> str:
+        """The same of a path in it."""
+        return os.fsdecode(os.path.relpath(path, self.root))
+
+    def scratch(self, object_id: int) -> bytes:
+        """The name for an object's copy while it is made; its directory is made."""
+        self._make_scratch()
+        return os.path.join(self._scratch, b"%x.part" % object_id)
+
+    def place_file(
+        self, temporary: bytes, name: Name, mine: Identity | None
+    ) -> tuple[Identity, bytes | None]:
+        """Gives a whole file its name; `mine` is what it may replace. Its identity there, and where
+        something else went that was in the way."""
+        path = self.path(name)
+        self._make_parents(name)
+        identity = Identity.of(os.lstat(temporary))
+        backup = self._put(temporary, path, mine)
+        _sync(os.path.dirname(path))
+        return identity, backup
+
+    def place_link(
+        self, target: bytes, name: Name, object_id: int, mine: Identity | None
+    ) -> tuple[Identity, bytes | None]:
+        """The same for a symbolic link."""
+        temporary = self.scratch(object_id)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        os.symlink(target, temporary)
+        return self.place_file(temporary, name, mine)
+
+    def place_directory(
+        self, name: Name, mode: int, mine: Identity | None
+    ) -> tuple[bool, bytes | None]:
+        """Makes a directory where none is. Whether it was made; where something else went."""
+        path = self.path(name)
+        self._make_parents(name)
+        backup = None
+        for _ in range(_ATTEMPTS):
+            try:
+                os.mkdir(path, 0o700)
+            except FileExistsError:
+                if os.path.isdir(path) and not (mine and _is(path, mine)):
+                    return False, backup
+                backup = self._take_away(path, mine) or backup
+                continue
+            os.chmod(path, stat.S_IMODE(mode) | 0o700)
+            _sync(os.path.dirname(path))
+            return True, backup
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+    def remove_file(self, name: Name, mine: Identity) -> None:
+        """Removes a file or link that is ours; what else is there stays."""
+        path = self.path(name)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if _is(path, mine):
+                self._take_away(path, mine)
+
+    def remove_directory(self, name: Name) -> bool:
+        """Removes a directory if nothing is in it; false if something is."""
+        path = self.path(name)
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                raise
+        return True
+
+    def set_mode(self, name: Name, mode: int) -> None:
+        """A directory's mode; so that its owner can make names in it until the end, see `seal`."""
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(self.path(name), stat.S_IMODE(mode) | 0o700)
+
+    def seal(self, name: Name, mode: int) -> None:
+        """A directory's exact mode."""
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(self.path(name), stat.S_IMODE(mode))
+
+    def change_file(self, name: Name, attr: Attr, mine: Identity) -> Identity | None:
+        """New attributes of a file that is ours; its identity afterwards. None: it is not."""
+        path = self.path(name)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if _is(path, mine):
+                apply_attr(path, attr)
+                return Identity.of(os.lstat(path))
+        return None
+
+    def close(self) -> None:
+        """Removes the scratch directory if nothing is in it."""
+        with contextlib.suppress(OSError):
+            os.rmdir(self._scratch)
+
+    def clear_scratch(self) -> None:
+        """Removes unfinished copies of a job that is dead, and the directory if that is all."""
+        names: list[bytes] = []
+        with contextlib.suppress(OSError):
+            names = os.listdir(self._scratch)
+        for name in names:
+            if name.endswith(b".part"):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self._scratch, name))
+        self.close()
+
+    def _make_root(self) -> None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.root, self._mode)
+            os.chmod(self.root, self._mode)
+
+    def _make_scratch(self) -> None:
+        self._make_root()
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._scratch, 0o700)
+
+    def _old(self) -> bytes:
+        """A name for what leaves its own for a moment. It is no `.part`: as long as it is not known
+        whose it is, nobody removes it."""
+        self._make_scratch()
+        return os.path.join(self._scratch, b"%d.%d.old" % (os.getpid(), next(self._numbers)))
+
+    def _make_parents(self, name: Name) -> None:
+        """Directories of inputs, which nobody placed, are made as mkdir(1) would."""
+        parent = os.path.dirname(self.path(name))
+        if os.path.isdir(parent):
+            return
+        self._make_root()
+        at = self.root
+        for part in os.path.relpath(parent, self.root).split(b"/"):
+            at = os.path.join(at, part)
+            if os.path.isdir(at):
+                continue
+            if os.path.lexists(at):
+                back_up(at, at)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(at, self._mode)
+                os.chmod(at, self._mode)
+
+    def _put(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:
+        """What is in the way leaves in the same step in which the file comes, so that no other
+        job's file is overwritten, even if it came this moment."""
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(FileExistsError):
+                rename_to_free(temporary, path)
+                return None
+            if not os.path.isdir(path) or os.path.islink(path):
+                replaced = self._replace(temporary, path, mine)
+            else:
+                replaced = back_up(path, path)
+                rename_to_free(temporary, path)
+            return replaced
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+    def _replace(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:
+        old = self._old()
+        os.rename(temporary, old)
+        if exchange(old, path):
+            return self._dispose(old, path, mine)
+        backup = None
+        if mine is None or not _is(path, mine):
+            backup = back_up(path, path)
+        os.rename(old, path)
+        return backup
+
+    def _take_away(self, path: bytes, mine: Identity | None) -> bytes | None:
+        """Frees a name: removes what is ours, keeps what is not. Where that went."""
+        if mine is None:
+            return back_up(path, path)
+        old = self._old()
+        os.rename(path, old)
+        return self._dispose(old, path, mine)
+
+    def _dispose(self, old: bytes, path: bytes, mine: Identity | None) -> bytes | None:
+        """What left `path` for `old` is removed if it is ours, else kept beside it."""
+        if mine is not None and _is(old, mine):
+            os.unlink(old)
+            return None
+        return back_up(old, path)
+
+
+def _is(path: bytes, identity: Identity) -> bool:
+    found = os.lstat(path)
+    return Identity.of(found) == identity and not stat.S_ISDIR(found.st_mode)
+
+
+def apply_attr(path: bytes, attr: Attr) -> None:
+    """Owner (where we may), mode and times of a file."""
+    with contextlib.suppress(PermissionError):
+        os.chown(path, attr.uid, attr.gid, follow_symlinks=False)
+    os.chmod(path, stat.S_IMODE(attr.mode))
+    os.utime(path, ns=(attr.atime_ns, attr.mtime_ns))
+
+
+def _sync(directory: bytes) -> None:
+    """Makes names last; file systems that have nothing to sync say EINVAL."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)

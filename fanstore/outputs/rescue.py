@@ -1,0 +1,150 @@
+"""Outputs of a job whose daemon was killed: whoever cleans up after it puts them into the output
+directory, or else keeps them on the node."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fanstore.outputs.entries import Attr
+from fanstore.outputs.journal import JOURNAL, Header, Ledger, Lone, Name, read_journal
+from fanstore.outputs.keeping import keep_object, unstaged_of
+from fanstore.outputs.placing import OutputDirectory
+from fanstore.outputs.supply import copy_object, link_again
+
+OBJECTS = "objects"
+
+
+@dataclass
+class Rescued:
+    """What became of a dead job's outputs. kept: path below the output directory, and why it is not
+    there; all of these are in `folder`, unless that failed too."""
+
+    job_id: str
+    output_dir: str
+    folder: str
+    placed: list[str] = field(default_factory=list)
+    kept: list[tuple[str, str]] = field(default_factory=list)
+    stuck: bool = False
+
+
+def object_file(job_directory: str, object_id: int) -> bytes:
+    """Where the file of an object lies."""
+    return os.fsencode(os.path.join(job_directory, OBJECTS, f"{object_id:x}"))
+
+
+def needs_rescue(job_directory: str) -> bool:
+    """Whether a job that nobody holds left outputs behind."""
+    found = _read(job_directory)
+    if found is None:
+        return False
+    _, ledger = found
+    waiting = [each for each in ledger.waiting if os.path.lexists(object_file(job_directory, each))]
+    return bool(waiting or ledger.lone or ledger.stale)
+
+
+def _read(job_directory: str) -> tuple[Header, Ledger] | None:
+    with contextlib.suppress(OSError):
+        return read_journal(os.path.join(job_directory, JOURNAL))
+    return None
+
+
+def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> Rescued | None:
+    """Places what a dead job published and did not place; `given_up` ends that, and the rest is
+    kept. None: there was nothing. The caller holds the job's lock."""
+    found = _read(job_directory)
+    if found is None:
+        return None
+    rescuer = _Rescuer(job_directory, *found, given_up)
+    done = rescuer.run()
+    if not done.stuck:
+        os.unlink(os.path.join(job_directory, JOURNAL))
+    return done
+
+
+class _Rescuer:
+    def __init__(
+        self, job_directory: str, header: Header, ledger: Ledger, given_up: Callable[[], bool]
+    ) -> None:
+        self._job_directory = job_directory
+        self._header = header
+        self._ledger = ledger
+        self._given_up = given_up
+        self._directory = OutputDirectory(
+            header.root, header.folders, header.job_id, header.umask
+        )
+        self._done = Rescued(
+            header.job_id, self._directory.shown_root, unstaged_of(job_directory)
+        )
+
+    def run(self) -> Rescued:
+        for name, lone in sorted(self._ledger.lone.items()):
+            with contextlib.suppress(OSError):
+                self._make_lone(name, lone)
+        for object_id in list(self._ledger.waiting):
+            if os.path.lexists(object_file(self._job_directory, object_id)):
+                self._rescue_object(object_id)
+        for name, identity in self._ledger.stale.items():
+            if name not in self._ledger.named.values():
+                with contextlib.suppress(OSError):
+                    self._directory.remove_file(name, identity)
+        self._directory.clear_scratch()
+        return self._done
+
+    def _make_lone(self, name: Name, lone: Lone) -> None:
+        if os.path.lexists(self._directory.path(name)):
+            return
+        if lone.target is None:
+            self._directory.place_directory(name, lone.mode, None)
+        else:
+            self._directory.place_link(lone.target, name, 0, None)
+
+    def _rescue_object(self, object_id: int) -> None:
+        name = self._ledger.named[object_id]
+        shown = self._directory.shown(name)
+        try:
+            self._place(object_id, name)
+            self._done.placed.append(shown)
+        except OSError as error:
+            self._keep(object_id, shown, str(error.strerror))
+
+    def _place(self, object_id: int, name: Name) -> None:
+        mine = self._ledger.stale.get(name)
+        if self._is_newer(name):
+            raise FileExistsError(errno.EEXIST, "something newer is there")
+        source = object_file(self._job_directory, object_id)
+        attr = Attr.of(os.lstat(source))
+        temporary = self._directory.scratch(object_id)
+        placed = self._ledger.placed.get(object_id)
+        linked = placed is not None and link_again(
+            self._directory.path(placed.name), placed.identity, attr, temporary
+        )
+        if not linked:
+            copy_object(source, temporary, attr, self._advance)
+        self._directory.place_file(temporary, name, mine)
+        if placed is not None:
+            self._directory.remove_file(placed.name, placed.identity)
+
+    def _is_newer(self, name: Name) -> bool:
+        """Whether something came there while the job ran that is not its own: it stays."""
+        with contextlib.suppress(OSError):
+            found = os.lstat(self._directory.path(name))
+            mine = self._ledger.stale.get(name)
+            own = mine is not None and mine.inode == found.st_ino
+            return not own and found.st_ctime_ns >= self._header.started_ns
+        return False
+
+    def _keep(self, object_id: int, shown: str, reason: str) -> None:
+        try:
+            keep_object(object_file(self._job_directory, object_id), self._done.folder, shown)
+        except OSError as error:
+            reason += f"; and not kept: {error.strerror}"
+            self._done.stuck = True
+        self._done.kept.append((shown, reason))
+
+    def _advance(self, _: int) -> None:
+        if self._given_up():
+            raise OSError(errno.ECANCELED, "not waited for")

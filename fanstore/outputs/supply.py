@@ -1,0 +1,161 @@
+"""Copies of objects in the output directory: made whole and synced before they get their names."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from fanstore.outputs.entries import Attr
+from fanstore.outputs.interfaces import ObjectStore
+from fanstore.outputs.journal import Identity, Journal, Name, Placed
+from fanstore.outputs.placing import OutputDirectory, apply_attr
+
+_PIECE_BYTES = 16 << 20
+_CANNOT = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.ETXTBSY}
+)
+
+
+def copy_object(
+    source: bytes, temporary: bytes, attr: Attr, advance: Callable[[int], None]
+) -> None:
+    """Copies a file with its holes and the attributes given, and syncs it. `advance` is told of the
+    bytes as they come, and may raise to give up. What goes wrong leaves nothing behind."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        writer = os.open(temporary, flags, 0o600)
+        try:
+            _copy_data(reader, writer, advance)
+            apply_attr(temporary, attr)
+            os.fsync(writer)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        finally:
+            os.close(writer)  # after it was synced, so that nothing is to be learned from it
+    finally:
+        os.close(reader)
+
+
+def link_again(earlier: bytes, identity: Identity, attr: Attr, temporary: bytes) -> bool:
+    """A second name for a copy that is in the output directory already, where that is possible."""
+    with contextlib.suppress(OSError):
+        if Identity.of(os.lstat(earlier)) != identity or attr.mtime_ns != identity.mtime_ns:
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        os.link(earlier, temporary, follow_symlinks=False)
+        if Identity.of(os.lstat(temporary)) == identity:
+            apply_attr(temporary, attr)
+            return True
+        os.unlink(temporary)
+    return False
+
+
+def _copy_data(reader: int, writer: int, advance: Callable[[int], None]) -> None:
+    size = os.fstat(reader).st_size
+    at = 0
+    while at < size:
+        try:
+            start = os.lseek(reader, at, os.SEEK_DATA)
+            end = min(size, os.lseek(reader, start, os.SEEK_HOLE))
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # holes to the end
+                break
+            start, end = at, size
+        advance(start - at)
+        _copy_range(reader, writer, start, end, advance)
+        at = end
+    if at < size:
+        advance(size - at)
+    os.ftruncate(writer, size)
+
+
+def _copy_range(
+    reader: int, writer: int, start: int, end: int, advance: Callable[[int], None]
+) -> None:
+    ways = [_in_kernel, _by_sendfile, _by_hand]
+    at = start
+    while at < end:
+        try:
+            count = ways[0](reader, writer, at, min(_PIECE_BYTES, end - at))
+        except OSError as error:
+            if error.errno not in _CANNOT or len(ways) == 1:
+                raise
+            count = 0
+        if count == 0:
+            if len(ways) == 1:
+                raise OSError(errno.EIO, "the object is shorter than it was")
+            ways.pop(0)
+        at += count
+        advance(count)
+
+
+def _in_kernel(reader: int, writer: int, at: int, count: int) -> int:
+    return os.copy_file_range(reader, writer, count, at, at)
+
+
+def _by_sendfile(reader: int, writer: int, at: int, count: int) -> int:
+    os.lseek(writer, at, os.SEEK_SET)
+    return os.sendfile(writer, reader, at, count)
+
+
+def _by_hand(reader: int, writer: int, at: int, count: int) -> int:
+    data = os.pread(reader, min(count, 1 << 20), at)
+    written = 0
+    while written < len(data):
+        written += os.pwrite(writer, data[written:], at + written)
+    return written
+
+
+class Supplier:
+    """The owner's side: copies of the objects of this rank, one at a time."""
+
+    def __init__(
+        self, objects: ObjectStore, journal: Journal, directory: OutputDirectory
+    ) -> None:
+        self._objects = objects
+        self._journal = journal
+        self._directory = directory
+        self._thread = ThreadPoolExecutor(1, "stage-out")
+        self._given_up = False
+        self.copied_bytes = 0
+
+    async def supply(self, object_id: int, name: Name, attr: Attr) -> bytes:
+        """A file in the scratch directory with the bytes of an object, for the name given.
+        Raises OSError."""
+        if os.path.lexists(self._objects.path(object_id)):
+            self._journal.name(object_id, name, attr.size)
+        placed = self._journal.ledger.placed.get(object_id)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._make, object_id, attr, placed)
+
+    def _make(self, object_id: int, attr: Attr, placed: Placed | None) -> bytes:
+        temporary = self._directory.scratch(object_id)
+        if placed is not None:
+            earlier = self._directory.path(placed.name)
+            if link_again(earlier, placed.identity, attr, temporary):
+                return temporary
+        copy_object(self._objects.path(object_id), temporary, attr, self._advance)
+        return temporary
+
+    def _advance(self, count: int) -> None:
+        self.copied_bytes += count
+        if self._given_up:
+            raise OSError(errno.ECANCELED, "given up")
+
+    def give_up(self) -> None:
+        """Ends the copy that is being made, and every other."""
+        self._given_up = True
+
+    def close(self) -> None:
+        """Waits for nothing."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
