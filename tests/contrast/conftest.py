@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent):
+for folder in (HERE, HERE.parent, HERE / "clients"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-pytest.register_assert_rewrite("harness")
+pytest.register_assert_rewrite("harness", "recorded")
 
 from arena import Arena  # noqa: E402
+from output_sets import SETS  # noqa: E402
 from programs import Programs  # noqa: E402
+from recorded import Recordings  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +36,12 @@ def arena() -> Iterator[Arena]:
 def programs(arena: Arena) -> Programs:
     """The clients in C and C++, compiled once."""
     return Programs(arena.base / "programs")
+
+
+@pytest.fixture(scope="session")
+def recordings(arena: Arena, programs: Programs) -> Recordings:
+    """The cases that make outputs; see recorded.py."""
+    return Recordings(arena, programs, SETS)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,17 @@
+"""Who sees an output when, and what the end of a process means for what it has open."""
+
+from __future__ import annotations
+
+import pytest
+from output_sets import LIFE, label, parameters
+from recorded import Recordings, Set, check, check_staged
+
+
+@pytest.mark.parametrize("case", parameters(LIFE), ids=label)
+def test_case(recordings: Recordings, case: tuple[Set, str, str]) -> None:
+    check(recordings, *case)
+
+
+@pytest.mark.parametrize("group", LIFE, ids=lambda group: group.label)
+def test_all_is_in_the_output_directory(recordings: Recordings, group: Set) -> None:
+    check_staged(recordings, group)

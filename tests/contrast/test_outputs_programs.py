@@ -1,0 +1,17 @@
+"""Libraries and programs that write under a mount: what they leave is what they leave elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+from output_sets import PROGRAMS, label, parameters
+from recorded import Recordings, Set, check, check_staged
+
+
+@pytest.mark.parametrize("case", parameters(PROGRAMS), ids=label)
+def test_case(recordings: Recordings, case: tuple[Set, str, str]) -> None:
+    check(recordings, *case)
+
+
+@pytest.mark.parametrize("group", PROGRAMS, ids=lambda group: group.label)
+def test_all_is_in_the_output_directory(recordings: Recordings, group: Set) -> None:
+    check_staged(recordings, group)

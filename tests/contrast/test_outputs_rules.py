@@ -1,0 +1,17 @@
+"""Each rule about outputs, as in a plain directory: names, errnos, contents, listings."""
+
+from __future__ import annotations
+
+import pytest
+from output_sets import RULES, label, parameters
+from recorded import Recordings, Set, check, check_staged
+
+
+@pytest.mark.parametrize("case", parameters(RULES), ids=label)
+def test_case(recordings: Recordings, case: tuple[Set, str, str]) -> None:
+    check(recordings, *case)
+
+
+@pytest.mark.parametrize("group", RULES, ids=lambda group: group.label)
+def test_all_is_in_the_output_directory(recordings: Recordings, group: Set) -> None:
+    check_staged(recordings, group)
