@@ -1,0 +1,83 @@
+"""Who writes a draft, and what its end means."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+# An open that was allowed has happened, or never will, after that long; while it may be about to
+# happen, nobody writing is no sign of an end.
+GRANT_S = 10.0
+# A process says that its last descriptor is closed: an open that another thread of it was allowed
+# that recently may yet come.
+_LATE_GRANT_S = 0.5
+
+
+class Says(enum.Enum):
+    """What a process has said last of what it has of a draft."""
+
+    HOLDS = "it has a writable descriptor"
+    CLOSED = "it has closed the last one; a mapping or another process may be left"
+    LEAVES = "what it has ends with its exec or exit, or goes on to a program that says nothing"
+
+
+class Verdict(enum.Enum):
+    """What becomes of a draft that nobody writes any more."""
+
+    PUBLISH = "its writers have closed it, or ended in order"
+    DROP = "its writers were killed"
+    WAIT = "a writer is ending: it will turn out how"
+
+
+@dataclass
+class Holder:
+    """A process with a draft. granted_s: when opens were allowed to it that it has not closed."""
+
+    says: Says = Says.HOLDS
+    dead: bool = False
+    granted_s: deque[float] = field(default_factory=deque)
+
+    def closed_one(self, now_s: float) -> None:
+        """It has closed all that it had opened: the oldest grant at least was used."""
+        self.says = Says.CLOSED
+        if self.granted_s:
+            self.granted_s.popleft()
+        while self.granted_s and self.granted_s[0] < now_s - _LATE_GRANT_S:
+            self.granted_s.popleft()
+
+    def leaves(self) -> None:
+        """It opens nothing more before it has gone, or is another program."""
+        self.says = Says.LEAVES
+        self.granted_s.clear()
+
+    def died(self) -> None:
+        """It is gone."""
+        self.dead = True
+        self.granted_s.clear()
+
+    def opens_until_s(self, now_s: float) -> float:
+        """Until when an open that was allowed may come; before `now_s` if none may."""
+        return self.granted_s[-1] + GRANT_S if self.granted_s else now_s - 1.0
+
+
+def judge(holders: dict[int, Holder], is_ending: Callable[[int], bool]) -> Verdict:
+    """Of a draft that nobody writes, none of whose holders has just said that it closed it.
+
+    is_ending: of a process that is not known to be dead.
+    """
+    for says in (Says.HOLDS, Says.CLOSED):
+        those = [(pid, holder) for pid, holder in holders.items() if holder.says is says]
+        if any(not holder.dead and not is_ending(pid) for pid, holder in those):
+            return Verdict.PUBLISH  # a mapping has ended, or it closed it without the shim
+        if says is Says.CLOSED and any(h.says is Says.LEAVES for h in holders.values()):
+            return Verdict.PUBLISH
+        if those:
+            return Verdict.WAIT if any(not h.dead for _, h in those) else Verdict.DROP
+    return Verdict.PUBLISH if holders else Verdict.DROP
+
+
+def may_write(holders: Iterable[Holder]) -> bool:
+    """Where the kernel does not tell: whether one has neither said that it closed it nor ended."""
+    return any(not holder.dead and holder.says is not Says.CLOSED for holder in holders)

@@ -1,0 +1,169 @@
+"""Hearing of writers that close their files (inotify(7)), and of processes that end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+_IN_CLOSE_WRITE = 0x8
+_IN_Q_OVERFLOW = 0x4000
+_EVENT = struct.Struct("iIII")
+_READ_BYTES = 1 << 16
+_PF_EXITING = 0x4
+_POLL_S = 0.2
+
+
+class ClosedFiles:
+    """Calls on_closed(names) with the names of files in a directory whose last writer, or one of
+    them, closed; without names: of any number of them."""
+
+    def __init__(self, directory: str, on_closed: Callable[[set[bytes]], None]) -> None:
+        """Raises OSError where there is no inotify to be had."""
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._on_closed = on_closed
+        self._fd = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        try:
+            path = os.fsencode(directory)
+            self._check(self._libc.inotify_add_watch(self._fd, path, _IN_CLOSE_WRITE))
+        except OSError:
+            os.close(self._fd)
+            raise
+
+    def _check(self, result: int) -> int:
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result
+
+    def fileno(self) -> int:
+        """For the loop."""
+        return self._fd
+
+    def read(self) -> None:
+        """Deals with what has happened."""
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        names: set[bytes] = set()
+        at = 0
+        while at < len(data):
+            _, mask, _, length = _EVENT.unpack_from(data, at)
+            at += _EVENT.size + length
+            if mask & _IN_Q_OVERFLOW:
+                self._on_closed(set())
+            elif length:
+                names.add(data[at - length : at].rstrip(b"\0"))
+        if names:
+            self._on_closed(names)
+
+    def close(self) -> None:
+        """Hears nothing more."""
+        os.close(self._fd)
+
+
+class _Stat(NamedTuple):
+    """What /proc says of a process. state: "" where there is none; start: 0 where unknown."""
+
+    state: str
+    flags: int
+    start: int
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ("", "Z", "X")
+
+
+class _Watched:
+    """A process: its start time, by which an id reused is seen, and its pidfd where one was had."""
+
+    def __init__(self, pid: int) -> None:
+        self.start = _stat_of(pid).start
+        self.fd: int | None = None
+        with contextlib.suppress(OSError, AttributeError):  # no descriptors left; an old kernel
+            self.fd = os.pidfd_open(pid)
+
+
+class Processes:
+    """Calls on_end(pid) once for each watched process that has ended."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_end: Callable[[int], None], most_fds: int
+    ) -> None:
+        """most_fds: how many descriptors it may hold; further processes are polled."""
+        self._loop = loop
+        self._on_end = on_end
+        self._fds_left = most_fds
+        self._watched: dict[int, _Watched] = {}
+        self._polled: set[int] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, pid: int) -> None:
+        """Begins to watch a process; nothing happens where it is watched."""
+        if pid in self._watched:
+            return
+        watched = self._watched[pid] = _Watched(pid)
+        if watched.fd is not None and self._fds_left == 0:
+            os.close(watched.fd)
+            watched.fd = None
+        if watched.fd is None:
+            self._polled.add(pid)
+            self._poll_later()
+        else:
+            self._fds_left -= 1
+            self._loop.add_reader(watched.fd, self._ended, pid)
+
+    def forget(self, pid: int) -> None:
+        """Watches it no more."""
+        watched = self._watched.pop(pid, None)
+        self._polled.discard(pid)
+        if watched is not None and watched.fd is not None:
+            self._loop.remove_reader(watched.fd)
+            os.close(watched.fd)
+            self._fds_left += 1
+
+    def is_ending(self, pid: int) -> bool:
+        """Whether a process that has not ended is about to (a thread of it is gone, maybe all)."""
+        found = _stat_of(pid)
+        return found.ended or bool(found.flags & _PF_EXITING)
+
+    def close(self) -> None:
+        """Forgets all."""
+        for pid in list(self._watched):
+            self.forget(pid)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ended(self, pid: int) -> None:
+        self.forget(pid)
+        self._on_end(pid)
+
+    def _poll_later(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(_POLL_S, self._poll)
+
+    def _poll(self) -> None:
+        self._timer = None
+        for pid in list(self._polled):
+            found, start = _stat_of(pid), self._watched[pid].start
+            if found.ended or (found.start and start and found.start != start):
+                self._ended(pid)
+        if self._polled:
+            self._poll_later()
+
+
+def _stat_of(pid: int) -> _Stat:
+    """Of a process as it is now. Where that cannot be read, it is taken to run."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stream:
+            fields = stream.read(4096).rpartition(b") ")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return _Stat("", 0, 0)
+    except OSError:  # no descriptors left
+        return _Stat("R", 0, 0)
+    return _Stat(fields[0].decode(), int(fields[6]), int(fields[19]))
