@@ -1,4 +1,5 @@
-"""Changing an input fails as on a read-only bind mount, and changes nothing.
+"""Changing an input fails as on a read-only bind mount, and changes nothing. (New names beside
+inputs are outputs: see test_outputs_*.py.)
 
 Where such a mount can be made (as root) it is the plain side; elsewhere what each case itself
 expects, written down from such a mount, is what is checked.
@@ -16,21 +17,17 @@ from programs import CLIENTS, Programs, compiled_cases, python_cases
 
 SHELL = [
     Case("touch", 'touch "$T/text/x"', exit=1),
-    Case("touch_new", 'touch "$T/text/new"', exit=1),
     Case("touch_c_missing", 'touch -c "$T/text/none"; echo $?'),
     Case("rm", 'rm "$T/text/x"', exit=1),
     Case("rm_rf", 'rm -rf "$T/hard/sub" "$T/text/x"', exit=1),
     Case("rm_f_missing", 'rm -f "$T/text/none"; echo $?'),
     Case("mv_inside", 'mv "$T/text/x" "$T/text/y"', exit=1),
     Case("mv_out", 'mv "$T/text/x" .', exit=1),
-    Case("cp_in", 'cp /etc/passwd "$T/text/"', exit=1),
     Case("cp_over", 'cp /etc/passwd "$T/text/x"', exit=1),
     Case("cp_f_over", 'cp -f /etc/passwd "$T/text/x"', exit=1),
-    Case("mkdir", 'mkdir "$T/new"', exit=1),
     Case("mkdir_p_existing", 'mkdir -p "$T/text/sub"; echo $?'),
-    Case("mkdir_p_new", 'mkdir -p "$T/text/sub/new/deeper"', exit=1),
     Case("rmdir", 'rmdir "$T/empty_dir"', exit=1),
-    Case("ln_and_ln_s", 'ln "$T/text/x" "$T/text/y"; ln -s x "$T/text/y"', exit=1),
+    Case("ln_s_over", 'ln -sf hello.txt "$T/text/x"', exit=1),
     Case(
         "chmod_chown",
         'chmod 600 "$T/text/x"; chown 1 "$T/text/x"; chmod -R u+w "$T/text/sub"',
@@ -39,11 +36,9 @@ SHELL = [
     Case("truncate", 'truncate -s 0 "$T/text/x"', exit=1),
     Case("redirect_over", 'echo new > "$T/text/x"', exit=1),
     Case("redirect_append", 'echo new >> "$T/text/x"', exit=1),
-    Case("redirect_new", ': > "$T/text/new"', exit=1),
     Case("redirect_noclobber", 'set -C; echo new > "$T/text/x"', exit=1),
     Case("redirect_read_write", 'exec 5<> "$T/text/x"', exit=1),
     Case("dash_redirect", 'echo new > "$T/text/x"', exit=2, shell="dash"),
-    Case("sed_i", 'sed -i s/h/H/ "$T/text/hello.txt" 2>&1 | sed "s/sed[A-Za-z0-9]*: /sed: /g"'),
     Case("cp_l", 'cp -l "$T/text/x" .', exit=1),
     Case("tee", 'echo new | tee "$T/text/x"', exit=1),
     Case(
@@ -51,18 +46,10 @@ SHELL = [
         'dd if=/dev/zero of="$T/text/x" bs=1 count=1 conv=notrunc status=none',
         exit=1,
     ),
-    Case("tar_x_into", 'tar -C "$T" --sort=name -c hard | tar -C "$T/text" -x', exit=2),
-    Case("install", 'install /etc/passwd "$T/text/new"', exit=1),
-    Case("split_into", 'split -b 10 "$T/text/hello.txt" "$T/text/part."', exit=1),
     Case("find_delete", 'find "$T/hard/sub" -delete', exit=1),
-    Case("mktemp", 'mktemp "$T/text/XXXX" 2>&1 | sed "s/text.*:/text:/"'),
-    Case("gzip_in_place", 'gzip "$T/text/hello.txt"', exit=1),
-    Case("test_w", 'cd "$T"; for p in text text/x none; do test -w $p; echo $p $?; done'),
-    Case("find_writable", 'find "$T/text" -writable; echo $?'),
+    Case("test_w", 'cd "$T"; for p in text/x text/hello.txt none; do test -w $p; echo $p $?; done'),
+    Case("find_writable_files", 'find "$T/text" -type f -writable; echo $?'),
     Case("patch_like_ed", 'cd "$T/text" && printf "x" > hello.txt; cat hello.txt'),
-    Case(
-        "rsync_into", 'rsync -a "$T/hard/" "$T/text/" 2>&1 | grep -c "Read-only"', needs=("rsync",)
-    ),
 ]
 PYTHON = python_cases("py_write.py")
 COMPILED = compiled_cases("c_write.c")

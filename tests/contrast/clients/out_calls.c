@@ -182,6 +182,21 @@ CASE(name_changing_names)
     TELL(symlinkat("to", dir, "link"));
 }
 
+/* Exported by every glibc, declared by old ones alone. */
+int __xmknod(int version, const char *path, mode_t mode, dev_t *device);
+int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device);
+
+CASE(older_names)
+{
+    dev_t none = 0;
+    int dir = open(getenv("D"), O_RDONLY);
+    TELL(__xmknod(0, in_d("f"), S_IFREG | 0600, &none));
+    TELL(__xmknodat(0, dir, "p", S_IFIFO | 0600, &none));
+    TELL(__xmknodat(0, dir, "p", S_IFIFO | 0600, &none));
+    TELL(lchmod(in_d("f"), 0640));
+    TELL(lchmod(in_d("none"), 0640));
+}
+
 CASE(statx_and_friends)
 {
     struct statx found;
