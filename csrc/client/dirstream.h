@@ -1,5 +1,6 @@
 /*
- * Listing a directory of the mount: opendir(3) and its kin over the index, without a system call.
+ * Listing a directory of the mount: opendir(3) and its kin over the index, without a system call where
+ * no output was ever made.
  *
  * A stream is told from libc's by its first word, which no DIR of libc's can hold (there it is a
  * descriptor and a lock). Streams are malloc'ed, as libc's are.
@@ -30,6 +31,9 @@ struct dirent *fan_dirstream_read(struct fan_dirstream *stream, int *error);
 long fan_dirstream_tell(const struct fan_dirstream *stream);
 void fan_dirstream_seek(struct fan_dirstream *stream, long position);
 
+/* From the beginning, with the outputs that there are now. */
+void fan_dirstream_rewind(struct fan_dirstream *stream);
+
 /* Its descriptor, opened when first asked for. -errno. */
 int fan_dirstream_fd(struct fan_dirstream *stream);
 
@@ -37,6 +41,6 @@ int fan_dirstream_fd(struct fan_dirstream *stream);
 int fan_dirstream_close(struct fan_dirstream *stream);
 
 /* getdents64(2) of a directory descriptor, at its shared position. */
-ssize_t fan_getdents(struct fan_file *file, void *buffer, size_t bytes);
+ssize_t fan_getdents(int fd, struct fan_file *file, void *buffer, size_t bytes);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "../common/sys.h"
 #include "arena.h"
+#include "entries.h"
+#include "outputs.h"
 #include "overlay.h"
 #include "park.h"
 #include "remote.h"
@@ -71,6 +73,16 @@ static struct fan_file *pop_free(void)
     return file;
 }
 
+void fan_file_drop_entries(struct fan_file *file)
+{
+    struct fan_entries *entries = file->entries;
+    if (__builtin_expect(entries == NULL, 1))
+        return;
+    file->entries = NULL;
+    fan_entries_end(entries);
+    fan_sys_munmap(entries, sizeof(*entries));
+}
+
 static bool slot_is_shared(const struct fan_file *file)
 {
     return fan_arena_is_own(file->slot) && atomic_load(&file->slot->refs) > 0;
@@ -83,6 +95,7 @@ static bool free_zombie(struct fan_file *file)
         atomic_flag_test_and_set(&file->decoded.busy))
         return false;
     fan_decode_fini(&file->decoded);
+    fan_file_drop_entries(file);
     atomic_flag_clear(&file->decoded.busy);
     atomic_fetch_sub(&zombies, 1);
     push_free(file);
@@ -137,6 +150,7 @@ static struct fan_file *fill_file(struct fan_file *file, struct fan_slot *slot)
     bool is_record = fan_file_has_record(slot->kind);
     file->record = is_record ? fan_index_record(&dataset->index, slot->id) : NULL;
     file->data = NULL;
+    file->writable = slot->writable != 0;
     atomic_store_explicit(&file->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&file->kind, slot->kind, memory_order_release);
     return file->record == NULL && is_record ? NULL : file;
@@ -182,11 +196,14 @@ struct fan_file *fan_file_adopt(struct fan_slot *slot)
 static void release(struct fan_file *file)
 {
     atomic_fetch_add(&file->generation, 1);
+    if (__builtin_expect(file->writable, 0))
+        fan_output_let_go(file);
     if (__builtin_expect(atomic_load_explicit(&file->registered, memory_order_relaxed) != 0, 0))
         fan_remote_close(file);
     bool idle = !atomic_flag_test_and_set_explicit(&file->decoded.busy, memory_order_acquire);
     if (idle) {
         fan_decode_fini(&file->decoded);
+        fan_file_drop_entries(file);
         atomic_flag_clear_explicit(&file->decoded.busy, memory_order_release);
     }
     if (!idle || atomic_load(&file->waiting) > 0 || slot_is_shared(file)) {
@@ -366,4 +383,5 @@ void fan_file_after_fork_child(void)
     fan_session_after_fork_child();
     /* Zombies waited for users of the parent's arena; this process has a new one. */
     sweep_zombies();
+    fan_output_after_fork_child();
 }

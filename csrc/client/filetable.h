@@ -40,7 +40,7 @@ struct fan_slot {
     uint32_t view;
     uint32_t kind;
     uint64_t id; /* record, or object; for FAN_FILE_NEAR the length of the path */
-    uint64_t writable; /* FAN_FILE_OUTPUT: what is done through it may still change the output */
+    uint64_t writable; /* FAN_FILE_OUTPUT: through it the output may still change */
     uint64_t inode;    /* FAN_FILE_OUTPUT */
     uint64_t reserved[2];
 };
@@ -55,11 +55,13 @@ struct fan_file {
     atomic_uint refs;       /* descriptors of this process */
     atomic_uint generation; /* changes when the file is closed: a read that raced says so */
     atomic_uint kind; /* a sweep looks at files that others are filling */
+    bool writable;    /* as its slot's, while this process answers for it */
     uint32_t number;  /* own slot's place in the arena */
     atomic_uint next; /* free list: number + 1; read by those who then lose the race for it */
     atomic_uint waiting; /* reads that may take long: the file is not given to another meanwhile */
     _Atomic uint64_t registered; /* what remote.c told the daemon of it; 0: nothing */
     struct fan_decoded decoded;
+    struct fan_entries *entries; /* getdents' snapshot, or NULL; decoded.busy guards it */
 };
 
 /* Whether files of a kind are records of the dataset. */
@@ -78,8 +80,11 @@ struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_
 /* A new file on a slot that another process made, which counted the reference already. */
 struct fan_file *fan_file_adopt(struct fan_slot *slot);
 
-/* Drops one reference. */
+/* Drops one reference. The last one of a writable output lets go of it (outputs.h). */
 void fan_file_put(struct fan_file *file);
+
+/* Drops the snapshot of a directory, if there is one. Under decoded.busy. */
+void fan_file_drop_entries(struct fan_file *file);
 
 /* Gives `file` (a reference the caller holds) to `fd`. 0, or -ENOMEM and the reference dropped. */
 int fan_file_install(int fd, struct fan_file *file);

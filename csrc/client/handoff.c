@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@
 #include "arena.h"
 #include "content_io.h"
 #include "filetable.h"
+#include "linked.h"
+#include "outputs.h"
 
 /* Text under construction. full is sticky. */
 struct writer {
@@ -140,14 +143,38 @@ static int read_number(const char **text, char *after)
     return number;
 }
 
+/* Whether the real file behind a descriptor lies where those of outputs do. */
+static bool is_object(int fd)
+{
+    char path[PATH_MAX];
+    if (fan_fd_path(fd, path, sizeof(path)) <= 0)
+        return false;
+    char *name = strrchr(path, '/');
+    if (name == NULL)
+        return false;
+    *name = '\0';
+    const char *directory = strrchr(path, '/');
+    return directory != NULL &&
+           (strcmp(directory, "/objects") == 0 || strcmp(directory, "/copies") == 0);
+}
+
+/* Whether a descriptor may be what was handed on, and no other under its number since. */
+static bool may_be(int fd, uint32_t kind)
+{
+    int flags = fan_sys_fcntl(fd, F_GETFL, 0);
+    if (flags < 0)
+        return false;
+    if (kind == FAN_FILE_OUTPUT)
+        return is_object(fd);
+    bool real = kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_NEAR || kind == FAN_FILE_OUTDIR;
+    return real || (flags & O_PATH) != 0;
+}
+
 static void adopt_one(int fd, struct fan_slot *arena, int slot)
 {
-    if (arena == NULL || slot < 0 || slot >= FAN_ARENA_SLOTS || fd < 0)
+    if (arena == NULL || slot < 0 || slot >= FAN_ARENA_SLOTS || fd < 0 ||
+        !may_be(fd, arena[slot].kind))
         return;
-    bool real = arena[slot].kind == FAN_FILE_DIRECTORY || arena[slot].kind == FAN_FILE_NEAR;
-    int flags = fan_sys_fcntl(fd, F_GETFL, 0);
-    if (flags < 0 || (!real && (flags & O_PATH) == 0))
-        return; /* another program took the number */
     struct fan_file *file = fan_file_adopt(&arena[slot]);
     if (file == NULL)
         return;
@@ -176,4 +203,5 @@ void fan_handoff_adopt(const char *text)
         if (arena >= 0 && arena < count)
             adopt_one(fd, arenas[arena], slot);
     }
+    fan_output_adopted();
 }

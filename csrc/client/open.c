@@ -8,6 +8,7 @@
 #include "../common/sys.h"
 #include "content_io.h"
 #include "linked.h"
+#include "outputs.h"
 #include "remote.h"
 #include "skeleton.h"
 
@@ -98,29 +99,24 @@ static int open_directory(const struct fan_target *target, int flags)
     return rc != 0 ? rc : fd;
 }
 
-/* O_CREAT of a name that is not there, or that is a file and has a slash behind it. */
-static int refuse_creation(const struct fan_target *target)
+/* An unnamed file: real, and never published. */
+static int open_unnamed(int flags, unsigned mode)
 {
-    if (target->slash && (target->error == ENOTDIR || target->creatable))
-        return -EISDIR;
-    return fan_refuse_change(target, true);
+    static const char name[] = "/objects";
+    char path[PATH_MAX];
+    if (fan_job.directory.bytes + sizeof(name) > sizeof(path))
+        return -ENAMETOOLONG;
+    memcpy(path, fan_job.directory.text, fan_job.directory.bytes);
+    memcpy(path + fan_job.directory.bytes, name, sizeof(name));
+    return fan_sys_openat(AT_FDCWD, path, flags, mode);
 }
 
-int fan_open(const struct fan_target *target, int flags)
+static int open_input(const struct fan_target *target, int flags, unsigned mode)
 {
-    if (flags & O_PATH) /* open(2): the others are ignored */
-        flags &= O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
-    if ((flags & O_CREAT) && (flags & O_DIRECTORY)) /* Linux 6.4 */
-        return -EINVAL;
-    if (target->where == FAN_MISSING) {
-        if (flags & O_CREAT)
-            return refuse_creation(target);
-        FAN_COUNT(missing, 1);
-        return -target->error;
-    }
+    bool directory = S_ISDIR(target->record->mode);
     if ((flags & O_TMPFILE) == O_TMPFILE)
         return (flags & O_ACCMODE) == O_RDONLY ? -EINVAL
-               : S_ISDIR(target->record->mode) ? -EROFS
+               : directory                     ? open_unnamed(flags, mode)
                                                : -ENOTDIR;
     int rc = check_flags(target, flags);
     if (rc != 0) {
@@ -128,12 +124,64 @@ int fan_open(const struct fan_target *target, int flags)
             FAN_COUNT(refused_writes, 1);
         return rc;
     }
-    if (S_ISDIR(target->record->mode))
+    if (directory)
         return open_directory(target, flags);
     if (flags & O_PATH)
         return open_file(target, flags, FAN_FILE_PATH);
     FAN_COUNT(opens, 1);
     return open_file(target, flags, FAN_FILE_REGULAR);
+}
+
+/* Whether the directory is one of outputs is asked as for any other. */
+static int open_beyond(struct fan_target *target, int flags, unsigned mode)
+{
+    if ((flags & O_CREAT) && target->slash && target->creatable)
+        return -EISDIR;
+    if ((flags & O_TMPFILE) != O_TMPFILE)
+        return fan_output_open(target, flags, mode);
+    int fd = (flags & O_ACCMODE) == O_RDONLY
+                 ? -EINVAL
+                 : fan_output_open(target, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    fan_file_remove(fd);
+    fan_sys_close(fd);
+    return open_unnamed(flags, mode);
+}
+
+static int open_missing(const struct fan_target *target, int flags)
+{
+    if ((flags & O_CREAT) && target->slash && target->error == ENOTDIR)
+        return -EISDIR;
+    FAN_COUNT(missing, 1);
+    return -target->error;
+}
+
+static int open_once(struct fan_target *target, int flags, unsigned mode)
+{
+    switch (target->where) {
+    case FAN_OUTSIDE: /* where a link among the outputs led */
+        return fan_sys_openat(target->dirfd, target->path, flags, mode);
+    case FAN_INPUT:
+        return open_input(target, flags, mode);
+    case FAN_MISSING:
+        return open_missing(target, flags);
+    default:
+        return open_beyond(target, flags, mode);
+    }
+}
+
+int fan_open(struct fan_target *target, int flags, unsigned mode)
+{
+    int fd;
+    if (flags & O_PATH) /* open(2): the others are ignored */
+        flags &= O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
+    if ((flags & O_CREAT) && (flags & O_DIRECTORY)) /* Linux 6.4 */
+        return -EINVAL;
+    do {
+        fd = open_once(target, flags, mode);
+    } while (fd == FAN_OPEN_ELSEWHERE); /* fan_locate_again bounds it */
+    return fd;
 }
 
 static bool note(int fd, struct fan_view *view, uint64_t id, enum fan_file_kind kind, int flags)
@@ -150,10 +198,15 @@ bool fan_open_noticed(int fd, int flags)
     const char *rest;
     if (fan_job.view_count == 0 || fan_fd_path(fd, real, sizeof(real)) <= 0)
         return false;
-    if (fan_match_prefix(real, &rest) != NULL)
-        return fan_locate(AT_FDCWD, real, 0, &target) && target.where == FAN_INPUT &&
-               S_ISDIR(target.record->mode) &&
+    if (fan_match_prefix(real, &rest) != NULL) {
+        if (!fan_locate(AT_FDCWD, real, 0, &target))
+            return false;
+        if (target.where == FAN_OUTPUT)
+            return S_ISDIR(target.attr.mode) &&
+                   fan_output_note_directory(fd, target.view, flags) == 0;
+        return target.where == FAN_INPUT && S_ISDIR(target.record->mode) &&
                note(fd, target.view, target.id, FAN_FILE_DIRECTORY, flags);
+    }
     size_t above = fan_match_above(real, &view);
     if (above > 0)
         note(fd, view, above, FAN_FILE_NEAR, 0);

@@ -33,16 +33,37 @@ int fan_output_open(struct fan_target *target, int flags, unsigned mode);
  * one stands for the output, too. */
 void fan_output_reopened(int fd, const char *path, int flags);
 
-/* After descriptors were closed or replaced: tells the daemon of those outputs that this thread's
- * last calls of fan_file_put let go of, and waits until all ranks see what is finished. errno is left
- * alone. Free when there are none. */
-void fan_output_settle(void);
+/* Notes that `fd` was opened in the directory of outputs it now is. 0 or -errno. */
+int fan_output_note_directory(int fd, struct fan_view *view, int flags);
+
+/* One more writable output is open: its descriptor is in the table, or about to be. */
+void fan_output_taken(void);
 
 /* The last descriptor of a writable output in this process is about to go (fan_file_put). */
 void fan_output_let_go(const struct fan_file *file);
 
-/* Around the life of a process that has writable outputs; free when it has none. errno is left
+/* It is another process that answers for the output: a vfork child which opened it. */
+void fan_output_disown(struct fan_file *file);
+
+/* Whether a descriptor of this process, other than `file`'s, may change the output. */
+bool fan_output_held(uint64_t object, const struct fan_file *file);
+
+/* This thread let go of outputs. */
+extern __thread bool fan_outputs_pending __attribute__((tls_model("initial-exec")));
+void fan_output_settle_pending(void);
+
+/* After descriptors were closed or replaced: tells the daemon of those outputs that this thread's
+ * last calls of fan_file_put let go of, and waits until all ranks see what is finished. errno is left
  * alone. */
+static inline void fan_output_settle(void)
+{
+    if (__builtin_expect(fan_outputs_pending, 0))
+        fan_output_settle_pending();
+}
+
+/* Around the life of a process that has writable outputs; free when it has none. errno is left
+ * alone. A vfork child tells only what the program that it starts is given: its parent has the
+ * outputs still. */
 void fan_output_after_fork_child(void);
 void fan_output_before_exec(void);
 void fan_output_after_failed_exec(void);

@@ -7,6 +7,7 @@
 
 #include "../common/sys.h"
 #include "filetable.h"
+#include "outputs.h"
 
 /* Later entries win. first == last but for a closed range. */
 struct change {
@@ -40,8 +41,11 @@ static void end_overlay(void)
         return;
     for (unsigned i = 0; i < ended->count; i++) {
         struct fan_file *file = ended->changes[i].file;
-        if (file != NULL)
-            fan_file_put(file);
+        if (file == NULL)
+            continue;
+        if (atomic_load(&file->refs) == 1) /* the child's alone */
+            fan_output_disown(file);
+        fan_file_put(file);
     }
     fan_sys_munmap(ended, overlay_bytes(ended->room));
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "resolve.h"
+#include "spelling.h"
 
 size_t fan_match_above(const char *path, struct fan_view **view)
 {
@@ -34,4 +35,15 @@ int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dat
         return length == -ERANGE ? -ENAMETOOLONG : length;
     buffer[start + (size_t)length] = '\0';
     return (int64_t)start + length;
+}
+
+int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t capacity)
+{
+    const struct fan_text *prefix = &target->view->prefix;
+    if (target->where == FAN_INPUT)
+        return fan_full_path(target->view, target->dataset, target->id, buffer, capacity);
+    if (target->where != FAN_OUTPUT)
+        return -target->error;
+    bool fits = fan_join(buffer, capacity, prefix->text, prefix->bytes, target->path);
+    return fits ? (int64_t)strlen(buffer) : -ENAMETOOLONG;
 }

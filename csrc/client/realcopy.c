@@ -60,9 +60,9 @@ int fan_real_copy(struct fan_file *file)
     return copy;
 }
 
-int fan_real_copy_of(const struct fan_target *target)
+int fan_real_copy_of(struct fan_target *target)
 {
-    int fd = fan_open(target, O_RDONLY | O_CLOEXEC);
+    int fd = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
     struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
     if (file == NULL)
         return fd < 0 ? fd : -EIO;

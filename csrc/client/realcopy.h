@@ -14,6 +14,6 @@ struct fan_file;
 int fan_real_copy(struct fan_file *file);
 
 /* The same of a path's target, which must be readable. */
-int fan_real_copy_of(const struct fan_target *target);
+int fan_real_copy_of(struct fan_target *target);
 
 #endif

@@ -78,6 +78,9 @@ size_t fan_match_above(const char *path, struct fan_view **view);
 int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                       char *buffer, size_t capacity);
 
+/* The absolute path of a target: an input, or an output (followed to the end). Its length or -errno. */
+int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t capacity);
+
 /* access(2)'s question of one record: R_OK, W_OK, X_OK or'ed; ids 0 real, 1 effective. Outputs can be
  * made in any directory, inputs be written never. 0, -EACCES, -EROFS. */
 int fan_permitted(const struct fan_dataset *dataset, uint64_t id, int mode, bool effective);

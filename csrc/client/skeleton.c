@@ -7,6 +7,7 @@
 
 #include "../common/sys.h"
 #include "resolve.h"
+#include "spelling.h"
 
 /* Makes the directory `at[0..length)` and those above it, down from `start`. */
 static int make_chain(char *path, size_t start, size_t length)
@@ -24,38 +25,41 @@ static int make_chain(char *path, size_t start, size_t length)
     return 0;
 }
 
-/* The directory's path in the skeleton. The length or -ENAMETOOLONG. */
-static int64_t skeleton_path(const struct fan_view *view, const struct fan_dataset *dataset,
-                             uint64_t id, char *path, size_t capacity)
+/* The path of a directory in the skeleton. The length or -ENAMETOOLONG. */
+static int64_t skeleton_path(const struct fan_view *view, const char *relpath, char *path,
+                             size_t capacity)
 {
     size_t start = view->skeleton.bytes;
-    if (start == 0 || start + 2 > capacity)
-        return -ENAMETOOLONG;
-    memcpy(path, view->skeleton.text, start);
-    if (id != 0)
-        path[start++] = '/';
-    int64_t length = fan_index_path(&dataset->index, id, path + start, capacity - start - 1);
+    bool fits = start > 0 && fan_join(path, capacity, view->skeleton.text, start, relpath);
+    return fits ? (int64_t)strlen(path) : -ENAMETOOLONG;
+}
+
+static int64_t make_real(const struct fan_view *view, const char *relpath, char *path,
+                         size_t capacity)
+{
+    int64_t length = skeleton_path(view, relpath, path, capacity);
     if (length < 0)
-        return length == -ERANGE ? -ENAMETOOLONG : length;
-    path[start + (size_t)length] = '\0';
-    return (int64_t)start + length;
+        return length;
+    int rc = make_chain(path, view->skeleton.bytes - 1, (size_t)length);
+    return rc < 0 ? rc : length;
 }
 
 /* The deepest spelling that works: the mount's own path where it is real, else the skeleton's. */
 static int64_t real_path(const struct fan_view *view, const struct fan_dataset *dataset,
                          uint64_t id, char *path, size_t capacity)
 {
+    char relpath[PATH_MAX];
     if (!view->prefix_made) {
         int64_t length = fan_full_path(view, dataset, id, path, capacity);
         struct stat st;
         if (length > 0 && FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISDIR(st.st_mode))
             return length;
     }
-    int64_t length = skeleton_path(view, dataset, id, path, capacity);
+    int64_t length = fan_index_path(&dataset->index, id, relpath, sizeof(relpath) - 1);
     if (length < 0)
-        return length;
-    int rc = make_chain(path, view->skeleton.bytes - 1, (size_t)length);
-    return rc < 0 ? rc : length;
+        return length == -ERANGE ? -ENAMETOOLONG : length;
+    relpath[length] = '\0';
+    return make_real(view, relpath, path, capacity);
 }
 
 int fan_skeleton_open(struct fan_view *view, struct fan_dataset *dataset, uint64_t id, int flags)
@@ -72,4 +76,40 @@ int fan_skeleton_chdir(struct fan_view *view, struct fan_dataset *dataset, uint6
     char path[PATH_MAX];
     int64_t length = real_path(view, dataset, id, path, sizeof(path));
     return length < 0 ? (int)length : (int)FAN_SYS(chdir, path);
+}
+
+int fan_skeleton_open_output(struct fan_view *view, const char *relpath, int flags)
+{
+    char path[PATH_MAX];
+    int64_t length = make_real(view, relpath, path, sizeof(path));
+    if (length < 0)
+        return (int)length;
+    return fan_sys_openat(AT_FDCWD, path, flags | O_DIRECTORY, 0);
+}
+
+int fan_skeleton_chdir_output(struct fan_view *view, const char *relpath)
+{
+    char path[PATH_MAX];
+    int64_t length = make_real(view, relpath, path, sizeof(path));
+    return length < 0 ? (int)length : (int)FAN_SYS(chdir, path);
+}
+
+void fan_skeleton_move(struct fan_view *view, const char *from, const char *to)
+{
+    char before[PATH_MAX], after[PATH_MAX];
+    int64_t length = skeleton_path(view, to, after, sizeof(after));
+    if (length < 0 || skeleton_path(view, from, before, sizeof(before)) < 0)
+        return;
+    const char *name = strrchr(to, '/');
+    size_t above = name != NULL ? (size_t)length - strlen(name) : view->skeleton.bytes;
+    FAN_SYS(unlinkat, AT_FDCWD, after, AT_REMOVEDIR);
+    if (make_chain(after, view->skeleton.bytes - 1, above) == 0)
+        FAN_SYS(renameat2, AT_FDCWD, before, AT_FDCWD, after, 0);
+}
+
+void fan_skeleton_remove(struct fan_view *view, const char *relpath)
+{
+    char path[PATH_MAX];
+    if (skeleton_path(view, relpath, path, sizeof(path)) > 0)
+        FAN_SYS(unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
 }

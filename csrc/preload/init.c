@@ -6,6 +6,7 @@
 #include "../client/filetable.h"
 #include "../client/handoff.h"
 #include "../client/job.h"
+#include "../client/outputs.h"
 #include "../client/overlay.h"
 #include "start.h"
 #include "streams.h"
@@ -43,4 +44,11 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
         return;
     fan_handoff_adopt(handed);
     fan_stream_take_stdin();
+}
+
+/* After every other destructor (-z initfirst). libc flushes its streams after that: the daemon looks at
+ * the outputs when the process has gone. */
+__attribute__((destructor)) static void fan_fini(void)
+{
+    fan_output_at_exit();
 }

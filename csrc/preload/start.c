@@ -12,6 +12,7 @@
 #include "../client/filetable.h"
 #include "../client/handoff.h"
 #include "../client/open.h"
+#include "../client/outputs.h"
 #include "../client/overlay.h"
 #include "../client/realcopy.h"
 #include "../common/sys.h"
@@ -163,25 +164,51 @@ static int start_copy(int from, char *const argv[], char *const env[])
     return rc;
 }
 
-static int start_ours(const struct fan_target *target, const char *path, char *const argv[],
-                      char *const env[], unsigned scripts)
+/* A program or script of the mount, open as `from`. */
+static int start_open(int from, const char *path, char *const argv[], char *const env[],
+                      unsigned scripts)
 {
     char head[HEAD_BYTES + 1];
+    struct fan_file *file = fan_file_get(from);
+    bool real = file->kind == FAN_FILE_OUTPUT;
+    ssize_t got = real ? fan_sys_pread(from, head, HEAD_BYTES, 0)
+                       : fan_content_pread(file, head, HEAD_BYTES, 0);
+    head[got > 0 ? got : 0] = '\0';
+    if (got > 2 && memcmp(head, "#!", 2) == 0)
+        return start_script(path, head, argv, env, scripts);
+    if (got < 0)
+        return (int)got;
+    return real ? (int)FAN_SYS(execveat, from, "", argv, env, AT_EMPTY_PATH)
+                : start_copy(from, argv, env);
+}
+
+/* Whether this process may run a target: 0 or -errno. */
+static int may_run(const struct fan_target *target)
+{
+    bool output = target->where == FAN_OUTPUT;
     if (target->where == FAN_MISSING)
         return -target->error;
-    if (!S_ISREG(target->record->mode))
-        return S_ISLNK(target->record->mode) ? -ELOOP : -EACCES;
-    int rc = fan_permitted(target->dataset, target->id, X_OK, true);
-    int from = rc != 0 ? rc : fan_open(target, O_RDONLY | O_CLOEXEC);
+    uint32_t mode = output ? target->attr.mode : target->record->mode;
+    if (!S_ISREG(mode))
+        return S_ISLNK(mode) ? -ELOOP : -EACCES;
+    return output ? fan_output_permitted(&target->attr, X_OK, true)
+                  : fan_permitted(target->dataset, target->id, X_OK, true);
+}
+
+static int start_ours(struct fan_target *target, const char *path, char *const argv[],
+                      char *const env[], unsigned scripts)
+{
+    int rc = may_run(target);
+    if (rc != 0)
+        return rc;
+    if (target->where == FAN_OUTPUT)
+        target->where = FAN_BEYOND; /* opened by the path it was found at */
+    int from = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
     if (from < 0)
         return from;
-    ssize_t got = fan_content_pread(fan_file_get(from), head, HEAD_BYTES, 0);
-    head[got > 0 ? got : 0] = '\0';
-    bool script = got > 2 && memcmp(head, "#!", 2) == 0;
-    if (got >= 0)
-        rc = script ? start_script(path, head, argv, env, scripts) : start_copy(from, argv, env);
+    rc = fan_file_get(from) != NULL ? start_open(from, path, argv, env, scripts) : -EACCES;
     close(from);
-    return got < 0 ? (int)got : rc;
+    return rc;
 }
 
 static int start_path(const char *path, char *const argv[], char *const env[], unsigned scripts)
@@ -259,9 +286,11 @@ int fan_start(enum fan_start how, const char *name, char *const argv[], char *co
     amended.preload = merged > 0 ? alloca(merged) : NULL;
     bool counted = fan_in_vfork_child();
     amend(&amended, env, counted);
+    fan_output_before_exec();
     int rc = how == FAN_START_PATH
                  ? start_path(name, argv, amended.entries, 0)
                  : search(name, argv, amended.entries, how == FAN_START_SEARCH_SHELL);
+    fan_output_after_failed_exec();
     fan_handoff_cancel(counted);
     return rc;
 }

@@ -34,7 +34,7 @@ static DIR *check_opened(DIR *dir)
     if (dir == NULL || fan_job.view_count == 0 ||
         fan_fd_path(REAL(dirfd)(dir), path, sizeof(path)) <= 0 ||
         fan_match_prefix(path, &rest) == NULL || !fan_locate(AT_FDCWD, path, 0, &target) ||
-        target.where != FAN_INPUT)
+        (target.where != FAN_INPUT && target.where != FAN_OUTPUT))
         return dir;
     REAL(closedir)(dir);
     return open_ours(&target);
@@ -59,9 +59,9 @@ FAN_EXPORT DIR *fdopendir(int fd)
     if (file == NULL || file->kind == FAN_FILE_NEAR)
         return REAL(fdopendir)(fd);
     int error = atomic_load(&file->slot->status) & O_PATH ? -EBADF : -ENOTDIR;
-    struct fan_dirstream *stream = file->kind == FAN_FILE_DIRECTORY && error == -ENOTDIR
-                                       ? fan_dirstream_open_fd(fd, file, &error)
-                                       : NULL;
+    bool listed = file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
+    struct fan_dirstream *stream =
+        listed && error == -ENOTDIR ? fan_dirstream_open_fd(fd, file, &error) : NULL;
     if (stream == NULL)
         errno = -error;
     else
@@ -121,7 +121,7 @@ FAN_EXPORT void rewinddir(DIR *dir)
     if (stream == NULL)
         REAL(rewinddir)(dir);
     else
-        fan_dirstream_seek(stream, 0);
+        fan_dirstream_rewind(stream);
 }
 
 FAN_EXPORT void seekdir(DIR *dir, long position)
@@ -236,17 +236,26 @@ FAN_EXPORT int glob(const char *pattern, int flags, int (*error)(const char *, i
 
 FAN_ALIAS(glob64, glob);
 
+static int enter_input(const struct fan_target *target)
+{
+    int rc = S_ISDIR(target->record->mode)
+                 ? fan_permitted(target->dataset, target->id, X_OK, true)
+                 : -ENOTDIR;
+    return rc == 0 ? fan_skeleton_chdir(target->view, target->dataset, target->id) : rc;
+}
+
+static int enter_output(const struct fan_target *target)
+{
+    int rc = S_ISDIR(target->attr.mode) ? fan_output_permitted(&target->attr, X_OK, true)
+                                        : -ENOTDIR;
+    return rc == 0 ? fan_skeleton_chdir_output(target->view, target->path) : rc;
+}
+
 static int chdir_ours(const struct fan_target *target)
 {
-    int rc;
-    if (target->where == FAN_MISSING)
-        rc = -target->error;
-    else if (!S_ISDIR(target->record->mode))
-        rc = -ENOTDIR;
-    else
-        rc = fan_permitted(target->dataset, target->id, X_OK, true);
-    if (rc == 0)
-        rc = fan_skeleton_chdir(target->view, target->dataset, target->id);
+    int rc = target->where == FAN_MISSING  ? -target->error
+             : target->where == FAN_OUTPUT ? enter_output(target)
+                                           : enter_input(target);
     fan_cwd_changed();
     return (int)fan_answer(rc);
 }

@@ -118,8 +118,6 @@ FAN_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *c
         return fexecve(dirfd, argv, env);
     if (!fan_locate(dirfd, path, flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0, &target))
         return (int)fan_answer(FAN_SYS(execveat, target.dirfd, target.path, argv, env, flags));
-    if (target.where == FAN_MISSING)
-        return (int)fan_answer(-target.error);
-    int64_t length = fan_full_path(target.view, target.dataset, target.id, full, sizeof(full));
+    int64_t length = fan_target_path(&target, full, sizeof(full));
     return length < 0 ? (int)fan_answer(length) : execve(full, argv, env);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "../client/open.h"
+#include "../client/outputs.h"
 #include "../client/park.h"
 #include "../common/sys.h"
 #include "real.h"
@@ -15,12 +16,6 @@ static bool takes_mode(int flags)
     return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-static unsigned resolve_flags(int flags)
-{
-    bool exclusive = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
-    return (flags & O_NOFOLLOW) || exclusive ? FAN_NOFOLLOW : 0;
-}
-
 static int real_open(const struct fan_target *target, int flags, mode_t mode)
 {
     if (target->dirfd == AT_FDCWD)
@@ -28,22 +23,28 @@ static int real_open(const struct fan_target *target, int flags, mode_t mode)
     return REAL(openat)(target->dirfd, target->path, flags, mode);
 }
 
+static void note_real(int fd, const char *path, int flags)
+{
+    fan_file_remove(fd); /* a number of ours that was closed past us */
+    fan_output_settle();
+    if (flags & O_DIRECTORY)
+        fan_open_noticed(fd, flags);
+    else if (path[0] == '/')
+        fan_output_reopened(fd, path, flags);
+}
+
 static int open_at(int dirfd, const char *path, int flags, mode_t mode)
 {
     struct fan_target target;
-    bool ours = fan_open_changes(flags)
-                    ? fan_locate_change(dirfd, path, resolve_flags(flags), &target)
-                    : fan_locate(dirfd, path, resolve_flags(flags), &target);
-    if (ours)
-        return (int)fan_answer(fan_open(&target, flags));
+    unsigned how = fan_open_resolve(flags);
+    if (fan_locate(dirfd, path, how, &target))
+        return (int)fan_answer(fan_open(&target, flags, mode));
     int fd = real_open(&target, flags, mode);
     if (fd < 0) {
-        if (errno == ENOENT && fan_relocate(dirfd, path, resolve_flags(flags), &target))
-            return (int)fan_answer(fan_open(&target, flags));
+        if (errno == ENOENT && fan_relocate(dirfd, path, how, &target))
+            return (int)fan_answer(fan_open(&target, flags, mode));
     } else if (fan_job.view_count > 0) {
-        fan_file_remove(fd); /* a number of ours that was closed past us */
-        if (flags & O_DIRECTORY)
-            fan_open_noticed(fd, flags);
+        note_real(fd, path, flags);
     }
     return fd;
 }
@@ -105,7 +106,9 @@ FAN_EXPORT int close(int fd)
         return REAL(close)(fd);
     if (fan_file_get(fd) != NULL) {
         fan_file_remove(fd);
-        return (int)fan_answer(fan_sys_close(fd));
+        int rc = fan_sys_close(fd);
+        fan_output_settle();
+        return (int)fan_answer(rc);
     }
     if (fan_is_parked(fd))
         return (int)fan_answer(-EBADF);
@@ -120,7 +123,9 @@ static int close_range_ours(unsigned first, unsigned last, int flags)
         return -EINVAL;
     if (!(flags & CLOSE_RANGE_CLOEXEC))
         fan_file_remove_range(first, last);
-    return fan_close_range_around(first, last, (unsigned)flags);
+    int rc = fan_close_range_around(first, last, (unsigned)flags);
+    fan_output_settle();
+    return rc;
 }
 
 FAN_EXPORT int close_range(unsigned first, unsigned last, int flags)

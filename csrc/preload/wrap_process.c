@@ -8,7 +8,9 @@
 #include "../client/cwd.h"
 #include "../client/filetable.h"
 #include "../client/handoff.h"
+#include "../client/outputs.h"
 #include "../client/overlay.h"
+#include "../common/sys.h"
 #include "real.h"
 
 FAN_EXPORT pid_t fork(void)
@@ -109,6 +111,25 @@ static void forget_standard(void)
 {
     if (fan_job.view_count > 0)
         fan_file_remove_range(0, 2);
+    fan_output_settle();
+}
+
+/* Outputs that are still open are finished by the end of the process: the daemon is told that it is
+ * one in good order. */
+FAN_EXPORT void _exit(int status)
+{
+    fan_output_at_exit();
+    FAN_SYS(exit_group, status);
+    __builtin_unreachable();
+}
+
+FAN_ALIAS(_Exit, _exit);
+
+FAN_EXPORT void quick_exit(int status)
+{
+    fan_output_at_exit();
+    REAL(quick_exit)(status);
+    __builtin_unreachable();
 }
 
 FAN_EXPORT int daemon(int stay, int keep)

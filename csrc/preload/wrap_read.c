@@ -89,11 +89,12 @@ FAN_EXPORT off_t lseek(int fd, off_t offset, int whence)
         return REAL(lseek)(fd, offset, whence);
     if (file->kind == FAN_FILE_REGULAR)
         return fan_answer(fan_content_seek(file, offset, whence));
-    if (file->kind == FAN_FILE_DIRECTORY && whence == SEEK_SET && offset >= 0) {
+    bool listed = file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
+    if (listed && whence == SEEK_SET && offset >= 0) {
         atomic_store(&file->slot->offset, offset);
         return offset;
     }
-    if (file->kind == FAN_FILE_DIRECTORY && whence == SEEK_CUR && offset == 0)
+    if (listed && whence == SEEK_CUR && offset == 0)
         return atomic_load(&file->slot->offset);
     return REAL(lseek)(fd, offset, whence);
 }
@@ -104,7 +105,7 @@ FAN_ALIAS(__lseek, lseek);
 FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
     struct fan_file *file = flags & MAP_ANONYMOUS ? NULL : fan_file_get(fd);
-    if (file == NULL || file->kind == FAN_FILE_NEAR)
+    if (file == NULL || file->record == NULL)
         return REAL(mmap)(at, bytes, prot, flags, fd, offset);
     long got = fan_mmap(file, at, bytes, prot, flags, offset);
     if (fan_sys_failed(got)) {
@@ -213,8 +214,9 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
 FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    if (file != NULL && file->kind == FAN_FILE_DIRECTORY && !(file->slot->status & O_PATH))
-        return fan_answer(fan_getdents(file, buffer, bytes));
+    bool listed = file != NULL && (file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR);
+    if (listed && !(file->slot->status & O_PATH))
+        return fan_answer(fan_getdents(fd, file, buffer, bytes));
     if (file != NULL && file->kind == FAN_FILE_REGULAR)
         return fan_answer(-ENOTDIR);
     return fan_answer(FAN_SYS(getdents64, fd, buffer, bytes));

@@ -27,6 +27,15 @@ static unsigned at_flags(int flags)
            (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
 }
 
+/* The file that AT_EMPTY_PATH names where the kernel's answer is not the whole one, or NULL. */
+static struct fan_file *output_at(int dirfd, const char *path, int flags)
+{
+    if (!(flags & AT_EMPTY_PATH) || (fan_given(path) && path[0] != '\0'))
+        return NULL;
+    struct fan_file *file = fan_file_get(dirfd);
+    return file != NULL && file->kind == FAN_FILE_OUTPUT ? file : NULL;
+}
+
 /* glibc before 2.33 has no `stat` to hand on to. */
 static int real_stat(int dirfd, const char *path, struct stat *st, int flags)
 {
@@ -56,6 +65,8 @@ static int stat_at(int dirfd, const char *path, struct stat *st, int flags)
     struct fan_target target;
     if (fan_locate(dirfd, path, at_flags(flags), &target))
         return flags & ~STAT_FLAGS ? (int)fan_answer(-EINVAL) : stat_ours(&target, st);
+    if (output_at(dirfd, path, flags) != NULL)
+        return fstat(dirfd, st);
     int rc = real_stat(target.dirfd, target.path, st, flags);
     bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(st->st_mode, st->st_uid);
     if (look && fan_relocate(dirfd, path, at_flags(flags), &target))
@@ -82,8 +93,8 @@ FAN_EXPORT int fstat(int fd, struct stat *st)
 {
     struct fan_file *file = fan_file_get(fd);
     struct stat own;
-    if (file != NULL && file->record != NULL) {
-        int rc = fan_stat_record(file->view, file->dataset, file->id, &own);
+    if (file != NULL && file->kind != FAN_FILE_NEAR) {
+        int rc = fan_stat_file(fd, file, &own);
         return (int)fan_answer(rc == 0 ? fan_copy(st, &own, sizeof(own)) : rc);
     }
     long rc = FAN_SYS(fstat, fd, st);
@@ -126,16 +137,27 @@ FAN_ALIAS(__lxstat64, __lxstat);
 FAN_ALIAS(__fxstat64, __fxstat);
 FAN_ALIAS(__fxstatat64, __fxstatat);
 
-static int statx_ours(const struct fan_target *target, struct statx *stx)
+/* rc: what filling `st` said. */
+static int give_statx(int rc, const struct stat *st, struct statx *stx)
 {
-    struct stat st;
     struct statx own;
-    int rc = fan_stat(target, &st);
     if (rc == 0) {
-        fan_stat_to_statx(&st, &own);
+        fan_stat_to_statx(st, &own);
         rc = fan_copy(stx, &own, sizeof(own));
     }
     return (int)fan_answer(rc);
+}
+
+static int statx_ours(const struct fan_target *target, struct statx *stx)
+{
+    struct stat st;
+    return give_statx(fan_stat(target, &st), &st, stx);
+}
+
+static int statx_output(int fd, const struct fan_file *file, struct statx *stx)
+{
+    struct stat st;
+    return give_statx(fan_stat_file(fd, file, &st), &st, stx);
 }
 
 FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx)
@@ -145,6 +167,9 @@ FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, stru
     if (fan_locate(dirfd, name, at_flags(flags), &target))
         return flags & ~STATX_FLAGS || mask & STATX__RESERVED ? (int)fan_answer(-EINVAL)
                                                               : statx_ours(&target, stx);
+    const struct fan_file *file = output_at(dirfd, path, flags);
+    if (file != NULL)
+        return statx_output(dirfd, file, stx);
     if (name != path)
         target.path = path;
     int rc = REAL(statx)(target.dirfd, target.path, flags, mask, stx);
@@ -160,22 +185,22 @@ static int access_ours(const struct fan_target *target, int mode, int flags)
         return (int)fan_answer(-EINVAL);
     if (target->where == FAN_MISSING)
         return (int)fan_answer(-target->error);
-    return (int)fan_answer(
-        fan_permitted(target->dataset, target->id, mode, (flags & AT_EACCESS) != 0));
+    bool effective = (flags & AT_EACCESS) != 0;
+    return (int)fan_answer(target->where == FAN_OUTPUT
+                               ? fan_output_permitted(&target->attr, mode, effective)
+                               : fan_permitted(target->dataset, target->id, mode, effective));
 }
 
 /* Whether an original may be written is for the mount to say, by whichever road it is reached. */
-static bool locate_access(int dirfd, const char *path, int mode, int flags,
-                          struct fan_target *target)
+static unsigned access_flags(int mode, int flags)
 {
-    return mode & W_OK ? fan_locate_change(dirfd, path, at_flags(flags), target)
-                       : fan_locate(dirfd, path, at_flags(flags), target);
+    return at_flags(flags) | (mode & W_OK ? FAN_THROUGH : 0u);
 }
 
 FAN_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
 {
     struct fan_target target;
-    if (locate_access(dirfd, path, mode, flags, &target))
+    if (fan_locate(dirfd, path, access_flags(mode, flags), &target))
         return access_ours(&target, mode, flags);
     int rc = REAL(faccessat)(target.dirfd, target.path, mode, flags);
     if (rc < 0 && errno == ENOENT && fan_relocate(dirfd, path, at_flags(flags), &target))
@@ -186,7 +211,7 @@ FAN_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
 FAN_EXPORT int access(const char *path, int mode)
 {
     struct fan_target target;
-    if (locate_access(AT_FDCWD, path, mode, 0, &target))
+    if (fan_locate(AT_FDCWD, path, access_flags(mode, 0), &target))
         return access_ours(&target, mode, 0);
     int rc = REAL(access)(target.path, mode);
     if (rc < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
@@ -215,10 +240,9 @@ static ssize_t readlink_proc(const char *path, char *buffer, size_t bytes)
     struct fan_target target;
     char full[PATH_MAX];
     bool proc = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/fd/", 8) == 0;
-    if (!proc || !fan_locate(AT_FDCWD, path, 0, &target) || target.where != FAN_INPUT)
+    if (!proc || !fan_locate(AT_FDCWD, path, 0, &target) || target.where == FAN_MISSING)
         return -1;
-    int64_t length =
-        fan_full_path(target.view, target.dataset, target.id, full, sizeof(full));
+    int64_t length = fan_target_path(&target, full, sizeof(full));
     return length < 0 ? fan_answer(length) : give_text(full, (size_t)length, buffer, bytes);
 }
 
@@ -231,7 +255,9 @@ static ssize_t readlink_ours(const struct fan_target *target, const char *path, 
         return fan_answer(-target->error);
     if ((ssize_t)bytes <= 0)
         return fan_answer(-EINVAL);
-    if (!S_ISLNK(target->record->mode))
+    if (target->where == FAN_OUTPUT && S_ISLNK(target->attr.mode))
+        return give_text(target->path, strlen(target->path), buffer, bytes);
+    if (target->where == FAN_OUTPUT || !S_ISLNK(target->record->mode))
         return fan_answer(path[0] == '\0' ? -ENOENT : -EINVAL);
     if (fan_index_target(&target->dataset->index, target->record, &to, &length) != 0)
         return fan_answer(-EIO);
@@ -285,10 +311,7 @@ static char *give_path(const char *path, size_t length, char *resolved)
 static char *realpath_ours(const struct fan_target *target, char *resolved)
 {
     char full[PATH_MAX];
-    int64_t length = target->where == FAN_MISSING
-                         ? -target->error
-                         : fan_full_path(target->view, target->dataset, target->id, full,
-                                         sizeof(full));
+    int64_t length = fan_target_path(target, full, sizeof(full));
     if (length < 0) {
         errno = (int)-length;
         return NULL;
@@ -364,10 +387,16 @@ FAN_EXPORT int statvfs(const char *path, struct statvfs *fs)
     return 0;
 }
 
+/* Whether what is asked of a descriptor is answered as of the mount. */
+static bool shows_mount(const struct fan_file *file)
+{
+    return file != NULL && file->kind != FAN_FILE_NEAR;
+}
+
 FAN_EXPORT int fstatfs(int fd, struct statfs *fs)
 {
     struct fan_file *file = fan_file_get(fd);
-    if (file == NULL || file->record == NULL)
+    if (!shows_mount(file))
         return REAL(fstatfs)(fd, fs);
     fan_statfs(file->view, file->dataset, fs);
     return 0;
@@ -376,7 +405,7 @@ FAN_EXPORT int fstatfs(int fd, struct statfs *fs)
 FAN_EXPORT int fstatvfs(int fd, struct statvfs *fs)
 {
     struct fan_file *file = fan_file_get(fd);
-    if (file == NULL || file->record == NULL)
+    if (!shows_mount(file))
         return REAL(fstatvfs)(fd, fs);
     fan_statvfs(file->view, file->dataset, fs);
     return 0;
@@ -421,8 +450,7 @@ FAN_EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, si
 FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    return file != NULL && file->record != NULL ? fan_answer(-ENODATA)
-                                                : REAL(fgetxattr)(fd, name, value, bytes);
+    return shows_mount(file) ? fan_answer(-ENODATA) : REAL(fgetxattr)(fd, name, value, bytes);
 }
 
 FAN_EXPORT ssize_t listxattr(const char *path, char *list, size_t bytes)
@@ -444,7 +472,7 @@ FAN_EXPORT ssize_t llistxattr(const char *path, char *list, size_t bytes)
 FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    return file != NULL && file->record != NULL ? 0 : REAL(flistxattr)(fd, list, bytes);
+    return shows_mount(file) ? 0 : REAL(flistxattr)(fd, list, bytes);
 }
 
 /* Limits are those of any file system here; "/" stands for the mount. */
@@ -459,6 +487,5 @@ FAN_EXPORT long pathconf(const char *path, int name)
 FAN_EXPORT long fpathconf(int fd, int name)
 {
     struct fan_file *file = fan_file_get(fd);
-    return file != NULL && file->record != NULL ? REAL(pathconf)("/", name)
-                                                : REAL(fpathconf)(fd, name);
+    return shows_mount(file) ? REAL(pathconf)("/", name) : REAL(fpathconf)(fd, name);
 }

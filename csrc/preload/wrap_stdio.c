@@ -12,6 +12,7 @@
 #include "../client/content_io.h"
 #include "../client/filetable.h"
 #include "../client/open.h"
+#include "../client/outputs.h"
 #include "../client/realcopy.h"
 #include "real.h"
 #include "streams.h"
@@ -102,40 +103,71 @@ static int parse_mode(const char *mode)
     return access | extra;
 }
 
-enum { PROC_PATH_BYTES = 40 };
+enum { PROC_PATH_BYTES = 40, MODE_BYTES = 64 };
 
-/* A real file with the content of ours, by a path that libc can open in `mode`. A descriptor or
- * -errno. */
-static int copy_for(const struct fan_target *target, const char *mode, char path[PROC_PATH_BYTES])
+/* A real file with the content of ours, by a path that libc can open in `mode`; or the output itself.
+ * A descriptor or -errno. */
+static int real_for(struct fan_target *target, const char *mode, char path[PROC_PATH_BYTES])
 {
     int flags = parse_mode(mode);
-    int refused = flags < 0 ? flags : (flags & O_ACCMODE) != O_RDONLY ? fan_open(target, flags) : 0;
-    int copy = refused < 0 ? refused : fan_real_copy_of(target);
-    if (copy >= 0)
-        snprintf(path, PROC_PATH_BYTES, "/proc/self/fd/%d", copy);
-    return copy;
+    bool input = target->where == FAN_INPUT && (flags & O_ACCMODE) == O_RDONLY;
+    int fd = flags < 0 ? flags : input ? fan_real_copy_of(target) : fan_open(target, flags, 0666);
+    const struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
+    if (file != NULL && file->kind == FAN_FILE_REGULAR) { /* a link among the outputs led there */
+        int copy = fan_real_copy(fan_file_get(fd));
+        close(fd);
+        fd = copy;
+    }
+    if (fd >= 0)
+        snprintf(path, PROC_PATH_BYTES, "/proc/self/fd/%d", fd);
+    return fd;
 }
 
-/* libc converts characters in streams of its own alone. */
-static FILE *open_converted(const struct fan_target *target, const char *mode)
+/* The mode for a file that exists by now. */
+static void without_exclusive(const char *mode, char plain[MODE_BYTES])
 {
-    char path[PROC_PATH_BYTES];
-    int copy = copy_for(target, mode, path);
-    if (copy < 0) {
-        errno = -copy;
-        return NULL;
+    size_t n = 0;
+    bool in_charset = false;
+    for (; *mode != '\0' && n + 1 < MODE_BYTES; mode++) {
+        in_charset = in_charset || *mode == ',';
+        if (*mode != 'x' || in_charset)
+            plain[n++] = *mode;
     }
-    FILE *stream = REAL(fopen)(path, mode);
-    close(copy);
+    plain[n] = '\0';
+}
+
+/* libc's stream over the real file `fd`, which it opened by itself: its own descriptor is noted in
+ * place of `fd`, which is closed. */
+static FILE *take_over(FILE *stream, int fd)
+{
+    int error = errno;
+    struct fan_file *file = fan_file_get(fd);
+    if (stream != NULL && file != NULL)
+        fan_file_share(stream->_fileno, file);
+    close(fd);
+    errno = error;
     return stream;
 }
 
-static FILE *open_stream(const struct fan_target *target, const char *mode)
+/* libc converts characters in streams of its own alone. */
+static FILE *open_converted(struct fan_target *target, const char *mode)
+{
+    char path[PROC_PATH_BYTES], plain[MODE_BYTES];
+    int fd = real_for(target, mode, path);
+    if (fd < 0) {
+        errno = -fd;
+        return NULL;
+    }
+    without_exclusive(mode, plain);
+    return take_over(REAL(fopen)(path, plain), fd);
+}
+
+static FILE *open_stream(struct fan_target *target, const char *mode)
 {
     int flags = parse_mode(mode);
     if (strstr(mode, ",ccs=") != NULL)
         return open_converted(target, mode);
-    int fd = flags < 0 ? flags : fan_open(target, flags);
+    int fd = flags < 0 ? flags : fan_open(target, flags, 0666);
     if (fd < 0) {
         errno = -fd;
         return NULL;
@@ -146,14 +178,14 @@ static FILE *open_stream(const struct fan_target *target, const char *mode)
     return stream;
 }
 
-static bool locate_for(const char *mode, const char *path, struct fan_target *target)
+static unsigned resolve_for(const char *mode)
 {
-    return fan_open_changes(parse_mode(mode)) ? fan_locate_change(AT_FDCWD, path, 0, target)
-                                              : fan_locate(AT_FDCWD, path, 0, target);
+    int flags = parse_mode(mode);
+    return fan_open_resolve(flags < 0 ? O_RDONLY : flags);
 }
 
 /* libc opens, closes and replaces the descriptors of its own streams past us: what stood under the
- * number is forgotten. */
+ * number is forgotten, and the daemon told once that is done. */
 static void forget_number(const FILE *stream)
 {
     if (fan_job.view_count > 0 && stream != NULL && stream->_fileno >= 0)
@@ -163,12 +195,14 @@ static void forget_number(const FILE *stream)
 FAN_EXPORT FILE *fopen(const char *path, const char *mode)
 {
     struct fan_target target;
-    if (locate_for(mode, path, &target))
+    unsigned how = resolve_for(mode);
+    if (fan_locate(AT_FDCWD, path, how, &target))
         return open_stream(&target, mode);
     FILE *stream = REAL(fopen)(target.path, mode);
-    if (stream == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+    if (stream == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, how, &target))
         return open_stream(&target, mode);
     forget_number(stream);
+    fan_output_settle();
     return stream;
 }
 
@@ -178,7 +212,9 @@ FAN_EXPORT int fclose(FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
         forget_number(stream);
-    return REAL(fclose)(stream);
+    int rc = REAL(fclose)(stream);
+    fan_output_settle();
+    return rc;
 }
 
 FAN_EXPORT FILE *fdopen(int fd, const char *mode)
@@ -194,20 +230,19 @@ FAN_EXPORT FILE *fdopen(int fd, const char *mode)
     return make_stream(fd, mode);
 }
 
-/* A stream of libc's own is to show a file of ours: it is given a real copy. */
-static FILE *reopen_native(const struct fan_target *target, const char *mode, FILE *stream)
+/* A stream of libc's own is to show a file of ours: it is given a real copy, or the output. */
+static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *stream)
 {
-    char path[PROC_PATH_BYTES];
-    int copy = copy_for(target, mode, path);
-    if (copy < 0) {
+    char path[PROC_PATH_BYTES], plain[MODE_BYTES];
+    int fd = real_for(target, mode, path);
+    if (fd < 0) {
         fclose(stream);
-        errno = -copy;
+        errno = -fd;
         return NULL;
     }
     forget_number(stream);
-    stream = REAL(freopen)(path, mode, stream);
-    close(copy);
-    return stream;
+    without_exclusive(mode, plain);
+    return take_over(REAL(freopen)(path, plain, stream), fd);
 }
 
 enum { NO_READS = 4, NO_WRITES = 8 }; /* libc's flags of a stream */
@@ -238,16 +273,39 @@ static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
     return stream;
 }
 
-FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
+/* In another mode, the file stays: so does what its number stands for. */
+static FILE *reopen_same(const char *mode, FILE *stream)
+{
+    int fd = stream->_fileno;
+    struct fan_file *file = fan_file_get(fd);
+    if (file != NULL && file->kind == FAN_FILE_OUTPUT) {
+        FILE *same = REAL(freopen)(NULL, mode, stream);
+        if (same == NULL)
+            fan_file_remove(fd);
+        return same;
+    }
+    forget_number(stream);
+    return REAL(freopen)(NULL, mode, stream);
+}
+
+static FILE *reopen(const char *path, const char *mode, FILE *stream)
 {
     struct fan_target target;
     if (fan_stream_is_ours(stream))
         return reopen_cookie(path, mode, stream);
-    if (path == NULL || !locate_for(mode, path, &target)) {
-        forget_number(stream);
-        return REAL(freopen)(path, mode, stream);
-    }
-    return reopen_native(&target, mode, stream);
+    if (path == NULL)
+        return reopen_same(mode, stream);
+    if (fan_locate(AT_FDCWD, path, resolve_for(mode), &target))
+        return reopen_native(&target, mode, stream);
+    forget_number(stream);
+    return REAL(freopen)(path, mode, stream);
+}
+
+FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
+{
+    FILE *reopened = reopen(path, mode, stream);
+    fan_output_settle();
+    return reopened;
 }
 
 FAN_ALIAS(freopen64, freopen);

@@ -99,6 +99,8 @@ static long by_descriptor(long number, const struct arguments *x)
         return dup(fd);
     case SYS_dup3:
         return dup3(fd, (int)x->b, (int)x->c);
+    case SYS_exit_group:
+        _exit((int)x->a);
     default:
         return by_path(number, x);
     }
