@@ -23,18 +23,20 @@ _PASSAGE_WAIT_S = 60.0
 
 
 class _Passage:
-    """One operation's way through the gate; what it does on the way need not pass again."""
+    """One operation's way through the gate; what it does on the way need not pass again. alone:
+    with all gates closed behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, alone: bool) -> None:
         self.inside = True
+        self.alone = alone
 
 
 _passage: ContextVar[_Passage | None] = ContextVar("_passage", default=None)
 
 
 @contextlib.contextmanager
-def _entered() -> Iterator[None]:
-    passage = _Passage()
+def _entered(alone: bool = False) -> Iterator[None]:
+    passage = _Passage(alone)
     reset = _passage.set(passage)
     try:
         yield
@@ -61,14 +63,26 @@ class Gate:
         """Whether an operation could pass at once."""
         return self._frozen_by is None
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether the caller has closed all gates: what else waits for them cannot be waited
+        for."""
+        passage = _passage.get()
+        return passage is not None and passage.inside and passage.alone
+
     @contextlib.asynccontextmanager
-    async def passage(self) -> AsyncIterator[None]:
-        """Around an operation. EIO when the gate stays closed for too long."""
+    async def passage(self, awaited: bool = False) -> AsyncIterator[None]:
+        """Around an operation. awaited: others that are inside may wait for its end, so it may
+        follow them. EIO when the gate stays closed for too long."""
         around = _passage.get()
         if around is not None and around.inside:
             yield
             return
-        await self._until(lambda: self._frozen_by is None, _PASSAGE_WAIT_S, errno.EIO)
+        await self._until(
+            lambda: self._frozen_by is None or (awaited and self._inside > 0),
+            _PASSAGE_WAIT_S,
+            errno.EIO,
+        )
         self._inside += 1
         try:
             with _entered():
@@ -85,7 +99,7 @@ class Gate:
         closed: list[int] = []
         try:
             await self._close_all(token, closed)
-            with _entered():
+            with _entered(alone=True):
                 yield
         finally:
             for rank in closed:

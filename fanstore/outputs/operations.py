@@ -39,7 +39,7 @@ class Operations:
         self.home = Home()
         self.keeper = Keeper(self.home, peers, inputs)
         homes, gate = Homes(peers), Gate(peers)
-        walker = Walker(inputs, homes, drafts, store)
+        walker = Walker(inputs, homes, gate, drafts, store)
         self._context = Context(peers, inputs, homes, gate, drafts, store, observer, walker)
         self.publisher = Publishing(self._context)
         self._drafts = drafts

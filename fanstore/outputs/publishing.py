@@ -58,7 +58,7 @@ class Publishing:
     async def publish(self, object_id: int, attr: Attr) -> None:
         """Publisher.publish."""
         entry = Entry(object_id, attr)
-        async with self._context.gate.passage():
+        async with self._context.gate.passage(awaited=True):
             for _ in range(_RETRIES):
                 place = self._context.drafts.place_of(object_id)
                 if place is None:
@@ -98,7 +98,7 @@ class Publishing:
 
     async def release(self, object_id: int) -> None:
         """Publisher.release."""
-        async with self._context.gate.passage():
+        async with self._context.gate.passage(awaited=True):
             await self.release_at(self._context.drafts.place_of(object_id), object_id)
 
     async def release_at(self, place: Place | None, object_id: int) -> None:

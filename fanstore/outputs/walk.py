@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fanstore.outputs.entries import Entry, Place, failure, split
+from fanstore.outputs.gate import Gate
 from fanstore.outputs.homes import Homes
 from fanstore.outputs.interfaces import Drafts, Inputs, ObjectStore
 
@@ -71,9 +72,15 @@ class Walker:
     """Resolves paths for one rank."""
 
     def __init__(
-        self, inputs: Sequence[Inputs], homes: Homes, drafts: Drafts, store: ObjectStore
+        self,
+        inputs: Sequence[Inputs],
+        homes: Homes,
+        gate: Gate,
+        drafts: Drafts,
+        store: ObjectStore,
     ) -> None:
         self._inputs = inputs
+        self._gate = gate
         self._homes = homes
         self._drafts = drafts
         self._store = store
@@ -144,7 +151,8 @@ class Walker:
     async def _ask(self, place: Place, pid: int) -> Resolved | None:
         """None when its directory is not there by that path."""
         draft = self._drafts.at(place)
-        if draft is not None and self._drafts.find(place, pid) is None:
+        others = draft is not None and self._drafts.find(place, pid) is None
+        if draft is not None and others and not self._gate.is_alone:
             with contextlib.suppress(OSError):
                 await self._drafts.look(draft)
         found = await self._homes.get(place)
