@@ -55,9 +55,9 @@ class Drafts(Protocol):
     def place_of(self, object_id: int) -> Place | None:
         """Where a draft is to be published; None: nowhere (its name was removed), or unknown."""
 
-    def begin(self, place: Place, object_id: int, pid: int, made: bool) -> None:
-        """A process was allowed to write a new object. made: its file is there before the process
-        has opened it, so that nobody having it open does not mean that it is finished."""
+    def begin(self, place: Place, object_id: int, pid: int) -> None:
+        """A process was allowed to open a new object for writing. While it may be about to, nobody
+        having it open does not mean that it is finished."""
 
     async def join(self, object_id: int, pid: int) -> bool:
         """A process wants to write a draft, too: allowed while that is empty, and for its holders.

@@ -98,7 +98,7 @@ class Opening:
         if place is None:
             store.discard(object_id)
             return None
-        self._context.drafts.begin(place, object_id, request.pid, made=True)
+        self._context.drafts.begin(place, object_id, request.pid)
         return Answer(Where.EXISTING, self._now(object_id), store.path(object_id))
 
     async def _decide(self, request: Request, wish: _Wish) -> Answer | Entry | _Reopened | None:
@@ -206,7 +206,7 @@ class Opening:
         place = self._publishing.end_reserve(object_id)
         if place is None:
             return None
-        context.drafts.begin(place, object_id, request.pid, made=False)
+        context.drafts.begin(place, object_id, request.pid)
         attr = result.entry.attr if result.entry else _fresh(request)
         entry = Entry(object_id, attr)
         fresh = result.entry is None
