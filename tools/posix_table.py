@@ -19,8 +19,12 @@ BEGIN = "<!-- intercepted calls: begin (tools/posix_table.py) -->"
 END = "<!-- intercepted calls: end -->"
 INTERCEPT = re.compile(r"^\s*FAN_INTERCEPT\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 MEANING = {
-    "EMULATED": "answered from the index and packs",
-    "REFUSED": "would change an input: EROFS, or the error that comes first",
+    "EMULATED": "answered from the index and packs; of outputs, with what the node daemon says",
+    "CHANGES": (
+        "may make or change something: of outputs done; of inputs EROFS, or the error that "
+        "comes first"
+    ),
+    "REFUSED": "not to be had under a mount: EOPNOTSUPP",
     "PASSED": "watched and handed on",
 }
 

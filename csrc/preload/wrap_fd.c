@@ -11,7 +11,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "../client/filetable.h"
+#include "../client/outputs.h"
 #include "../client/overlay.h"
 #include "../client/park.h"
 #include "../common/sys.h"
@@ -34,12 +34,16 @@ static struct fan_file *regular(int fd)
 static int note_duplicate(int from, int to)
 {
     struct fan_file *file = fan_file_get(from);
+    int rc = 0;
     if (file == NULL)
         fan_file_remove(to);
-    else if (fan_file_share(to, file) != 0) {
+    else
+        rc = fan_file_share(to, file);
+    if (rc != 0)
         fan_sys_close(to);
+    fan_output_settle(); /* of what stood under the number before */
+    if (rc != 0)
         return (int)fan_answer(-ENOMEM);
-    }
     if (to == 0 && file != NULL && !fan_in_vfork_child())
         fan_stream_take_stdin();
     return to;
@@ -149,8 +153,10 @@ FAN_EXPORT int fcntl(int fd, int command, ...)
     bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
     if (file == NULL) {
         int got = REAL(fcntl)(fd, command, argument);
-        if (duplicates && got >= 0)
+        if (duplicates && got >= 0) {
             fan_file_remove(got); /* a number of ours that was closed past us */
+            fan_output_settle();
+        }
         return got;
     }
     if (duplicates) {
@@ -195,7 +201,7 @@ FAN_EXPORT int ioctl(int fd, unsigned long request, ...)
     struct fan_file *file = regular(fd);
     if (file != NULL)
         return (int)fan_answer(ioctl_regular(fd, file, request, argument));
-    if (request == IOCTL_FICLONE && fan_file_get((int)(intptr_t)argument) != NULL)
+    if (request == IOCTL_FICLONE && is_virtual(fan_file_get((int)(intptr_t)argument)))
         return (int)fan_answer(-EXDEV);
     return REAL(ioctl)(fd, request, argument);
 }

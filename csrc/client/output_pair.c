@@ -1,0 +1,113 @@
+#include "output_pair.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../common/sys.h"
+#include "outputs.h"
+
+void fan_end_locate(struct fan_end *end, int dirfd, const char *path, unsigned flags)
+{
+    end->flags = flags;
+    end->ours = fan_locate_change(dirfd, path, flags, &end->target);
+}
+
+/* LOOKUP of an end that is FAN_BEYOND. */
+static int look(struct fan_end *end)
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};
+    struct fan_output_answer answer;
+    char text[FAN_OUTPUT_PATH_MAX];
+    call.request.how = end->flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
+    int rc = fan_output_ask_of(&end->target, &call, end->flags | FAN_CHANGE | FAN_THROUGH, &answer,
+                               text);
+    if (rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)
+        return rc;
+    end->ours = end->target.where != FAN_OUTSIDE;
+    return FAN_END_MOVED;
+}
+
+/* Whether the last name's directory is there, given that the name is not. */
+static int look_parent(const struct fan_end *end)
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};
+    struct fan_output_answer answer;
+    char path[PATH_MAX];
+    size_t length = strlen(end->target.path);
+    while (length > 0 && end->target.path[length - 1] == '/')
+        length--;
+    while (length > 0 && end->target.path[length - 1] != '/')
+        length--;
+    memcpy(path, end->target.path, length);
+    path[length] = '\0';
+    call.request.view = fan_output_view(end->target.view);
+    call.path = path;
+    return fan_output_ask(&call, &answer, NULL);
+}
+
+int fan_end_reached(struct fan_end *end)
+{
+    const struct fan_target *target = &end->target;
+    if (!end->ours || target->where == FAN_INPUT || target->creatable)
+        return 0;
+    if (target->where == FAN_MISSING)
+        return -target->error;
+    int rc = look(end);
+    return rc == -ENOENT ? look_parent(end) : rc;
+}
+
+/* -errno when the real file system has no such file. */
+static int look_outside(const struct fan_end *end)
+{
+    struct stat st;
+    int how = end->flags & FAN_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0;
+    how |= end->flags & FAN_EMPTY_PATH ? AT_EMPTY_PATH : 0;
+    return (int)FAN_SYS(newfstatat, end->target.dirfd, end->target.path, &st, how);
+}
+
+int fan_end_exists(struct fan_end *end)
+{
+    if (!end->ours)
+        return look_outside(end);
+    if (end->target.where == FAN_MISSING)
+        return -end->target.error;
+    return end->target.where == FAN_BEYOND ? look(end) : 0;
+}
+
+/* The path of an end in its mount. An input's is made from its record. */
+static int path_of(struct fan_end *end, const char **path)
+{
+    struct fan_target *target = &end->target;
+    if (target->where == FAN_INPUT) {
+        int64_t length = fan_index_path(&target->dataset->index, target->id, target->buffer,
+                                        sizeof(target->buffer) - 1);
+        if (length < 0)
+            return length == -ERANGE ? -ENAMETOOLONG : (int)length;
+        target->buffer[length] = '\0';
+        target->path = target->buffer;
+    }
+    *path = target->path;
+    return 0;
+}
+
+int fan_output_pair(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
+{
+    struct fan_output_answer answer;
+    char text[FAN_OUTPUT_PATH_MAX];
+    int rc = path_of(from, &call->path);
+    rc = rc == 0 ? path_of(to, &call->other) : rc;
+    if (rc != 0)
+        return rc;
+    call->request.view = fan_output_view(from->target.view);
+    call->request.other_view = fan_output_view(to->target.view);
+    call->request.how = from->flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
+    rc = fan_output_ask(call, &answer, text);
+    if (rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)
+        return rc;
+    /* from where each goes on, a look at it says */
+    rc = from->target.where == FAN_BEYOND ? look(from) : 0;
+    if (rc != FAN_END_MOVED && to->target.where == FAN_BEYOND)
+        rc = look(to);
+    return rc < 0 && rc != -ENOENT ? rc : FAN_END_MOVED;
+}
