@@ -12,9 +12,9 @@ import pytest
 
 
 @contextlib.contextmanager
-def small_disk(directory: Path) -> Iterator[None]:
-    """A tmpfs of 1 MiB at `directory`."""
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "small", str(directory)]
+def small_disk(directory: Path, size: str = "1m") -> Iterator[None]:
+    """A tmpfs of `size` at `directory`."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "small", str(directory)]
     if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small tmpfs takes root, and a machine that lets it")
     try:
