@@ -59,9 +59,9 @@ class Accounts:
 
     def discarded(self, object_id: int) -> None:
         """An object of this rank is gone."""
-        if object_id in self._journal.ledger.named:
-            self._journal.drop(object_id)
+        if object_id in self._journal.ledger.waiting:
             self._witness.tell(object_id, None)
+        self._journal.drop(object_id)
 
     def waiting_at(self, name: Name) -> int | None:
         """The object of this rank that ought to be there and is not."""

@@ -124,6 +124,7 @@ class Journal:
     def __init__(self, path: str | None, header: Header) -> None:
         self.ledger = Ledger()
         self._path = path
+        self._gone: set[int] = set()
         self._fd: int | None = None
         if path is not None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -134,8 +135,8 @@ class Journal:
         )  # fmt: skip
 
     def name(self, object_id: int, name: Name, size: int) -> None:
-        """As Ledger.name; nothing when that is known."""
-        if self.ledger.named.get(object_id) != name:
+        """As Ledger.name; nothing when that is known, or the object gone: who says so is late."""
+        if self.ledger.named.get(object_id) != name and object_id not in self._gone:
             self._write("name", object_id, *_texts(name), size)
             self.ledger.name(object_id, name, size)
 
@@ -145,7 +146,8 @@ class Journal:
         self.ledger.place(object_id, name, identity)
 
     def drop(self, object_id: int) -> None:
-        """As Ledger.drop; nothing when it had no name."""
+        """As Ledger.drop, for good."""
+        self._gone.add(object_id)
         if object_id in self.ledger.named:
             self._write("drop", object_id)
             self.ledger.drop(object_id)

@@ -132,8 +132,7 @@ class Supplier:
     async def supply(self, object_id: int, name: Name, attr: Attr) -> bytes:
         """A file in the scratch directory with the bytes of an object, for the name given.
         Raises OSError."""
-        if os.path.lexists(self._objects.path(object_id)):
-            self._journal.name(object_id, name, attr.size)
+        self._journal.name(object_id, name, attr.size)
         placed = self._journal.ledger.placed.get(object_id)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._make, object_id, attr, placed)
