@@ -10,6 +10,7 @@
 
 #include "blockcache.h"
 #include "fetch.h"
+#include "messages.h"
 #include "mounts.h"
 #include "node.h"
 #include "policy.h"
@@ -29,6 +30,7 @@ struct fan_node {
     struct fan_sessions sessions;
     struct fan_flights flights;
     struct fan_ranks ranks;
+    struct fan_messages messages;
     struct fan_transport *transport;
     uint64_t reply_token;
     uint64_t replying;

@@ -49,6 +49,8 @@ static int build(struct fan_node *node)
         rc = fan_ranks_init(&node->ranks, options->rank, options->world_size,
                             options->deadline_ns);
     if (rc == 0)
+        rc = fan_messages_init(&node->messages);
+    if (rc == 0)
         rc = fan_blockcache_init(&node->cache, &node->segment,
                                  fan_policy_transit(options->policy, node->segment.entry_count));
     return rc;
@@ -59,6 +61,7 @@ static void free_all(struct fan_node *node)
     fan_flights_fini(&node->flights);
     fan_eviction_fini(&node->eviction);
     fan_blockcache_fini(&node->cache);
+    fan_messages_fini(&node->messages);
     fan_ranks_fini(&node->ranks);
     fan_sessions_fini(&node->sessions);
     fan_segment_fini(&node->segment);
@@ -152,11 +155,13 @@ int fan_node_start(struct fan_node *node, void *transport)
         return -EINVAL;
     node->transport = transport;
     node->drained = false;
+    fan_messages_admit(&node->messages);
     block_signals(&before);
     int rc = pthread_create(&node->thread, NULL, fan_node_thread, node);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     node->running = rc == 0;
     if (rc != 0) {
+        fan_messages_refuse(&node->messages);
         node->transport = NULL;
         node->drained = true;
     }

@@ -38,6 +38,9 @@ static void handle(struct fan_node *node, const struct fan_transport_event *even
     case FAN_EVENT_SENT: /* packs stay mapped until the end */
         node->replying--;
         break;
+    case FAN_EVENT_MESSAGE:
+        fan_messages_come(node, event, now_ns);
+        break;
     }
 }
 
@@ -85,6 +88,7 @@ static bool turn(struct fan_node *node, uint64_t now_ns)
 {
     bool any = receive(node, now_ns);
     any |= fan_sessions_scan(node, now_ns);
+    any |= fan_messages_send(node);
     fan_fetch_advance(node, now_ns);
     fan_peers_advance(node, now_ns);
     any |= fan_eviction_sweep(&node->eviction, now_ns);
@@ -97,7 +101,7 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* How long nothing need be done unless somebody rings. Only clients ring: the longer other ranks
+/* How long nothing need be done unless somebody rings. Only this node rings: the longer other ranks
  * were quiet, the longer their next request may wait. */
 static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t idle_ns)
 {
@@ -161,7 +165,7 @@ static bool is_drained(const struct fan_node *node)
 {
     if (node->transport == NULL)
         return true;
-    return !node->broken && node->cache.quarantined == 0 &&
+    return !node->broken && node->cache.quarantined == 0 && !fan_messages_left(&node->messages) &&
            node->transport->pending(node->transport->context) == 0;
 }
 
@@ -171,7 +175,9 @@ static void drain(struct fan_node *node)
     uint64_t end_ns = fan_now_ns() + DRAIN_NS;
     while (!node->broken && !is_drained(node) && fan_now_ns() < end_ns) {
         const struct timespec pause = {.tv_nsec = DRAIN_PAUSE_NS};
-        if (!receive(node, fan_now_ns()))
+        bool any = fan_messages_send(node);
+        any |= receive(node, fan_now_ns());
+        if (!any)
             nanosleep(&pause, NULL);
     }
     node->drained = is_drained(node);
@@ -184,6 +190,7 @@ void *fan_node_thread(void *argument)
     pthread_setname_np(pthread_self(), "fanstore-node");
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
     serve(node);
+    fan_messages_refuse(&node->messages);
     pthread_mutex_lock(&node->lock);
     fan_total_store(&node->segment.header->state, FAN_JOB_ENDED);
     fan_fetch_give_up(node);

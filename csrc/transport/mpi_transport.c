@@ -6,12 +6,11 @@
 #include <sys/random.h>
 
 #include "isend.h"
+#include "mail.h"
 #include "marks.h"
 #include "operations.h"
 
 enum {
-    TAG_MESSAGES = 0,
-    TAG_FIRST_ANSWER = 1,
     HEARD_A_ROUND = 16,    /* messages taken in at most before the caller has its events */
     FAILED_ROUNDS_MAX = 64 /* so many in a row: MPI works no more */
 };
@@ -20,6 +19,7 @@ struct context {
     struct fan_transport transport;
     MPI_Comm comm;
     struct fan_operations operations;
+    struct fan_mail mail;
     struct fan_transport_event *ready; /* of the last round, not fetched yet by the caller */
     int ready_first;
     int ready_count;
@@ -32,14 +32,6 @@ struct context {
     uint64_t mark; /* by chance, and so in no answer */
 };
 
-/* The errno of an MPI error. EIO and ENOENT are the owner's to say: they are about the bytes. */
-static int errno_of(int mpi_error)
-{
-    int class = MPI_ERR_OTHER;
-    MPI_Error_class(mpi_error, &class);
-    return class == MPI_ERR_TRUNCATE ? EPROTO : EHOSTUNREACH;
-}
-
 /* ---- asking ---- */
 
 /* A tag that nothing outstanding has; 0: all are taken. */
@@ -48,7 +40,7 @@ static uint32_t unused_tag(struct context *context)
     for (int tries = 0; tries <= context->operations.count; tries++) {
         uint32_t tag = context->next_tag;
         context->tags_wrapped |= tag == context->tag_max;
-        context->next_tag = tag == context->tag_max ? TAG_FIRST_ANSWER : tag + 1;
+        context->next_tag = tag == context->tag_max ? FAN_TAG_FIRST_ANSWER : tag + 1;
         if (!context->tags_wrapped || fan_operation_tagged(&context->operations, tag) == NULL)
             return tag;
     }
@@ -66,7 +58,7 @@ static int receive_answer(struct context *context, struct fan_operation *fetch, 
     uint32_t most = fetch->bytes > refusal_bytes ? fetch->bytes : refusal_bytes;
     int rc = MPI_Irecv(landing, (int)most, MPI_BYTE, (int)fetch->rank, (int)fetch->tag,
                        context->comm, fan_operation_request(&context->operations, fetch));
-    return rc == MPI_SUCCESS ? 0 : -errno_of(rc);
+    return rc == MPI_SUCCESS ? 0 : -fan_mpi_errno(rc);
 }
 
 /* Sends `bytes` of the operation's own buffer; on failure the operation is ended. */
@@ -78,7 +70,7 @@ static int send_message(struct context *context, struct fan_operation *message, 
     if (rc == MPI_SUCCESS)
         return 0;
     fan_operation_end(&context->operations, message);
-    return -errno_of(rc);
+    return -fan_mpi_errno(rc);
 }
 
 static int send_request(struct context *context, struct fan_operation *fetch,
@@ -91,7 +83,7 @@ static int send_request(struct context *context, struct fan_operation *fetch,
     message->buffer.message = fan_wire_request(request, fetch->tag);
     message->asks_for = fetch;
     message->tag = fetch->tag;
-    return send_message(context, message, fetch->rank, TAG_MESSAGES,
+    return send_message(context, message, fetch->rank, FAN_TAG_NOTES,
                         sizeof(message->buffer.message));
 }
 
@@ -147,7 +139,7 @@ static int cancel(void *opaque, uint64_t token)
     }
     fetch->given_up = true;
     int rc = MPI_Cancel(fan_operation_request(&context->operations, fetch));
-    return rc == MPI_SUCCESS ? 0 : -errno_of(rc);
+    return rc == MPI_SUCCESS ? 0 : -fan_mpi_errno(rc);
 }
 
 static int notify(void *opaque, uint32_t rank, uint32_t notice)
@@ -160,7 +152,7 @@ static int notify(void *opaque, uint32_t rank, uint32_t notice)
     if (message == NULL)
         return -ENOMEM;
     message->buffer.message = fan_wire_notice(notice);
-    return send_message(context, message, rank, TAG_MESSAGES, sizeof(message->buffer.message));
+    return send_message(context, message, rank, FAN_TAG_NOTES, sizeof(message->buffer.message));
 }
 
 /* ---- answering ---- */
@@ -169,7 +161,7 @@ static bool may_answer(const struct context *context, uint32_t rank,
                        const struct fan_fetch_request *request)
 {
     return rank < context->transport.world_size && request->bytes > 0 &&
-           request->bytes <= INT32_MAX && request->tag >= TAG_FIRST_ANSWER &&
+           request->bytes <= INT32_MAX && request->tag >= FAN_TAG_FIRST_ANSWER &&
            request->tag <= context->tag_max;
 }
 
@@ -189,7 +181,7 @@ static int reply(void *opaque, uint32_t rank, const struct fan_fetch_request *re
     if (rc == MPI_SUCCESS)
         return 0;
     fan_operation_end(&context->operations, reply);
-    return -errno_of(rc);
+    return -fan_mpi_errno(rc);
 }
 
 static int refuse(void *opaque, uint32_t rank, const struct fan_fetch_request *request, int error)
@@ -248,7 +240,7 @@ static int answer_of(const struct context *context, const struct fan_operation *
                      const void *landing, const MPI_Status *status)
 {
     if (status->MPI_ERROR != MPI_SUCCESS)
-        return -errno_of(status->MPI_ERROR);
+        return -fan_mpi_errno(status->MPI_ERROR);
     int bytes = 0;
     MPI_Get_count(status, MPI_BYTE, &bytes);
     int rc = fan_wire_answer(landing, (size_t)bytes, fetch->bytes, fetch->tag);
@@ -284,14 +276,14 @@ static void message_sent(struct context *context, struct fan_operation *message,
     struct fan_operation *fetch = message->asks_for;
     if (status->MPI_ERROR != MPI_SUCCESS && fetch != NULL &&
         fetch->kind == FAN_OPERATION_FETCH && fetch->tag == message->tag)
-        abandon(context, fetch, -errno_of(status->MPI_ERROR));
+        abandon(context, fetch, -fan_mpi_errno(status->MPI_ERROR));
     fan_operation_end(&context->operations, message);
 }
 
 static void reply_sent(struct context *context, struct fan_operation *reply,
                        const MPI_Status *status)
 {
-    int error = status->MPI_ERROR == MPI_SUCCESS ? 0 : -errno_of(status->MPI_ERROR);
+    int error = status->MPI_ERROR == MPI_SUCCESS ? 0 : -fan_mpi_errno(status->MPI_ERROR);
     add_event(context, FAN_EVENT_SENT, reply)->error = error;
     fan_operation_end(&context->operations, reply);
 }
@@ -313,6 +305,8 @@ static void complete(struct context *context, struct fan_operation *operation,
         fetched(context, operation, status);
         break;
     case FAN_OPERATION_DISCARD:
+    case FAN_OPERATION_SEND: /* these two are among the mail's own */
+    case FAN_OPERATION_RECEIVE:
         fan_operation_end(&context->operations, operation);
         break;
     }
@@ -342,7 +336,7 @@ static int listen_once(struct context *context)
         return 0;
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
-    int rc = MPI_Improbe(MPI_ANY_SOURCE, TAG_MESSAGES, context->comm, &found, &message,
+    int rc = MPI_Improbe(MPI_ANY_SOURCE, FAN_TAG_NOTES, context->comm, &found, &message,
                          MPI_STATUS_IGNORE);
     if (rc == MPI_SUCCESS && found)
         rc = MPI_Imrecv(&listen->buffer, sizeof(listen->buffer), MPI_BYTE, &message,
@@ -369,7 +363,8 @@ static int work(struct context *context)
     if (make_room(context) != 0)
         return 0; /* memory may come back; nothing is lost until then */
     int done = fan_operations_round(&context->operations);
-    if (done < 0 || unheard < 0)
+    int mail = fan_mail_round(&context->mail);
+    if (done < 0 || unheard < 0 || mail < 0)
         context->failed_rounds++;
     else
         context->failed_rounds = 0;
@@ -381,7 +376,7 @@ static int work(struct context *context)
 static int poll(void *opaque, struct fan_transport_event *events, int count)
 {
     struct context *context = opaque;
-    if (context->ready_first == context->ready_count) {
+    if (context->ready_first == context->ready_count && context->mail.arrived == NULL) {
         int rc = work(context);
         if (rc != 0)
             return rc;
@@ -390,13 +385,19 @@ static int poll(void *opaque, struct fan_transport_event *events, int count)
     int filled = left < count ? left : count;
     memcpy(events, context->ready + context->ready_first, (size_t)filled * sizeof(*events));
     context->ready_first += filled;
-    return filled;
+    return filled + fan_mail_events(&context->mail, events + filled, count - filled);
 }
 
 static unsigned pending(void *opaque)
 {
     const struct context *context = opaque;
-    return (unsigned)context->operations.count;
+    return (unsigned)context->operations.count + (unsigned)context->mail.operations.count;
+}
+
+static int send(void *opaque, struct fan_message *message)
+{
+    struct context *context = opaque;
+    return fan_mail_send(&context->mail, message);
 }
 
 /* ---- opening and closing ---- */
@@ -411,16 +412,9 @@ static void close_transport(void *opaque)
     for (int i = 0; i < done; i++)
         fan_operation_end(operations, operations->completed[i]);
     fan_operations_fini(operations);
+    fan_mail_fini(&context->mail);
     free(context->ready);
     free(context);
-}
-
-/* No error of MPI may end the process, on whatever communicator the library blames it. */
-static void keep_alive(MPI_Comm comm)
-{
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 }
 
 static int learn_world(struct context *context)
@@ -432,10 +426,10 @@ static int learn_world(struct context *context)
         MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_max, &found) != MPI_SUCCESS || !found)
         return -EIO;
     context->tag_max = (uint32_t)*tag_max;
-    context->next_tag = TAG_FIRST_ANSWER;
+    context->next_tag = FAN_TAG_FIRST_ANSWER;
     context->transport.rank = (uint32_t)rank;
     context->transport.world_size = (uint32_t)size;
-    return 0;
+    return fan_mail_init(&context->mail, context->comm, (uint32_t)size);
 }
 
 static void fill_operations(struct context *context)
@@ -447,6 +441,7 @@ static void fill_operations(struct context *context)
     transport->reply = reply;
     transport->refuse = refuse;
     transport->notify = notify;
+    transport->send = send;
     transport->poll = poll;
     transport->pending = pending;
     transport->close = close_transport;
@@ -465,7 +460,7 @@ int fan_transport_open(int fortran_comm, struct fan_transport **transport)
         free(context);
         return -EIO;
     }
-    keep_alive(context->comm);
+    fan_mpi_keep_alive(context->comm);
     fill_operations(context);
     int rc = fan_isend_init();
     if (rc == 0)
@@ -493,5 +488,6 @@ const char *fan_transport_library_version(void)
 
 uint64_t fan_transport_ill_formed(const struct fan_transport *transport)
 {
-    return ((const struct context *)transport->context)->ill_formed;
+    const struct context *context = transport->context;
+    return context->ill_formed + context->mail.ill_formed;
 }

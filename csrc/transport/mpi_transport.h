@@ -4,7 +4,7 @@
  *
  * The communicator is ours alone. No function blocks, and no MPI error ends the process: what goes
  * wrong with one rank is the error of what was outstanding there. Requests and notices arrive on one
- * tag, each answer on a tag of its own, straight into the place that
+ * tag, messages on another (mail.h), each answer on a tag of its own, straight into the place that
  * the caller gave. A fetch that was given up keeps its tag until its answer came and was discarded,
  * so that an owner that goes on late is neither stuck nor heard by a later fetch.
  */

@@ -4,6 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+int fan_mpi_errno(int mpi_error)
+{
+    int class = MPI_ERR_OTHER;
+    MPI_Error_class(mpi_error, &class);
+    return class == MPI_ERR_TRUNCATE ? EPROTO : EHOSTUNREACH;
+}
+
+void fan_mpi_keep_alive(MPI_Comm comm)
+{
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+}
+
 static int grow_array(void *array, size_t capacity, size_t each)
 {
     void *grown = realloc(*(void **)array, capacity * each);

@@ -12,6 +12,12 @@
 
 #include "wire.h"
 
+/* The errno of an MPI error. EIO and ENOENT are the owner's to say: they are about the bytes. */
+int fan_mpi_errno(int mpi_error);
+
+/* No error of MPI may end the process, on whatever communicator the library blames it. */
+void fan_mpi_keep_alive(MPI_Comm comm);
+
 /* Answers of up to this many bytes are received beside the operation, so that a refusal fits. */
 enum { FAN_SMALL_FETCH_BYTES = 16 };
 
@@ -20,7 +26,9 @@ enum fan_operation_kind {
     FAN_OPERATION_MESSAGE, /* sends the operation's own buffer: a request, a notice, a refusal */
     FAN_OPERATION_REPLY,   /* sends bytes of a pack */
     FAN_OPERATION_FETCH,   /* receives what was asked for */
-    FAN_OPERATION_DISCARD  /* receives, if it ever comes, what was asked for and then given up */
+    FAN_OPERATION_DISCARD, /* receives, if it ever comes, what was asked for and then given up */
+    FAN_OPERATION_SEND,    /* sends mail */
+    FAN_OPERATION_RECEIVE  /* receives mail */
 };
 
 struct fan_operation {
@@ -35,6 +43,7 @@ struct fan_operation {
     void *to;                       /* FETCH: where the caller wants it */
     void *discard;                  /* given up: where it goes if it comes after all; or NULL */
     struct fan_operation *asks_for; /* MESSAGE: the fetch whose request this is, or NULL */
+    struct fan_message *mail;       /* SEND, RECEIVE */
     struct fan_operation *next_free;
     union {
         struct fan_wire_message message;

@@ -1,6 +1,6 @@
 /*
- * What ranks send each other besides the bytes of packs: requests, notices, refusals. Fixed-width
- * and of one byte order, checked before anything in it is followed. No MPI here.
+ * What ranks send each other besides the bytes of packs: requests, notices, refusals, and mail: the
+ * messages of daemons, each with a head before it. Fixed-width and of one byte order, checked before anything in it is followed. No MPI here.
  *
  * A refusal travels in place of the bytes that were asked for, and is told from them by its length:
  * no fetch of its size can be answered with that many bytes.
@@ -15,10 +15,14 @@
 
 enum { FAN_WIRE_MAGIC = 0x46414e57, FAN_WIRE_VERSION = 1 };
 
+/* MPI's tags: requests and notices; mail; each answer has one of its own. */
+enum { FAN_TAG_NOTES = 0, FAN_TAG_MAIL = 1, FAN_TAG_FIRST_ANSWER = 2 };
+
 enum fan_wire_kind {
     FAN_WIRE_REQUEST = 1,
     FAN_WIRE_NOTICE = 2,
-    FAN_WIRE_REFUSAL = 3
+    FAN_WIRE_REFUSAL = 3,
+    FAN_WIRE_MAIL = 4
 };
 
 struct fan_wire_head {
@@ -48,7 +52,19 @@ struct fan_wire_refusal {
     uint8_t longer[8];
 };
 
+/* number: how many the sender sent to this rank before. checksum: of the head before it and of the
+ * message's `bytes`. */
+struct fan_wire_mail {
+    struct fan_wire_head head;
+    uint64_t bytes;
+    uint64_t number;
+    uint64_t checksum;
+};
+
 _Static_assert(sizeof(struct fan_wire_message) == 48, "fixed on the wire");
+_Static_assert(sizeof(struct fan_wire_mail) == sizeof(((struct fan_message *)0)->head), "fits");
+_Static_assert(offsetof(struct fan_message, data) ==
+               offsetof(struct fan_message, head) + sizeof(struct fan_wire_mail), "in one piece");
 _Static_assert(offsetof(struct fan_wire_refusal, longer) == 16, "fixed on the wire");
 
 struct fan_wire_message fan_wire_request(const struct fan_fetch_request *request, uint32_t tag);
@@ -58,6 +74,13 @@ struct fan_wire_message fan_wire_notice(uint32_t notice);
  * tag_max: the greatest tag that a reply may have. 0, or -EPROTO: ill-formed. */
 int fan_wire_read(const void *data, size_t bytes, uint32_t tag_max,
                   struct fan_transport_event *event);
+
+/* Fills the head of a message. */
+void fan_wire_seal(struct fan_message *message, uint64_t number);
+
+/* Whether a message that came, head and data `bytes` long, is the whole one of that number: 0 or
+ * -EPROTO. */
+int fan_wire_open(const struct fan_message *message, size_t bytes, uint64_t number);
 
 struct fan_wire_refusal fan_wire_refuse(uint32_t tag, int error);
 

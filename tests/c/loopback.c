@@ -9,11 +9,13 @@
 
 #include "check.h"
 
-/* An event on its way to a rank. bytes: of an answer, copied when it was sent. */
+/* An event on its way to a rank. bytes: of an answer, copied when it was sent. sender: of a message
+ * that counts as being sent until it is there. */
 struct letter {
     struct fan_transport_event event;
     uint64_t due_ns;
     uint8_t *bytes;
+    struct end *sender;
     struct letter *next;
 };
 
@@ -25,13 +27,14 @@ struct posted {
     bool cancelled;
 };
 
-enum { POSTED_MAX = 4096 };
+enum { POSTED_MAX = 4096, EAGER_BYTES = 65536 };
 
 struct end {
     struct fan_transport transport;
     struct loopback *loopback;
     struct loopback_knobs knobs;
     struct letter *letters; /* in order of arrival */
+    unsigned sending;       /* messages of its own that are not there yet */
     struct posted posted[POSTED_MAX];
 };
 
@@ -49,8 +52,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void send_letter(struct end *to, struct fan_transport_event event, const void *bytes,
-                        uint64_t due_ns)
+static struct letter *send_letter(struct end *to, struct fan_transport_event event,
+                                  const void *bytes, uint64_t due_ns)
 {
     struct letter *letter = calloc(1, sizeof(*letter));
     CHECK(letter != NULL);
@@ -65,6 +68,7 @@ static void send_letter(struct end *to, struct fan_transport_event event, const 
     while (*at != NULL)
         at = &(*at)->next;
     *at = letter;
+    return letter;
 }
 
 static int fetch(void *context, uint32_t rank, const struct fan_fetch_request *request, void *to,
@@ -153,10 +157,44 @@ static int notify(void *context, uint32_t rank, uint32_t notice)
     return 0;
 }
 
+/* Long ones leave when they are received, as with MPI. */
+static int send_message(void *context, struct fan_message *message)
+{
+    struct end *own = context;
+    struct end *to = &own->loopback->ends[message->rank];
+    if (atomic_load(&to->knobs.cut))
+        return -ECONNRESET;
+    if (atomic_load(&own->knobs.short_of_memory))
+        return -ENOMEM;
+    pthread_mutex_lock(&own->loopback->lock);
+    struct fan_transport_event event = {
+        .kind = FAN_EVENT_MESSAGE, .rank = own->transport.rank, .message = message};
+    struct letter *letter = send_letter(to, event, NULL, 0);
+    letter->sender = message->bytes > EAGER_BYTES ? own : NULL;
+    own->sending += letter->sender != NULL;
+    pthread_mutex_unlock(&own->loopback->lock);
+    return 0;
+}
+
+/* A message is there; or is said to be lost. */
+static void deliver_message(struct end *own, struct letter *letter)
+{
+    struct fan_transport_event *event = &letter->event;
+    if (letter->sender != NULL)
+        letter->sender->sending--;
+    if (!atomic_load(&own->knobs.garbled))
+        return;
+    free(event->message);
+    event->message = NULL;
+    event->error = -EPROTO;
+}
+
 /* Writes the bytes of an answer where they were wanted. False when nobody is to hear of it. */
 static bool deliver(struct end *own, struct letter *letter)
 {
     struct fan_transport_event *event = &letter->event;
+    if (event->kind == FAN_EVENT_MESSAGE)
+        deliver_message(own, letter);
     if (event->kind != FAN_EVENT_FETCHED)
         return true;
     struct posted *posted = &own->posted[event->request.tag];
@@ -199,8 +237,8 @@ static int poll(void *context, struct fan_transport_event *events, int count)
 static unsigned pending(void *context)
 {
     struct end *own = context;
-    unsigned count = 0;
     pthread_mutex_lock(&own->loopback->lock);
+    unsigned count = own->sending;
     for (uint32_t tag = 0; tag < POSTED_MAX; tag++)
         count += own->posted[tag].used && own->posted[tag].to != NULL;
     pthread_mutex_unlock(&own->loopback->lock);
@@ -224,7 +262,8 @@ struct loopback *loopback_open(uint32_t world_size)
         end->transport = (struct fan_transport){
             .context = end, .rank = rank, .world_size = world_size,
             .fetch = fetch, .cancel = cancel, .reply = reply, .refuse = refuse,
-            .notify = notify, .poll = poll, .pending = pending, .close = close_end};
+            .notify = notify, .send = send_message, .poll = poll, .pending = pending,
+            .close = close_end};
     }
     return loopback;
 }
@@ -236,6 +275,7 @@ void loopback_close(struct loopback *loopback)
             struct letter *letter = loopback->ends[rank].letters;
             loopback->ends[rank].letters = letter->next;
             free(letter->bytes);
+            free(letter->event.message);
             free(letter);
         }
     }

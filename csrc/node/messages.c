@@ -1,0 +1,238 @@
+#include "messages.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "inner.h"
+#include "shared.h"
+
+_Static_assert((int)FAN_MESSAGE_MAX_BYTES == (int)FAN_NODE_MESSAGE_MAX_BYTES,
+               "one limit, for callers and for transports");
+
+static void append(struct fan_message_list *list, struct fan_message *message)
+{
+    message->next = NULL;
+    if (list->first == NULL)
+        list->first = message;
+    else
+        list->last->next = message;
+    list->last = message;
+}
+
+static struct fan_message *take_first(struct fan_message_list *list)
+{
+    struct fan_message *message = list->first;
+    if (message != NULL)
+        list->first = message->next;
+    return message;
+}
+
+static void free_list(struct fan_message_list *list)
+{
+    struct fan_message *message;
+    while ((message = take_first(list)) != NULL)
+        free(message);
+}
+
+int fan_messages_init(struct fan_messages *messages)
+{
+    messages->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (messages->fd < 0)
+        return -errno;
+    pthread_mutex_init(&messages->lock, NULL);
+    messages->made = true;
+    return 0;
+}
+
+void fan_messages_fini(struct fan_messages *messages)
+{
+    if (!messages->made)
+        return;
+    free_list(&messages->outbox);
+    free_list(&messages->inbox);
+    free_list(&messages->going);
+    pthread_mutex_destroy(&messages->lock);
+    close(messages->fd);
+    messages->made = false;
+}
+
+static void set_open(struct fan_messages *messages, bool open)
+{
+    pthread_mutex_lock(&messages->lock);
+    messages->open = open;
+    pthread_mutex_unlock(&messages->lock);
+}
+
+void fan_messages_admit(struct fan_messages *messages)
+{
+    set_open(messages, true);
+}
+
+void fan_messages_refuse(struct fan_messages *messages)
+{
+    set_open(messages, false);
+}
+
+/* ---- out ---- */
+
+static int check(const struct fan_node *node, uint32_t rank, uint64_t bytes)
+{
+    if (rank >= node->ranks.world_size || rank == node->ranks.own_rank)
+        return -EINVAL;
+    if (bytes > FAN_MESSAGE_MAX_BYTES)
+        return -EMSGSIZE;
+    return fan_ranks_is_lost(&node->ranks, rank) ? -EREMOTEIO : 0;
+}
+
+static int put_out(struct fan_messages *messages, struct fan_message *message)
+{
+    pthread_mutex_lock(&messages->lock);
+    bool open = messages->open;
+    if (open) {
+        append(&messages->outbox, message);
+        __atomic_fetch_add(&messages->posted, 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&messages->lock);
+    return open ? 0 : -ESHUTDOWN;
+}
+
+int fan_node_post(struct fan_node *node, uint32_t rank, const void *data, uint64_t bytes)
+{
+    int rc = check(node, rank, bytes);
+    if (rc != 0)
+        return rc;
+    struct fan_message *message = malloc(sizeof(*message) + bytes);
+    if (message == NULL)
+        return -ENOMEM;
+    message->rank = rank;
+    message->bytes = bytes;
+    message->error = 0;
+    if (bytes > 0)
+        memcpy(message->data, data, bytes);
+    rc = put_out(&node->messages, message);
+    if (rc != 0)
+        free(message);
+    else
+        fan_node_ring(node);
+    return rc;
+}
+
+static void fetch_outbox(struct fan_messages *messages)
+{
+    struct fan_message *message;
+    pthread_mutex_lock(&messages->lock);
+    while ((message = take_first(&messages->outbox)) != NULL)
+        append(&messages->going, message);
+    pthread_mutex_unlock(&messages->lock);
+}
+
+/* Whether the message is out of the way: sent, or never to be. */
+static bool send_one(struct fan_node *node, struct fan_message *message)
+{
+    struct fan_transport *transport = node->transport;
+    int rc = -EREMOTEIO;
+    if (transport != NULL && !node->broken && !fan_ranks_is_lost(&node->ranks, message->rank))
+        rc = transport->send(transport->context, message);
+    if (rc == 0)
+        return true;
+    if (fan_is_momentary(rc))
+        return false;
+    fan_ranks_lose(&node->ranks, message->rank);
+    free(message);
+    return true;
+}
+
+bool fan_messages_send(struct fan_node *node)
+{
+    struct fan_messages *messages = &node->messages;
+    bool any = false;
+    if (!fan_messages_left(messages))
+        return false;
+    fetch_outbox(messages);
+    while (messages->going.first != NULL) {
+        struct fan_message *next = messages->going.first->next;
+        if (!send_one(node, messages->going.first))
+            break;
+        messages->going.first = next;
+        __atomic_fetch_sub(&messages->posted, 1, __ATOMIC_RELAXED);
+        any = true;
+    }
+    return any;
+}
+
+bool fan_messages_left(const struct fan_messages *messages)
+{
+    return fan_acquire32(&messages->posted) != 0;
+}
+
+/* ---- in ---- */
+
+/* The eventfd is readable while the inbox has something: both under the lock. */
+static void raise_flag(const struct fan_messages *messages)
+{
+    const uint64_t one = 1;
+    ssize_t written = write(messages->fd, &one, sizeof(one));
+    (void)written; /* it counts to 1 */
+}
+
+static void lower_flag(const struct fan_messages *messages)
+{
+    uint64_t count;
+    ssize_t got = read(messages->fd, &count, sizeof(count));
+    (void)got;
+}
+
+void fan_messages_come(struct fan_node *node, const struct fan_transport_event *event,
+                       uint64_t now_ns)
+{
+    struct fan_messages *messages = &node->messages;
+    if (event->error != 0) {
+        fan_ranks_lose(&node->ranks, event->rank);
+        return;
+    }
+    if (fan_ranks_is_lost(&node->ranks, event->rank)) {
+        free(event->message);
+        return;
+    }
+    fan_ranks_hear(&node->ranks, event->rank, now_ns);
+    event->message->rank = event->rank;
+    pthread_mutex_lock(&messages->lock);
+    if (messages->inbox.first == NULL)
+        raise_flag(messages);
+    append(&messages->inbox, event->message);
+    pthread_mutex_unlock(&messages->lock);
+}
+
+int64_t fan_node_take(struct fan_node *node, void *to, uint64_t room, uint32_t *rank,
+                      uint64_t *needed)
+{
+    struct fan_messages *messages = &node->messages;
+    pthread_mutex_lock(&messages->lock);
+    struct fan_message *message = messages->inbox.first;
+    int64_t rc = message == NULL ? -EAGAIN : (int64_t)message->bytes;
+    if (message != NULL && message->bytes > room) {
+        *needed = message->bytes;
+        rc = -ENOBUFS;
+    }
+    if (rc >= 0) {
+        take_first(&messages->inbox);
+        if (messages->inbox.first == NULL)
+            lower_flag(messages);
+    }
+    pthread_mutex_unlock(&messages->lock);
+    if (rc < 0)
+        return rc;
+    *rank = message->rank;
+    if (rc > 0)
+        memcpy(to, message->data, (size_t)rc);
+    free(message);
+    return rc;
+}
+
+int fan_node_message_fd(const struct fan_node *node)
+{
+    return node->messages.fd;
+}

@@ -1,0 +1,55 @@
+/*
+ * Messages between daemons, on their way through this one: those posted, which the thread sends, and
+ * those that came, which somebody takes. Their lock is held for moments, by any thread.
+ */
+#ifndef FAN_NODE_MESSAGES_H
+#define FAN_NODE_MESSAGES_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport.h"
+
+struct fan_node;
+
+struct fan_message_list {
+    struct fan_message *first;
+    struct fan_message *last;
+};
+
+/* posted: atomic, messages in the outbox and in `going`. going: of the thread alone, taken from the outbox
+ * to be sent. fd: an eventfd, readable while the inbox has something. open: messages are accepted.
+ * The outbox, the inbox and `open` are under the lock. */
+struct fan_messages {
+    pthread_mutex_t lock;
+    struct fan_message_list outbox;
+    struct fan_message_list inbox;
+    struct fan_message_list going;
+    uint32_t posted;
+    int fd;
+    bool made;
+    bool open;
+};
+
+/* 0 or -errno. */
+int fan_messages_init(struct fan_messages *messages);
+
+/* Frees all that nobody took. Accepts what was not made. */
+void fan_messages_fini(struct fan_messages *messages);
+
+/* Messages are accepted from now on; no more. */
+void fan_messages_admit(struct fan_messages *messages);
+void fan_messages_refuse(struct fan_messages *messages);
+
+/* The rest is the thread's. A MESSAGE event. */
+void fan_messages_come(struct fan_node *node, const struct fan_transport_event *event,
+                       uint64_t now_ns);
+
+/* Gives the transport what was posted. Whether there was anything that it took. */
+bool fan_messages_send(struct fan_node *node);
+
+/* Whether there are some that the transport has not taken yet. */
+bool fan_messages_left(const struct fan_messages *messages);
+
+#endif

@@ -1,0 +1,212 @@
+#include "mail.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "isend.h"
+
+enum {
+    HEARD_A_ROUND = 16,
+    HEAD_BYTES = sizeof(struct fan_wire_mail),
+    UNDER_WAY = 1 /* the error of a message that is not here yet */
+};
+
+int fan_mail_init(struct fan_mail *mail, MPI_Comm comm, uint32_t world_size)
+{
+    mail->comm = comm;
+    mail->world_size = world_size;
+    mail->ranks = calloc(world_size, sizeof(*mail->ranks));
+    return mail->ranks != NULL ? 0 : -ENOMEM;
+}
+
+static void append(struct fan_message **first, struct fan_message **last,
+                   struct fan_message *message)
+{
+    message->next = NULL;
+    if (*first == NULL)
+        *first = message;
+    else
+        (*last)->next = message;
+    *last = message;
+}
+
+int fan_mail_send(struct fan_mail *mail, struct fan_message *message)
+{
+    if (message->rank >= mail->world_size || message->bytes > FAN_MESSAGE_MAX_BYTES)
+        return -EINVAL;
+    struct fan_mail_rank *rank = &mail->ranks[message->rank];
+    struct fan_operation *operation = fan_operation_begin(&mail->operations, FAN_OPERATION_SEND);
+    if (operation == NULL)
+        return -ENOMEM;
+    operation->mail = message;
+    fan_wire_seal(message, rank->sent);
+    int rc = fan_isend(message->head, HEAD_BYTES + (int)message->bytes, (int)message->rank,
+                       FAN_TAG_MAIL, mail->comm,
+                       fan_operation_request(&mail->operations, operation));
+    if (rc != MPI_SUCCESS) {
+        fan_operation_end(&mail->operations, operation);
+        return -fan_mpi_errno(rc);
+    }
+    rank->sent++;
+    return 0;
+}
+
+/* ---- receiving ---- */
+
+/* Where a message of so many bytes, head and all, may come. One that is longer than any, or for which
+ * there is no memory, finds room for its head alone: MPI says then that it was cut. */
+static struct fan_message *make_room(int bytes)
+{
+    struct fan_message *message = NULL;
+    if (bytes > HEAD_BYTES && bytes <= HEAD_BYTES + FAN_MESSAGE_MAX_BYTES)
+        message = malloc(sizeof(*message) + (size_t)(bytes - HEAD_BYTES));
+    bool fits = message != NULL;
+    if (!fits)
+        message = malloc(sizeof(*message));
+    if (message == NULL)
+        return NULL;
+    memset(message, 0, sizeof(*message));
+    message->bytes = fits ? (uint64_t)(bytes - HEAD_BYTES) : 0;
+    message->error = UNDER_WAY;
+    return message;
+}
+
+/* Passes on, in order, what came from one rank. */
+static void pass_on(struct fan_mail *mail, struct fan_mail_rank *rank)
+{
+    while (rank->first != NULL && rank->first->error != UNDER_WAY) {
+        struct fan_message *message = rank->first;
+        rank->first = message->next;
+        append(&mail->arrived, &mail->arrived_last, message);
+    }
+}
+
+static int receive(struct fan_mail *mail, struct fan_operation *operation, MPI_Message *matched,
+                   const MPI_Status *status)
+{
+    int bytes = 0;
+    MPI_Get_count(status, MPI_BYTE, &bytes);
+    struct fan_message *message = make_room(bytes);
+    if (message == NULL)
+        return -ENOMEM;
+    struct fan_mail_rank *rank = &mail->ranks[status->MPI_SOURCE];
+    message->rank = (uint32_t)status->MPI_SOURCE;
+    operation->mail = message;
+    operation->token = rank->heard++;
+    append(&rank->first, &rank->last, message);
+    int rc = MPI_Imrecv(message->head, HEAD_BYTES + (int)message->bytes, MPI_BYTE, matched,
+                        fan_operation_request(&mail->operations, operation));
+    if (rc == MPI_SUCCESS)
+        return 0;
+    message->error = -fan_mpi_errno(rc);
+    pass_on(mail, rank);
+    return -EIO;
+}
+
+/* Begins to receive one message, if one is there. 1, 0: none, or -errno. */
+static int listen_once(struct fan_mail *mail)
+{
+    struct fan_operation *operation =
+        fan_operation_begin(&mail->operations, FAN_OPERATION_RECEIVE);
+    if (operation == NULL)
+        return 0;
+    int found = 0;
+    MPI_Message matched = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    int rc = MPI_Improbe(MPI_ANY_SOURCE, FAN_TAG_MAIL, mail->comm, &found, &matched, &status);
+    if (rc != MPI_SUCCESS)
+        found = 0;
+    if (found && receive(mail, operation, &matched, &status) == 0)
+        return 1;
+    fan_operation_end(&mail->operations, operation);
+    return rc == MPI_SUCCESS && !found ? 0 : -EIO;
+}
+
+static void received(struct fan_mail *mail, const struct fan_operation *operation,
+                     const MPI_Status *status)
+{
+    struct fan_message *message = operation->mail;
+    int bytes = 0;
+    if (status->MPI_ERROR == MPI_SUCCESS) {
+        MPI_Get_count(status, MPI_BYTE, &bytes);
+        message->error = fan_wire_open(message, (size_t)bytes, operation->token);
+    } else {
+        message->error = -fan_mpi_errno(status->MPI_ERROR);
+    }
+    mail->ill_formed += message->error == -EPROTO;
+}
+
+/* A message that could not be sent is told as one that did not come. */
+static void sent(struct fan_mail *mail, const struct fan_operation *operation,
+                 const MPI_Status *status)
+{
+    if (status->MPI_ERROR == MPI_SUCCESS) {
+        free(operation->mail);
+        return;
+    }
+    operation->mail->error = -fan_mpi_errno(status->MPI_ERROR);
+    append(&mail->arrived, &mail->arrived_last, operation->mail);
+}
+
+static void complete(struct fan_mail *mail, const struct fan_operation *operation,
+                     const MPI_Status *status)
+{
+    if (operation->kind == FAN_OPERATION_SEND) {
+        sent(mail, operation, status);
+        return;
+    }
+    struct fan_mail_rank *rank = &mail->ranks[operation->mail->rank];
+    received(mail, operation, status);
+    pass_on(mail, rank);
+}
+
+static int advance(struct fan_mail *mail)
+{
+    struct fan_operations *operations = &mail->operations;
+    int done = operations->count > 0 ? fan_operations_round(operations) : 0;
+    for (int i = 0; i < done; i++) {
+        complete(mail, operations->completed[i], &operations->statuses[i]);
+        fan_operation_end(operations, operations->completed[i]);
+    }
+    return done < 0 ? done : 0;
+}
+
+int fan_mail_round(struct fan_mail *mail)
+{
+    int heard = 1;
+    for (int count = 0; count < HEARD_A_ROUND && heard > 0; count++)
+        heard = listen_once(mail);
+    int rc = advance(mail);
+    return heard < 0 ? heard : rc;
+}
+
+int fan_mail_events(struct fan_mail *mail, struct fan_transport_event *events, int count)
+{
+    int filled = 0;
+    while (mail->arrived != NULL && filled < count) {
+        struct fan_message *message = mail->arrived;
+        mail->arrived = message->next;
+        events[filled++] = (struct fan_transport_event){
+            .kind = FAN_EVENT_MESSAGE,
+            .rank = message->rank,
+            .error = message->error,
+            .message = message->error == 0 ? message : NULL,
+        };
+        if (message->error != 0)
+            free(message);
+    }
+    return filled;
+}
+
+void fan_mail_fini(struct fan_mail *mail)
+{
+    advance(mail);
+    fan_operations_fini(&mail->operations);
+    while (mail->arrived != NULL) {
+        struct fan_message *message = mail->arrived;
+        mail->arrived = message->next;
+        free(message);
+    }
+    free(mail->ranks);
+}
