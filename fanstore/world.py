@@ -282,6 +282,12 @@ def _remove_shared_memory() -> None:
                 os.unlink(path)
 
 
+def outlive_neighbours() -> None:
+    """Has UCX not read from the memory of other processes of this node, unless the user chose its
+    carriers: it aborts when one of them has been killed meanwhile. Before MPI is loaded."""
+    os.environ.setdefault("UCX_TLS", "^cma")
+
+
 def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
     """mpi4py's MPI module, initialised by hand: it must not finalise when a rank was lost."""
     try:
@@ -292,6 +298,7 @@ def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
         ) from None
     mpi4py.rc.initialize = False
     mpi4py.rc.finalize = False
+    outlive_neighbours()
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:

@@ -60,6 +60,8 @@ def is_whole(output: str) -> bool:
         ("outstanding", 3),
         ("refusals", 2),
         ("notices", 3),
+        ("mail", 3),
+        ("crooked-mail", 3),
         ("limits", 2),
         ("ill-formed", 2),
         ("crooked-answers", 2),
@@ -78,7 +80,7 @@ def test_a_stopped_rank(tmp_path: Path, program: str, carrier: dict[str, str]) -
 
 
 @pytest.mark.parametrize("tls", ["", "tcp,self"], ids=["network", "tcp"])
-@pytest.mark.parametrize("program", ["killed-between", "killed-in-reply"])
+@pytest.mark.parametrize("program", ["killed-between", "killed-in-reply", "killed-sending"])
 def test_a_killed_rank(tmp_path: Path, program: str, tls: str) -> None:
     # One proxy a rank, as on several nodes: a proxy that sees one of its ranks die may kill its
     # others, whatever -disable-auto-cleanup says.

@@ -8,6 +8,7 @@ Each rank has a pack of random bytes that every other rank can compute. It write
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -23,10 +24,12 @@ from cffi import FFI
 
 mpi4py.rc.thread_level = "serialized"
 mpi4py.rc.finalize = False
+from fanstore.world import _remove_shared_memory, outlive_neighbours  # noqa: E402
+
+outlive_neighbours()
 from mpi4py import MPI  # noqa: E402
 
 from fanstore.transport import Transport, open_transport  # noqa: E402
-from fanstore.world import _remove_shared_memory  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
 PACK_BYTES = 4 * MIB
@@ -40,9 +43,13 @@ CDEF = """
 struct fan_fetch_request {
     uint32_t mount; uint32_t pack; uint64_t record; uint64_t offset; uint32_t bytes; uint32_t tag;
 };
+struct fan_message {
+    struct fan_message *next; uint64_t bytes; uint32_t rank; int32_t error; uint64_t head[4];
+    uint8_t data[];
+};
 struct fan_transport_event {
     int kind; uint32_t rank; int error; uint32_t notice; uint64_t token;
-    struct fan_fetch_request request;
+    struct fan_fetch_request request; struct fan_message *message;
 };
 struct fan_transport {
     void *context; uint32_t rank; uint32_t world_size;
@@ -51,15 +58,20 @@ struct fan_transport {
     int (*reply)(void *, uint32_t, const struct fan_fetch_request *, const void *, uint64_t);
     int (*refuse)(void *, uint32_t, const struct fan_fetch_request *, int);
     int (*notify)(void *, uint32_t, uint32_t);
+    int (*send)(void *, struct fan_message *);
     int (*poll)(void *, struct fan_transport_event *, int);
     unsigned (*pending)(void *);
     void (*close)(void *);
 };
+void *malloc(size_t);
+void free(void *);
 """
-FETCHED, CANCELLED, REQUEST, NOTICE, SENT = range(5)
+FETCHED, CANCELLED, REQUEST, NOTICE, SENT, MESSAGE = range(6)
+MESSAGE_MAX = 4 * MIB
 
 ffi = FFI()
 ffi.cdef(CDEF)
+libc = ffi.dlopen(None)
 
 
 def pack_of(rank: int) -> np.ndarray:
@@ -80,6 +92,8 @@ class Peer:
         self.answer: Callable[[int, Any], None] = self.reply
         self.events: dict[int, tuple[int, int]] = {}
         self.notices: list[tuple[int, int]] = []
+        self.messages: list[tuple[int, bytes]] = []
+        self.failed: list[tuple[int, int]] = []  # ranks and errors of messages
         self.sent = 0
         self.batch = ffi.new("struct fan_transport_event[4]")
         self.next_token = 1
@@ -101,6 +115,28 @@ class Peer:
     def notify(self, rank: int, notice: int) -> None:
         check(self.ops.notify(self.ops.context, rank, notice))
 
+    def send(self, rank: int, data: bytes) -> None:
+        """A message for a rank."""
+        made = libc.malloc(ffi.sizeof("struct fan_message") + len(data))
+        message = ffi.cast("struct fan_message *", made)
+        message.rank, message.bytes = rank, len(data)
+        ffi.memmove(message.data, data, len(data))
+        rc = self.ops.send(self.ops.context, message)
+        if rc < 0:
+            libc.free(made)
+        check(rc)
+
+    def take(self, event: Any) -> None:
+        """Notes a message, or that one is lost."""
+        if event.error:
+            assert event.message == ffi.NULL
+            self.failed.append((event.rank, event.error))
+            return
+        data = bytes(ffi.buffer(event.message.data, event.message.bytes))
+        assert event.message.rank == event.rank
+        libc.free(event.message)
+        self.messages.append((event.rank, data))
+
     def reply(self, rank: int, request: Any) -> None:
         start = ffi.cast("char *", self.pack.ctypes.data) + request.offset
         check(self.ops.reply(self.ops.context, rank, ffi.addressof(request), start, request.offset))
@@ -120,6 +156,8 @@ class Peer:
                 self.answer(event.rank, event.request)
             elif event.kind == NOTICE:
                 self.notices.append((event.rank, event.notice))
+            elif event.kind == MESSAGE:
+                self.take(event)
             elif event.kind == SENT:
                 self.sent += 1
             else:
@@ -246,6 +284,53 @@ def notices(peer: Peer) -> None:
         assert [n for source, n in peer.notices if source == rank] == list(range(count))
 
 
+def mail_of(rank: int, to: int, n: int) -> bytes:
+    """The n-th message of a rank to another: short ones, and some as long as they may be."""
+    size = {97: MESSAGE_MAX, 50: MIB + 3}.get(n, n % 7 * 500 if n % 10 else 60 * KIB + n)
+    start = rank * 31 + to * 7 + n
+    return struct.pack("<I", n) + bytes(pack_of(rank)[start : start + size])[4:]
+
+
+def mail(peer: Peer) -> None:
+    """Messages of all sizes to all others at once, in order, beside fetches."""
+    count = 120
+    others = [rank for rank in range(peer.world_size) if rank != peer.rank]
+    to = np.zeros(MIB, np.uint8)
+    token = peer.fetch(others[0], 4, to)
+    for n in range(count):
+        for rank in others:
+            peer.send(rank, mail_of(peer.rank, rank, n))
+    peer.poll_until(lambda: len(peer.messages) == count * len(others))
+    for rank in others:
+        got = [data for source, data in peer.messages if source == rank]
+        assert got == [mail_of(rank, peer.rank, n) for n in range(count)]
+    peer.wait_for(token)
+    assert not peer.failed
+    peer.tell_done()
+    peer.poll_until(lambda: len(peer.notices) == len(others))
+
+
+def crooked_mail(peer: Peer) -> None:
+    """What no transport sends is told as an error and counted; so is what follows it, which would
+    leave a gap. Others are heard."""
+    crooked = [b"", b"x", b"x" * 32, b"\0" * 40, b"x" * (MESSAGE_MAX + 33)]
+    if peer.rank == 1:
+        for message in crooked:
+            transport_comm(peer).Send([message, MPI.BYTE], 0, 1)
+        peer.send(0, b"after them")
+        peer.serve()
+    elif peer.rank == 2:
+        peer.send(0, b"good")
+        peer.send(0, b"better")
+        peer.serve()
+    else:
+        peer.poll_until(lambda: len(peer.failed) == len(crooked) + 1 and len(peer.messages) == 2)
+        assert peer.failed == [(1, -errno.EPROTO)] * len(peer.failed)
+        assert peer.messages == [(2, b"good"), (2, b"better")]
+        assert peer.opened.ill_formed == len(peer.failed)
+        peer.tell_done()
+
+
 def limits(peer: Peer) -> None:
     """What is refused on the spot, and a cancel of what is not there."""
     to = np.zeros(8, np.uint8)
@@ -254,6 +339,8 @@ def limits(peer: Peer) -> None:
         lambda: peer.fetch(1, 0, to[:0]),
         lambda: peer.fetch(1, 0, to, bytes=1 << 31),
         lambda: peer.notify(peer.world_size, 1),
+        lambda: peer.send(peer.world_size, b"x"),
+        lambda: peer.send(1, bytes(MESSAGE_MAX + 1)),
         lambda: peer.reply(0, ffi.new("struct fan_fetch_request *", {"bytes": 8})[0]),
         lambda: peer.refuse(peer.world_size, ffi.new("struct fan_fetch_request *")[0]),
     ):
@@ -375,6 +462,38 @@ def killed(peer: Peer, in_reply: bool) -> None:
     leave()
 
 
+def killed_sending(peer: Peer) -> None:
+    """Rank 1 is killed while messages of it are under way: what comes is whole and in order."""
+    pids = peer.comm.allgather(os.getpid())
+    if peer.rank == 1:
+        for n in range(64):
+            peer.send(0, struct.pack("<I", n) + bytes(pack_of(1)[n : n + 2 * MIB]))
+            if n % 4 == 0:
+                peer.poll()
+            if (0, 5) in peer.notices:
+                break
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif peer.rank == 0:
+        peer.poll_until(lambda: len(peer.messages) >= 2)
+        peer.notify(1, 5)
+        peer.poll_until(lambda: state_of(pids[1]) in ("", "Z"))
+        peer.poll_for(QUIET_S)
+        for n, (rank, data) in enumerate(peer.messages):
+            assert (rank, data) == (1, struct.pack("<I", n) + bytes(pack_of(1)[n : n + 2 * MIB])), n
+        print("killed-sending:", len(peer.messages), "came,", peer.failed, flush=True)
+        with contextlib.suppress(OSError):  # to the dead: hinders nobody
+            peer.send(1, bytes(MIB))
+        peer.send(2, b"still here")
+        fetch_beside(peer)
+        peer.tell_done(2)
+        peer.poll_for(0.2)
+    else:
+        peer.serve()
+        assert peer.messages == [(0, b"still here")]
+    peer.opened.close()
+    leave()
+
+
 def stopped(peer: Peer, in_reply: bool) -> None:
     """Rank 1 is stopped while fetches are outstanding there, and goes on after they were given up:
     what was given back is not written to, and nothing is left over."""
@@ -444,11 +563,14 @@ PROGRAMS: dict[str, Callable[[Peer], None]] = {
     "outstanding": outstanding,
     "refusals": refusals,
     "notices": notices,
+    "mail": mail,
+    "crooked-mail": crooked_mail,
     "limits": limits,
     "ill-formed": ill_formed,
     "crooked-answers": crooked_answers,
     "killed-between": lambda peer: killed(peer, False),
     "killed-in-reply": lambda peer: killed(peer, True),
+    "killed-sending": killed_sending,
     "stopped-between": lambda peer: stopped(peer, False),
     "stopped-in-reply": lambda peer: stopped(peer, True),
     "build": build,
