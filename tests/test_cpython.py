@@ -1,0 +1,23 @@
+"""CPython's own tests of files, among the outputs of a mount; see tools/cpython_tests.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOL = ROOT / "tools" / "cpython_tests.py"
+LIMIT_S = 400
+
+
+def test_as_the_document_lists() -> None:
+    done = subprocess.run(
+        [sys.executable, str(TOOL), "--quick"],
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
