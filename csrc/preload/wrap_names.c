@@ -100,14 +100,6 @@ static bool flags_contradict(unsigned flags)
     return (flags & ~known) || ((flags & RENAME_EXCHANGE) && flags != RENAME_EXCHANGE);
 }
 
-/* Whether both directories are there; beside an input, outputs need not be asked about. */
-static int ends_reached(struct fan_end *from, struct fan_end *to)
-{
-    bool input = is_input(from) || is_input(to);
-    int rc = input && is_beyond(from) ? 0 : fan_end_reached(from);
-    return rc != 0 || (input && is_beyond(to)) ? rc : fan_end_reached(to);
-}
-
 /* A rename among outputs. What stands in a directory that is renamed goes with it. */
 static int move(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
 {
@@ -125,7 +117,8 @@ static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_name
         return -EINVAL;
     if (is_beyond(from) && is_beyond(to))
         return move(&call, from, to);
-    int rc = ends_reached(from, to);
+    int rc = fan_end_reached(from);
+    rc = rc == 0 ? fan_end_reached(to) : rc;
     if (rc != 0)
         return rc;
     if (from->ours != to->ours)
