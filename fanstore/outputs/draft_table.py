@@ -55,6 +55,14 @@ class DraftTable:
             if place.mount == mount and place.directory == directory
         ]
 
+    def within(self, mount: int, directory: bytes) -> list[int]:
+        """The drafts of this rank in a directory."""
+        return [
+            draft.object_id
+            for place, draft in self._by_place.items()
+            if place.mount == mount and place.directory == directory
+        ]
+
     def place_of(self, object_id: int) -> Place | None:
         """Where a draft is to be published; None: nowhere (its name was removed), or unknown."""
         draft = self._drafts.get(object_id)

@@ -31,12 +31,14 @@ _CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times
 class Drafts(DraftTable):
     """Those of this rank. In the outputs thread."""
 
-    def __init__(self, store: ObjectStore, publisher: Publisher, most_fds: int) -> None:
-        """Within the running loop. most_fds: how many descriptors it may keep open."""
+    publisher: Publisher
+
+    def __init__(self, store: ObjectStore, most_fds: int) -> None:
+        """Within the running loop. `publisher` is to be set before the first draft. most_fds: how
+        many descriptors it may keep open."""
         super().__init__()
         self.counts = {"opened": 0, "published": 0, "dropped": 0, "unchanged": 0, "failed": 0}
         self._store = store
-        self._publisher = publisher
         self._loop = asyncio.get_running_loop()
         self._processes = Processes(self._loop, self._process_ended, most_fds)
         self._poller: asyncio.TimerHandle | None = None
@@ -220,10 +222,10 @@ class Drafts(DraftTable):
             if attr is None or unchanged:
                 self.counts["unchanged" if unchanged else "dropped"] += 1
                 with contextlib.suppress(OSError):
-                    await self._publisher.release(number)
+                    await self.publisher.release(number)
                 self._store.discard(number)
             else:
-                await self._publisher.publish(number, attr)
+                await self.publisher.publish(number, attr)
                 self.counts["published"] += 1
         except OSError:
             self.counts["failed"] += 1

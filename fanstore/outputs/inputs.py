@@ -18,7 +18,7 @@ class DatasetInputs:
     """Those of one dataset (interfaces.Inputs). touched: the bitmap of its directories."""
 
     def __init__(self, dataset: Dataset, prefixes: Sequence[bytes], touched: memoryview) -> None:
-        self.prefixes = list(prefixes)
+        self.prefixes: Sequence[bytes] = list(prefixes)
         self._dataset = dataset
         self._touched = touched
 

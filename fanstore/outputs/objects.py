@@ -9,7 +9,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from typing import Protocol
 
@@ -35,15 +35,19 @@ class Copies(Protocol):
 
 
 class ObjectStore:
-    """Those of this rank, in `directory`, which it makes."""
+    """Those of this rank, in `directory`, which it makes. on_discard: told of each that goes."""
 
-    def __init__(self, directory: str, peers: Peers, copies: Copies, executor: Executor) -> None:
+    def __init__(
+        self, directory: str, peers: Peers, copies: Copies, executor: Executor,
+        on_discard: Callable[[int], None],
+    ) -> None:  # fmt: skip
         os.mkdir(directory, 0o700)
         self.directory = directory
         self._prefix = os.fsencode(directory) + b"/"
         self._peers = peers
         self._copies = copies
         self._executor = executor
+        self._on_discard = on_discard
         self._originals: dict[int, Attr] = {}
         self._last = peers.rank << OBJECT_RANK_SHIFT
         peers.serve("discard_object", lambda _, object_id: self.discard(object_id))
@@ -114,6 +118,7 @@ class ObjectStore:
             self._peers.tell(owner, "discard_object", object_id)
             return
         self._copies.discarded(object_id)
+        self._on_discard(object_id)
         with contextlib.suppress(FileNotFoundError):
             path = self.path(object_id)
             if os.lstat(path).st_size >= _SLOW_UNLINK_BYTES:

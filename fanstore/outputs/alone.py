@@ -1,0 +1,51 @@
+"""Peers and copies of a rank that has no others."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from fanstore.outputs.entries import Entry, failure
+
+
+class Alone:
+    """interfaces.Peers of a world of one."""
+
+    rank = 0
+    world_size = 1
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Callable[..., Any]] = {}
+
+    def serve(self, name: str, function: Callable[..., Any]) -> None:
+        """Answers calls of `name`."""
+        self._functions[name] = function
+
+    async def call(self, rank: int, name: str, *args: Any) -> Any:
+        """What the function returns."""
+        result = self._functions[name](rank, *args)
+        return await result if inspect.isawaitable(result) else result
+
+    def tell(self, rank: int, name: str, *args: Any) -> None:
+        """Without an answer. What is told is no coroutine."""
+        self._functions[name](rank, *args)
+
+    def is_lost(self, rank: int) -> bool:
+        """Never."""
+        return False
+
+    def on_lost(self, callback: Callable[[int], None]) -> None:
+        """Never calls it."""
+
+
+class NoCopies:
+    """objects.Copies where every object is this rank's."""
+
+    async def local_path(self, entry: Entry) -> bytes:
+        """There is no other rank that could have it."""
+        raise failure(errno.EIO)
+
+    def discarded(self, object_id: int) -> None:
+        """Nobody has a copy."""

@@ -1,0 +1,219 @@
+"""The socket that clients ask at: one connection, one request, one answer.
+
+Requests come by the thousand a second, so a connection that has sent all by the time it is
+accepted, as nearly all have, costs no round of the loop before its operation begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import struct
+import traceback
+from collections.abc import Awaitable, Callable
+
+from fanstore.outputs.entries import failure
+from fanstore.outputs.wire import (
+    HEAD_BYTES,
+    REQUEST_MAX_BYTES,
+    Answer,
+    Request,
+    parse,
+    request_bytes,
+    serialise,
+    serialise_error,
+)
+
+PATIENCE_S = 60.0  # with a client that neither goes on nor goes away
+_ACCEPT_BATCH = 64
+_PAUSE_S = 0.01
+_BACKLOG = 4096
+_CREDENTIALS = struct.Struct("3i")
+
+
+def listen(directory: str, name: str) -> socket.socket:
+    """A socket at `directory`/`name`, however deep that lies."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        listener.bind(f"/proc/self/fd/{fd}/{name}")
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.close(fd)
+    return listener
+
+
+class Listener:
+    """Answers clients by what `run` returns, or the OSError that it raises; `most` of them at once,
+    the others wait. In the loop's thread."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        mount_count: int,
+        run: Callable[[Request], Awaitable[Answer]],
+        most: int,
+    ) -> None:
+        self.mount_count = mount_count
+        self.run = run
+        self.loop = asyncio.get_running_loop()
+        self._listener = listener
+        self._most = most
+        self._live: set[_Connection] = set()
+        self._waiting: asyncio.TimerHandle | None = None
+        self._full = False
+        self.loop.add_reader(listener, self._accept)
+
+    def close(self) -> None:
+        """Answers nobody any more. The socket stays the caller's."""
+        self.loop.remove_reader(self._listener)
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._full = False
+        for connection in list(self._live):
+            connection.close()
+
+    def leave(self, connection: _Connection) -> None:
+        """A connection has ended."""
+        self._live.discard(connection)
+        if self._full:
+            self._full = False
+            self._resume()
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPT_BATCH):
+            if len(self._live) >= self._most:
+                self._full = True
+                self.loop.remove_reader(self._listener)
+                return
+            try:
+                stream, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # it has gone again, or there are no descriptors left
+                self.loop.remove_reader(self._listener)
+                self._waiting = self.loop.call_later(_PAUSE_S, self._resume)
+                return
+            connection = _Connection(self, stream)
+            self._live.add(connection)
+            connection.begin()
+
+    def _resume(self) -> None:
+        self._waiting = None
+        self.loop.add_reader(self._listener, self._accept)
+
+
+class _Connection:
+    """One client's request. The socket is never waited for but by the loop."""
+
+    def __init__(self, owner: Listener, stream: socket.socket) -> None:
+        self._owner = owner
+        self._stream = stream
+        self._data = b""
+        self._out = memoryview(b"")
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._pid = 0
+        self._uid = -1
+
+    def begin(self) -> None:
+        """Reads what is there."""
+        try:
+            found = self._stream.getsockopt(
+                socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+            )
+            self._pid, self._uid, _ = _CREDENTIALS.unpack(found)
+        except OSError:
+            self.close()
+            return
+        if self._uid != os.geteuid():
+            self._send(serialise_error(errno.EACCES))
+            return
+        self._read()
+
+    def close(self) -> None:
+        """Lets the client go, whatever was said."""
+        self._wait_for_nothing()
+        if self._task is not None:
+            self._task.cancel()
+        self._stream.close()
+        self._owner.leave(self)
+
+    def _read(self) -> None:
+        try:
+            chunk = self._stream.recv(REQUEST_MAX_BYTES + 1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            self._wait(self._owner.loop.add_reader, self._read)
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self.close()
+            return
+        self._data += chunk
+        try:
+            if self._is_complete():
+                self._wait_for_nothing()
+                request = parse(self._data, self._owner.mount_count, self._pid, self._uid)
+                self._task = self._owner.loop.create_task(self._answer(request))
+            else:
+                self._wait(self._owner.loop.add_reader, self._read)
+        except OSError as error:
+            self._send(serialise_error(error.errno or errno.EIO))
+
+    def _is_complete(self) -> bool:
+        """Raises OSError when this cannot become a request."""
+        if len(self._data) < HEAD_BYTES:
+            return False
+        missing = request_bytes(self._data) - len(self._data)
+        if missing < 0:
+            raise failure(errno.EINVAL)
+        return missing == 0
+
+    async def _answer(self, request: Request) -> None:
+        try:
+            data = serialise(await self._owner.run(request))
+        except OSError as error:
+            data = serialise_error(error.errno or errno.EIO)
+        except Exception:  # a mistake of ours ends one operation, not all of them
+            traceback.print_exc()
+            data = serialise_error(errno.EIO)
+        self._task = None
+        self._send(data)
+
+    def _send(self, data: bytes) -> None:
+        self._wait_for_nothing()
+        self._out = memoryview(data)
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            sent = self._stream.send(self._out, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            sent = 0
+        except OSError:  # the client is gone
+            self.close()
+            return
+        self._out = self._out[sent:]
+        if self._out:
+            self._wait(self._owner.loop.add_writer, self._write)
+        else:
+            self.close()
+
+    def _wait(self, add: Callable[..., object], then: Callable[[], None]) -> None:
+        if self._timer is None:
+            add(self._stream, then)
+            self._timer = self._owner.loop.call_later(PATIENCE_S, self.close)
+
+    def _wait_for_nothing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._owner.loop.remove_reader(self._stream)
+            self._owner.loop.remove_writer(self._stream)
