@@ -29,7 +29,7 @@ static int open_record(uint64_t id)
     path[start + (size_t)bytes] = '\0';
     CHECK(fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target));
     CHECK(target.where == FAN_INPUT && target.id == id);
-    return fan_open(&target, O_RDONLY | O_CLOEXEC);
+    return fan_open(&target, O_RDONLY | O_CLOEXEC, 0);
 }
 
 static void close_record(int fd)
