@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -30,6 +31,7 @@ from fanstore.world import MpiWorld, RankLost, World
 _REQUEST_TIMEOUT_S = 2.0
 _FINISH_POLL_S = 0.01
 _TELL_AFTER_S = 2.0
+_DESCRIPTORS = 1 << 16
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -44,6 +46,14 @@ def describe(error: BaseException) -> dict[str, Any]:
         name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
         text = f"{name}{error.strerror or error}"
     return {"type": "error", "message": text, "exit_code": FanstoreError.exit_code}
+
+
+def _raise_descriptor_limit() -> None:
+    """Clients' connections, and processes that write, take one each."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= limit < _DESCRIPTORS:
+        wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 class Daemon:
@@ -64,6 +74,7 @@ class Daemon:
 
     def run(self) -> int:
         """Until the job's end; the exit code. Everything it made is gone then."""
+        _raise_descriptor_limit()
         try:
             self._join()
             self.job.open(self.world)

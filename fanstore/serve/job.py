@@ -20,6 +20,7 @@ from fanstore.load.lazy import LazyPart, LazyStager
 from fanstore.load.staged import StagedDirectory
 from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
+from fanstore.outputs.service import Mount, OutputService
 from fanstore.progress import Meter, progress_of
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.exchange_server import ExchangeServer
@@ -84,6 +85,7 @@ class Job:
         self.started_s = time.time()
         self.world = World()
         self.server: ExchangeServer | None = None
+        self.outputs: OutputService | None = None
         self._lazy: LazyStager | None = None
         self._stop = stop
         self._preload = ""
@@ -205,10 +207,16 @@ class Job:
                 for pack, place in enumerate(item.staging.places):
                     server.node.set_replicas(mount, pack, place.replicas)
             server.start()
+        self._serve_outputs()
         parts = [part for mount in range(len(self.served)) for part in self._lazy_part(mount)]
         if parts:
             self._lazy = LazyStager(parts, self.plan.settings.stage_threads, self._mark_staged)
             self._lazy.start()
+
+    def _serve_outputs(self) -> None:
+        mounts = [Mount(item.dataset, _spellings(item.prefix)) for item in self.served]
+        self.outputs = OutputService(self.directory.path, self.directory.file("segment"), mounts)
+        self.outputs.start()
 
     def _lazy_part(self, mount: int) -> list[LazyPart]:
         item = self.served[mount]
@@ -227,6 +235,8 @@ class Job:
             self._lazy.close()
             self.warnings += self._lazy.warnings
             self._lazy = None
+        if self.outputs is not None:
+            self.outputs.close()
         return self.server is None or self.server.stop()
 
     def ranks_to_serve(self) -> int:
@@ -236,7 +246,9 @@ class Job:
     def figures(self) -> dict[str, Any]:
         """What clients and the block cache have counted so far."""
         node = {"lost_ranks": [], "node": {}} if self.server is None else self.server.figures()
-        return {"counters": read_counters(self.directory.file("segment")), **node}
+        outputs = {} if self.outputs is None else self.outputs.figures()
+        counters = read_counters(self.directory.file("segment"))
+        return {"counters": counters, **node, "outputs": outputs}
 
     def listener(self) -> Any:
         """The socket for clients of the daemon."""
@@ -314,6 +326,11 @@ def _spoken(value: object) -> str:
 
 def _separates(path: str) -> bool:
     return any(separator in path for separator in " :\t\n")
+
+
+def _spellings(prefix: Prefix) -> tuple[bytes, ...]:
+    """A mount prefix and its other name, if it has one."""
+    return tuple(os.fsencode(path) for path in (prefix.path, prefix.alias) if path)
 
 
 def _about_dataset(item: ServedDataset) -> dict[str, Any]:

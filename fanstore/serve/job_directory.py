@@ -5,6 +5,8 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               segment      what clients map (csrc/format/shm_format.h)
               placeholder  the dangling link behind every virtual descriptor
               sock         the daemon's socket
+              outputs      the socket for what is written (csrc/format/output_format.h)
+              objects/     what programs of this node wrote
               tree/<n>     directories made real for the n-th mount, where not in its prefix
               log          the daemon's own stderr once it serves
 """
