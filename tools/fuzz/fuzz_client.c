@@ -38,9 +38,9 @@ static void read_some(struct fan_file *file)
     fan_content_read(file, data, sizeof(data));
 }
 
-static void use_file(const struct fan_target *target)
+static void use_file(struct fan_target *target)
 {
-    int fd = fan_open(target, O_RDONLY | O_CLOEXEC);
+    int fd = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
     struct fan_file *file = fan_file_get(fd);
     if (fd < 0)
         return;
