@@ -10,7 +10,7 @@ from fanstore.outputs.entries import Place, Slot, failure
 from fanstore.outputs.home import Removed
 from fanstore.outputs.naming import identity
 from fanstore.outputs.trees import Trees
-from fanstore.outputs.walk import Resolved
+from fanstore.outputs.walk import NAME_MAX, Resolved
 from fanstore.outputs.wire import Answer, Request, Where
 
 RENAME_NOREPLACE = 1
@@ -43,8 +43,8 @@ class Moving:
     async def _try(self, request: Request, alone: bool) -> tuple[Answer | None, bool]:
         """The answer, None if a name changed meanwhile; and whether it can only be done alone."""
         walker = self._context.walker
-        old = await walker.name(request.view, request.path, request.pid)
-        new = await walker.name(request.other_view, request.other, request.pid)
+        old = await walker.name(request.view, request.path, request.pid, long=True)
+        new = await walker.name(request.other_view, request.other, request.pid, long=True)
         if old.elsewhere is not None and new.elsewhere is not None:
             return Answer(Where.ELSEWHERE, text=old.elsewhere + b"\0" + new.elsewhere), False
         exchange = bool(request.flags & RENAME_EXCHANGE)
@@ -124,8 +124,12 @@ def check(old: Resolved, new: Resolved, exchange: bool, noreplace: bool) -> None
         raise failure(errno.EBUSY, old.path)
     if new.special is not None:
         raise failure(errno.EEXIST if noreplace else errno.EBUSY, new.path)
-    if old.is_free or (exchange and new.is_free):
+    _check_length(old)
+    if old.is_free:
         raise failure(errno.ENOENT, old.path)
+    _check_length(new)
+    if exchange and new.is_free:
+        raise failure(errno.ENOENT, new.path)
     if noreplace and not new.is_free:
         raise failure(errno.EEXIST, new.path)
     _check_slashes(old, new, exchange)
@@ -140,6 +144,11 @@ def check(old: Resolved, new: Resolved, exchange: bool, noreplace: bool) -> None
             raise failure(errno.ENOTDIR, new.path)
         if new.is_directory and not old.is_directory:
             raise failure(errno.EISDIR, new.path)
+
+
+def _check_length(found: Resolved) -> None:
+    if len(found.place.name) > NAME_MAX:
+        raise failure(errno.ENAMETOOLONG, found.path)
 
 
 def _check_slashes(old: Resolved, new: Resolved, exchange: bool) -> None:

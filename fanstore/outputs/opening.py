@@ -104,12 +104,9 @@ class Opening:
     async def _decide(self, request: Request, wish: _Wish) -> Answer | Entry | _Reopened | None:
         """None: a name changed, look again. An entry: to be read."""
         walker = self._context.walker
-        if wish.create and request.path.rstrip(b"/") != request.path:
-            found = await walker.name(request.view, request.path, request.pid)
-            if found.elsewhere is None:
-                raise failure(errno.EISDIR, request.path)
-        else:
-            found = await walker.resolve(request.view, request.path, request.pid, wish.follow)
+        found = await walker.resolve(
+            request.view, request.path, request.pid, wish.follow, wish.create
+        )
         if found.elsewhere is not None:
             return self._context.elsewhere(found)
         if found.is_free:

@@ -85,18 +85,21 @@ class Walker:
         self._drafts = drafts
         self._store = store
 
-    async def resolve(self, mount: int, path: bytes, pid: int, follow: bool = True) -> Resolved:
+    async def resolve(
+        self, mount: int, path: bytes, pid: int, follow: bool = True, create: bool = False
+    ) -> Resolved:
         """The end of a path; that of its last component's link where `follow` is set or a slash
-        follows. What is missing may only be its last name. ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG."""
+        follows. What is missing may only be its last name. create: a file may be made there.
+        ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; EISDIR when one to be made has a slash at its end."""
         _check_length(path)
         found = await self._fast(mount, path, pid)
         if found is not None and not (follow and found.is_link):
             return found
-        return await _Walk(self, self._inputs, mount, path, pid, follow).run()
+        return await _Walk(self, self._inputs, mount, path, pid, follow, create).run()
 
-    async def name(self, mount: int, path: bytes, pid: int) -> Resolved:
+    async def name(self, mount: int, path: bytes, pid: int, long: bool = False) -> Resolved:
         """For what changes a name: the end of a path whose last component is not followed, slashes
-        after it or not."""
+        after it or not. long: one that is too long is free, instead of ENAMETOOLONG."""
         _check_length(path)
         stripped = path.rstrip(b"/")
         parent, _, last = stripped.rpartition(b"/")
@@ -111,10 +114,12 @@ class Walker:
         if directory.elsewhere is not None:
             rest = last + b"/" if slash else last
             return replace(directory, elsewhere=_joined(directory.elsewhere, rest))
-        if len(last) > NAME_MAX:
+        place = Place(directory.mount, directory.path, last)
+        if len(last) <= NAME_MAX:
+            return replace(await self.find(place, pid), slash=slash)
+        if not long:
             raise failure(errno.ENAMETOOLONG, path)
-        found = await self.find(Place(directory.mount, directory.path, last), pid)
-        return replace(found, slash=slash)
+        return Resolved(place.mount, place.path, slash=slash)
 
     async def find(self, place: Place, pid: int) -> Resolved:
         """What a name stands for in a directory that is there."""
@@ -177,11 +182,13 @@ class _Walk:
         path: bytes,
         pid: int,
         follow: bool,
+        create: bool,
     ) -> None:
         self._walker = walker
         self._inputs = inputs
         self._pid = pid
         self._follow = follow
+        self._create = create
         self._path = path
         self._links = 0
         self._at = Resolved(mount, b"", "directory")  # a directory, always
@@ -203,11 +210,13 @@ class _Walk:
             return None
         if name == b"..":
             return self._up()
+        last, slash = not any(self._left), bool(self._left)
+        if self._create and last and slash:
+            raise failure(errno.EISDIR, self._path)
         if len(name) > NAME_MAX:
             raise failure(errno.ENAMETOOLONG, self._path)
         at = self._at
         found = await self._walker.find(Place(at.mount, at.path, name), self._pid)
-        last, slash = not any(self._left), bool(self._left)
         if found.is_link and (self._follow or slash):
             return self._through(found)
         if found.is_directory:
