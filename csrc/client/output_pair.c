@@ -28,28 +28,51 @@ static int look(struct fan_end *end)
     return FAN_END_MOVED;
 }
 
+/* The path up to its last name, or with `none` where there is nothing before that. */
+static void put_parent(const char *path, const char *none, char parent[PATH_MAX])
+{
+    size_t length = strlen(path);
+    while (length > 0 && path[length - 1] == '/')
+        length--;
+    while (length > 0 && path[length - 1] != '/')
+        length--;
+    if (length == 0)
+        path = none;
+    length = length == 0 ? strlen(none) : length;
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+}
+
 /* Whether the last name's directory is there, given that the name is not. */
 static int look_parent(const struct fan_end *end)
 {
     struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};
     struct fan_output_answer answer;
     char path[PATH_MAX];
-    size_t length = strlen(end->target.path);
-    while (length > 0 && end->target.path[length - 1] == '/')
-        length--;
-    while (length > 0 && end->target.path[length - 1] != '/')
-        length--;
-    memcpy(path, end->target.path, length);
-    path[length] = '\0';
+    put_parent(end->target.path, "", path);
     call.request.view = fan_output_view(end->target.view);
     call.path = path;
     return fan_output_ask(&call, &answer, NULL);
 }
 
+/* The same outside. What is missing there may be the name alone. */
+static int look_parent_outside(const struct fan_target *target)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    long rc = FAN_SYS(newfstatat, target->dirfd, target->path, &st, AT_SYMLINK_NOFOLLOW);
+    if (rc != -ENOENT || target->path[0] == '\0')
+        return (int)rc;
+    put_parent(target->path, ".", path);
+    return (int)FAN_SYS(newfstatat, target->dirfd, path, &st, 0);
+}
+
 int fan_end_reached(struct fan_end *end)
 {
     const struct fan_target *target = &end->target;
-    if (!end->ours || target->where == FAN_INPUT || target->creatable)
+    if (!end->ours)
+        return look_parent_outside(target);
+    if (target->where == FAN_INPUT || target->creatable)
         return 0;
     if (target->where == FAN_MISSING)
         return -target->error;

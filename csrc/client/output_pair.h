@@ -22,8 +22,7 @@ enum { FAN_END_MOVED = 1, FAN_END_TURNS_MAX = 40 };
 /* fan_locate_change into an end. */
 void fan_end_locate(struct fan_end *end, int dirfd, const char *path, unsigned flags);
 
-/* Whether the directory of an end's last name is there, as far as that is for us to say. 0, -errno,
- * FAN_END_MOVED. */
+/* Whether the directory of an end's last name is there. 0, -errno, FAN_END_MOVED. */
 int fan_end_reached(struct fan_end *end);
 
 /* Whether the end is there. 0, -errno, FAN_END_MOVED. */

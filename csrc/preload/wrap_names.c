@@ -94,6 +94,12 @@ static bool is_beyond(const struct fan_end *end)
     return end->ours && end->target.where == FAN_BEYOND;
 }
 
+/* For the daemon to say, or an input. */
+static bool is_there(const struct fan_end *end)
+{
+    return end->ours && end->target.where != FAN_MISSING;
+}
+
 static bool flags_contradict(unsigned flags)
 {
     const unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
@@ -113,10 +119,11 @@ static int move(struct fan_output_call *call, struct fan_end *from, struct fan_e
 static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_names, unsigned flags)
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_RENAME, .flags = flags}};
+    bool outputs = is_beyond(from) && is_beyond(to);
     if (flags_contradict(flags))
         return -EINVAL;
-    if (is_beyond(from) && is_beyond(to))
-        return move(&call, from, to);
+    if (outputs || ((flags & RENAME_NOREPLACE) && is_there(from) && is_there(to)))
+        return move(&call, from, to); /* a name that is taken is told before whose it is */
     int rc = fan_end_reached(from);
     rc = rc == 0 ? fan_end_reached(to) : rc;
     if (rc != 0)
@@ -174,7 +181,7 @@ static int link_across(struct fan_end *to)
 static int link_ends(struct fan_end *from, struct fan_end *to, unsigned flags)
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_LINK, .flags = flags}};
-    if (from->ours && from->target.where != FAN_MISSING && is_beyond(to))
+    if (is_there(from) && is_beyond(to))
         return fan_output_pair(&call, from, to);
     int rc = fan_end_exists(from);
     return rc != 0 ? rc : link_across(to);
