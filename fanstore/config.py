@@ -43,6 +43,8 @@ CACHE_LEAST_BYTES = 10 << 20  # eight blocks and their tables
 
 SETTINGS = (
     Setting("local_dir", str, None, "node-local directory for staged packs (default: searched)"),
+    Setting("output_dir", str, "./fanstore-output", "where what programs write appears; made with "
+            "the first output"),
     Setting("in_place", bool, False, "read packs where they lie; nothing is copied"),
     Setting("verify", bool, False, "check every pack before serving, also in place"),
     Setting("keep_staged", bool, False, "leave staged packs on the local disk for the next job"),
@@ -71,6 +73,7 @@ class Settings:
     """Resolved values; ``sources`` says for each name where it came from."""
 
     local_dir: str | None
+    output_dir: str
     in_place: bool
     verify: bool
     keep_staged: bool

@@ -20,7 +20,7 @@ from trees import ODD_NAMES
 from fanstore.outputs import placing, supply
 from fanstore.outputs.entries import home_of
 from fanstore.outputs.journal import read_journal
-from fanstore.outputs.placing import folders_of, problem_of
+from fanstore.outputs.location import folders_of, problem_of
 from fanstore.outputs.renaming import back_up
 from fanstore.outputs.rescue import needs_rescue, rescue
 
@@ -513,7 +513,7 @@ def test_output_directory_that_cannot_be(
     (summary,) = run(cluster, work)
     kept = tree(Path(summary["kept"]))
     assert kept["d/file"] == b"content"
-    assert [name for name, _ in summary["unplaced"]][0] == "d/file"
+    assert next(name for name, _ in summary["unplaced"]) == "d/file"
     if problem == "file too large":
         assert tree(out) == {"link": "target"}
     else:

@@ -52,10 +52,10 @@ PYTHON_LAYERS = {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
         "outputs",
     },
-    "launch": {*_DATASET, "config", "launcher", "load", "outputs", "serve"},
+    "launch": {*_DATASET, "config", "progress", "launcher", "load", "outputs", "serve"},
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
-        "placement", "launcher", "load", "serve", "launch",
+        "placement", "launcher", "load", "outputs", "serve", "launch",
     },
     "__main__": {"cli"},
 }

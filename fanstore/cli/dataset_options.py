@@ -13,6 +13,7 @@ from fanstore import config
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.launcher import detect, for_rank
 from fanstore.load.local_dir import choose
+from fanstore.outputs.location import problem_of
 from fanstore.serve.excuse import excused
 from fanstore.serve.job_plan import JobPlan
 
@@ -46,6 +47,11 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "[default: /tmp/fanstore-$USER/<dataset name>].",
         ),
         click.option("--local-dir", metavar="DIR", help="Node-local directory for packs."),
+        click.option(
+            "--output-dir",
+            metavar="DIR",
+            help="Where what CMD writes under a PREFIX appears [default: ./fanstore-output].",
+        ),
         click.option(
             "--in-place",
             is_flag=True,
@@ -135,6 +141,22 @@ def refuse_idle_options(settings: config.Settings) -> None:
         raise UsageError(f"--{given[0]} means nothing with --in-place: nothing is copied")
 
 
+def current_umask() -> int:
+    """This process's umask."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+def check_output_dir(path: str, settings: config.Settings) -> None:
+    """UsageError where nothing can be written there and somebody asked for it. (Of the default it
+    is told when there are outputs: most jobs have none.)"""
+    problem = problem_of(path)
+    source = settings.sources["output_dir"]
+    if problem and source != "default":
+        raise UsageError(f"output directory {path} ({source}): {problem}")
+
+
 def make_plan(
     ctx: click.Context, kind: str, dataset: tuple[str, ...], mount: tuple[str, ...], **flags: Any
 ) -> JobPlan:
@@ -144,6 +166,10 @@ def make_plan(
         settings = config.resolve(flags)
         refuse_idle_options(settings)
         local = choose(for_rank(settings.local_dir, launcher), settings.sources["local_dir"])
+        output_dir = os.path.abspath(settings.output_dir)
+        check_output_dir(output_dir, settings)
         pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
-        return JobPlan(pairs, settings, local, kind, launcher)
+        return JobPlan(
+            pairs, settings, local, kind, launcher, output_dir, current_umask()
+        )

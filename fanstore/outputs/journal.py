@@ -108,14 +108,15 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Header:
-    """What a rescue needs to know of the job. folders: of each mount, in the output directory.
-    started_ns: by the output directory's own clock where that could be had."""
+    """What a rescue needs to know of the job. root: the output directory; folders: of each mount,
+    in it. refusal: why nothing may be put there. started_ns: when the job began."""
 
     job_id: str
     root: bytes
     folders: tuple[bytes, ...]
     umask: int
     started_ns: int
+    refusal: str = ""
 
 
 class Journal:
@@ -132,6 +133,7 @@ class Journal:
         self._write(
             "header", header.job_id, os.fsdecode(header.root),
             [os.fsdecode(folder) for folder in header.folders], header.umask, header.started_ns,
+            header.refusal,
         )  # fmt: skip
 
     def name(self, object_id: int, name: Name, size: int) -> None:
@@ -188,10 +190,8 @@ def read_journal(path: str) -> tuple[Header, Ledger] | None:
     records = list(_records(path))
     if not records or records[0][0] != "header":
         return None
-    _, job_id, root, folders, umask, started_ns = records[0]
-    header = Header(
-        job_id, os.fsencode(root), tuple(map(os.fsencode, folders)), umask, started_ns
-    )
+    _, job_id, root, folders, *rest = records[0]
+    header = Header(job_id, os.fsencode(root), tuple(map(os.fsencode, folders)), *rest)
     ledger = Ledger()
     for record in records[1:]:
         _apply(ledger, *record)

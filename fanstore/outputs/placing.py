@@ -15,54 +15,37 @@ import stat
 from collections.abc import Sequence
 
 from fanstore.outputs.entries import Attr
-from fanstore.outputs.journal import Identity, Name
+from fanstore.outputs.journal import Header, Identity, Name
 from fanstore.outputs.renaming import back_up, exchange, rename_to_free
 
 _ATTEMPTS = 100
 
 
-def folders_of(prefixes: Sequence[str]) -> tuple[bytes, ...]:
-    """The directory of each mount below the output directory: none where there is one mount, else
-    its prefix's last name, made unique."""
-    if len(prefixes) == 1:
-        return (b"",)
-    found: list[bytes] = []
-    for prefix in prefixes:
-        name = os.path.basename(os.fsencode(prefix).rstrip(b"/")) or b"root"
-        number = 1
-        chosen = name
-        while chosen in found:
-            number += 1
-            chosen = name + b"-%d" % number
-        found.append(chosen)
-    return tuple(found)
-
-
-def problem_of(path: str) -> str:
-    """Why nothing can be placed in an output directory, as far as can be known without making it;
-    "" if that is not known."""
-    parent = os.path.dirname(path) or "/"
-    if os.path.lexists(path):
-        if not os.path.isdir(path):
-            return "is not a directory"
-        return "" if os.access(path, os.W_OK | os.X_OK) else "is not writable"
-    if not os.path.isdir(parent):
-        there = "is not a directory" if os.path.lexists(parent) else "does not exist"
-        return f"cannot be made: {parent} {there}"
-    if not os.access(parent, os.W_OK | os.X_OK):
-        return f"cannot be made: {parent} is not writable"
-    return ""
-
-
 class OutputDirectory:
-    """root: made, if its parent is there, when the first output is placed."""
+    """root: made, if its parent is there, when the first output is placed. refusal: why it must
+    not be."""
 
-    def __init__(self, root: bytes, folders: Sequence[bytes], job_id: str, umask: int) -> None:
+    def __init__(
+        self,
+        root: bytes,
+        folders: Sequence[bytes],
+        job_id: str,
+        umask: int,
+        refusal: str = "",
+    ) -> None:
         self.root = root
         self._folders = folders
         self._scratch = os.path.join(root, b".fanstore-" + job_id.encode())
         self._mode = 0o777 & ~umask
+        self._refusal = refusal
         self._numbers = itertools.count(1)
+
+    @staticmethod
+    def of(header: Header) -> OutputDirectory:
+        """That of the job of a journal."""
+        return OutputDirectory(
+            header.root, header.folders, header.job_id, header.umask, header.refusal
+        )
 
     def path(self, name: Name) -> bytes:
         """Where that name's file belongs."""
@@ -183,6 +166,8 @@ class OutputDirectory:
         self.close()
 
     def _make_root(self) -> None:
+        if self._refusal:
+            raise OSError(errno.EROFS, self._refusal, self.root)
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.root, self._mode)
             os.chmod(self.root, self._mode)
@@ -201,7 +186,7 @@ class OutputDirectory:
     def _make_parents(self, name: Name) -> None:
         """Directories of inputs, which nobody placed, are made as mkdir(1) would."""
         parent = os.path.dirname(self.path(name))
-        if os.path.isdir(parent):
+        if os.path.isdir(parent) and not self._refusal:
             return
         self._make_root()
         at = self.root

@@ -73,9 +73,7 @@ class _Rescuer:
         self._header = header
         self._ledger = ledger
         self._given_up = given_up
-        self._directory = OutputDirectory(
-            header.root, header.folders, header.job_id, header.umask
-        )
+        self._directory = OutputDirectory.of(header)
         self._done = Rescued(
             header.job_id, self._directory.shown_root, unstaged_of(job_directory)
         )

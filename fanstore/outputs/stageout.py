@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+from collections.abc import Callable
 from typing import Any
 
 from fanstore.outputs.accounts import Accounts
 from fanstore.outputs.entries import Entry, Place, home_of
 from fanstore.outputs.home import Home
 from fanstore.outputs.interfaces import ObjectStore, Peers
-from fanstore.outputs.journal import Journal
+from fanstore.outputs.journal import Header, Journal
 from fanstore.outputs.placing import OutputDirectory
 from fanstore.outputs.reconcile import Reconciled, Reconciler, name_of
 from fanstore.outputs.supply import Supplier
@@ -261,3 +262,15 @@ class StageOut:
         """Why a name was not placed."""
         failed = self._failed.get(place)
         return failed.reason if failed is not None else self._blocked or "not waited for"
+
+
+def stage_out_to(
+    header: Header, journal: str
+) -> Callable[[Peers, Home, ObjectStore], StageOut]:
+    """Makes the stage-out of a job, once its other parts are there. journal: the file's path."""
+
+    def make(peers: Peers, home: Home, objects: ObjectStore) -> StageOut:
+        directory = OutputDirectory.of(header)
+        return StageOut(peers, home, objects, directory, Journal(journal, header))
+
+    return make

@@ -25,6 +25,7 @@ from fanstore.progress import Meter, progress_of
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.exchange_server import ExchangeServer
 from fanstore.serve.job_directory import JobDirectory, clean_up, sweep
+from fanstore.serve.job_outputs import check_output_dir, open_service
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
 from fanstore.serve.protocol import listen
@@ -115,6 +116,7 @@ class Job:
             hold = PrefixHold(self.base, prefix.path)
             self.served.append(ServedDataset(info, prefix, hold, self._staged_of(info)))
         check_prefixes([item.prefix for item in self.served], self.base)
+        check_output_dir(self.plan, [item.prefix.path for item in self.served])
 
     def _staged_of(self, info: DatasetInfo) -> StagedDirectory | None:
         if self.plan.settings.in_place:
@@ -215,7 +217,8 @@ class Job:
 
     def _serve_outputs(self) -> None:
         mounts = [Mount(item.dataset, _spellings(item.prefix)) for item in self.served]
-        self.outputs = OutputService(self.directory.path, self.directory.file("segment"), mounts)
+        prefixes = [item.prefix.path for item in self.served]
+        self.outputs = open_service(self.plan, self.directory, prefixes, mounts)
         self.outputs.start()
 
     def _lazy_part(self, mount: int) -> list[LazyPart]:
@@ -303,7 +306,8 @@ _COMMON = ("in_place", "verify", "stage", "replicas")
 
 def _agreed(plan: JobPlan) -> dict[str, object]:
     values: dict[str, object] = {name: getattr(plan.settings, name) for name in _COMMON}
-    return {"dataset": [os.path.abspath(path) for path, _ in plan.datasets], **values}
+    datasets = [os.path.abspath(path) for path, _ in plan.datasets]
+    return {"dataset": datasets, "output_dir": plan.output_dir, **values}
 
 
 def check_agreement(answers: Sequence[dict[str, object]], own_rank: int) -> None:

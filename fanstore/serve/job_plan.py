@@ -14,7 +14,8 @@ class JobPlan:
     """What to serve and how. datasets: (directory, mount prefix or None), in order.
 
     kind: "run" for a job with a wrapper, "start" for one that stands by itself. launcher: this node
-    among those that serve together.
+    among those that serve together. output_dir: absolute. umask: the wrapper's, for what is made in
+    the output directory.
     """
 
     datasets: tuple[tuple[str, str | None], ...]
@@ -22,3 +23,5 @@ class JobPlan:
     local: LocalDirectory
     kind: str
     launcher: Launcher = ALONE
+    output_dir: str = ""
+    umask: int = 0o077

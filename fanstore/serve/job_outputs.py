@@ -1,0 +1,40 @@
+"""What a job's plan says about its outputs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from fanstore.errors import UsageError
+from fanstore.outputs.journal import JOURNAL, Header
+from fanstore.outputs.location import folders_of, refusal_of
+from fanstore.outputs.service import Mount, OutputService
+from fanstore.outputs.stageout import stage_out_to
+from fanstore.serve.job_directory import JobDirectory
+from fanstore.serve.job_plan import JobPlan
+
+
+def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
+    """UsageError for an output directory that somebody asked for and that is under a mount. (Of the
+    default it is told when there are outputs: most jobs have none.)"""
+    source = plan.settings.sources["output_dir"]
+    refusal = refusal_of(plan.output_dir, prefixes)
+    if refusal and source != "default":
+        raise UsageError(f"output directory {plan.output_dir} ({source}): {refusal}")
+
+
+def open_service(
+    plan: JobPlan, directory: JobDirectory, prefixes: Sequence[str], mounts: Sequence[Mount]
+) -> OutputService:
+    """The service of the outputs of a job, with its stage-out. prefixes: of the mounts."""
+    header = Header(
+        directory.job_id,
+        os.fsencode(plan.output_dir),
+        folders_of(prefixes),
+        plan.umask,
+        time.time_ns(),
+        refusal_of(plan.output_dir, prefixes),
+    )
+    stage_out = stage_out_to(header, directory.file(JOURNAL))
+    return OutputService(directory.path, directory.file("segment"), mounts, stage_out)
