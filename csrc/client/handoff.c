@@ -12,6 +12,7 @@
 #include "filetable.h"
 #include "linked.h"
 #include "outputs.h"
+#include "spelling.h"
 
 /* Text under construction. full is sticky. */
 struct writer {
@@ -34,13 +35,9 @@ static void put_char(struct writer *writer, char c)
 static void put_number(struct writer *writer, unsigned number)
 {
     char digits[10];
-    unsigned count = 0;
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    while (count > 0)
-        put_char(writer, digits[--count]);
+    const char *end = fan_put_number(digits, number);
+    for (const char *at = digits; at < end; at++)
+        put_char(writer, *at);
 }
 
 static int arena_index(const struct writer *writer, int fd)

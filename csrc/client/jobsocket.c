@@ -9,6 +9,7 @@
 
 #include "../common/sys.h"
 #include "job.h"
+#include "spelling.h"
 
 int64_t fan_clock_ns(void)
 {
@@ -40,16 +41,8 @@ static bool make_address(const char *start, size_t bytes, const char *name,
 static size_t proc_path(int fd, char path[32])
 {
     static const char head[] = "/proc/self/fd/";
-    char digits[10], *to = path + sizeof(head) - 1;
-    unsigned count = 0;
     memcpy(path, head, sizeof(head) - 1);
-    do {
-        digits[count++] = (char)('0' + fd % 10);
-        fd /= 10;
-    } while (fd > 0);
-    while (count > 0)
-        *to++ = digits[--count];
-    return (size_t)(to - path);
+    return (size_t)(fan_put_number(path + sizeof(head) - 1, (unsigned)fd) - path);
 }
 
 static int connect_to(int link, const struct sockaddr_un *address, int64_t until_ns)

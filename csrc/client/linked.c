@@ -9,6 +9,7 @@
 #include "../common/sys.h"
 #include "cwd.h"
 #include "resolve.h"
+#include "spelling.h"
 
 bool fan_linked(int dirfd, const char *path)
 {
@@ -43,15 +44,7 @@ bool fan_may_lead_in(int dirfd, const char *path, bool follow)
 long fan_fd_path(int fd, char *to, size_t capacity)
 {
     char link[40] = "/proc/self/fd/";
-    char *at = link + strlen(link), digits[10];
-    unsigned count = 0, number = (unsigned)fd;
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    while (count > 0)
-        *at++ = digits[--count];
-    *at = '\0';
+    *fan_put_number(link + strlen(link), (unsigned)fd) = '\0';
     long length = FAN_SYS(readlinkat, AT_FDCWD, link, to, capacity - 1);
     if (length < 0)
         return length;

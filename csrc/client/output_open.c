@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 
 #include "../common/sys.h"
@@ -118,6 +119,30 @@ static int open_directory(const struct opening *opening)
     return rc != 0 ? rc : fd;
 }
 
+/* O_PATH of a link: of one that is just like it, and has no name any more. */
+static int open_link(const struct opening *opening)
+{
+    static atomic_uint number;
+    char path[PATH_MAX];
+    const struct fan_text *job = &fan_job.directory;
+    if (!fan_join(path, sizeof(path) - 32, job->text, job->bytes, "link-"))
+        return -ENAMETOOLONG;
+    char *at = fan_put_number(path + strlen(path), (unsigned)FAN_SYS(gettid));
+    *at++ = '-';
+    *fan_put_number(at, atomic_fetch_add(&number, 1)) = '\0';
+    int fd = (int)FAN_SYS(symlinkat, opening->text, AT_FDCWD, path);
+    if (fd < 0)
+        return fd;
+    fd = fan_sys_openat(AT_FDCWD, path, opening->flags, 0);
+    FAN_SYS(unlinkat, AT_FDCWD, path, 0);
+    if (fd < 0)
+        return fd;
+    int rc = note(fd, opening->target->view, &opening->answer.attr, opening->flags, false);
+    if (rc != 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
 static int obey(const struct opening *opening)
 {
     switch (opening->answer.where) {
@@ -129,8 +154,8 @@ static int obey(const struct opening *opening)
         return open_file(opening);
     case FAN_OUTPUT_DIRECTORY:
         return open_directory(opening);
-    case FAN_OUTPUT_HERE: /* O_PATH of a link: there is no descriptor for that */
-        return -ELOOP;
+    case FAN_OUTPUT_HERE:
+        return open_link(opening);
     default:
         return -EIO;
     }
