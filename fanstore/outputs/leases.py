@@ -12,6 +12,9 @@ import fcntl
 import os
 import signal
 import stat
+import threading
+
+_changing = threading.Lock()
 
 
 def is_written(path: bytes) -> bool | None:
@@ -30,15 +33,17 @@ def is_written(path: bytes) -> bool | None:
 
 
 def open_unasked(path: bytes) -> int:
-    """A descriptor for reading a file of this user, also one that its mode lets nobody read."""
+    """A descriptor for reading a file of this user, also one that its mode lets nobody read. From
+    any thread."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         return os.open(path, flags)
     except PermissionError:
-        mode = stat.S_IMODE(os.lstat(path).st_mode)
-        os.chmod(path, mode | stat.S_IRUSR)
-        try:
-            return os.open(path, flags)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.chmod(path, mode)
+        with _changing:
+            mode = stat.S_IMODE(os.lstat(path).st_mode)
+            os.chmod(path, mode | stat.S_IRUSR)
+            try:
+                return os.open(path, flags)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.chmod(path, mode)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import os
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -102,6 +104,16 @@ class Reconciler:
         """Whether the output directory holds that entry there."""
         held = self._held.get(place)
         return held is not None and held.entry.object_id == entry.object_id
+
+    def path_of(self, object_id: int) -> bytes | None:
+        """Where in the output directory this rank placed an object that is still there."""
+        for place, held in self._held.items():
+            if held.entry.object_id == object_id and held.identity is not None:
+                path = self._directory.path(name_of(place))
+                with contextlib.suppress(OSError):
+                    if Identity.of(os.lstat(path)) == held.identity:
+                        return path
+        return None
 
     async def seal(self) -> None:
         """Gives directories their exact modes: nothing more is going to be placed in them."""

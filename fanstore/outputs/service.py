@@ -18,15 +18,18 @@ from fanstore.errors import SHOWN_MAX, FanstoreError
 from fanstore.outputs.alone import Alone, NoCopies
 from fanstore.outputs.drafts import Drafts
 from fanstore.outputs.entries import Entry, Place
+from fanstore.outputs.fetch import Copies
 from fanstore.outputs.home import Home
 from fanstore.outputs.inputs import DatasetInputs, TouchedBits
 from fanstore.outputs.interfaces import Inputs, Observer, Peers
 from fanstore.outputs.listener import Listener, listen
 from fanstore.outputs.objects import ObjectStore
 from fanstore.outputs.operations import Operations
+from fanstore.outputs.peers import Peers as JoinedPeers
 from fanstore.outputs.stageout import StageOut
 
 OBJECTS = "objects"
+COPIES = "copies"
 SOCKET = "outputs"
 _WAIT_S = 10.0
 _ACCOUNT_WAIT_S = 60.0
@@ -74,12 +77,13 @@ class OutputService:
 
     def __init__(
         self, directory: str, segment: str, mounts: Sequence[Mount],
-        make_stage_out: MakeStageOut | None = None,
+        make_stage_out: MakeStageOut | None = None, peers: JoinedPeers | None = None,
     ) -> None:  # fmt: skip
-        """directory: the job's."""
+        """directory: the job's. peers: where there are other ranks; not started yet."""
         self._directory = directory
         self._mounts = mounts
         self._make_stage_out = make_stage_out
+        self._joined = peers
         self._socket = listen(directory, SOCKET)
         self._touched = TouchedBits(segment)
         self._executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
@@ -154,11 +158,17 @@ class OutputService:
         """Makes the parts and joins them."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
-        relay, peers = _Relay(), Alone()
+        relay = _Relay()
+        peers: Peers = Alone() if self._joined is None else self._joined
+        copies = None
+        if self._joined is not None:
+            copies = Copies(os.path.join(self._directory, COPIES), peers, self._executor)
         self._store = ObjectStore(
-            os.path.join(self._directory, OBJECTS), peers, NoCopies(), self._executor,
+            os.path.join(self._directory, OBJECTS), peers, copies or NoCopies(), self._executor,
             relay.discarded,
         )  # fmt: skip
+        if copies is not None:
+            copies.serve(self._store.path, self._placed_path)
         self._drafts = Drafts(self._store, share)
         inputs: list[Inputs] = [
             DatasetInputs(mount.dataset, mount.prefixes, touched)
@@ -170,8 +180,13 @@ class OutputService:
             self._stage_out = self._make_stage_out(peers, operations.home, self._store)
             self._stage_out.start()
             relay.to = self._stage_out
+        if self._joined is not None:
+            self._joined.start()
         most = min(share, _CONNECTIONS_MOST)
         self._listener = Listener(self._socket, len(inputs), operations.run, most)
+
+    def _placed_path(self, object_id: int) -> bytes | None:
+        return None if self._stage_out is None else self._stage_out.placed_path(object_id)
 
     async def _flush(self) -> None:
         await self._drafts.flush()
@@ -189,6 +204,8 @@ class OutputService:
         self._drafts.close()
         if self._stage_out is not None:
             self._stage_out.close()
+        if self._joined is not None:
+            self._joined.close()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()

@@ -87,6 +87,10 @@ class StageOut:
         """An object of this rank is gone."""
         self._accounts.discarded(object_id)
 
+    def placed_path(self, object_id: int) -> bytes | None:
+        """Where this rank placed an object, if that is still there."""
+        return self._reconciler.path_of(object_id)
+
     async def flush(self) -> None:
         """Until all that was published so far is placed, or cannot be. What other ranks' programs
         renamed is theirs to flush."""

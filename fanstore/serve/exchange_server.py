@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fanstore.config import Settings
+from fanstore.outputs.peers import Peers
 from fanstore.serve.node import Node, default_cache_bytes
 from fanstore.world import MpiWorld
 
@@ -15,6 +16,7 @@ class ExchangeServer:
     def __init__(self, world: MpiWorld, job_segment: str, settings: Settings) -> None:
         """FanstoreError where the block cache cannot be made."""
         self._world = world
+        self._deadline_s = settings.deadline_s
         self._whole: bool | None = None
         self._last: dict[str, Any] = {}
         self.node = Node(
@@ -33,6 +35,10 @@ class ExchangeServer:
         transport = open_transport(self._world.comm, self._world.wait)
         self._world.gather_all("ready to serve")
         self.node.start(transport.pointer)
+
+    def peers(self) -> Peers:
+        """Calls between the daemons. To be started once, and closed before `stop`."""
+        return Peers(self._world.rank, self._world.world_size, self.node, self._deadline_s)
 
     def finish(self) -> int:
         """Needs nothing more: how many other ranks may still do."""

@@ -20,11 +20,12 @@ from fanstore.load.lazy import LazyPart, LazyStager
 from fanstore.load.staged import StagedDirectory
 from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
+from fanstore.outputs.rescue import rescue_lines
 from fanstore.outputs.service import Mount, OutputService
 from fanstore.progress import Meter, progress_of
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.exchange_server import ExchangeServer
-from fanstore.serve.job_directory import JobDirectory, clean_up, sweep
+from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.serve.job_outputs import check_output_dir, open_service
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
@@ -103,6 +104,8 @@ class Job:
         with self.base.locked(self._stop.check):
             self._entered = True
             self._hold()
+        for rescued in rescue_dead(self.base, None, self._stop.is_set):
+            self.warnings += rescue_lines(rescued)
         self._stage()
         self._publish()
 
@@ -218,7 +221,8 @@ class Job:
     def _serve_outputs(self) -> None:
         mounts = [Mount(item.dataset, _spellings(item.prefix)) for item in self.served]
         prefixes = [item.prefix.path for item in self.served]
-        self.outputs = open_service(self.plan, self.directory, prefixes, mounts)
+        peers = None if self.server is None else self.server.peers()
+        self.outputs = open_service(self.plan, self.directory, prefixes, mounts, peers)
         self.outputs.start()
 
     def _lazy_part(self, mount: int) -> list[LazyPart]:

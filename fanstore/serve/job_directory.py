@@ -7,6 +7,8 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               sock         the daemon's socket
               outputs      the socket for what is written (csrc/format/output_format.h)
               objects/     what programs of this node wrote
+              outputs.journal   which of that is in the output directory
+              copies/      what programs of other nodes wrote, fetched
               tree/<n>     directories made real for the n-th mount, where not in its prefix
               log          the daemon's own stderr once it serves
 """
@@ -16,11 +18,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from fanstore.load import locks
 from fanstore.load.base import Base
 from fanstore.load.staged import sweep_datasets
+from fanstore.outputs.rescue import Rescued, needs_rescue, rescue
 from fanstore.serve.prefix import sweep_prefixes
 
 PLACEHOLDER_TARGET = "fanstore-virtual-file"
@@ -63,17 +67,34 @@ class JobDirectory:
 
 
 def sweep(base: Base) -> list[str]:
-    """Removes all that nobody holds: jobs, prefixes, staged datasets. Under the base's lock.
+    """Removes all that nobody holds: jobs, prefixes, staged datasets. Under the base's lock. A job
+    with outputs that are nowhere else stays, see `rescue_dead`.
 
     The names of files in FanStore's prefixes that are somebody else's, which stay.
     """
     for path in base.entries("jobs"):
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
-            if unused:
+            if unused and not needs_rescue(path):
                 base.discard(path)
     left = sweep_prefixes(base)
     sweep_datasets(base)
     return left
+
+
+def rescue_dead(
+    base: Base,
+    only: str | None = None,
+    given_up: Callable[[], bool] = lambda: False,
+) -> list[Rescued]:
+    """Brings outputs of dead jobs, or of one job directory, to their output directories or into
+    `unstaged`; `given_up` ends copying. Not under the base's lock: it may take long."""
+    done = []
+    for path in base.entries("jobs") if only is None else [only]:
+        with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
+            if unused and needs_rescue(path):
+                found = rescue(path, given_up)
+                done += [found] if found is not None else []
+    return done
 
 
 def clean_up(base: Base) -> list[str]:
@@ -90,3 +111,11 @@ def clean_up_directory(local_dir: str) -> list[str]:
     """`clean_up` for whatever jobs left under a local directory."""
     base = Base(local_dir)
     return clean_up(base) if os.path.lexists(base.path) else []
+
+
+def rescue_job(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> list[Rescued]:
+    """`rescue_dead` for one job, which may be gone altogether."""
+    if not os.path.lexists(job_directory):
+        return []
+    local_base = os.path.dirname(os.path.dirname(job_directory))
+    return rescue_dead(Base(os.path.dirname(local_base)), job_directory, given_up)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fanstore.errors import UsageError
 from fanstore.outputs.journal import JOURNAL, Header
 from fanstore.outputs.location import folders_of, refusal_of
+from fanstore.outputs.peers import Peers
 from fanstore.outputs.service import Mount, OutputService
 from fanstore.outputs.stageout import stage_out_to
 from fanstore.serve.job_directory import JobDirectory
@@ -25,9 +26,14 @@ def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
 
 
 def open_service(
-    plan: JobPlan, directory: JobDirectory, prefixes: Sequence[str], mounts: Sequence[Mount]
+    plan: JobPlan,
+    directory: JobDirectory,
+    prefixes: Sequence[str],
+    mounts: Sequence[Mount],
+    peers: Peers | None,
 ) -> OutputService:
-    """The service of the outputs of a job, with its stage-out. prefixes: of the mounts."""
+    """The service of the outputs of a job, with its stage-out. prefixes: of mounts. peers: where
+    there are other ranks."""
     header = Header(
         directory.job_id,
         os.fsencode(plan.output_dir),
@@ -37,4 +43,4 @@ def open_service(
         refusal_of(plan.output_dir, prefixes),
     )
     stage_out = stage_out_to(header, directory.file(JOURNAL))
-    return OutputService(directory.path, directory.file("segment"), mounts, stage_out)
+    return OutputService(directory.path, directory.file("segment"), mounts, stage_out, peers)

@@ -14,6 +14,7 @@ from fanstore.load.memory import available_bytes
 
 _IDLE_SLEEP_US = 1000
 _CACHE_MAX_BYTES = 1 << 30
+_MESSAGE_ROOM_BYTES = 1 << 16
 
 
 def default_cache_bytes() -> int:
@@ -52,6 +53,9 @@ class Node:
         if rc < 0:
             raise FanstoreError(f"a block cache of {cache_bytes:,} bytes: {os.strerror(-rc)}")
         self._node = out[0]
+        self._room = bytearray(_MESSAGE_ROOM_BYTES)
+        self._sender = ffi.new("uint32_t *")
+        self._needed = ffi.new("uint64_t *")
 
     def set_replicas(self, mount: int, pack: int, ranks: Sequence[int]) -> None:
         """The other ranks that have a pack."""
@@ -79,9 +83,42 @@ class Node:
         """Tells the others that this rank needs nothing more; how many ranks still may."""
         return int(lib.fan_node_finish(self._node))
 
+    def post(self, rank: int, data: bytes) -> None:
+        """Sends a message to another rank: what is posted to one arrives in order. From any thread.
+        Raises OSError: EREMOTEIO where that rank is lost, ESHUTDOWN where this one has stopped."""
+        check(lib.fan_node_post(self._node, rank, data, len(data)))
+
+    def take(self) -> tuple[int, bytes] | None:
+        """The next message that came, and who sent it. By one thread, while the node is open."""
+        count = self._take_into(self._room)
+        if count == -errno.ENOBUFS:
+            larger = bytearray(self._needed[0])
+            check(self._take_into(larger))
+            return self._sender[0], bytes(larger)
+        if count == -errno.EAGAIN:
+            return None
+        return self._sender[0], bytes(memoryview(self._room)[: check(count)])
+
+    def _take_into(self, room: bytearray) -> int:
+        place = ffi.from_buffer(room)
+        return int(lib.fan_node_take(self._node, place, len(room), self._sender, self._needed))
+
+    @property
+    def message_fd(self) -> int:
+        """Readable while there is a message to be taken."""
+        return int(lib.fan_node_message_fd(self._node))
+
+    def is_lost(self, rank: int) -> bool:
+        """Whether a rank does not answer any more."""
+        return bool(lib.fan_node_is_lost(self._node, rank))
+
+    def lose(self, rank: int) -> None:
+        """From now on a rank counts as lost."""
+        lib.fan_node_lose(self._node, rank)
+
     def lost_ranks(self, world_size: int) -> list[int]:
         """The ranks that do not answer any more."""
-        return [rank for rank in range(world_size) if lib.fan_node_is_lost(self._node, rank)]
+        return [rank for rank in range(world_size) if self.is_lost(rank)]
 
     def stats(self) -> dict[str, Any]:
         """Counts since the start; latency_bins: by powers of two of microseconds."""
