@@ -9,6 +9,7 @@ after the command.
 from __future__ import annotations
 
 import ast
+import difflib
 import json
 import os
 import re
@@ -24,7 +25,7 @@ from pathlib import Path
 import out_runner
 import pytest
 from arena import SELF, Arena, fanstore_command
-from harness import Case, text_lines
+from harness import Case
 from programs import CASE, CLIENTS, Programs
 
 RUN_LIMIT_S = 300
@@ -101,20 +102,25 @@ class Recordings:
         """What of a case lies in the output directory after the run."""
         place = self.output_directory(group) / self._within(group, case, kind)
         found = out_runner.tree(str(place)) if place.is_dir() else {}
-        return json.loads(json.dumps(found).replace(str(self.mount), "{T}"))
+        return json.loads(hide(json.dumps(found), self.mount, self._scratch(group, "mount")))
 
     def output_directory(self, group: Set) -> Path:
         return self.base / f"out-{group.label}"
 
+    def _scratch(self, group: Set, side: str) -> Path:
+        return self.base / f"w_{side}" / group.label
+
     def _record(self, group: Set) -> None:
         if not self._dataset.exists():
             self._furnish()
+        if not group.shell and not group.source.endswith(".py"):
+            self._programs.path(group.source)  # compiled once, before both sides want it
         with ThreadPoolExecutor(2) as pool:
             sides = list(pool.map(lambda side: self._side(group, side), ("plain", "mount")))
         self._seen[group.source] = dict(zip(("plain", "mount"), sides, strict=True))
 
     def _side(self, group: Set, side: str) -> dict[tuple[str, str], Seen]:
-        root, scratch = self.base / side, self.base / f"w_{side}" / group.label
+        root, scratch = self.base / side, self._scratch(group, side)
         scratch.mkdir(parents=True)
         spec, record = scratch / "spec.json", scratch / "record.jsonl"
         spec.write_text(json.dumps(self._specs(group, root, side == "mount")))
@@ -204,10 +210,15 @@ class Recordings:
         (place / "sub" / "inner").write_text("sub/inner\n")
 
 
+def hide(text: str, root: Path, scratch: Path) -> str:
+    """`text` without the paths of one side."""
+    return text.replace(str(scratch), "{W}").replace(str(root), "{T}")
+
+
 def read_record(record: Path, root: Path, scratch: Path) -> dict[tuple[str, str], Seen]:
     """The rows that a side's runner came to, without what differs between the sides' paths."""
     text = record.read_text() if record.exists() else ""
-    text = text.replace(str(scratch), "{W}").replace(str(root), "{T}")
+    text = hide(text, root, scratch)
     found = {}
     for row in map(json.loads, text.splitlines()):
         seen = Seen(row["status"], row["text"], row["tree"])
@@ -228,9 +239,15 @@ def check(recordings: Recordings, group: Set, case: str, kind: str) -> None:
         assert served.status == 0, served.text
         return
     assert plain.status in (0, *expected_status(group, case)), f"the case is wrong: {plain.text}"
-    assert text_lines(served.text.encode()) == text_lines(plain.text.encode())
+    assert served.text == plain.text, difference(plain.text, served.text)
     assert served.status == plain.status
     assert compared(group, served.tree) == compared(group, plain.tree)
+
+
+def difference(plain: str, served: str) -> str:
+    """The lines that differ."""
+    found = difflib.unified_diff(plain.split("\n"), served.split("\n"), "plain", "served", n=1)
+    return "\n".join(line.rstrip("\n") for line in found)
 
 
 def compared(group: Set, tree: dict[str, list]) -> dict[str, list]:
@@ -252,7 +269,8 @@ def check_staged(recordings: Recordings, group: Set) -> None:
             continue
         _, served = recordings.seen(group, case, kind)
         found = recordings.staged(group, case, kind)
-        assert outputs_of(found, kind) == outputs_of(served.tree, kind), (case, kind)
+        there, wanted = outputs_of(found, kind), outputs_of(served.tree, kind)
+        assert there == wanted, (case, kind, recordings.fault(group))
 
 
 def outputs_of(tree: dict[str, list], kind: str) -> dict[str, list]:
