@@ -48,11 +48,31 @@ def show(job: dict[str, Any]) -> None:
         rest = dataset["damaged_count"] - len(dataset["damaged_files"])
         if rest > 0:
             click.echo(f"    damaged: {rest:,} more")
+    for line in outputs_lines(job.get("outputs", {})):
+        click.echo(f"  {line}")
     for rank in job.get("lost_ranks", []):
         click.echo(f"  lost: rank {rank} does not answer any more")
     numbers = {n: v for n, v in job.get("node", {}).items() if isinstance(v, int)}
     for name, value in {**job.get("counters", {}), **numbers}.items():
         click.echo(f"  {name.replace('_', ' '):<18}{value:>20,}")
+
+
+def outputs_lines(outputs: dict[str, Any]) -> list[str]:
+    """What was written, and what of it is on its way; nothing where nothing was."""
+    waiting = outputs.get("waiting", 0)
+    if not outputs.get("published") and not outputs.get("drafts") and not waiting:
+        return []
+    lines = [f"outputs to {_printable(outputs['output_dir'])}"]
+    if "published" in outputs:
+        lines.append(
+            f"  {outputs['published']:,} published, {outputs['staged']:,} staged out "
+            f"({outputs['staged_bytes']:,} bytes), {outputs['drafts']:,} being written"
+        )
+    if waiting:
+        lines.append(f"  {waiting:,} waiting ({outputs['waiting_bytes']:,} bytes)")
+    if outputs.get("blocked"):
+        lines.append(f"  cannot be written now: {outputs['blocked']}")
+    return lines
 
 
 def _rank(job: dict[str, Any]) -> str:

@@ -13,7 +13,9 @@ from fanstore.launch import report
 from fanstore.launch.command import exec_command, exit_code_of
 from fanstore.launch.daemon_process import DaemonFailed, DaemonProcess, start_daemon
 from fanstore.launch.environment import command_environment
-from fanstore.serve.job_directory import clean_up_directory
+from fanstore.launch.flush_report import FlushReport
+from fanstore.outputs.rescue import rescue_lines
+from fanstore.serve.job_directory import clean_up_directory, rescue_job
 from fanstore.serve.job_plan import JobPlan
 
 
@@ -30,19 +32,26 @@ class Started:
         For one of several ranks: launchers end all that they started with this process.
         """
         summary = None
+        flush = FlushReport(quiet=False)
         while (messages := self.daemon.channel.read()) is not None:
             for message in messages:
+                flush.hear(message)
                 if message.get("type") == "summary":
                     summary = message
                 elif message.get("type") == "waiting":
                     report.say(f"stopped; other ranks ({message['ranks']}) still read here")
+        flush.close()
         os.waitpid(self.daemon.pid, 0)
         if summary is None:
             report.say("the node daemon died")
+            for rescued in rescue_job(self.job["job_directory"]):
+                for line in rescue_lines(rescued):
+                    report.say(line)
             return FanstoreError.exit_code
-        for line in [*report.rank_lines(summary), *report.summary_lines(summary)]:
+        lines = [*report.rank_lines(summary), *report.problem_lines(summary)]
+        for line in [*lines, *report.summary_lines(summary)]:
             report.say(line)
-        return 0
+        return FanstoreError.exit_code if report.is_short_of_outputs(summary) else 0
 
 
 def start(plan: JobPlan) -> Started:

@@ -9,6 +9,7 @@ from typing import Any
 from fanstore.launcher import Launcher
 
 DAMAGED_SHOWN = 20
+OUTPUTS_SHOWN = 20
 
 _speaker = "fanstore"
 
@@ -64,10 +65,54 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     if len(ranks) > 1 and summary["rank"] > 0:
         return []
     lines = [_read_line(ranks)]
+    lines += _output_line(ranks)
     if summary["world_size"] > 1:
         lines += [_remote_line(ranks)] if _total(ranks, "node", "fetches") else []
         lines.append(_staged_line(ranks))
     return lines
+
+
+def is_short_of_outputs(summary: dict[str, Any]) -> bool:
+    """Whether an output of this rank, or of one that was lost, is not in the output directory."""
+    outputs = summary["outputs"]
+    counts = (outputs.get("unplaced_count", 0), outputs.get("lost_count", 0))
+    return any(counts) or bool(outputs.get("failed") or outputs.get("unfinished"))
+
+
+def problem_lines(summary: dict[str, Any]) -> list[str]:
+    """Outputs that are not where they ought to be, by name; beyond OUTPUTS_SHOWN a count."""
+    outputs = summary["outputs"]
+    where = outputs.get("output_dir", "")
+    lines = [f"outputs: {outputs['failed']}"] if outputs.get("failed") else []
+    unplaced = [f"{name}: {reason}" for name, reason in outputs.get("unplaced", [])]
+    lines += _named(f"not in {where}", unplaced, outputs.get("unplaced_count", 0))
+    if outputs.get("kept"):
+        lines.append(f"kept on this node instead: {outputs['kept']}")
+    lost = outputs.get("lost", [])
+    lines += _named("lost with its rank, output", lost, outputs.get("lost_count", 0))
+    unfinished = outputs.get("unfinished", [])
+    lines += _named("still being written, not published", unfinished, len(unfinished))
+    backups = outputs.get("backups", [])
+    return lines + _named(
+        f"was in {where} already, kept as", backups, outputs.get("backup_count", 0)
+    )
+
+
+def _named(what: str, names: list[str], count: int) -> list[str]:
+    lines = [f"{what}: {name}" for name in names[:OUTPUTS_SHOWN]]
+    rest = count - len(lines)
+    return [*lines, f"{what}: {rest:,} more"] if rest > 0 else lines
+
+
+def _output_line(ranks: list[dict[str, Any]]) -> list[str]:
+    """Of all ranks; none where nothing was written."""
+    if not any(rank["outputs"].get("published") for rank in ranks):
+        return []
+    staged, staged_bytes = (_total(ranks, "outputs", name) for name in ("staged", "staged_bytes"))
+    return [
+        f"outputs: {_total(ranks, 'outputs', 'published'):,} published, {staged:,} staged out to "
+        f"{ranks[0]['outputs']['output_dir']} ({size(staged_bytes)})"
+    ]
 
 
 def _total(ranks: Iterable[dict[str, Any]], section: str, name: str) -> int:

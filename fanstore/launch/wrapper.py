@@ -26,10 +26,12 @@ from fanstore.launch import report
 from fanstore.launch.command import start_command
 from fanstore.launch.daemon_process import DaemonFailed, start_daemon
 from fanstore.launch.environment import command_environment
+from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
 from fanstore.launcher import is_launched, process_manager_fd, without_mpi
 from fanstore.load import locks
-from fanstore.serve.job_directory import clean_up_directory
+from fanstore.outputs.rescue import left_behind, rescue_lines
+from fanstore.serve.job_directory import clean_up_directory, rescue_job
 from fanstore.serve.job_plan import JobPlan
 
 _DAEMON_END_WAIT_S = 60.0
@@ -54,6 +56,9 @@ class Wrapper:
         self._pid = 0
         self._stop_asked = False
         self._command_stopped = False
+        self._job_directory = ""
+        self._flush = FlushReport(plan.settings.quiet)
+        self._end_signals = 0
 
     def run(self, command: Sequence[str]) -> int:
         """The exit code of the command, 128 + signal, or FanStore's own."""
@@ -63,6 +68,7 @@ class Wrapper:
         for warning in [*ready["warnings"], *report.damage_lines(ready)]:
             report.say(warning)
         try:
+            self._job_directory = ready["job_directory"]
             self._hold(ready["locks"])
             code = self._run_command(command, ready)
         finally:
@@ -70,13 +76,15 @@ class Wrapper:
         if summary is None:
             report.say("the node daemon died; what it left has been removed")
             return code or FanstoreError.exit_code
-        for line in report.rank_lines(summary):
+        for line in [*report.rank_lines(summary), *report.problem_lines(summary)]:
             report.say(line)
         if not self._plan.settings.quiet:
             for line in report.summary_lines(summary):
                 report.say(line)
         for name in summary["left"]:
             report.say(f"left in the mount prefix, not FanStore's: {name}")
+        if report.is_short_of_outputs(summary):
+            return code or FanstoreError.exit_code
         return code
 
     def _events(self, timeout_s: float | None = None) -> list[Received]:
@@ -120,7 +128,7 @@ class Wrapper:
         error = self._take("error")
         _, status = os.waitpid(self._daemon.pid, 0)
         if error is None and not self._take("summary"):
-            clean_up_directory(self._plan.local.path)
+            self._clean_up()
         if ended_by:
             return 128 + ended_by
         if error is None:
@@ -215,17 +223,61 @@ class Wrapper:
         waiting = None
         while self._channel_open and (waiting or time.monotonic() < deadline_s):
             ending = [r for r in self._events(timeout_s=1.0) if r.number in ENDING]
+            if self._outwait_outputs(len(ending)):
+                deadline_s = time.monotonic() + _DAEMON_END_WAIT_S
+                continue
             waiting = self._outwait_ranks(waiting, bool(ending))
             if waiting is None and ending:
                 deadline_s = time.monotonic() + _DAEMON_END_WAIT_S
+        self._flush.close()
         if self._channel_open:
             os.kill(self._daemon.pid, signal.SIGKILL)
         if self._daemon_status is None:
             os.waitpid(self._daemon.pid, 0)
         summary = self._take("summary")
         if summary is None:
-            clean_up_directory(self._plan.local.path)
+            self._clean_up()
         return summary
+
+    def _outwait_outputs(self, told_to_end: int) -> bool:
+        """Outputs are on their way, as the daemon says every second. The first signal is answered
+        with what they are, the next one leaves them. Whether the daemon has been heard."""
+        heard = False
+        while (message := self._take("flushing")) is not None:
+            self._flush.hear(message)
+            heard = True
+        if not self._flush.is_under_way or self._messages:
+            self._flush.close()
+            return heard
+        for _ in range(told_to_end):
+            self._end_signals += 1
+            if self._end_signals == 1:
+                report.say(f"waiting for {self._flush.waited_for()}; once more gives up")
+            elif self._end_signals == 2:
+                report.say("giving up; what is not there is kept on this node")
+                self._daemon.channel.try_send({"type": "give_up"})
+        return heard or told_to_end > 0
+
+    def _clean_up(self) -> None:
+        """Does what the daemon can do no more. A signal ends the copying of outputs."""
+        left = left_behind(self._job_directory) if self._job_directory else None
+        if left is not None and left[0]:
+            count, total_bytes, output_dir = left
+            report.say(
+                f"the node daemon died; {count:,} outputs ({report.size(total_bytes)}) are brought "
+                f"to {output_dir}"
+            )
+        told = 0
+
+        def given_up() -> bool:
+            nonlocal told
+            told += sum(each.number in ENDING for each in self._signals.read())
+            return told > 1
+
+        for rescued in rescue_job(self._job_directory, given_up) if self._job_directory else []:
+            for line in rescue_lines(rescued):
+                report.say(line)
+        clean_up_directory(self._plan.local.path)
 
     def _outwait_ranks(
         self, waiting: dict[str, Any] | None, told_to_end: bool

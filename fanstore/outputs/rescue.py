@@ -16,6 +16,7 @@ from fanstore.outputs.placing import OutputDirectory
 from fanstore.outputs.supply import copy_object, link_again
 
 OBJECTS = "objects"
+LINES_SHOWN = 20
 
 
 @dataclass
@@ -36,14 +37,26 @@ def object_file(job_directory: str, object_id: int) -> bytes:
     return os.fsencode(os.path.join(job_directory, OBJECTS, f"{object_id:x}"))
 
 
+def left_behind(job_directory: str) -> tuple[int, int, str] | None:
+    """What a job that nobody holds published and did not place: files, bytes, and where they
+    belong. None: it left no journal."""
+    found = _read(job_directory)
+    if found is None:
+        return None
+    header, ledger = found
+    waiting = [each for each in ledger.waiting if os.path.lexists(object_file(job_directory, each))]
+    total_bytes = sum(ledger.waiting[each] for each in waiting)
+    return len(waiting), total_bytes, os.fsdecode(header.root)
+
+
 def needs_rescue(job_directory: str) -> bool:
-    """Whether a job that nobody holds left outputs behind."""
+    """Whether a job that nobody holds left something to do about its outputs."""
     found = _read(job_directory)
     if found is None:
         return False
     _, ledger = found
-    waiting = [each for each in ledger.waiting if os.path.lexists(object_file(job_directory, each))]
-    return bool(waiting or ledger.lone or ledger.stale)
+    waiting = (os.path.lexists(object_file(job_directory, each)) for each in ledger.waiting)
+    return bool(ledger.lone or ledger.stale) or any(waiting)
 
 
 def _read(job_directory: str) -> tuple[Header, Ledger] | None:
@@ -146,3 +159,21 @@ class _Rescuer:
     def _advance(self, _: int) -> None:
         if self._given_up():
             raise OSError(errno.ECANCELED, "not waited for")
+
+
+def rescue_lines(rescued: Rescued) -> list[str]:
+    """What became of them, for people."""
+    lines = []
+    if rescued.placed:
+        lines.append(
+            f"job {rescued.job_id} was killed: {len(rescued.placed):,} outputs of it are in "
+            f"{rescued.output_dir} now"
+        )
+    for name, reason in rescued.kept[:LINES_SHOWN]:
+        lines.append(f"not in {rescued.output_dir}: {name}: {reason}")
+    rest = len(rescued.kept) - LINES_SHOWN
+    if rest > 0:
+        lines.append(f"not in {rescued.output_dir}: {rest:,} more")
+    if rescued.kept and not rescued.stuck:
+        lines.append(f"kept in {rescued.folder}")
+    return lines

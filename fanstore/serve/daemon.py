@@ -1,9 +1,10 @@
 """The node daemon's life: stage, serve until told to end, remove everything.
 
 It runs in a process of its own, forked by the wrapper or by `fanstore start`, with a channel to
-its parent. On that channel it sends "ready" or "error", and at the end "waiting" (other ranks still
-read from this one) and "summary"; the wrapper sends "command" (the command's pid) and "end". The
-channel's end means that the wrapper died.
+its parent. On that channel it sends "ready" or "error", and at the end "flushing" (outputs are on
+their way), "waiting" (other ranks still read from this one) and "summary"; the wrapper sends
+"command" (the command's pid), "end" and "give_up" (outputs are not waited for). The channel's end
+means that the wrapper died. `fanstore stop` hears the last three, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.load.stopping import Stop
+from fanstore.outputs.keeping import unstaged_of
+from fanstore.serve.flush import FLUSH_TELL_S, Flush, account
 from fanstore.serve.job import Job
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.process import Process
@@ -69,6 +72,8 @@ class Daemon:
         self._command: Process | None = None
         self._ended = False
         self._with_all = True
+        self._no_flush = False
+        self._stoppers: list[Channel] = []
         self._selector = selectors.DefaultSelector()
         self._wakeup, self._waker = socket.socketpair()
 
@@ -88,10 +93,12 @@ class Daemon:
             self._serve(listener)
             if self._wrapped and not self._ended:
                 self._outwait_command()
+            self._flush()
             self._outwait_ranks()
-        summary = {"type": "summary", **self._summary()}
+        outputs = self._account()
+        summary = {"type": "summary", **self._summary(outputs)}
         summary["left"] = self._close()
-        self._parent.try_send(summary)
+        self._tell(summary)
         self.world.finish(self._with_all)
         return 0
 
@@ -112,13 +119,46 @@ class Daemon:
         self.world.finish(whole)
         return int(failure["exit_code"])
 
-    def _summary(self) -> dict[str, Any]:
+    def _flush(self) -> None:
+        """Waits until outputs are in the output directory, or cannot be; answers all the while."""
+        outputs = self.job.outputs
+        if outputs is None:
+            return
+        told_to_end = self.stop.is_set()
+        self.stop.clear()
+        flush = Flush(outputs, self._tell, self._wake)
+        while flush.goes_on():
+            if self._no_flush or (self.stop.is_set() and not self._wrapped):
+                flush.give_up()
+            self._handle_events(FLUSH_TELL_S)
+        if self._wrapped:
+            self.stop.clear()  # Slurm's signal at the time limit is for the command
+        elif told_to_end:
+            self.stop.set()
+
+    def _account(self) -> dict[str, Any]:
+        """What became of the outputs; they are all somewhere then."""
+        if self.job.outputs is None:
+            return {}
+        return account(self.job.outputs, unstaged_of(self.job.directory.path))
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        """The parent, and whoever stopped the daemon."""
+        for channel in (self._parent, *self._stoppers):
+            channel.try_send(message)
+
+    def _wake(self) -> None:
+        """Ends a wait for events. From any thread."""
+        with contextlib.suppress(BlockingIOError):
+            self._waker.send(b"\0")
+
+    def _summary(self, outputs: dict[str, Any]) -> dict[str, Any]:
         """This rank's status, and where all ranks are still there, that of each."""
         whole = self.job.stop_serving()
         if whole and not self._with_all:
             self.world.fail("told to end before the other ranks")
         self._with_all = self._with_all and whole
-        status = self.status()
+        status = {**self.status(), "outputs": outputs}
         if self._with_all and self.world.world_size > 1:
             self.world.hurry()
             try:
@@ -178,7 +218,7 @@ class Daemon:
         told = False
         while (left := self.job.ranks_to_serve()) > 0 and not self.stop.is_set():
             if not told and time.monotonic() - since_s > _TELL_AFTER_S:
-                self._parent.try_send({"type": "waiting", "ranks": left})
+                self._tell({"type": "waiting", "ranks": left})
                 told = True
             self._handle_events(_FINISH_POLL_S)
         self._with_all = left == 0
@@ -196,6 +236,10 @@ class Daemon:
             elif message.get("type") == "end":
                 self._ended = True
                 self.stop.clear()  # Slurm signals daemons, too, long before their commands end
+            elif message.get("type") == "give_up":
+                self._no_flush = True
+        if messages is None:
+            self._selector.unregister(self._parent)
         return messages is not None
 
     def _outwait_command(self) -> None:
@@ -219,13 +263,14 @@ class Daemon:
                 if peer_uid(stream) != os.getuid():
                     return True
                 request = channel.receive() or {}
-                return self._reply(channel, request.get("op"))
+                return self._reply(channel, request)
         finally:
-            if not self._sessions.owns(channel):
+            if not self._sessions.owns(channel) and channel not in self._stoppers:
                 channel.close()
         return True
 
-    def _reply(self, channel: Channel, operation: object) -> bool:
+    def _reply(self, channel: Channel, request: dict[str, Any]) -> bool:
+        operation = request.get("op")
         if operation == "session":
             self._sessions.begin(channel)
         elif operation == "status":
@@ -234,6 +279,8 @@ class Daemon:
             channel.send({"error": "this job ends with its command"})
         elif operation == "stop":
             channel.send({"stopping": True})
+            self._stoppers.append(channel)
+            self._no_flush = self._no_flush or request.get("flush") is False
             return False
         else:
             channel.send({"error": "unknown request"})

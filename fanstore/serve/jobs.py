@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.load import locks
 from fanstore.load.base import Base
+from fanstore.outputs.rescue import left_behind
 from fanstore.serve.process import Process
-from fanstore.serve.protocol import connect
+from fanstore.serve.protocol import Channel, connect
 
 _STOP_WAIT_S = 60.0
+_LEFT = ("waiting", "waiting_bytes", "output_dir")
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,27 @@ def _is_of_another(job: FoundJob, slurm_job: str) -> bool:
 
 def ask(job: FoundJob, operation: str) -> dict[str, Any]:
     """The daemon's answer. FanstoreError when it does not answer, or refuses."""
+    with contextlib.closing(_connect(job)) as channel:
+        return _request(job, channel, {"op": operation})
+
+
+def _connect(job: FoundJob) -> Channel:
     try:
-        with contextlib.closing(connect(job.directory)) as channel:
-            channel.send({"op": operation})
-            answer = channel.receive()
+        return connect(job.directory)
     except OSError as error:
-        raise FanstoreError(f"job {job.job_id}: the node daemon does not answer: {error}") from None
+        raise _no_answer(job, error) from None
+
+
+def _no_answer(job: FoundJob, error: OSError) -> FanstoreError:
+    return FanstoreError(f"job {job.job_id}: the node daemon does not answer: {error}")
+
+
+def _request(job: FoundJob, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        channel.send(request)
+        answer = channel.receive()
+    except OSError as error:
+        raise _no_answer(job, error) from None
     if answer is None or "error" in answer:
         reason = "no answer" if answer is None else answer["error"]
         raise FanstoreError(f"job {job.job_id}: {reason}")
@@ -92,7 +109,9 @@ def describe_job(job: FoundJob) -> dict[str, Any]:
             return ask(job, "status")
         except FanstoreError as error:
             return {**_left_behind(job), "state": "not answering", "reason": str(error)}
-    return {**_left_behind(job), "state": "dead"}
+    left = left_behind(job.directory)
+    waiting = {} if left is None else dict(zip(_LEFT, left, strict=True))
+    return {**_left_behind(job), "state": "dead", "outputs": waiting}
 
 
 def _left_behind(job: FoundJob) -> dict[str, Any]:
@@ -105,9 +124,29 @@ def _left_behind(job: FoundJob) -> dict[str, Any]:
     return about
 
 
-def stop_job(job: FoundJob) -> None:
-    """Stops a daemon that stands by itself and waits until it is gone."""
+def stop_job(
+    job: FoundJob, flush: bool, hear: Callable[[dict[str, Any]], None]
+) -> dict[str, Any] | None:
+    """Stops a daemon that stands by itself and waits until it is gone: as long as it says that
+    outputs are on their way. `hear` is given what it says. Its summary; None when it was killed."""
     daemon = Process(int(ask(job, "status")["daemon_pid"]))
-    ask(job, "stop")
+    summary = None
+    with contextlib.closing(_connect(job)) as channel:
+        _request(job, channel, {"op": "stop", "flush": flush})
+        channel.socket.settimeout(_STOP_WAIT_S)
+        for message in _messages(job, channel):
+            hear(message)
+            if message.get("type") == "summary":
+                summary = message
+                break
     if not daemon.wait(_STOP_WAIT_S):
         raise FanstoreError(f"job {job.job_id}: has not ended within a minute")
+    return summary
+
+
+def _messages(job: FoundJob, channel: Channel) -> Iterator[dict[str, Any]]:
+    try:
+        while (messages := channel.read()) is not None:
+            yield from messages
+    except TimeoutError:
+        raise FanstoreError(f"job {job.job_id}: has not ended within a minute") from None

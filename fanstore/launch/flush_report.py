@@ -1,0 +1,64 @@
+"""What is said while outputs are waited for at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from fanstore.launch import report
+from fanstore.progress import Meter, progress_of
+
+_TELL_AFTER_S = 2.0
+
+
+class FlushReport:
+    """Shown from the daemon's "flushing" messages. quiet: says nothing but what is in the way."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._since_s: float | None = None
+        self._last: dict[str, Any] = {}
+        self._copied_before = 0
+        self._blocked = ""
+        self._meter: Meter | None = None
+        self._stack = contextlib.ExitStack()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether outputs are waited for."""
+        return self._since_s is not None
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """A message of the daemon's; only "flushing" means anything here."""
+        if message.get("type") != "flushing":
+            return
+        self._last = message
+        if self._since_s is None:
+            self._since_s = time.monotonic()
+            self._copied_before = message["copied_bytes"]
+        if message["waiting"] and time.monotonic() - self._since_s > _TELL_AFTER_S:
+            self._show(message)
+
+    def waited_for(self) -> str:
+        """How many outputs there are to wait for, for people."""
+        count = self._last.get("waiting", 0)
+        what = "output" if count == 1 else "outputs"
+        return f"{count:,} {what} ({report.size(self._last.get('waiting_bytes', 0))})"
+
+    def close(self) -> None:
+        """Nothing is waited for any more."""
+        self._stack.close()
+        self._since_s = None
+
+    def _show(self, message: dict[str, Any]) -> None:
+        if self._meter is None:
+            if not self._quiet:
+                report.say(f"waiting for {self.waited_for()} to reach {message['output_dir']}")
+            progress = progress_of("staging out", quiet=self._quiet)
+            self._meter = Meter(self._stack.enter_context(progress))
+        done = message["copied_bytes"] - self._copied_before
+        self._meter.show(done, done + message["waiting_bytes"])
+        if message["blocked"] and message["blocked"] != self._blocked:
+            report.say(f"{message['output_dir']}: {message['blocked']}; trying again")
+        self._blocked = message["blocked"]
