@@ -116,12 +116,12 @@ class Peers:
             return await result if inspect.isawaitable(result) else result
         other = self._others[rank]
         loop = asyncio.get_running_loop()
-        number, future = next(self._numbers), loop.create_future()
+        number = next(self._numbers)
+        self._send(rank, ("call", number, name, args))
         if not other.calls:
             other.heard_s = loop.time()
-        other.calls[number] = future
+        future = other.calls[number] = loop.create_future()
         try:
-            self._send(rank, ("call", number, name, args))
             return await future
         finally:
             other.calls.pop(number, None)
