@@ -43,6 +43,9 @@ PRELOAD_FLAGS = (
     "-fno-delete-null-pointer-checks"
 ).split()
 LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
+# The wrappers call each other, not what a program defines under the same names (gnulib's renameat2
+# calls syscall(2), which is ours).
+PRELOAD_LINK_FLAGS = "-Wl,-z,now -Wl,-Bsymbolic-functions".split()
 
 FENCE = re.compile(r"/\* cffi: begin \*/(.*?)/\* cffi: end \*/", re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -172,7 +175,7 @@ class Builder:
         exports = scratch / "exports.map"
         exports.write_text(version_script_text())
         objects = self.compile(sources(PRELOAD_FOLDERS), scratch, PRELOAD_FLAGS)
-        self.link(objects, OUTPUTS[1], [f"-Wl,--version-script={exports}", "-Wl,-z,now"])
+        self.link(objects, OUTPUTS[1], [f"-Wl,--version-script={exports}", *PRELOAD_LINK_FLAGS])
 
     def compile(self, files: list[Path], folder: Path, extra: list[str]) -> list[str]:
         """Object files of `files`, compiled side by side."""
