@@ -165,8 +165,9 @@ class StageOut:
                 self._failed[place] = done
                 return
             self._blocked = done.reason
+            hurried = self._hurried.is_set()
             await self._pause(attempt)
-            attempt += 1
+            attempt = attempt + 1 if hurried == self._hurried.is_set() else 0
         self._failed.pop(place, None)
         self._blocked = ""
 
