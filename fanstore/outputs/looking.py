@@ -34,7 +34,10 @@ class Looking:
 
     async def _with_times(self, found: Resolved, entry: Entry) -> Entry:
         """A directory as it is after its names changed."""
-        changed_ns = await self._context.homes.changed_ns(found.mount, found.path)
+        try:
+            changed_ns = await self._context.homes.changed_ns(found.mount, found.path)
+        except OSError:  # the names in it are lost with their rank; the directory is not
+            return entry
         attr = entry.attr
         times = max(attr.mtime_ns, changed_ns), max(attr.ctime_ns, changed_ns)
         return Entry(entry.object_id, replace(attr, mtime_ns=times[0], ctime_ns=times[1]))
