@@ -16,7 +16,7 @@ from fanstore._native import lib
 from fanstore.outputs.wire import Op
 
 OUTSIDE = "outside"
-# The root is an input; a rename with one name in the mount is one between two file systems; a fifo is
+# The root is an input; a rename with one name in the mount is one between file systems; a fifo is
 # one of its node.
 ONLY_THERE = (f"errno {errno.EROFS}", f"errno {errno.EXDEV}", f"errno {errno.ENXIO}")
 
@@ -129,7 +129,7 @@ class Twin:
     async def _rename(self, process: Process, old: bytes, new: bytes, flags: int) -> Any:
         for path in (old, new):
             with contextlib.suppress(OSError):
-                await process.stat(os.path.dirname(path.rstrip(b"/")) or b".", True)
+                await process.names(os.path.dirname(path.rstrip(b"/")))
         await process.rename(old, new, flags)
 
     async def _plain_rename(self, old: bytes, new: bytes, flags: int) -> Any:

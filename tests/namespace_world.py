@@ -263,13 +263,20 @@ class FakeDrafts:
         self.drafts[object_id] = _Draft(place, {pid})
 
     async def join(self, object_id: int, pid: int) -> bool:
-        draft = self.drafts.get(object_id)
-        if draft is None:
+        if object_id not in self.drafts or not await self._made(object_id):
             return False
+        draft = self.drafts[object_id]
         if pid not in draft.pids and self._store.attr(object_id).size:
             return False
         draft.pids.add(pid)
         return True
+
+    async def _made(self, object_id: int) -> bool:
+        for _ in range(1000):
+            if os.path.lexists(self._store.path(object_id)):
+                return object_id in self.drafts
+            await asyncio.sleep(0)
+        return False
 
     def move(self, object_id: int, place: Place) -> None:
         if object_id in self.drafts:
@@ -296,6 +303,9 @@ class FakeDrafts:
     async def _end(self, object_id: int) -> None:
         try:
             await self.publisher.publish(object_id, self._store.attr(object_id))
+        except OSError:
+            self._store.discard(object_id)
+            raise
         finally:
             del self.drafts[object_id], self._ending[object_id]
 

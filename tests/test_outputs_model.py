@@ -131,13 +131,13 @@ async def hold(twin: Twin, dice: Dice) -> None:
 def test_random_calls_do_what_they_do_in_a_plain_directory(
     tmp_path: Path, seed: int, ranks: int
 ) -> None:
-    results = asyncio.run(play(tmp_path, seed, ranks, 1500))
+    results = asyncio.run(play(tmp_path, seed, ranks, 800))
     # The dice are worth something: calls succeed and fail in many ways.
-    assert results["done"] > 150
-    assert len(results.keys() - {OUTSIDE}) > 8
+    assert results["done"] > 80
+    assert len(results.keys() - {OUTSIDE}) > 6
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_writer_sees_its_own_files_as_in_a_plain_directory(tmp_path: Path, seed: int) -> None:
-    results = asyncio.run(play(tmp_path, seed, 2, 1500, held=True))
-    assert results["done"] > 150
+    results = asyncio.run(play(tmp_path, seed, 2, 800, held=True))
+    assert results["done"] > 80

@@ -1,9 +1,8 @@
 """Stopping all operations of all ranks, for what cannot be done name by name.
 
-Every operation passes its rank's gate. A rank that freezes has the gates of all ranks closed, one
-after the other beginning with the first, so that of two only one gets on; when all are closed and
-whoever was inside has left, it alone changes names. Waits are bounded; the gate opens when the rank
-that closed it is lost.
+Every operation passes its rank's gate. A rank that freezes has the gates of all ranks closed; when
+they are and whoever was inside has left, it alone changes names. Waits are bounded; a gate opens
+when the rank that closed it is lost.
 """
 
 from __future__ import annotations
@@ -106,15 +105,15 @@ class Gate:
                 self._peers.tell(rank, "gate.thaw", token)
 
     async def _close_all(self, token: int, closed: list[int]) -> None:
-        for rank in range(self._peers.world_size):
-            if self._peers.is_lost(rank):
-                continue
-            closed.append(rank)  # also when it fails: it may have closed all the same
-            try:
-                await self._peers.call(rank, "gate.freeze", token)
-            except OSError:
-                if not self._peers.is_lost(rank):
-                    raise
+        ranks = [r for r in range(self._peers.world_size) if not self._peers.is_lost(r)]
+        # Who has the first gets the others, too: two at once do not hold up one another.
+        for some in (ranks[:1], ranks[1:]):
+            closed += some  # also when it fails: it may have closed all the same
+            calls = [self._peers.call(rank, "gate.freeze", token) for rank in some]
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            for rank, result in zip(some, results, strict=True):
+                if isinstance(result, BaseException) and not self._peers.is_lost(rank):
+                    raise result
 
     async def _freeze(self, rank: int, token: int) -> None:
         await self._until(lambda: self._frozen_by is None, FREEZE_WAIT_S, errno.EBUSY)

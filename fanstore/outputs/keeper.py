@@ -21,9 +21,11 @@ WAIT_S = 10.0
 _TRIES = 1000
 
 # Steps of Home that change one name: their arguments start with its place.
-_CHANGES = ("reserve", "insert", "change", "set_attr")
-# Steps for which nothing is waited: they end what was begun before.
-_ENDINGS = ("release", "publish", "set_slot", "slot")
+_CHANGES = ("reserve", "release", "publish", "insert", "change", "set_attr")
+# Steps that are done while nobody else does anything, or change nothing.
+_AT_ONCE = (
+    "slot", "set_slot", "is_empty", "changed_ns", "tables", "put_tables", "drop_tables",
+)  # fmt: skip
 
 
 @dataclass
@@ -53,9 +55,7 @@ class Keeper:
     def _serve(self) -> None:
         for name in _CHANGES:
             self._peers.serve(f"home.{name}", self._changing(getattr(self.home, name)))
-        for name in _ENDINGS:
-            self._peers.serve(f"home.{name}", self._at_once(getattr(self.home, name)))
-        for name in ("is_empty", "changed_ns", "tables", "put_tables", "drop_tables"):
+        for name in _AT_ONCE:
             self._peers.serve(f"home.{name}", self._at_once(getattr(self.home, name)))
         own = (
             self.get, self.list, self.put, self.remove, self.move, self.lock, self.unlock,
@@ -70,8 +70,9 @@ class Keeper:
         return lambda _rank, *args: step(*args)
 
     def _changing(self, step: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-        async def run(_rank: int, place: Place, *rest: Any) -> Any:
+        async def run(rank: int, place: Place, *rest: Any) -> Any:
             await self._until_ready(place)
+            self._refuse_lost(rank)
             return step(place, *rest)
 
         return run
@@ -117,6 +118,7 @@ class Keeper:
     async def lock(self, rank: int, place: Place, token: int) -> Slot:
         """Homes.lock."""
         await self._until_ready(place)
+        self._refuse_lost(rank)
         self._locks[place] = _Hold(rank, token)
         return self.home.slot(place)
 
@@ -131,6 +133,7 @@ class Keeper:
         """Homes.close."""
         while hold := self._hold_in(mount, directory):
             await self._over(hold)
+        self._refuse_lost(rank)
         if not self.home.is_empty(mount, directory):
             raise failure(errno.ENOTEMPTY, directory)
         self._turn += 1
@@ -150,9 +153,15 @@ class Keeper:
     def _touch(self, _rank: int, mount: int, record: int) -> None:
         self._inputs[mount].touch(record)
 
+    def _refuse_lost(self, rank: int) -> None:
+        """What a rank asked for before it was lost would never end."""
+        if self._peers.is_lost(rank):
+            raise failure(errno.EIO)
+
     def _lost(self, rank: int) -> None:
         """What a lost rank was about to move may change again; what it was about to remove is
-        looked at again."""
+        looked at again. What it was writing is gone."""
+        self.home.drop_drafts(rank)
         for place, hold in list(self._locks.items()):
             if hold.rank == rank:
                 self.unlock(rank, place, hold.token)

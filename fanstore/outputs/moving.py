@@ -109,7 +109,7 @@ class Moving:
 
     async def _after(self, source: Place, target: Place, slot: Slot, replaced: Removed) -> None:
         context = self._context
-        context.gone(replaced)
+        await context.gone(replaced)
         if slot.entry is not None:
             context.observer.changed(target)
             context.observer.changed(source)

@@ -110,7 +110,7 @@ class Naming:
             removed = await self._context.homes.remove(found.place, identity(found))
             if removed is None:
                 continue
-            self._context.gone(removed)
+            await self._context.gone(removed)
             if removed.entry is not None:
                 self._context.observer.changed(found.place)
             return DONE

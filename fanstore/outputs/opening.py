@@ -178,7 +178,7 @@ class Opening:
         return entry
 
     async def _taken(self, found: Resolved, request: Request, wish: _Wish) -> Answer | None:
-        """To be read, but somebody else made it meanwhile, or is writing it: as with writers."""
+        """Somebody else made it meanwhile, or is writing it."""
         slot = await self._context.homes.slot(found.place)
         if slot.entry is None and slot.draft is not None:
             return await self._busy(slot.draft, request, wish)
@@ -215,7 +215,7 @@ class Opening:
         if owner_of(draft) == context.peers.rank:
             with contextlib.suppress(OSError):
                 await context.drafts.look(draft)
-            if await context.drafts.join(draft, request.pid):
+            if wish.write and await context.drafts.join(draft, request.pid):
                 where = Where.CUT if wish.cut else Where.EXISTING
                 return Answer(where, self._now(draft), context.store.path(draft))
         if await context.peers.call(owner_of(draft), "draft.look", draft):

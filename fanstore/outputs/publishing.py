@@ -92,7 +92,7 @@ class Publishing:
             raise
         if replaced is None:
             return False
-        context.gone(replaced)
+        await context.gone(replaced)
         self.note(place, entry)
         return True
 

@@ -37,7 +37,7 @@ class Trees:
         await homes.set_slot(old.place, Slot())
         await self._drop(old)
         await self._tell_moved(old.mount, [(old.path, new.path)])
-        self._context.gone(Removed(None, target.draft))
+        await self._context.gone(Removed(None, target.draft))
         self._context.observer.changed(new.place)
         self._context.observer.changed(old.place)
 
