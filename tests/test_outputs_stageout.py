@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import random
@@ -206,6 +207,29 @@ def test_a_renamed_directory_takes_all_with_it_and_copies_nothing_again(
     }  # fmt: skip
     assert sum(s["copied_bytes"] for s in summaries) == 200_000
     assert all(s["unplaced"] == s["backups"] == [] for s in summaries)
+
+
+@pytest.mark.parametrize("staged_before", [False, True])
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_new_directory_where_one_was_renamed_is_empty(
+    tmp_path: Path, ranks: int, staged_before: bool
+) -> None:
+    cluster = Cluster(tmp_path, ranks)
+    rank = cluster.ranks[0]
+
+    async def work() -> None:
+        for path in (b"d", b"d/e", b"d/e/g"):
+            rank.mkdir(path)
+        rank.publish(b"d/e/file", b"1")
+        if staged_before:
+            await settled(rank)
+        rank.rename(b"d", b"moved")
+        rank.mkdir(b"d")
+
+    run(cluster, work)
+    assert tree(cluster.output_dir) == {
+        "d": None, "moved": None, "moved/e": None, "moved/e/g": None, "moved/e/file": b"1"
+    }  # fmt: skip
 
 
 def test_kinds_change(tmp_path: Path) -> None:
@@ -500,6 +524,7 @@ def test_output_directory_that_cannot_be(
     elif problem == "no parent":
         out = tmp_path / "missing" / "out"
     else:
+
         def no_room(*_: Any) -> None:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
@@ -768,6 +793,43 @@ def test_random_changes_end_as_they_ended(tmp_path: Path) -> None:
         summaries = run(cluster, work)
         assert tree(cluster.output_dir) == expected, seed
         assert all(s["unplaced"] == s["backups"] == [] for s in summaries)
+
+
+def test_random_trees_end_as_they_ended(tmp_path: Path) -> None:
+    """The same done to a plain directory."""
+    for seed in range(12):
+        base, plain = tmp_path / str(seed), tmp_path / f"plain{seed}"
+        plain.mkdir()
+        rng = random.Random(seed)
+        cluster = Cluster(base, 1 + seed % 3)
+
+        async def work(
+            rng: random.Random = rng, cluster: Cluster = cluster, plain: Path = plain
+        ) -> None:
+            for step in range(120):
+                rank = rng.choice(cluster.ranks)
+                path, other = ("/".join(rng.choices("abc", k=rng.choice([1, 2, 3]))) for _ in "12")
+                at, to = os.fsencode(path), os.fsencode(other)
+                with contextlib.suppress(OSError):
+                    what = rng.choice(["mkdir", "mkdir", "file", "file", "rename", "remove", "-"])
+                    if what == "mkdir":
+                        (plain / path).mkdir()
+                        rank.mkdir(at)
+                    elif what == "file":
+                        (plain / path).write_bytes(b"%d" % step)
+                        rank.publish(at, b"%d" % step)
+                    elif what == "rename" and path != other:
+                        os.rename(plain / path, plain / other)
+                        rank.rename(at, to)
+                    elif what == "remove":
+                        (os.rmdir if (plain / path).is_dir() else os.unlink)(plain / path)
+                        rank.unlink(at)
+                    elif what == "-":
+                        await asyncio.sleep(rng.choice([0, 0.01, 0.1]))
+
+        summaries = run(cluster, work)
+        assert tree(cluster.output_dir) == tree(plain), seed
+        assert all(s["unplaced"] == s["backups"] == [] for s in summaries), seed
 
 
 # -- Small things -------------------------------------------------------------------------------

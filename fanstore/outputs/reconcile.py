@@ -27,13 +27,15 @@ T = TypeVar("T")
 class Reconciled:
     """How it went. error, reason: why not, 0 if it did. lost: the bytes are, with their rank.
     clear: it is a directory, and what this job placed in it has to go first. descend: it is a new
-    directory, and may have come with names in it."""
+    directory, and may have come with names in it. review: it took another's place, whose names may
+    have to go."""
 
     error: int = 0
     reason: str = ""
     lost: bool = False
     clear: bool = False
     descend: bool = False
+    review: bool = False
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ class Reconciler:
         made, backup = await self._run(put, name, entry.attr.mode, _mine(held))
         self._held[place] = Held(entry, None, made or (held is not None and held.made))
         self._note_backup(backup)
-        return Reconciled(descend=True)
+        return Reconciled(descend=True, review=held is not None)
 
     async def _update(self, place: Place, held: Held, entry: Entry) -> Reconciled:
         """Other attributes; of what somebody removed or replaced nothing."""

@@ -202,12 +202,11 @@ class StageOut:
     async def _make_one_so(self, place: Place) -> Reconciled:
         """Where it was a directory that goes, all that was placed in it goes before."""
         done = await self._reconcile(place)
-        if done.clear:
+        if done.clear or done.review:
             below = await self._all_placed_below(place)
             for each in sorted(below, key=lambda found: -found.path.count(b"/")):
                 await self._reconcile(each, True)
-            done = await self._reconcile(place, True)
-        return done
+        return await self._reconcile(place, True) if done.clear else done
 
     async def _inside(self, place: Place) -> list[Place]:
         """The names in a directory, last first, but for those that are in the line themselves."""
