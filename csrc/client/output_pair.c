@@ -114,6 +114,15 @@ static int path_of(struct fan_end *end, const char **path)
     return 0;
 }
 
+/* The daemon said that a name leads out of the outputs, or that one does and one does not. From where
+ * each goes on, a look at it says. FAN_END_MOVED; -EXDEV, both having stayed. */
+static int look_at_both(struct fan_end *from, struct fan_end *to)
+{
+    bool moved = from->target.where == FAN_BEYOND && look(from) == FAN_END_MOVED;
+    moved = (to->target.where == FAN_BEYOND && look(to) == FAN_END_MOVED) || moved;
+    return moved ? FAN_END_MOVED : -EXDEV;
+}
+
 int fan_output_pair(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
 {
     struct fan_output_answer answer;
@@ -126,11 +135,6 @@ int fan_output_pair(struct fan_output_call *call, struct fan_end *from, struct f
     call->request.other_view = fan_output_view(to->target.view);
     call->request.how = from->flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
     rc = fan_output_ask(call, &answer, text);
-    if (rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)
-        return rc;
-    /* from where each goes on, a look at it says */
-    rc = from->target.where == FAN_BEYOND ? look(from) : 0;
-    if (rc != FAN_END_MOVED && to->target.where == FAN_BEYOND)
-        rc = look(to);
-    return rc < 0 && rc != -ENOENT ? rc : FAN_END_MOVED;
+    bool elsewhere = rc == 0 && answer.where == FAN_OUTPUT_ELSEWHERE;
+    return elsewhere || rc == -EXDEV ? look_at_both(from, to) : rc;
 }

@@ -273,6 +273,20 @@ static bool follows_to(const struct walk *walk, int dirfd, const char *path, cha
     return fan_linked_path(dirfd, path, !(walk->flags & FAN_NOFOLLOW), plain, PATH_MAX);
 }
 
+/* A path outside. Where a link of the mount led there, links outside may lead in again: what the
+ * kernel would find by them is a skeleton at best. */
+static __attribute__((noinline)) bool outside_or_back(struct walk *walk, const char *path)
+{
+    char plain[PATH_MAX];
+    bool was_inside = walk->view != NULL;
+    if (!was_inside || walk->links++ > LINKS_MAX ||
+        !fan_may_lead_in(AT_FDCWD, path, !(walk->flags & FAN_NOFOLLOW)) ||
+        !follows_to(walk, AT_FDCWD, path, plain))
+        return outside(walk->target, AT_FDCWD, path);
+    memcpy(walk->target->buffer, plain, strlen(plain) + 1);
+    return absolute(walk, walk->target->buffer);
+}
+
 /* An unusual spelling: by the letter first, and where that leads into a mount, as the kernel
  * resolves it. */
 static bool odd(struct walk *walk, const char *path)
@@ -280,7 +294,7 @@ static bool odd(struct walk *walk, const char *path)
     char plain[PATH_MAX];
     const char *rest;
     if (fan_normalise(path, plain, sizeof(plain)) != 0 || fan_match_prefix(plain, &rest) == NULL)
-        return outside(walk->target, AT_FDCWD, path);
+        return outside_or_back(walk, path);
     if (walk->links++ > LINKS_MAX || !follows_to(walk, AT_FDCWD, path, plain))
         return outside(walk->target, AT_FDCWD, path);
     struct fan_view *view = fan_match_prefix(plain, &rest);
@@ -336,7 +350,7 @@ static bool absolute(struct walk *walk, const char *path)
     const struct fan_file *file = file_by_proc(path, &fd);
     if (file != NULL && !(walk->flags & FAN_NOFOLLOW))
         return at_file(walk, fd, file, "");
-    return outside(walk->target, AT_FDCWD, path);
+    return outside_or_back(walk, path);
 }
 
 /* A path below a directory above a mount prefix. */

@@ -171,9 +171,8 @@ static int link_across(struct fan_end *to)
     int rc = fan_end_exists(to);
     if (rc == 0)
         return -EEXIST;
-    if (rc == -ENOENT && to->ours)
-        rc = fan_end_reached(to);
-    return rc == 0 || !to->ours ? -EXDEV : rc;
+    rc = rc == -ENOENT ? fan_end_reached(to) : rc;
+    return rc == 0 ? -EXDEV : rc;
 }
 
 /* One try at a link of which at least one end is ours: the old name must be there, the new one
