@@ -91,6 +91,7 @@ class OutputService:
         self._thread = threading.Thread(target=self._run, name="fanstore-outputs", daemon=True)
         self._stage_out: StageOut | None = None
         self._unfinished: list[Place] = []
+        self._parts = contextlib.ExitStack()
         self._closed = False
 
     def start(self) -> None:
@@ -170,6 +171,7 @@ class OutputService:
         if copies is not None:
             copies.serve(self._store.path, self._placed_path)
         self._drafts = Drafts(self._store, share)
+        self._parts.callback(self._drafts.close)
         inputs: list[Inputs] = [
             DatasetInputs(mount.dataset, mount.prefixes, touched)
             for mount, touched in zip(self._mounts, self._touched.of_mount, strict=True)
@@ -178,12 +180,14 @@ class OutputService:
         self._drafts.publisher = operations.publisher
         if self._make_stage_out is not None:
             self._stage_out = self._make_stage_out(peers, operations.home, self._store)
+            self._parts.callback(self._stage_out.close)
             self._stage_out.start()
             relay.to = self._stage_out
         if self._joined is not None:
             self._joined.start()
         most = min(share, _CONNECTIONS_MOST)
-        self._listener = Listener(self._socket, len(inputs), operations.run, most)
+        listener = Listener(self._socket, len(inputs), operations.run, most)
+        self._parts.callback(listener.close)
 
     def _placed_path(self, object_id: int) -> bytes | None:
         return None if self._stage_out is None else self._stage_out.placed_path(object_id)
@@ -200,12 +204,7 @@ class OutputService:
         return {**self.figures(), **await self._stage_out.account(unstaged)}
 
     async def _end(self) -> None:
-        self._listener.close()
-        self._drafts.close()
-        if self._stage_out is not None:
-            self._stage_out.close()
-        if self._joined is not None:
-            self._joined.close()
+        self._parts.close()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
