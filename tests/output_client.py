@@ -51,9 +51,10 @@ def send(directory: str, data: bytes, hang_up: bool = False) -> bytes:
             stream.connect(f"/proc/self/fd/{fd}/outputs")
         finally:
             os.close(fd)
-        stream.sendall(data)
-        if hang_up:
-            stream.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(BrokenPipeError):  # it has answered before it was asked
+            stream.sendall(data)
+            if hang_up:
+                stream.shutdown(socket.SHUT_WR)
         answer = b""
         with contextlib.suppress(ConnectionResetError):  # it has not read all before its answer
             while chunk := stream.recv(1 << 16):
