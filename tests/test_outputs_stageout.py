@@ -376,6 +376,31 @@ def test_replaced_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert summary["unplaced"] == summary["backups"] == []
 
 
+def test_what_is_gone_is_not_copied_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supply, "_PIECE_BYTES", 1000)
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+    copying, go_on = threading.Event(), threading.Event()
+    piece = supply._in_kernel
+
+    def slowly(*args: Any) -> int:
+        copying.set()
+        assert go_on.wait(WAIT_S)
+        return piece(*args)
+
+    monkeypatch.setattr(supply, "_in_kernel", slowly)
+
+    async def work() -> None:
+        rank.publish(b"unlinked", b"1" * 100_000)
+        await asyncio.to_thread(copying.wait, WAIT_S)
+        rank.unlink(b"unlinked")
+        go_on.set()
+
+    (summary,) = run(cluster, work)
+    assert summary["copied_bytes"] <= 1000
+    assert tree(cluster.output_dir) == {}
+
+
 def test_what_was_there_is_kept(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     out = cluster.output_dir

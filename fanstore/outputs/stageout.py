@@ -86,6 +86,7 @@ class StageOut:
     def discarded(self, object_id: int) -> None:
         """An object of this rank is gone."""
         self._accounts.discarded(object_id)
+        self._supplier.discarded(object_id)
 
     def placed_path(self, object_id: int) -> bytes | None:
         """Where this rank placed an object, if that is still there."""

@@ -14,7 +14,7 @@ from fanstore.outputs.interfaces import ObjectStore
 from fanstore.outputs.journal import Identity, Journal, Name, Placed
 from fanstore.outputs.placing import OutputDirectory, apply_attr
 
-_PIECE_BYTES = 16 << 20
+_PIECE_BYTES = 8 << 20
 _CANNOT = frozenset(
     {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.ETXTBSY}
 )
@@ -127,6 +127,7 @@ class Supplier:
         self._directory = directory
         self._thread = ThreadPoolExecutor(1, "stage-out")
         self._given_up = False
+        self._copying: int | None = None
         self.copied_bytes = 0
 
     async def supply(self, object_id: int, name: Name, attr: Attr) -> bytes:
@@ -143,13 +144,19 @@ class Supplier:
             earlier = self._directory.path(placed.name)
             if link_again(earlier, placed.identity, attr, temporary):
                 return temporary
+        self._copying = object_id
         copy_object(self._objects.path(object_id), temporary, attr, self._advance)
         return temporary
 
     def _advance(self, count: int) -> None:
         self.copied_bytes += count
-        if self._given_up:
-            raise OSError(errno.ECANCELED, "given up")
+        if self._given_up or self._copying is None:
+            raise OSError(errno.ECANCELED, "not waited for")
+
+    def discarded(self, object_id: int) -> None:
+        """Ends the copy of an object that is gone: until then it takes its room on the disk."""
+        if self._copying == object_id:
+            self._copying = None
 
     def give_up(self) -> None:
         """Ends the copy that is being made, and every other."""
