@@ -276,7 +276,7 @@ FAN_EXPORT int utime(const char *path, const struct utimbuf *times)
                                                            : REAL(utime)(target.path, times);
 }
 
-/* No output has extended attributes of its own name: a file system without them. */
+/* No output has extended attributes, by whichever road: a file system without them. */
 static bool attributed(const char *path, unsigned flags, struct fan_target *target, int *rc)
 {
     struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};
@@ -323,14 +323,14 @@ FAN_EXPORT int lremovexattr(const char *path, const char *name)
                                                         : REAL(lremovexattr)(target.path, name);
 }
 
-/* A real directory of the skeleton may have them; the directory it stands for has none. */
 static bool attributed_fd(int fd, int *rc)
 {
-    struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};
-    bool ours = changed_fd(fd, &call, rc);
-    if (ours && *rc == 0)
-        *rc = -EOPNOTSUPP;
-    return ours;
+    const struct fan_file *file = fan_file_get(fd);
+    bool output = file != NULL && (file->kind == FAN_FILE_OUTPUT || file->kind == FAN_FILE_OUTDIR);
+    if (!output && !is_input(fd))
+        return false;
+    *rc = only_a_path(fd) ? -EBADF : output ? -EOPNOTSUPP : -EROFS;
+    return true;
 }
 
 FAN_EXPORT int fsetxattr(int fd, const char *name, const void *value, size_t bytes, int flags)
