@@ -90,18 +90,19 @@ class Node:
 
     def take(self) -> tuple[int, bytes] | None:
         """The next message that came, and who sent it. By one thread, while the node is open."""
-        count = self._take_into(self._room)
+        count = self._take()
         if count == -errno.ENOBUFS:
-            larger = bytearray(self._needed[0])
-            check(self._take_into(larger))
-            return self._sender[0], bytes(larger)
+            self._room = bytearray(self._needed[0])
+            count = self._take()
         if count == -errno.EAGAIN:
             return None
         return self._sender[0], bytes(memoryview(self._room)[: check(count)])
 
-    def _take_into(self, room: bytearray) -> int:
-        place = ffi.from_buffer(room)
-        return int(lib.fan_node_take(self._node, place, len(room), self._sender, self._needed))
+    def _take(self) -> int:
+        room = ffi.from_buffer(self._room)
+        return int(
+            lib.fan_node_take(self._node, room, len(self._room), self._sender, self._needed)
+        )
 
     @property
     def message_fd(self) -> int:
