@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+from case_set import Set
 from harness import Case
-from recorded import Set
 
 SHELL = (
     Case("redirect_and_cat", "echo one > f; cat f; echo two > f; cat f"),
@@ -104,7 +104,7 @@ TOOLS = (
     Case("git_clone", GIT + "mkdir r; cd r; git init -q -b main . && echo one > f && git add f && git commit -q -m first; cd ..; git clone -q --no-hardlinks r s 2>&1; cd s; git log --oneline; git mv f g; git status --short; cat g; cd ..; rm -rf r s", needs=("git",)),
     Case("sqlite3", "sqlite3 a.db 'create table t(a); insert into t values (1), (2); select sum(a) from t'; sqlite3 a.db 'update t set a = a + 1; select * from t'; ls", needs=("sqlite3",)),
     Case("cc_and_run", "printf '#include <stdio.h>\\nint main(void) { puts(\"compiled\"); return 0; }\\n' > m.c; cc -c m.c -o m.o && cc m.o -o m && ./m; ls; rm m", needs=("cc",)),
-    Case("cc_archive_and_shared", "echo 'int f(void) { return 7; }' > f.c; echo 'int f(void); int main(void) { return f(); }' > m.c; cc -shared -fPIC f.c -o libf.so && python3 -c 'import ctypes; print(ctypes.CDLL(\"./libf.so\").f())'; cc -c f.c && ar Drcs libg.a f.o && cc m.c libg.a -o n && ./n; echo $?; rm n libf.so", needs=("cc", "ar")),
+    Case("cc_archive_and_shared", "echo 'int f(void) { return 7; }' > f.c; echo 'int f(void); int main(void) { return f(); }' > m.c; cc -shared -fPIC f.c -o libf.so && cc m.c -L. -lf -o m && cp libf.so m $W; LD_LIBRARY_PATH=$W $W/m; echo $?; rm $W/m $W/libf.so; cc -c f.c && ar Drcs libg.a f.o && cc m.c libg.a -o n && ./n; echo $?; rm m n libf.so", needs=("cc", "ar")),
     Case("make", "printf 'all: b\\nb: a\\n\\tcat a a > b\\n' > Makefile; echo x > a; touch -d '1 hour ago' a; make -s; make -s -q; echo $?; touch -d '1 hour' a; make -s -q; echo $?; cat b", needs=("make",)),
     Case("python_scripts", "echo 'print(\"a module\")' > m.py; python3 m.py; python3 -m m; python3 -c 'import m'"),
     Case("static_program_writes_stdout", "env -i /bin/echo static > f; cat f; env -i sh -c 'echo a; echo b' >> f; cat f"),
@@ -131,7 +131,13 @@ PROGRAMS = (
     Set("archivers", kinds=("output",), shell=ARCHIVERS, volatile=(r"a\.tar",)),
     Set("tools", kinds=("output",), shell=TOOLS, volatile=(r"r/\.git/index",)),
 )
-SETS = (*RULES, *LIFE, *PROGRAMS)
+OVER = tuple(Set(f"out_{name}.py", where="over") for name in ("dirs", "names", "life"))
+DENIED = (
+    Set("out_denied.py", where="nobody"),
+    Set("out_rename.py", kinds=("input",), where="nobody"),
+    Set("shell", kinds=("output",), shell=SHELL, where="nobody"),
+)
+SETS = (*RULES, *LIFE, *PROGRAMS, *OVER, *DENIED)
 
 
 def parameters(sets: tuple[Set, ...]) -> list[tuple[Set, str, str]]:

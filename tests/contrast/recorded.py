@@ -8,12 +8,11 @@ after the command.
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import difflib
+import functools
 import json
-import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -22,50 +21,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import out_runner
 import pytest
-from arena import SELF, Arena, fanstore_command
-from harness import Case
-from programs import CASE, CLIENTS, Programs
+from arena import SELF, Arena, as_user, fanstore_command
+from case_set import Set
+from harness import snapshot
+from output_tree import build_output_tree, give_to
+from programs import CLIENTS, Programs
 
 RUN_LIMIT_S = 300
-BOTH = ("input", "output")
+RUNNER = CLIENTS / "out_runner.py"
+OVER = "mtovr"
 GIVEN = ("given", "sub", "sub/inner")
-
-
-@dataclass(frozen=True)
-class Set:
-    """Cases that run together. kinds: see clients/out_client.py.
-
-    volatile: patterns of files whose content holds times or inodes: it is not compared.
-    """
-
-    source: str
-    kinds: tuple[str, ...] = BOTH
-    shell: tuple[Case, ...] = ()
-    volatile: tuple[str, ...] = ()
-
-    @property
-    def label(self) -> str:
-        return re.sub(r"\W", "_", self.source)
-
-    def cases(self) -> list[str]:
-        """Names of the cases that both sides run, and of those of FanStore's alone."""
-        if self.shell:
-            return [case.name for case in self.shell]
-        text = (CLIENTS / self.source).read_text()
-        if not self.source.endswith(".py"):
-            return [f"case_{name}" for name in CASE.findall(text)]
-        found = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-        return [name for name in found if name.startswith(("case_", "served_"))]
-
-    def parameters(self) -> list[tuple[str, str]]:
-        """(case, kind) for parametrize."""
-        return [(case, kind) for case in self.cases() for kind in self.kinds]
-
-    def needs(self, case: str) -> Sequence[str]:
-        """Programs that a shell case uses."""
-        return next((each.needs for each in self.shell if each.name == case), ())
 
 
 @dataclass(frozen=True)
@@ -86,23 +52,33 @@ class Recordings:
         self._arena, self._programs, self._sets = arena, programs, sets
         self._seen: dict[str, dict[str, dict[tuple[str, str], Seen]]] = {}
         self._faults: dict[str, str] = {}
-        self.plain, self.mount = self.base / "plain", self.base / "mount"
-        self._dataset = self.base / "dataset"
+        self.base.chmod(0o1777)
+        self.plain, self._dataset = self.base / "plain", self.base / "dataset"
 
     def seen(self, group: Set, case: str, kind: str) -> tuple[Seen | None, Seen]:
         """Both sides of a case; no plain one where there is none."""
-        if group.source not in self._seen:
+        if group.label not in self._seen:
             self._record(group)
-        sides = self._seen[group.source]
+        sides = self._seen[group.label]
         served = sides["mount"].get((case, kind))
-        assert served is not None, f"did not come to it: {self._faults[group.source]}"
+        assert served is not None, f"did not come to it: {self._faults[group.label]}"
         return sides["plain"].get((case, kind)), served
 
-    def staged(self, group: Set, case: str, kind: str) -> dict[str, list]:
-        """What of a case lies in the output directory after the run."""
-        place = self.output_directory(group) / self._within(group, case, kind)
-        found = out_runner.tree(str(place)) if place.is_dir() else {}
-        return json.loads(hide(json.dumps(found), self.mount, self._scratch(group, "mount")))
+    def staged(self, group: Set) -> dict[tuple[str, str], dict[str, list]]:
+        """What of each case lies in the output directory after the run, as its user sees it."""
+        top = self.output_directory(group)
+        places = {pair: str(top / group.within(*pair)) for pair in group.parameters()}
+        listed = subprocess.run(
+            [*as_user(group.user), str(python_of(group.user)), str(RUNNER), "--trees",
+             *places.values()], capture_output=True, timeout=RUN_LIMIT_S, check=True,
+        )  # fmt: skip
+        text = hide(listed.stdout.decode(), self.mount(group), self._scratch(group, "mount"))
+        found = json.loads(text)
+        return {pair: found[place] for pair, place in places.items()}
+
+    def mount(self, group: Set) -> Path:
+        """Where FanStore's side of a set is; as long a path as the plain one."""
+        return self.base / (OVER if group.where == "over" else "mount")
 
     def output_directory(self, group: Set) -> Path:
         return self.base / f"out-{group.label}"
@@ -111,43 +87,71 @@ class Recordings:
         return self.base / f"w_{side}" / group.label
 
     def _record(self, group: Set) -> None:
+        if python_of(group.user) is None:
+            pytest.skip("only root can become another user, and that needs a Python it may run")
         if not self._dataset.exists():
             self._furnish()
         if not group.shell and not group.source.endswith(".py"):
             self._programs.path(group.source)  # compiled once, before both sides want it
         with ThreadPoolExecutor(2) as pool:
             sides = list(pool.map(lambda side: self._side(group, side), ("plain", "mount")))
-        self._seen[group.source] = dict(zip(("plain", "mount"), sides, strict=True))
+        self._seen[group.label] = dict(zip(("plain", "mount"), sides, strict=True))
+
+    def _furnish(self) -> None:
+        """The plain tree, and the dataset of it."""
+        build_output_tree(self.plain, self._sets)
+        if SELF:
+            subprocess.run(["cp", "-a", self.plain, self.base / "mount"], check=True)
+            self._dataset.mkdir()
+        else:
+            self._arena.fanstore("prepare", str(self.plain), str(self._dataset))
+        subprocess.run(["cp", "-a", self.plain, self.base / OVER], check=True)
+        self._original = snapshot(self.base / OVER, times=True)
+
+    def original_is_untouched(self) -> bool:
+        """Whether the copy that is mounted over is what it was."""
+        return snapshot(self.base / OVER, times=True) == self._original
 
     def _side(self, group: Set, side: str) -> dict[tuple[str, str], Seen]:
-        root, scratch = self.base / side, self._scratch(group, side)
+        root = self.plain if side == "plain" else self.mount(group)
+        scratch = self._scratch(group, side)
         scratch.mkdir(parents=True)
         spec, record = scratch / "spec.json", scratch / "record.jsonl"
         spec.write_text(json.dumps(self._specs(group, root, side == "mount")))
-        runner = [sys.executable, "-u", str(CLIENTS / "out_runner.py"), str(record), str(spec)]
+        runner = [
+            str(python_of(group.user)),
+            "-u",
+            str(CLIENTS / "out_runner.py"),
+            str(record),
+            str(spec),
+        ]
+        if group.user is not None:
+            give_to(group.user, scratch)
         env = {**self._arena.plain.env, "T": str(root), "W": str(scratch)}
         served = side == "mount" and not SELF
         command = [*self._serve(group), "--", *runner] if served else runner
         done = subprocess.run(
-            command, env=env, cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=RUN_LIMIT_S, check=False,
+            [*as_user(group.user), *command], env=env, cwd=scratch, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=RUN_LIMIT_S, check=False,
         )  # fmt: skip
         if side == "mount":
-            self._faults[group.source] = f"{done.returncode}: {done.stderr.decode()[-2000:]}"
+            self._faults[group.label] = f"{done.returncode}: {done.stderr.decode()[-2000:]}"
         else:
             assert done.returncode == 0, done
         return read_record(record, root, scratch)
 
     def fault(self, group: Set) -> str:
         """The exit code of `fanstore run` and what it said."""
-        return self._faults[group.source]
+        return self._faults[group.label]
 
     def _serve(self, group: Set) -> list[str]:
         local = self.base / f"local-{group.label}"
         local.mkdir(mode=0o700)
+        if group.user is not None:
+            give_to(group.user, local)
         return [
             *fanstore_command(), "run", "--quiet", "--dataset", str(self._dataset),
-            "--mount", str(self.mount), "--local-dir", str(local),
+            "--mount", str(self.mount(group)), "--local-dir", str(local),
             "--output-dir", str(self.output_directory(group)),
         ]  # fmt: skip
 
@@ -156,9 +160,9 @@ class Recordings:
         for case, kind in group.parameters():
             if case.startswith("served_") and (SELF or not served):
                 continue
-            if any(shutil.which(program) is None for program in group.needs(case)):
+            if group.missing(case):
                 continue
-            place = str(root / self._within(group, case, kind))
+            place = str(root / group.within(case, kind))
             spec: dict[str, object] = {"name": case, "kind": kind, "directory": place}
             specs.append(spec | self._work(group, case))
         return specs
@@ -175,39 +179,18 @@ class Recordings:
     def _within(group: Set, case: str, kind: str) -> Path:
         return Path("fresh" if kind == "input" else "built") / group.label / case
 
-    def _furnish(self) -> None:
-        """The plain tree, and the dataset of it."""
-        text = self.plain / "text"
-        (text / "sub").mkdir(parents=True)
-        (text / "hello.txt").write_text("hello world\n")
-        (text / "x").write_text("x")
-        (text / "sub" / "inner.txt").write_text("inner line\n")
-        (self.plain / "empty_dir").mkdir()
-        self._furnish_links()
-        for group in self._sets:
-            for case, kind in group.parameters():
-                if kind == "input":
-                    self._furnish_case(self.plain / self._within(group, case, kind))
-        if SELF:
-            shutil.copytree(self.plain, self.mount, symlinks=True)
-            self._dataset.mkdir()
-        else:
-            self._arena.fanstore("prepare", str(self.plain), str(self._dataset))
 
-    def _furnish_links(self) -> None:
-        links = self.plain / "links"
-        links.mkdir()
-        for name, target in {"to_file": "../text/hello.txt", "to_dir": "../text"}.items():
-            os.symlink(target, links / name)
-        os.symlink("../text/made_by_link", links / "to_new")
-        os.symlink(self.plain, self.base / "o_plain")
-        os.symlink(self.mount, self.base / "o_mount")
-
-    @staticmethod
-    def _furnish_case(place: Path) -> None:
-        (place / "sub").mkdir(parents=True)
-        (place / "given").write_text("given\n")
-        (place / "sub" / "inner").write_text("sub/inner\n")
+@functools.cache
+def python_of(user: int | None) -> str | None:
+    """A Python that `user` may run; none where this process cannot become that user."""
+    if user is None:
+        return sys.executable
+    for python in (sys.executable, "/usr/bin/python3"):
+        probe = [*as_user(user), "sh", "-c", f"exec {python} -c 'import os; os.pidfd_open'"]
+        with contextlib.suppress(OSError):
+            if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+                return python
+    return None
 
 
 def hide(text: str, root: Path, scratch: Path) -> str:
@@ -228,9 +211,8 @@ def read_record(record: Path, root: Path, scratch: Path) -> dict[tuple[str, str]
 
 def check(recordings: Recordings, group: Set, case: str, kind: str) -> None:
     """Passes or fails the test that calls it."""
-    for program in group.needs(case):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
+    for program in group.missing(case):
+        pytest.skip(f"{program} is not installed")
     if SELF and case.startswith("served_"):
         pytest.skip("there is no FanStore to look at")
     plain, served = recordings.seen(group, case, kind)
@@ -264,13 +246,15 @@ def check_staged(recordings: Recordings, group: Set) -> None:
     """Whatever the cases left is in the output directory."""
     if SELF:
         pytest.skip("there is no FanStore to look at")
+    recordings.seen(group, *group.parameters()[0])
+    staged = recordings.staged(group)
     for case, kind in group.parameters():
-        if any(shutil.which(program) is None for program in group.needs(case)):
+        if group.missing(case):
             continue
         _, served = recordings.seen(group, case, kind)
-        found = recordings.staged(group, case, kind)
-        there, wanted = outputs_of(found, kind), outputs_of(served.tree, kind)
-        assert there == wanted, (case, kind, recordings.fault(group))
+        there = outputs_of(staged[case, kind], kind)
+        wanted = outputs_of(served.tree, kind)
+        assert there == wanted, f"{case} {kind}: {recordings.fault(group)}"
 
 
 def outputs_of(tree: dict[str, list], kind: str) -> dict[str, list]:

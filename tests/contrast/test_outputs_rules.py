@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from case_set import Set
 from output_sets import RULES, label, parameters
-from recorded import Recordings, Set, check, check_staged
+from recorded import Recordings, check, check_staged
 
 
 @pytest.mark.parametrize("case", parameters(RULES), ids=label)

@@ -1,4 +1,5 @@
 """Runs many cases one after the other and records what each shows and leaves: RESULT SPEC.
+With `--trees` instead: lists directories.
 
 Each case has a process and a session of its own, and a limit of time; what lies in its directory
 afterwards is listed by yet another process.
@@ -103,8 +104,11 @@ def describe(path: bytes) -> list:
         return [mode, os.readlink(path).decode("utf-8", "backslashreplace")]
     if not stat.S_ISREG(status.st_mode):
         return [mode]
-    with open(path, "rb") as file:
-        content = file.read()
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except PermissionError:
+        return [mode, status.st_nlink, status.st_size, "unreadable"]
     return [mode, status.st_nlink, len(content), hashlib.sha256(content).hexdigest()[:16]]
 
 
@@ -120,6 +124,11 @@ def tree_of(directory: str) -> object:
         return json.loads(text)
     except ValueError:
         return f"no listing: {status}: {text}"
+
+
+def list_trees(directories: list[str]) -> None:
+    """Prints what lies in each of them, by its path."""
+    print(json.dumps({directory: tree(directory) for directory in directories}))
 
 
 def main() -> None:
@@ -141,4 +150,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "--trees":
+        list_trees(sys.argv[2:])
+    else:
+        main()

@@ -1,0 +1,67 @@
+"""What runs together of the cases that make outputs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from arena import NOBODY
+from harness import Case
+from programs import CASE, CLIENTS
+
+BOTH = ("input", "output")
+
+
+@dataclass(frozen=True)
+class Set:
+    """Cases that run together. kinds: see clients/out_client.py.
+
+    where: "over" mounts over a copy of the tree itself, "nobody" runs as that user.
+
+    volatile: patterns of files whose content holds times or inodes: it is not compared.
+    """
+
+    source: str
+    kinds: tuple[str, ...] = BOTH
+    shell: tuple[Case, ...] = ()
+    volatile: tuple[str, ...] = ()
+    where: str = ""
+
+    @property
+    def label(self) -> str:
+        return re.sub(r"\W", "_", self.source) + self.where
+
+    @property
+    def user(self) -> int | None:
+        """Who runs it, where that is not the tests' own user."""
+        return NOBODY if self.where == "nobody" else None
+
+    def within(self, case: str, kind: str) -> Path:
+        """A case's directory in the tree."""
+        return Path("fresh" if kind == "input" else "built") / self.label / case
+
+    def missing(self, case: str) -> list[str]:
+        """The programs that it needs and that are not installed."""
+        return [program for program in self.needs(case) if shutil.which(program) is None]
+
+    def cases(self) -> list[str]:
+        """Names of the cases that both sides run, and of those of FanStore's alone."""
+        if self.shell:
+            return [case.name for case in self.shell]
+        text = (CLIENTS / self.source).read_text()
+        if not self.source.endswith(".py"):
+            return [f"case_{name}" for name in CASE.findall(text)]
+        found = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+        return [name for name in found if name.startswith(("case_", "served_"))]
+
+    def parameters(self) -> list[tuple[str, str]]:
+        """(case, kind) for parametrize."""
+        return [(case, kind) for case in self.cases() for kind in self.kinds]
+
+    def needs(self, case: str) -> Sequence[str]:
+        """Programs that a shell case uses."""
+        return next((each.needs for each in self.shell if each.name == case), ())
