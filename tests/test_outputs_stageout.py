@@ -315,8 +315,10 @@ def test_copies_with_holes_by_each_way(tmp_path: Path, monkeypatch: pytest.Monke
         if number:
             monkeypatch.setattr(supply.os, name, cannot)
         told: list[int] = []
+        os.utime(source, ns=(1, attr.mtime_ns))
         copy = os.fsencode(tmp_path / f"copy{number}")
         supply.copy_object(os.fsencode(source), copy, attr, told.append)
+        assert os.lstat(source).st_atime_ns == 1
         with open(copy, "rb") as stream:
             assert stream.read() == source.read_bytes()
         assert sum(told) == 20 << 20

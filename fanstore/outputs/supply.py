@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fanstore.outputs.entries import Attr
 from fanstore.outputs.interfaces import ObjectStore
 from fanstore.outputs.journal import Identity, Journal, Name, Placed
+from fanstore.outputs.leases import open_unasked
 from fanstore.outputs.placing import OutputDirectory, apply_attr
 
 _PIECE_BYTES = 8 << 20
@@ -27,8 +29,10 @@ def copy_object(
     bytes as they come, and may raise to give up. What goes wrong leaves nothing behind."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
-    reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    reader = open_unasked(source)
     try:
+        with contextlib.suppress(PermissionError):  # not ours: its access time moves
+            fcntl.fcntl(reader, fcntl.F_SETFL, os.O_NOATIME)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         writer = os.open(temporary, flags, 0o600)
         try:
