@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ranks import make_rank_stage, needs_ranks
 from serving import LIMIT_S, Stage, children, command_of, daemon_of, make_stage, runs, wait_for
 from small_disk import small_disk
 
@@ -342,3 +343,33 @@ def test_stop_of_a_dead_job_saves_its_outputs(stage: Stage, dataset: Path, full:
 def test_quiet(stage: Stage, dataset: Path, out: Path) -> None:
     done = stage.run(dataset, *write(stage, 5), options=(*options(out), "--quiet"))
     assert done.stderr == ""
+
+
+@needs_ranks
+def test_one_line_for_all_ranks(tmp_path: Path) -> None:
+    ranks = make_rank_stage(tmp_path, 3)
+    dataset, out = ranks.dataset(), tmp_path / "out"
+    script = (
+        "cd $FANSTORE_MOUNT_PREFIX; mkdir -p all; echo $FANSTORE_RANK >all/$FANSTORE_RANK; "
+        "until test $(ls all | wc -l) = 3; do sleep 0.05; done; cat all/*"
+    )
+    done = ranks.run_ranks(3, dataset, "sh", "-c", script, options=options(out))
+    assert sorted(done.stdout.split()) == sorted("012" * 3)
+    assert {p.name: p.read_text() for p in (out / "all").iterdir()} == {
+        "0": "0\n", "1": "1\n", "2": "2\n"
+    }  # fmt: skip
+    assert done.stderr.count("outputs:") == 1
+    assert f"outputs: 3 published, 3 staged out to {out} (6 bytes)" in done.stderr
+    ranks.assert_clean()
+
+
+@needs_ranks
+def test_ranks_with_different_output_directories_are_refused(tmp_path: Path) -> None:
+    ranks = make_rank_stage(tmp_path, 2)
+    script = f'exec fanstore run --output-dir {tmp_path}/out$PMI_RANK "$@"'
+    where = [*ranks.where(ranks.dataset()), "--", "true"]
+    program = script.replace("fanstore", f"{sys.executable} -m fanstore", 1)
+    done = ranks.finished(ranks.mpiexec(2, "sh", "-c", program, "sh", *where), code=None)
+    assert done.returncode != 0
+    assert f"--output-dir is {tmp_path}/out1 on rank 1 and {tmp_path}/out0 on rank 0" in done.stderr
+    ranks.assert_clean()
