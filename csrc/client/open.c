@@ -99,6 +99,15 @@ static int open_directory(const struct fan_target *target, int flags)
     return rc != 0 ? rc : fd;
 }
 
+/* A real descriptor that is not ours, whatever stood under its number and was closed past us. */
+static int real_open(int dirfd, const char *path, int flags, unsigned mode)
+{
+    int fd = fan_sys_openat(dirfd, path, flags, mode);
+    if (fd >= 0)
+        fan_file_remove(fd);
+    return fd;
+}
+
 /* An unnamed file: real, and never published. */
 static int open_unnamed(int flags, unsigned mode)
 {
@@ -108,7 +117,7 @@ static int open_unnamed(int flags, unsigned mode)
         return -ENAMETOOLONG;
     memcpy(path, fan_job.directory.text, fan_job.directory.bytes);
     memcpy(path + fan_job.directory.bytes, name, sizeof(name));
-    return fan_sys_openat(AT_FDCWD, path, flags, mode);
+    return real_open(AT_FDCWD, path, flags, mode);
 }
 
 static int open_input(const struct fan_target *target, int flags, unsigned mode)
@@ -161,7 +170,7 @@ static int open_once(struct fan_target *target, int flags, unsigned mode)
 {
     switch (target->where) {
     case FAN_OUTSIDE: /* where a link among the outputs led */
-        return fan_sys_openat(target->dirfd, target->path, flags, mode);
+        return real_open(target->dirfd, target->path, flags, mode);
     case FAN_INPUT:
         return open_input(target, flags, mode);
     case FAN_MISSING:

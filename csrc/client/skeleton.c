@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../common/sys.h"
 #include "resolve.h"
@@ -98,7 +99,8 @@ void fan_skeleton_move(struct fan_view *view, const char *from, const char *to)
 {
     char before[PATH_MAX], after[PATH_MAX];
     int64_t length = skeleton_path(view, to, after, sizeof(after));
-    if (length < 0 || skeleton_path(view, from, before, sizeof(before)) < 0)
+    if (length < 0 || skeleton_path(view, from, before, sizeof(before)) < 0 ||
+        FAN_SYS(faccessat, AT_FDCWD, before, F_OK) != 0)
         return;
     const char *name = strrchr(to, '/');
     size_t above = name != NULL ? (size_t)length - strlen(name) : view->skeleton.bytes;
