@@ -27,13 +27,14 @@ struct batch {
     uint64_t objects[FAN_OUTPUT_OBJECTS_MAX];
 };
 
-/* The answer's `where`; OPEN_YET where there is no daemon to ask. */
-static uint32_t tell(enum fan_output_op op, const uint64_t *objects, unsigned object_count)
+/* The answer's `where`, or -errno. */
+static int tell(enum fan_output_op op, const uint64_t *objects, unsigned object_count)
 {
     struct fan_output_call call = {.request = {.op = (uint16_t)op, .object_count = object_count},
                                    .objects = objects};
     struct fan_output_answer answer;
-    return fan_output_ask(&call, &answer, NULL) == 0 ? answer.where : FAN_OUTPUT_OPEN_YET;
+    int rc = fan_output_ask(&call, &answer, NULL);
+    return rc == 0 ? (int)answer.where : rc;
 }
 
 static void flush(struct batch *batch)
@@ -126,7 +127,7 @@ static void linger_no_more(uint64_t object)
     }
 }
 
-void fan_output_settle_pending(void)
+int fan_output_settle_pending(void)
 {
     uint64_t objects[LET_GO_MAX];
     unsigned object_count = 0;
@@ -138,17 +139,18 @@ void fan_output_settle_pending(void)
         if (object != 0)
             objects[object_count++] = object;
     }
-    if (object_count == 0)
-        return;
-    bool finished = tell(FAN_OUTPUT_SETTLE, objects, all ? 0 : object_count) == FAN_OUTPUT_SETTLED;
+    if (object_count == 0 && !all)
+        return 0;
+    int rc = tell(FAN_OUTPUT_SETTLE, objects, all ? 0 : object_count);
     for (unsigned i = 0; i < object_count; i++) {
-        if (finished) {
+        if (rc == FAN_OUTPUT_SETTLED) {
             linger_no_more(objects[i]);
             atomic_fetch_sub(&count, 1);
         } else {
             linger(objects[i]);
         }
     }
+    return rc < 0 ? rc : 0;
 }
 
 static void add_writable(int fd, struct fan_file *file, void *batch)

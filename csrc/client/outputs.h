@@ -50,15 +50,14 @@ bool fan_output_held(uint64_t object, const struct fan_file *file);
 
 /* This thread let go of outputs. */
 extern __thread bool fan_outputs_pending __attribute__((tls_model("initial-exec")));
-void fan_output_settle_pending(void);
+int fan_output_settle_pending(void);
 
 /* After descriptors were closed or replaced: tells the daemon of those outputs that this thread's
  * last calls of fan_file_put let go of, and waits until all ranks see what is finished. errno is left
- * alone. */
-static inline void fan_output_settle(void)
+ * alone. 0, or -errno: nobody will see them. */
+static inline int fan_output_settle(void)
 {
-    if (__builtin_expect(fan_outputs_pending, 0))
-        fan_output_settle_pending();
+    return __builtin_expect(fan_outputs_pending, 0) ? fan_output_settle_pending() : 0;
 }
 
 /* Around the life of a process that has writable outputs; free when it has none. errno is left

@@ -98,6 +98,15 @@ static bool start_walk(struct walk *walk, struct fan_view *view, uint64_t id, co
            (id == 0 || fan_index_path_hash(&walk->dataset->index, id, &walk->hash) == 0);
 }
 
+/* The index cannot be mapped: for want of a descriptor, or for good. */
+static bool unusable(const struct walk *walk)
+{
+    int fd = fan_sys_openat(AT_FDCWD, fan_job.directory.text, O_PATH | O_CLOEXEC, 0);
+    if (fd >= 0)
+        fan_sys_close(fd);
+    return missing(walk, fd == -EMFILE || fd == -ENFILE ? -fd : EIO, false);
+}
+
 static bool absolute(struct walk *walk, const char *path);
 
 /* Puts `head` "/" `tail` into the target's buffer; tail may lie in the buffer already. */
@@ -301,7 +310,7 @@ static bool odd(struct walk *walk, const char *path)
     size_t bytes = strlen(plain);
     memcpy(walk->target->buffer, plain, bytes + 1);
     rest = walk->target->buffer + (rest - plain);
-    return start_walk(walk, view, 0, rest) ? run(walk) : missing(walk, EIO, false);
+    return start_walk(walk, view, 0, rest) ? run(walk) : unusable(walk);
 }
 
 /* A path that starts in an open directory of outputs, or "" for itself: by its name. */
@@ -323,7 +332,7 @@ static bool at_file(struct walk *walk, int fd, const struct fan_file *file, cons
     walk->id = 0;
     if (file->kind == FAN_FILE_OUTDIR)
         return below_output(walk, fd, rest);
-    return start_walk(walk, file->view, file->id, rest) ? run(walk) : missing(walk, EIO, false);
+    return start_walk(walk, file->view, file->id, rest) ? run(walk) : unusable(walk);
 }
 
 /* The file that a path under /proc names, where that is not the kernel's to follow: or NULL. */
@@ -341,7 +350,7 @@ static bool absolute(struct walk *walk, const char *path)
     struct fan_view *view = fan_match_prefix(path, &rest);
     if (__builtin_expect(view != NULL, 1)) {
         if (!start_walk(walk, view, 0, rest))
-            return missing(walk, EIO, false);
+            return unusable(walk);
         return run(walk);
     }
     if (fan_has_odd_part(path))
@@ -381,7 +390,7 @@ static bool relative(struct walk *walk, const char *path)
     bool ours = false;
     if (cwd.kind == FAN_CWD_INSIDE) {
         if (!start_walk(walk, cwd.view, cwd.value, path))
-            return missing(walk, EIO, false);
+            return unusable(walk);
         return run(walk);
     }
     if (cwd.kind == FAN_CWD_NEAR)

@@ -106,9 +106,8 @@ FAN_EXPORT int close(int fd)
         return REAL(close)(fd);
     if (fan_file_get(fd) != NULL) {
         fan_file_remove(fd);
-        int rc = fan_sys_close(fd);
-        fan_output_settle();
-        return (int)fan_answer(rc);
+        int rc = fan_sys_close(fd), lost = fan_output_settle();
+        return (int)fan_answer(rc < 0 ? rc : lost);
     }
     if (fan_is_parked(fd))
         return (int)fan_answer(-EBADF);

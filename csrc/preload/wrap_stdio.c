@@ -212,9 +212,8 @@ FAN_EXPORT int fclose(FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
         forget_number(stream);
-    int rc = REAL(fclose)(stream);
-    fan_output_settle();
-    return rc;
+    int rc = REAL(fclose)(stream), lost = fan_output_settle();
+    return rc == 0 ? (int)fan_answer(lost) : rc;
 }
 
 FAN_EXPORT FILE *fdopen(int fd, const char *mode)

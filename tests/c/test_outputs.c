@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "../../csrc/client/dirstream.h"
@@ -32,11 +33,16 @@ static int open_path(const char *path, int flags)
     return fan_open(&target, flags, 0640);
 }
 
-static void close_fd(int fd)
+static int settle_fd(int fd)
 {
     fan_file_remove(fd);
     CHECK(close(fd) == 0);
-    fan_output_settle();
+    return fan_output_settle();
+}
+
+static void close_fd(int fd)
+{
+    CHECK(settle_fd(fd) == 0);
 }
 
 static enum fan_where locate(const char *path, unsigned flags, struct fan_target *target)
@@ -412,7 +418,21 @@ static void scenario_no_daemon(void)
     CHECK(locate(P "orphan", 0, &target) == FAN_MISSING && target.error == EIO);
     CHECK(open_path(P "other", O_WRONLY | O_CREAT) == -EIO);
     CHECK(locate(P "file8", 0, &target) == FAN_INPUT);
-    close_fd(fd);
+    CHECK(settle_fd(fd) == -EIO && fan_output_settle() == 0);
+}
+
+/* No descriptor is left to ask with. */
+static void scenario_no_descriptor(void)
+{
+    struct rlimit limit;
+    touch(P "none");
+    int lowest = dup(0);
+    CHECK(lowest >= 0 && close(lowest) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    struct rlimit none = {(rlim_t)lowest, limit.rlim_max};
+    CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    CHECK(open_path(P "none", O_WRONLY | O_CREAT) == -EMFILE);
+    CHECK(open_path(P "none", O_RDONLY) == -EMFILE);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
 static void *write_about(void *argument)
@@ -493,6 +513,7 @@ int main(void)
     run("getdents", scenario_getdents);
     run("lies", scenario_lies);
     run("no daemon", scenario_no_daemon);
+    run("no descriptor", scenario_no_descriptor);
     run("threads", scenario_threads);
     printf("test_outputs: no fault\n");
     return 0;
