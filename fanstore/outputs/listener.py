@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from fanstore.outputs.entries import failure
 from fanstore.outputs.wire import (
@@ -50,18 +50,18 @@ def listen(directory: str, name: str) -> socket.socket:
 
 
 class Listener:
-    """Answers clients by what `run` returns, or the OSError that it raises; `most` of them at once,
-    the others wait. In the loop's thread."""
+    """Answers clients by what the tasks that `start` begins return, or the OSError that they raise;
+    `most` clients at once, the others wait. In the loop's thread."""
 
     def __init__(
         self,
         listener: socket.socket,
         mount_count: int,
-        run: Callable[[Request], Awaitable[Answer]],
+        start: Callable[[Request], asyncio.Task[Answer]],
         most: int,
     ) -> None:
         self.mount_count = mount_count
-        self.run = run
+        self.start = start
         self.loop = asyncio.get_running_loop()
         self._listener = listener
         self._most = most
@@ -118,7 +118,6 @@ class _Connection:
         self._data = b""
         self._out = memoryview(b"")
         self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
         self._pid = 0
         self._uid = -1
 
@@ -140,8 +139,6 @@ class _Connection:
     def close(self) -> None:
         """Lets the client go, whatever was said."""
         self._wait_for_nothing()
-        if self._task is not None:
-            self._task.cancel()
         self._stream.close()
         self._owner.leave(self)
 
@@ -161,7 +158,7 @@ class _Connection:
             if self._is_complete():
                 self._wait_for_nothing()
                 request = parse(self._data, self._owner.mount_count, self._pid, self._uid)
-                self._task = self._owner.loop.create_task(self._answer(request))
+                self._owner.start(request).add_done_callback(self._answer)
             else:
                 self._wait(self._owner.loop.add_reader, self._read)
         except OSError as error:
@@ -176,16 +173,17 @@ class _Connection:
             raise failure(errno.EINVAL)
         return missing == 0
 
-    async def _answer(self, request: Request) -> None:
-        try:
-            data = serialise(await self._owner.run(request))
-        except OSError as error:
-            data = serialise_error(error.errno or errno.EIO)
-        except Exception:  # a mistake of ours ends one operation, not all of them
-            traceback.print_exc()
-            data = serialise_error(errno.EIO)
-        self._task = None
-        self._send(data)
+    def _answer(self, task: asyncio.Task[Answer]) -> None:
+        if task.cancelled():  # the service ends
+            self.close()
+            return
+        error = task.exception()
+        if error is None:
+            self._send(serialise(task.result()))
+            return
+        if not isinstance(error, OSError):  # a mistake of ours ends one operation, not all of them
+            traceback.print_exception(error)
+        self._send(serialise_error(getattr(error, "errno", None) or errno.EIO))
 
     def _send(self, data: bytes) -> None:
         self._wait_for_nothing()

@@ -79,10 +79,14 @@ class Operations:
     async def run(self, request: Request) -> Answer:
         """Does what a client asks. Raises OSError. Goes on to its end when the caller is cancelled:
         a name is never left half way."""
-        task = asyncio.create_task(self._run(request))
+        return await asyncio.shield(self.start(request))
+
+    def start(self, request: Request) -> asyncio.Task[Answer]:
+        """As `run`, for a caller that hears of the end. Not to be cancelled."""
+        task = asyncio.get_running_loop().create_task(self._run(request))
         self._running.add(task)
         task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
+        return task
 
     def _ended(self, task: asyncio.Task[Answer]) -> None:
         self._running.discard(task)

@@ -186,7 +186,7 @@ class OutputService:
         if self._joined is not None:
             self._joined.start()
         most = min(share, _CONNECTIONS_MOST)
-        listener = Listener(self._socket, len(inputs), operations.run, most)
+        listener = Listener(self._socket, len(inputs), operations.start, most)
         self._parts.callback(listener.close)
 
     def _placed_path(self, object_id: int) -> bytes | None:
