@@ -22,5 +22,5 @@ def test_all_is_in_the_output_directory(recordings: Recordings, group: Set) -> N
 @pytest.mark.skipif(SELF, reason="there is no FanStore to look at")
 def test_the_original_is_untouched(recordings: Recordings) -> None:
     for group in OVER:
-        recordings.seen(group, group.cases()[0], "input")
+        recordings.seen(group, *group.parameters()[0])
     assert recordings.original_is_untouched()

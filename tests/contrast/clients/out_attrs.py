@@ -150,6 +150,34 @@ def case_owners():
         show("given away", facts(p("d")), facts(p("link")))
 
 
+def case_descriptors_of_directories():
+    os.mkdir(p("d"))
+    fd = os.open(p("d"), os.O_RDONLY | os.O_DIRECTORY)
+    path_only = os.open(p("d"), os.O_PATH | os.O_DIRECTORY)
+    tell("fchmod", os.fchmod, fd, 0o711)
+    tell("fchown", os.fchown, fd, os.getuid(), os.getgid())
+    tell("fchmod of O_PATH", os.fchmod, path_only, 0o755)
+    show("now", facts(p("d")), facts(fd))
+    os.mkdir("e", dir_fd=path_only)
+    os.rename("e", "f", src_dir_fd=fd, dst_dir_fd=path_only)
+    tell("rmdir", os.rmdir, "f", dir_fd=fd)
+    os.rename(p("d"), p("moved"))
+    tell("fchmod of what was renamed", os.fchmod, fd, 0o700)
+    show("now", facts(p("moved")))
+    os.close(fd)
+    os.close(path_only)
+
+
+def case_read_only_descriptors():
+    put(p("f"))
+    fd = os.open(p("f"), os.O_RDONLY)
+    tell("fchmod", os.fchmod, fd, 0o640)
+    tell("futimens", os.utime, fd, ns=(10**9, 2 * 10**9))
+    tell("ftruncate", os.ftruncate, fd, 0)
+    show("now", facts(p("f")), os.stat(p("f")).st_mtime_ns)
+    os.close(fd)
+
+
 def case_truncate():
     put(p("f"), b"0123456789")
     os.mkdir(p("d"))

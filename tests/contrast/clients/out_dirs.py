@@ -45,7 +45,7 @@ def case_listing_is_one_of_its_time():
 def case_removal_while_listing():
     """As rm -r and find -delete do."""
     os.mkdir(p("d"))
-    for i in range(300):
+    for i in range(150):
         put(p("d", f"f{i}"), b"")
     count = 0
     with os.scandir(p("d")) as entries:

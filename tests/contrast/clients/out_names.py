@@ -256,6 +256,43 @@ def case_link_by_link_from_outside():
     show("now", names())
 
 
+def case_links_out():
+    far = f"{W}/far"
+    os.makedirs(f"{far}/d")
+    put(f"{far}/f")
+    os.symlink(far, p("out"))
+    tell("mkdir", os.mkdir, p("out", "made"))
+    tell("rename", os.rename, p("out", "f"), p("out", "g"))
+    tell("rename into", os.rename, p("out", "g"), p("out", "d", "g"))
+    tell("link", os.link, p("out", "d", "g"), p("out", "h"))
+    tell("link over", os.link, p("out", "h"), p("out", "d"))
+    tell("symlink", os.symlink, "h", p("out", "l"))
+    tell("chmod", os.chmod, p("out", "l"), 0o604)
+    tell("truncate", os.truncate, p("out", "l"), 3)
+    tell("utime", os.utime, p("out", "l"), ns=(10**9, 2 * 10**9))
+    tell("mkfifo", os.mkfifo, p("out", "fifo"))
+    tell("rmdir", os.rmdir, p("out", "made"))
+    show("now", names(far), facts(f"{far}/h"), os.stat(f"{far}/h").st_mtime_ns, get(f"{far}/d/g"))
+    shutil.rmtree(far)
+
+
+def case_links_out_and_in_again():
+    far = f"{W}/far"
+    os.mkdir(far)
+    os.mkdir(p("d"))
+    os.symlink(far, p("out"))
+    os.symlink(p("d"), f"{far}/in")
+    tell("mkdir", os.mkdir, p("out", "in", "made"))
+    tell("write", put, p("out", "in", "f"), b"out and in")
+    tell("read", get, p("out", "in", "f"))
+    tell("rename", os.rename, p("out", "in", "f"), p("out", "in", "g"))
+    tell("rename out of it", os.rename, p("out", "in", "g"), p("g"))
+    tell("rename into it", os.rename, p("g"), p("out", "in", "made", "h"))
+    tell("chmod", os.chmod, p("out", "in", "made"), 0o711)
+    show("now", names(), names(p("d")), facts(p("d", "made")), get(p("d", "made", "h")))
+    shutil.rmtree(far)
+
+
 def served_hard_links():
     put(p("f"))
     expect("EPERM", "output", os.link, p("f"), p("g"))
