@@ -239,12 +239,13 @@ def test_of_a_lost_owner_what_was_placed_is_read_there(tmp_path: Path, home: int
     run(tmp_path, program, 3)
 
 
-def test_programs_may_read_what_its_mode_lets_nobody_read(tmp_path: Path) -> None:
+def test_fetching_asks_for_no_mode_and_moves_no_access_time(tmp_path: Path) -> None:
     async def program(world: World) -> None:
         owner, reader = world.ranks
         entry = owner.make(some_bytes(6 * CHUNK_BYTES), 0)
         path = await reader.copies.local_path(entry)
         assert stat.S_IMODE(os.lstat(path).st_mode) == 0
-        assert stat.S_IMODE(os.lstat(owner.object_path(entry.object_id)).st_mode) == 0
+        found = os.lstat(owner.object_path(entry.object_id))
+        assert stat.S_IMODE(found.st_mode) == 0 and found.st_atime_ns == entry.attr.atime_ns
 
     run(tmp_path, program)

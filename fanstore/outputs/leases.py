@@ -33,17 +33,25 @@ def is_written(path: bytes) -> bool | None:
 
 
 def open_unasked(path: bytes) -> int:
-    """A descriptor for reading a file of this user, also one that its mode lets nobody read. From
-    any thread."""
+    """A descriptor for reading a file of this user, also one that its mode lets nobody read, which
+    moves no access time. From any thread."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        return os.open(path, flags)
+        fd = os.open(path, flags)
     except PermissionError:
         with _changing:
-            mode = stat.S_IMODE(os.lstat(path).st_mode)
-            os.chmod(path, mode | stat.S_IRUSR)
-            try:
-                return os.open(path, flags)
-            finally:
-                with contextlib.suppress(FileNotFoundError):
-                    os.chmod(path, mode)
+            fd = _open_changed(path, flags)
+    with contextlib.suppress(PermissionError):  # not ours
+        fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK | os.O_NOATIME)
+    return fd
+
+
+def _open_changed(path: bytes, flags: int) -> int:
+    """Opens it in the moment in which its owner may read it."""
+    mode = stat.S_IMODE(os.lstat(path).st_mode)
+    os.chmod(path, mode | stat.S_IRUSR)
+    try:
+        return os.open(path, flags)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(path, mode)

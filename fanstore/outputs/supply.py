@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import fcntl
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,8 +30,6 @@ def copy_object(
         os.unlink(temporary)
     reader = open_unasked(source)
     try:
-        with contextlib.suppress(PermissionError):  # not ours: its access time moves
-            fcntl.fcntl(reader, fcntl.F_SETFL, os.O_NOATIME)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         writer = os.open(temporary, flags, 0o600)
         try:
