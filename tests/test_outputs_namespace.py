@@ -231,13 +231,67 @@ def test_attributes_are_the_same_everywhere(tmp_path: Path) -> None:
 def test_a_directory_tells_when_its_names_changed(tmp_path: Path) -> None:
     async def scene(cluster: Cluster) -> None:
         one, two = cluster.process(0), cluster.process(1)
+
+        async def changed_ns() -> int:
+            return (await two.stat(b"d")).attr.mtime_ns
+
         await one.mkdir(b"d")
-        times = [(await two.stat(b"d")).attr.mtime_ns]
-        await one.write(b"d/f", b"")
-        times.append((await two.stat(b"d")).attr.mtime_ns)
-        await one.unlink(b"d/f")
-        times.append((await two.stat(b"d")).attr.mtime_ns)
+        times = [await changed_ns()]
+        for change in (
+            lambda: one.write(b"d/f", b"1"),
+            lambda: one.write(b"d/g", b"2"),
+            lambda: one.rename(b"d/f", b"d/g"),
+            lambda: one.unlink(b"d/g"),
+        ):
+            await change()
+            times.append(await changed_ns())
         assert times == sorted(set(times))
+
+        await one.write(b"d/f", b"1")
+        before_ns = await changed_ns()
+        await one.write(b"d/f", b"a new version")
+        await one.do(Op.CHANGE, b"d/f", change=1, mode=0o600)
+        await one.rename(b"d", b"in/d")
+        await two.rename(b"in/d", b"d")
+        assert await changed_ns() == before_ns
+
+        await two.do(Op.CHANGE, b"d", change=16, mtime_ns=before_ns + 10**12)
+        assert await changed_ns() == before_ns + 10**12
+        await one.unlink(b"d/f")
+        assert before_ns < await changed_ns() < before_ns + 10**12
+
+    play(tmp_path, scene)
+
+
+def test_a_file_is_the_same_in_all_its_versions(tmp_path: Path) -> None:
+    """As st_ino says; what is renamed over it is another."""
+
+    async def scene(cluster: Cluster) -> None:
+        one, two = cluster.process(0), cluster.process(1)
+        await one.write(b"f", b"1")
+        inode = (await two.stat(b"f")).inode
+        for process, flags in ((two, os.O_TRUNC), (one, os.O_APPEND), (two, 0)):
+            file = await process.open(b"f", os.O_RDWR | flags)
+            assert (await process.stat(b"f")).inode == inode
+            os.write(file.fd, b"2")
+            await process.close(file)
+            assert (await one.stat(b"f")).inode == inode
+        await two.do(Op.TRUNCATE, b"f", size=1)
+        await one.rename(b"f", b"in/f")
+        await one.do(Op.CHANGE, b"in/f", change=1, mode=0o600)
+        assert (await two.stat(b"in/f")).inode == inode
+        await two.write(b"g", b"")
+        other = (await one.stat(b"g")).inode
+        await two.rename(b"g", b"in/f")
+        assert (await one.stat(b"in/f")).inode == other != inode
+        file = await one.open(b"h", NEW)
+        own = (await one.stat(b"h")).inode
+        await one.rename(b"h", b"in/f")
+        assert (await two.stat(b"in/f")).inode == other
+        await one.close(file)
+        assert (await two.stat(b"in/f")).inode == own
+        for rank in cluster.ranks:
+            assert not rank.operations._context.versions._first
 
     play(tmp_path, scene)
 

@@ -73,6 +73,8 @@ class Attributes:
             done = await self._change_file(found, entry, changes)
         else:
             done = await context.homes.change(found.place, entry.object_id, changes) is not None
+        if done and entry.is_directory and changes.mtime_ns is not None:
+            await context.homes.set_time(found.mount, found.path)
         if done:
             context.observer.changed(found.place)
         return done

@@ -12,6 +12,7 @@ from fanstore.outputs.gate import Gate
 from fanstore.outputs.home import Removed
 from fanstore.outputs.homes import Homes
 from fanstore.outputs.interfaces import Drafts, Inputs, ObjectStore, Observer, Peers
+from fanstore.outputs.versions import Versions
 from fanstore.outputs.walk import Resolved, Walker
 from fanstore.outputs.wire import Answer, Where
 
@@ -28,6 +29,7 @@ class Context:
     gate: Gate
     drafts: Drafts
     store: ObjectStore
+    versions: Versions
     observer: Observer
     walker: Walker
 

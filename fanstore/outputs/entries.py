@@ -65,11 +65,13 @@ class Changes:
 @dataclass(frozen=True)
 class Entry:
     """A published output. object_id: its identity and its bytes' place; of directories and links
-    the identity alone. target: a link's."""
+    the identity alone. target: a link's. first: the object that was the first version of this file,
+    0 if this one is."""
 
     object_id: int
     attr: Attr
     target: bytes = b""
+    first: int = 0
 
     @property
     def owner(self) -> int:
@@ -78,8 +80,8 @@ class Entry:
 
     @property
     def inode(self) -> int:
-        """st_ino."""
-        return inode_of(self.object_id)
+        """st_ino: that of the file's first version."""
+        return inode_of(self.first or self.object_id)
 
     @property
     def is_directory(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fanstore.outputs.entries import Attr, Changes, Entry, Listing, Place, Slot, failure, owner_of
 
@@ -19,7 +19,8 @@ Key = tuple[int, bytes]  # mount, directory
 @dataclass
 class Table:
     """The names in one directory. known: it is certain that the directory is there. announced: all
-    ranks know that there may be names. mtime_ns: when they changed."""
+    ranks know that there may be names. mtime_ns: when they changed; 0: not since the time that its
+    entry has."""
 
     names: dict[bytes, Slot] = field(default_factory=dict)
     known: bool = False
@@ -128,9 +129,9 @@ class Home:
         if (old.entry.object_id if old.entry else None) != before:
             return None
         if slot.entry is None:
-            self._put(place, Slot(old.entry, slot.draft))
+            self._put(place, Slot(old.entry, slot.draft), True)
             return Removed(None, old.draft)
-        self._put(place, slot)
+        self._put(place, slot, True)
         return Removed(old.entry, old.draft)
 
     def move(
@@ -167,7 +168,7 @@ class Home:
         slot = table.names.get(place.name) if table else None
         if slot is None or slot.entry is None or slot.entry.object_id != object_id:
             return None
-        slot.entry = Entry(object_id, attr, slot.entry.target)
+        slot.entry = replace(slot.entry, attr=attr)
         return slot.entry
 
     def drop_drafts(self, rank: int) -> None:
@@ -179,12 +180,17 @@ class Home:
 
     def set_slot(self, place: Place, slot: Slot) -> None:
         """A name stands for that from now on, whatever it was."""
-        self._put(place, slot)
+        self._put(place, slot, True)
 
     def changed_ns(self, mount: int, directory: bytes) -> int:
-        """When the names in a directory changed; 0: not as far as is known."""
+        """When the names in a directory changed; 0: not since the time that its entry has."""
         table = self._tables.get((mount, directory))
         return table.mtime_ns if table else 0
+
+    def set_time(self, mount: int, directory: bytes) -> None:
+        """A directory was given a time: its entry has it."""
+        if (mount, directory) in self._tables:
+            self._tables[mount, directory].mtime_ns = 0
 
     def forget(self, mount: int, directory: bytes) -> None:
         """A directory is gone, or nobody knows."""
@@ -197,22 +203,22 @@ class Home:
             if table_mount == mount and (table == directory or table.startswith(inside)):
                 yield table
 
-    def tables(self, mount: int, directory: bytes) -> dict[bytes, dict[bytes, Slot]]:
-        """The names in a directory and all below it, by directory: this one's as b"", those below
+    def tables(self, mount: int, directory: bytes) -> dict[bytes, Table]:
+        """Those of a directory and all below it, by directory: this one's as b"", those below
         as the rest of their paths."""
         found = self.below(mount, directory)
-        return {each[len(directory) :]: self._tables[mount, each].names for each in found}
+        return {each[len(directory) :]: self._tables[mount, each] for each in found}
 
     def drop_tables(self, mount: int, directory: bytes) -> None:
         """A directory and all below it are gone."""
         for found in list(self.below(mount, directory)):
             self.forget(mount, found)
 
-    def put_tables(self, mount: int, tables: Mapping[bytes, dict[bytes, Slot]]) -> None:
+    def put_tables(self, mount: int, tables: Mapping[bytes, Table]) -> None:
         """Takes over the tables of directories, which are certain to be there."""
-        now_ns = time.time_ns()
-        for directory, names in tables.items():
-            self._tables[mount, directory] = Table(dict(names), known=True, mtime_ns=now_ns)
+        for directory, table in tables.items():
+            names = dict(table.names)
+            self._tables[mount, directory] = Table(names, known=True, mtime_ns=table.mtime_ns)
 
     def entries(self) -> Iterable[tuple[Place, Entry]]:
         """All that is published here."""
@@ -221,10 +227,21 @@ class Home:
                 if slot.entry is not None:
                     yield Place(mount, directory, name), slot.entry
 
-    def _put(self, place: Place, slot: Slot) -> None:
+    def _put(self, place: Place, slot: Slot, renamed: bool = False) -> None:
         table = self.table(place.mount, place.directory)
-        table.mtime_ns = time.time_ns()
-        if slot.entry is None and slot.draft is None:
+        old = table.names.get(place.name, _FREE)
+        # A new version of a file is no change of its directory.
+        if renamed or _shows(old) != _shows(slot):
+            table.mtime_ns = time.time_ns()
+        if slot == _FREE:
             table.names.pop(place.name, None)
         else:
             table.names[place.name] = slot
+
+
+_FREE = Slot()
+
+
+def _shows(slot: Slot) -> tuple[bool, bool]:
+    """Whether there is something: to everybody, and to anybody."""
+    return slot.entry is not None, slot.entry is not None or slot.draft is not None

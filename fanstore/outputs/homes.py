@@ -122,9 +122,13 @@ class Homes:
         return result
 
     async def changed_ns(self, mount: int, directory: bytes) -> int:
-        """When its names changed; 0: not as far as is known."""
+        """When its names changed; 0: not since the time that its entry has."""
         result: int = await self._ask_table("changed_ns", mount, directory)
         return result
+
+    async def set_time(self, mount: int, directory: bytes) -> None:
+        """It was given a time."""
+        await self._ask_table("set_time", mount, directory)
 
     async def close(self, mount: int, directory: bytes) -> None:
         """A directory is about to be removed: it is empty, and stays so. ENOTEMPTY."""

@@ -24,7 +24,7 @@ _TRIES = 1000
 _CHANGES = ("reserve", "release", "publish", "insert", "change", "set_attr")
 # Steps that are done while nobody else does anything, or change nothing.
 _AT_ONCE = (
-    "slot", "set_slot", "is_empty", "changed_ns", "tables", "put_tables", "drop_tables",
+    "slot", "set_slot", "is_empty", "changed_ns", "set_time", "tables", "put_tables", "drop_tables",
 )  # fmt: skip
 
 

@@ -39,8 +39,8 @@ class Looking:
         except OSError:  # the names in it are lost with their rank; the directory is not
             return entry
         attr = entry.attr
-        times = max(attr.mtime_ns, changed_ns), max(attr.ctime_ns, changed_ns)
-        return Entry(entry.object_id, replace(attr, mtime_ns=times[0], ctime_ns=times[1]))
+        times = changed_ns or attr.mtime_ns, max(attr.ctime_ns, changed_ns)
+        return replace(entry, attr=replace(attr, mtime_ns=times[0], ctime_ns=times[1]))
 
     async def list(self, request: Request) -> Answer:
         """LIST."""
@@ -53,7 +53,7 @@ class Looking:
         names = dict(await self._context.homes.list(found.mount, found.path))
         for name, object_id in self._context.drafts.held(found.mount, found.path, request.pid):
             with contextlib.suppress(OSError):  # allowed, but not made yet
-                names[name] = Entry(object_id, self._context.store.attr(object_id))
+                names[name] = self._context.versions.entry(object_id)
         return Answer(Where.DONE, listing=tuple(names.items()))
 
     async def _finish_others(self, found: Resolved, pid: int) -> None:

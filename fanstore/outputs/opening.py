@@ -205,7 +205,7 @@ class Opening:
             return None
         context.drafts.begin(place, object_id, request.pid)
         attr = result.entry.attr if result.entry else _fresh(request)
-        entry = Entry(object_id, attr)
+        entry = context.versions.entry(object_id, attr)
         fresh = result.entry is None
         return Answer(Where.CREATE, entry, context.store.path(object_id), fresh)
 
@@ -225,9 +225,9 @@ class Opening:
     def _now(self, object_id: int) -> Entry:
         """An object that is being written, as it is by now."""
         try:
-            return Entry(object_id, self._context.store.attr(object_id))
+            return self._context.versions.entry(object_id)
         except OSError:
-            return Entry(object_id, Attr(stat.S_IFREG, 0, 0, 0, 0, 0, 0, 0))
+            return self._context.versions.entry(object_id, Attr(stat.S_IFREG, 0, 0, 0, 0, 0, 0, 0))
 
 
 def _fresh(request: Request) -> Attr:

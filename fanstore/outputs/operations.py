@@ -18,6 +18,7 @@ from fanstore.outputs.naming import Naming
 from fanstore.outputs.opening import Opening
 from fanstore.outputs.publishing import Publishing
 from fanstore.outputs.truncating import Truncating
+from fanstore.outputs.versions import Versions
 from fanstore.outputs.walk import Walker
 from fanstore.outputs.wire import Answer, Op, Request, Where
 
@@ -39,8 +40,11 @@ class Operations:
         self.home = Home()
         self.keeper = Keeper(self.home, peers, inputs)
         homes, gate = Homes(peers), Gate(peers)
-        walker = Walker(inputs, homes, gate, drafts, store)
-        self._context = Context(peers, inputs, homes, gate, drafts, store, observer, walker)
+        versions = Versions(store)
+        walker = Walker(inputs, homes, gate, drafts, versions)
+        self._context = Context(
+            peers, inputs, homes, gate, drafts, store, versions, observer, walker
+        )
         self.publisher = Publishing(self._context)
         self._drafts = drafts
         self._alone, self._passing = self._steps()

@@ -37,6 +37,8 @@ class Publishing:
         result = None
         try:
             result = await self._context.homes.reserve(place, object_id, create, exclusive)
+            if result.taken and result.entry is not None:
+                self._context.versions.follow(object_id, result.entry)
             return result
         finally:
             if result is None or not result.taken:
@@ -57,26 +59,36 @@ class Publishing:
 
     async def publish(self, object_id: int, attr: Attr) -> None:
         """Publisher.publish."""
-        entry = Entry(object_id, attr)
+        entry = self._context.versions.entry(object_id, attr)
+        try:
+            if await self._publish_draft(entry):
+                return
+        finally:
+            self._context.versions.forget(object_id)
+        self._context.store.discard(object_id)
+
+    async def _publish_draft(self, entry: Entry) -> bool:
+        object_id = entry.object_id
         async with self._context.gate.passage(awaited=True):
             for _ in range(_RETRIES):
                 place = self._context.drafts.place_of(object_id)
                 if place is None:
-                    break
+                    return False
                 if await self._publish_at(place, entry):
-                    return
+                    return True
                 # Renamed or removed a moment ago: whoever did it is about to tell.
                 await asyncio.sleep(_RETRY_S)
-        self._context.store.discard(object_id)
+        return False
 
     async def publish_reserved(self, object_id: int, attr: Attr) -> bool:
         """The same for a reservation that Drafts does not know; False when its name is gone."""
+        entry = self._context.versions.entry(object_id, attr)
         async with self._context.gate.passage():
             for _ in range(_RETRIES):
                 place = self._reserved[object_id]
                 if place is None:
                     return False
-                if await self._publish_at(place, Entry(object_id, attr)):
+                if await self._publish_at(place, entry):
                     return True
                 await asyncio.sleep(_RETRY_S)
         return False
@@ -103,6 +115,7 @@ class Publishing:
 
     async def release_at(self, place: Place | None, object_id: int) -> None:
         """Gives a reserved name back. A home that is lost has forgotten it anyway."""
+        self._context.versions.forget(object_id)
         if place is not None:
             with contextlib.suppress(OSError):
                 await self._context.homes.release(place, object_id)

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 
 from fanstore.outputs.context import Context
 from fanstore.outputs.entries import Place, Slot, failure
-from fanstore.outputs.home import Removed
+from fanstore.outputs.home import Removed, Table
 from fanstore.outputs.walk import Resolved
 
-Names = dict[bytes, Slot]
-Tree = dict[bytes, Names]  # by directory, as the rest of its path: b"", b"/a", b"/a/b"
+Tree = dict[bytes, Table]  # by directory, as the rest of its path: b"", b"/a", b"/a/b"
 
 _ASIDE = b"\0"  # no path: where a tree is while two change places
 
@@ -74,12 +73,12 @@ class Trees:
     async def _drop(self, top: Resolved) -> None:
         await self._context.everywhere("home.drop_tables", top.mount, top.path)
 
-    async def _put(self, top: Resolved, tree: Mapping[bytes, Names]) -> None:
-        by_rank: dict[int, dict[bytes, Names]] = {}
-        for rest, names in tree.items():
+    async def _put(self, top: Resolved, tree: Mapping[bytes, Table]) -> None:
+        by_rank: dict[int, dict[bytes, Table]] = {}
+        for rest, table in tree.items():
             directory = top.path + rest
             rank = self._context.homes.rank(top.mount, directory)
-            by_rank.setdefault(rank, {})[directory] = names
+            by_rank.setdefault(rank, {})[directory] = table
         await self._context.at(by_rank, lambda rank: ("home.put_tables", top.mount, by_rank[rank]))
 
     async def _tell_moved(self, mount: int, moves: list[tuple[bytes, bytes]]) -> None:

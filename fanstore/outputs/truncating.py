@@ -56,6 +56,7 @@ class Truncating:
             pass  # replaced or removed while it was copied
         finally:
             place = self._publishing.end_reserve(object_id)
+            context.versions.forget(object_id)
             if not done:
                 await self._publishing.release_at(place, object_id)
                 context.store.discard(object_id)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from fanstore.outputs.entries import Entry, Place, failure, split
 from fanstore.outputs.gate import Gate
 from fanstore.outputs.homes import Homes
-from fanstore.outputs.interfaces import Drafts, Inputs, ObjectStore
+from fanstore.outputs.interfaces import Drafts, Inputs
+from fanstore.outputs.versions import Versions
 
 LINKS_MAX = 40
 NAME_MAX = 255
@@ -77,13 +78,13 @@ class Walker:
         homes: Homes,
         gate: Gate,
         drafts: Drafts,
-        store: ObjectStore,
+        versions: Versions,
     ) -> None:
         self._inputs = inputs
         self._gate = gate
         self._homes = homes
         self._drafts = drafts
-        self._store = store
+        self._versions = versions
 
     async def resolve(
         self, mount: int, path: bytes, pid: int, follow: bool = True, create: bool = False
@@ -147,11 +148,7 @@ class Walker:
         kind = inputs.kind(path)
         if kind != "missing":
             return Resolved(mount, path, kind)
-        place = split(mount, path)
-        upper = place.directory
-        while (kind := inputs.kind(upper)) == "missing":
-            upper = upper.rpartition(b"/")[0]
-        return await self._ask(place, pid) if kind == "directory" else None
+        return await self._ask(split(mount, path), pid)
 
     async def _ask(self, place: Place, pid: int) -> Resolved | None:
         """None when its directory is not there by that path."""
@@ -167,7 +164,7 @@ class Walker:
         mine = None
         if own is not None:
             with contextlib.suppress(OSError):  # allowed, but not made yet
-                mine = Entry(own, self._store.attr(own))
+                mine = self._versions.entry(own)
         return Resolved(place.mount, place.path, "missing", found.entry, own, mine)
 
 
