@@ -76,6 +76,10 @@ static long expand(char *done, size_t *length, size_t before, char *rest, size_t
     long bytes = FAN_SYS(readlinkat, AT_FDCWD, done, target, sizeof(target) - 1);
     if (bytes < 0)
         return bytes;
+    target[bytes] = '\0';
+    bytes = fan_unskeleton(target, (size_t)bytes, sizeof(target)); /* of /proc/self/fd */
+    if (bytes < 0)
+        return -ENAMETOOLONG;
     size_t left = strlen(rest);
     if ((size_t)bytes + left + 2 > capacity)
         return -ENAMETOOLONG;
