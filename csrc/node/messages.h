@@ -1,6 +1,6 @@
 /*
- * Messages between daemons, on their way through this one: those posted, which the thread sends, and
- * those that came, which somebody takes. Their lock is held for moments, by any thread.
+ * Messages between daemons, on their way through this one: those posted, which the thread sends,
+ * and those that came, which somebody takes. Their lock is held for moments, by any thread.
  */
 #ifndef FAN_NODE_MESSAGES_H
 #define FAN_NODE_MESSAGES_H
@@ -18,9 +18,9 @@ struct fan_message_list {
     struct fan_message *last;
 };
 
-/* posted: atomic, messages in the outbox and in `going`. going: of the thread alone, taken from the outbox
- * to be sent. fd: an eventfd, readable while the inbox has something. open: messages are accepted.
- * The outbox, the inbox and `open` are under the lock. */
+/* posted: atomic, messages in the outbox and in `going`. going: of the thread alone, taken from the
+ * outbox to be sent. fd: an eventfd, readable while the inbox has something. open: messages are
+ * accepted. The outbox, the inbox and `open` are under the lock. */
 struct fan_messages {
     pthread_mutex_t lock;
     struct fan_message_list outbox;

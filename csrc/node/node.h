@@ -85,12 +85,12 @@ void fan_node_lose(struct fan_node *node, uint32_t rank);
 
 void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats);
 
-/* Messages between daemons, for what is not the core's own business. Each arrives once and whole, those
- * of one rank to another in order, as long as both live. */
+/* Messages between daemons, for what is not the core's own business. Each arrives once and whole,
+ * those of one rank to another in order, as long as both live. */
 enum { FAN_NODE_MESSAGE_MAX_BYTES = 4194304 };
 
-/* Copies `bytes` of a message for `rank`, which the thread sends. 0, -ENOMEM, -EMSGSIZE, -EINVAL (no
- * other rank), -EREMOTEIO: that rank is lost; -ESHUTDOWN: the thread does not run. */
+/* Copies `bytes` of a message for `rank`, which the thread sends. 0, -ENOMEM, -EMSGSIZE, -EINVAL
+ * (no other rank), -EREMOTEIO: that rank is lost; -ESHUTDOWN: the thread does not run. */
 int fan_node_post(struct fan_node *node, uint32_t rank, const void *message, uint64_t bytes);
 
 /* Takes the next message that came into `to`: its length, with the sender in `rank`; -EAGAIN: none;
@@ -98,8 +98,8 @@ int fan_node_post(struct fan_node *node, uint32_t rank, const void *message, uin
 int64_t fan_node_take(struct fan_node *node, void *to, uint64_t room, uint32_t *rank,
                       uint64_t *needed);
 
-/* An eventfd, the node's, that is readable while there are messages to be taken; it need not be read:
- * taking the last one does that. */
+/* An eventfd, the node's, that is readable while there are messages to be taken; it need not be
+ * read: taking the last one does that. */
 int fan_node_message_fd(const struct fan_node *node);
 
 /* Ends the thread and waits for it; clients that wait get EREMOTEIO, later ones find the cache

@@ -1,8 +1,8 @@
 /*
  * What the node daemon asks of a transport: fetch bytes of a pack from another rank, answer such
  * requests, pass small notices and messages. Implemented by csrc/transport over MPI, and by a
- * loopback in tests. Every function is called by one thread, never blocks, and returns 0, a count or
- * -errno.
+ * loopback in tests. Every function is called by one thread, never blocks, and returns 0, a count
+ * or -errno.
  */
 #ifndef FAN_NODE_TRANSPORT_H
 #define FAN_NODE_TRANSPORT_H
@@ -21,9 +21,9 @@ struct fan_fetch_request {
 
 enum { FAN_MESSAGE_MAX_BYTES = 4194304 };
 
-/* A message of one daemon to another, from malloc; whoever has it frees it. next: of whoever has it.
- * rank: whom it goes to or comes from. error and head: of the transport, which sends the head and the
- * data in one piece. */
+/* A message of one daemon to another, from malloc; whoever has it frees it. next: of whoever has
+ * it. rank: whom it goes to or comes from. error and head: of the transport, which sends the head
+ * and the data in one piece. */
 struct fan_message {
     struct fan_message *next;
     uint64_t bytes;
@@ -39,7 +39,7 @@ enum fan_transport_event_kind {
     FAN_EVENT_REQUEST,   /* rank, request: answer with reply or refuse */
     FAN_EVENT_NOTICE,    /* rank, notice */
     FAN_EVENT_SENT,      /* token of a reply: its bytes may go */
-    FAN_EVENT_MESSAGE    /* rank; error: 0, message, now the caller's; else one of or for it is lost */
+    FAN_EVENT_MESSAGE    /* rank; error: 0, message, now the caller's; or one of its is lost */
 };
 
 struct fan_transport_event {
@@ -76,8 +76,8 @@ struct fan_transport {
     /* Passes a number on; arrives as NOTICE. */
     int (*notify)(void *context, uint32_t rank, uint32_t notice);
 
-    /* Takes a message over and sends it to its rank, where messages of this one arrive in order. Not
-     * taken over where this answers -errno. */
+    /* Takes a message over and sends it to its rank, where messages of this one arrive in order.
+     * Not taken over where this answers -errno. */
     int (*send)(void *context, struct fan_message *message);
 
     /* Makes progress and fills up to `count` events. The number filled, or -errno: the transport is

@@ -54,8 +54,8 @@ int fan_mail_send(struct fan_mail *mail, struct fan_message *message)
 
 /* ---- receiving ---- */
 
-/* Where a message of so many bytes, head and all, may come. One that is longer than any, or for which
- * there is no memory, finds room for its head alone: MPI says then that it was cut. */
+/* Where a message of so many bytes, head and all, may come. One that is longer than any, or for
+ * which there is no memory, finds room for its head alone: MPI says then that it was cut. */
 static struct fan_message *make_room(int bytes)
 {
     struct fan_message *message = NULL;

@@ -15,8 +15,8 @@ enum { LOOPBACK_RANKS = 4 };
 /* Of one rank. frozen: it receives nothing for now, as when it is stopped. deaf: requests to it are
  * never answered. refuse: the errno its answers carry, 0: bytes. delay_us: how long they take.
  * stubborn: what it asked for and cancelled is written to all the same when the answer comes, and
- * no cancellation is confirmed. cut: asking it fails. broken: its own poll fails. short_of_memory: it
- * sends no messages for now. garbled: messages come to it damaged. */
+ * no cancellation is confirmed. cut: asking it fails. broken: its own poll fails. short_of_memory:
+ * it sends no messages for now. garbled: messages come to it damaged. */
 struct loopback_knobs {
     atomic_int frozen;
     atomic_int deaf;

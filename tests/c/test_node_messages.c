@@ -212,8 +212,8 @@ static void test_garbled(void)
 
 /* ---- the end ---- */
 
-/* What was posted before the end is sent yet; afterwards nothing is accepted, and what came before it
- * may be taken. */
+/* What was posted before the end is sent yet; afterwards nothing is accepted, and what came before
+ * it may be taken. */
 static void test_stop(void)
 {
     struct world world;
