@@ -227,6 +227,26 @@ def test_one_signal_is_outlived(stage: Stage, dataset: Path, full: Path) -> None
     assert stage.leftovers() == []
 
 
+def test_a_signal_to_every_process_as_slurm_sends_it(
+    stage: Stage, dataset: Path, full: Path
+) -> None:
+    """The command saves its state, and that is staged out, also when the daemon was told, too."""
+    ready = stage.path / "ready"
+    save = f"head -c {LARGE} /dev/zero >{stage.mount}/f0; exit 5"
+    script = f"trap '{save}' TERM; touch {ready}; while :; do sleep 0.02; done"
+    with stage.running(*arguments(stage, dataset, full, ["sh", "-c", script])) as run:
+        wait_for(ready.exists, "the command")
+        for pid in (daemon_of(run.pid), command_of(run.pid), run.pid):
+            os.kill(pid, signal.SIGTERM)
+        next_text(run, "waiting for 1 output")
+        os.kill(daemon_of(run.pid), signal.SIGTERM)
+        (full / "room").unlink()
+        run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 5
+    assert os.listdir(full) == ["f0"]
+    assert stage.leftovers() == []
+
+
 def test_a_command_that_is_told_to_end_leaves_what_it_published(
     stage: Stage, dataset: Path, out: Path
 ) -> None:
