@@ -134,6 +134,7 @@ class StageOut:
             **figures,
             "output_dir": self._directory.shown_root,
             "waiting": max(in_line, figures["waiting"]),
+            "waiting_bytes": max(0, figures["waiting_bytes"] - self._supplier.current_bytes),
             "copied_bytes": self._supplier.copied_bytes,
             "blocked": self._blocked,
         }

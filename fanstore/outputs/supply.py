@@ -130,6 +130,7 @@ class Supplier:
         self._given_up = False
         self._copying: int | None = None
         self.copied_bytes = 0
+        self.current_bytes = 0  # of the object that is being copied
 
     async def supply(self, object_id: int, name: Name, attr: Attr) -> bytes:
         """A file in the scratch directory with the bytes of an object, for the name given.
@@ -146,11 +147,15 @@ class Supplier:
             if link_again(earlier, placed.identity, attr, temporary):
                 return temporary
         self._copying = object_id
-        copy_object(self._objects.path(object_id), temporary, attr, self._advance)
+        try:
+            copy_object(self._objects.path(object_id), temporary, attr, self._advance)
+        finally:
+            self.current_bytes = 0
         return temporary
 
     def _advance(self, count: int) -> None:
         self.copied_bytes += count
+        self.current_bytes += count
         if self._given_up or self._copying is None:
             raise OSError(errno.ECANCELED, "not waited for")
 
