@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import random
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from serving import make_stage, wait_for
 
 from fanstore._native import lib
 from fanstore.dataset import Dataset, open_dataset
-from fanstore.outputs import drafts, listener, objects, service
+from fanstore.outputs import drafts, listener, objects, service, watch
 from fanstore.outputs.holders import GRANT_S, Holder, Says, Verdict, judge
 from fanstore.outputs.service import Mount, OutputService
 from fanstore.outputs.wire import Op, Where
@@ -226,15 +227,74 @@ def test_the_end_of_a_process_with_a_mapping(leave: bool, served: Served, writer
 
 
 def test_a_program_without_the_shim_inherits_a_file(served: Served, writer: Program) -> None:
-    """It says nothing, so that its end, whatever that is, ends the file in order."""
+    """It says nothing, so that its end ends the file in order."""
     fd = writer.call("open", b"new")
     number = served.client.ask(Op.SETTLE, objects=[1]).where
     assert number is Where.OPEN_YET  # a process that does not hold it makes no difference
     writer.call("say", Op.HAND_ON)
     writer.call("write", fd, b"static")
-    writer.kill()
+    writer.exit(leave=False)
     served.wait_for_count("published", 1)
     assert served.client.read_file(b"new") == b"static"
+
+
+def tells_of_reaped() -> bool:
+    """Whether the kernel tells how a process ended of which nothing else is left (Linux 6.15)."""
+    pid = os.fork()
+    if pid == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    fd = os.pidfd_open(pid)
+    try:
+        os.waitpid(pid, 0)
+        return bool(watch._reaped_status(fd))
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_program_that_is_killed_before_it_takes_a_file_over(
+    served: Served, writer: Program, number: int
+) -> None:
+    """So is one without the shim. Where the kernel does not tell, it has ended in order."""
+    if not tells_of_reaped():
+        pytest.skip("only Linux 6.15 and newer tell how a process ended that is gone")
+    fd = writer.call("open", b"new")
+    writer.call("say", Op.HAND_ON)
+    writer.call("write", fd, b"half")
+    os.kill(writer.pid, number)
+    writer.wait()
+    served.wait_for_count("dropped", 1)
+    assert not served.is_there(b"new")
+
+
+def test_a_killed_zombie_is_known(served: Served, writer: Program) -> None:
+    """Nobody waits for it yet; its name is free at once."""
+    fd = writer.call("open", b"new")
+    writer.call("say", Op.HAND_ON)
+    writer.call("write", fd, b"half")
+    os.kill(writer.pid, signal.SIGKILL)
+    served.wait_for_count("dropped", 1)
+    writer.wait()
+    assert not served.is_there(b"new")
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_killed_writers_name_is_free_at_once(
+    served: Served, writer: Program, opened: bool
+) -> None:
+    """For whoever has waited for its end."""
+    for number in range(50):
+        with programs(served.path, 1) as (other,):
+            if opened:
+                other.call("write", other.call("open", b"new"), b"half")
+            else:
+                other.call("ask", Op.OPEN, b"new", flags=CREATE, mode=0o644)
+            other.kill()
+            assert not served.is_there(b"new")
+            fd = writer.call("open", b"new", CREATE | os.O_EXCL)
+            writer.call("write", fd, b"%d" % number)
+            writer.call("close", fd)
+            served.client.ask(Op.UNLINK, b"new")
 
 
 def test_a_program_that_takes_a_file_over_holds_it(served: Served, writer: Program) -> None:
@@ -630,8 +690,8 @@ def holder(says: Says, dead: bool = False) -> Holder:
     return Holder(says, dead)
 
 
-HOLDS, CLOSED, LEAVES = Says.HOLDS, Says.CLOSED, Says.LEAVES
-ALIVE, ENDING, DEAD = range(3)
+HOLDS, CLOSED, LEAVES, HANDS_ON = Says.HOLDS, Says.CLOSED, Says.LEAVES, Says.HANDS_ON
+ALIVE, ENDING, DEAD, KILLED = range(4)
 
 
 @pytest.mark.parametrize(
@@ -649,12 +709,26 @@ ALIVE, ENDING, DEAD = range(3)
         ([(CLOSED, DEAD), (LEAVES, DEAD)], Verdict.PUBLISH),
         ([(LEAVES, DEAD)], Verdict.PUBLISH),
         ([(LEAVES, ALIVE)], Verdict.PUBLISH),
+        ([(LEAVES, KILLED)], Verdict.PUBLISH),
+        ([(HANDS_ON, ALIVE)], Verdict.PUBLISH),
+        ([(HANDS_ON, DEAD)], Verdict.PUBLISH),
+        ([(HANDS_ON, ENDING)], Verdict.WAIT),
+        ([(HANDS_ON, KILLED)], Verdict.DROP),
+        ([(HANDS_ON, KILLED), (CLOSED, ALIVE)], Verdict.DROP),
+        ([(HANDS_ON, ENDING), (CLOSED, ALIVE)], Verdict.WAIT),
+        ([(HANDS_ON, DEAD), (HOLDS, DEAD)], Verdict.DROP),
+        ([(HANDS_ON, KILLED), (HANDS_ON, DEAD)], Verdict.DROP),
+        ([(CLOSED, DEAD), (HANDS_ON, DEAD)], Verdict.PUBLISH),
+        ([(CLOSED, DEAD), (HANDS_ON, KILLED)], Verdict.DROP),
         ([], Verdict.DROP),
     ],
 )
 def test_verdicts(holders: list[tuple[Says, int]], verdict: Verdict) -> None:
     states = dict(enumerate(holders))
-    table = {pid: Holder(says, state == DEAD) for pid, (says, state) in states.items()}
+    table = {
+        pid: Holder(says, state in (DEAD, KILLED), state == KILLED)
+        for pid, (says, state) in states.items()
+    }
     assert judge(table, lambda pid: states[pid][1] == ENDING) is verdict
 
 

@@ -19,7 +19,7 @@ from fanstore.outputs.holders import GRANT_S, Says, Verdict, judge, may_write
 from fanstore.outputs.interfaces import Publisher
 from fanstore.outputs.leases import is_written
 from fanstore.outputs.objects import ObjectStore
-from fanstore.outputs.watch import ClosedFiles, Processes
+from fanstore.outputs.watch import ClosedFiles, End, Processes
 
 _ENDING_S = 1.0  # a process seen ending has ended by then, or it was its first thread alone
 _POLL_S = 0.5
@@ -108,7 +108,7 @@ class Drafts(DraftTable):
     def hand_on(self, pid: int, objects: Sequence[int]) -> None:
         """A process is about to exec; they go on to the new program."""
         for draft in self.known(objects):
-            self.holder(draft, pid).leaves()
+            self.holder(draft, pid).leaves(Says.HANDS_ON)
             self._processes.watch(pid)
 
     async def leave(self, pid: int, objects: Sequence[int]) -> None:
@@ -116,7 +116,7 @@ class Drafts(DraftTable):
         drafts = self.known(objects) if objects else self.of_process(pid)
         for draft in drafts:
             if pid in draft.holders:
-                draft.holders[pid].leaves()
+                draft.holders[pid].leaves(Says.LEAVES)
         with contextlib.suppress(OSError):
             await self._look_at_all(drafts)
 
@@ -187,6 +187,9 @@ class Drafts(DraftTable):
         now_s = self._loop.time()
         if not draft.holders:
             return Verdict.DROP
+        for pid, holder in draft.holders.items():
+            if not holder.dead and (end := self._processes.end_of(pid)):
+                holder.died(end is End.KILLED)  # the loop has not come to it yet
         opens_until_s = max(holder.opens_until_s(now_s) for holder in draft.holders.values())
         if opens_until_s > now_s:
             self._look_again(draft, opens_until_s)
@@ -262,13 +265,13 @@ class Drafts(DraftTable):
         for pid in self.remove(draft):
             self._processes.forget(pid)
 
-    def _process_ended(self, pid: int) -> None:
+    def _process_ended(self, pid: int, how: End) -> None:
         """Who has a draft yet that a killed process had, too, answers for it."""
         for draft in self.of_process(pid):
             holder = draft.holders[pid]
-            holder.died()
+            holder.died(how is End.KILLED)
             ends = self._end_if_finished(draft) is not None
-            if not ends and holder.says is not Says.LEAVES and len(draft.holders) > 1:
+            if not ends and not holder.left and len(draft.holders) > 1:
                 self._drop_holder(draft, pid)
 
     def _files_closed(self, names: set[bytes]) -> None:

@@ -20,7 +20,8 @@ class Says(enum.Enum):
 
     HOLDS = "it has a writable descriptor"
     CLOSED = "it has closed the last one; a mapping or another process may be left"
-    LEAVES = "what it has ends with its exec or exit, or goes on to a program that says nothing"
+    LEAVES = "what it has ends with its exec or exit"
+    HANDS_ON = "what it has goes on to a program that may say nothing"
 
 
 class Verdict(enum.Enum):
@@ -33,10 +34,12 @@ class Verdict(enum.Enum):
 
 @dataclass
 class Holder:
-    """A process with a draft. granted_s: when opens were allowed to it that it has not closed."""
+    """A process with a draft. killed: it is dead, and that by a signal, as far as is known;
+    granted_s: when opens were allowed to it that it has not closed."""
 
     says: Says = Says.HOLDS
     dead: bool = False
+    killed: bool = False
     granted_s: deque[float] = field(default_factory=deque)
 
     def closed_one(self, now_s: float) -> None:
@@ -47,15 +50,21 @@ class Holder:
         while self.granted_s and self.granted_s[0] < now_s - _LATE_GRANT_S:
             self.granted_s.popleft()
 
-    def leaves(self) -> None:
+    def leaves(self, says: Says) -> None:
         """It opens nothing more before it has gone, or is another program."""
-        self.says = Says.LEAVES
+        self.says = says
         self.granted_s.clear()
 
-    def died(self) -> None:
+    def died(self, killed: bool) -> None:
         """It is gone."""
         self.dead = True
+        self.killed = killed
         self.granted_s.clear()
+
+    @property
+    def left(self) -> bool:
+        """Whether it has gone, or will, in order."""
+        return self.says is Says.LEAVES or (self.says is Says.HANDS_ON and not self.killed)
 
     def opens_until_s(self, now_s: float) -> float:
         """Until when an open that was allowed may come; before `now_s` if none may."""
@@ -67,15 +76,23 @@ def judge(holders: dict[int, Holder], is_ending: Callable[[int], bool]) -> Verdi
 
     is_ending: of a process that is not known to be dead.
     """
-    for says in (Says.HOLDS, Says.CLOSED):
-        those = [(pid, holder) for pid, holder in holders.items() if holder.says is says]
-        if any(not holder.dead and not is_ending(pid) for pid, holder in those):
+    ending = {pid for pid, each in holders.items() if not each.dead and is_ending(pid)}
+    cut_off = {
+        pid
+        for pid, each in holders.items()
+        if each.says is Says.HOLDS
+        or (each.says is Says.HANDS_ON and (each.killed or pid in ending))
+    }
+    closed = {pid for pid, each in holders.items() if each.says is Says.CLOSED}
+    left = holders.keys() - cut_off - closed
+    for those in (cut_off, closed):
+        if any(not holders[pid].dead for pid in those - ending):
             return Verdict.PUBLISH  # a mapping has ended, or it closed it without the shim
-        if says is Says.CLOSED and any(h.says is Says.LEAVES for h in holders.values()):
+        if those is closed and left:
             return Verdict.PUBLISH
         if those:
-            return Verdict.WAIT if any(not h.dead for _, h in those) else Verdict.DROP
-    return Verdict.PUBLISH if holders else Verdict.DROP
+            return Verdict.WAIT if those & ending else Verdict.DROP
+    return Verdict.PUBLISH if left else Verdict.DROP
 
 
 def may_write(holders: Iterable[Holder]) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import enum
+import fcntl
 import os
+import select
 import struct
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,6 +19,9 @@ _EVENT = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
 _PF_EXITING = 0x4
 _POLL_S = 0.2
+_INFO = struct.Struct("Q52xi")  # struct pidfd_info of Linux 6.15: mask, ..., exit_code
+_PIDFD_INFO_EXIT = 1 << 3
+_PIDFD_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
 
 
 class ClosedFiles:
@@ -67,12 +73,21 @@ class ClosedFiles:
         os.close(self._fd)
 
 
+class End(enum.Enum):
+    """How a process has ended, as far as that can be told."""
+
+    KILLED = "by a signal"
+    OTHER = "in order, or nobody knows how"
+
+
 class _Stat(NamedTuple):
-    """What /proc says of a process. state: "" where there is none; start: 0 where unknown."""
+    """What /proc says of a process. state: "" where there is none; start: 0 where unknown;
+    status: a zombie's wait status, 0 where that is not to be read."""
 
     state: str
     flags: int
     start: int
+    status: int = 0
 
     @property
     def ended(self) -> bool:
@@ -90,10 +105,10 @@ class _Watched:
 
 
 class Processes:
-    """Calls on_end(pid) once for each watched process that has ended."""
+    """Calls on_end(pid, how) once for each watched process that has ended."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_end: Callable[[int], None], most_fds: int
+        self, loop: asyncio.AbstractEventLoop, on_end: Callable[[int, End], None], most_fds: int
     ) -> None:
         """most_fds: how many descriptors it may hold; further processes are polled."""
         self._loop = loop
@@ -127,6 +142,15 @@ class Processes:
             os.close(watched.fd)
             self._fds_left += 1
 
+    def end_of(self, pid: int) -> End | None:
+        """How a watched process has ended, be it a moment ago; None while it runs."""
+        watched = self._watched.get(pid)
+        if watched is None or watched.fd is None or not _is_ready(watched.fd):
+            return None
+        found = _stat_of(pid)
+        status = found.status if found.start == watched.start else _reaped_status(watched.fd)
+        return End.KILLED if os.WIFSIGNALED(status) else End.OTHER
+
     def is_ending(self, pid: int) -> bool:
         """Whether a process that has not ended is about to (a thread of it is gone, maybe all)."""
         found = _stat_of(pid)
@@ -140,8 +164,9 @@ class Processes:
             self._timer.cancel()
 
     def _ended(self, pid: int) -> None:
+        how = self.end_of(pid) or End.OTHER
         self.forget(pid)
-        self._on_end(pid)
+        self._on_end(pid, how)
 
     def _poll_later(self) -> None:
         if self._timer is None:
@@ -166,4 +191,20 @@ def _stat_of(pid: int) -> _Stat:
         return _Stat("", 0, 0)
     except OSError:  # no descriptors left
         return _Stat("R", 0, 0)
-    return _Stat(fields[0].decode(), int(fields[6]), int(fields[19]))
+    return _Stat(fields[0].decode(), int(fields[6]), int(fields[19]), int(fields[49]))
+
+
+def _is_ready(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _reaped_status(pidfd: int) -> int:
+    """The wait status of a process that is gone; 0 where the kernel does not tell."""
+    info = bytearray(_INFO.pack(_PIDFD_INFO_EXIT, 0))
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(pidfd, _PIDFD_GET_INFO, info)
+        mask, status = _INFO.unpack(info)
+        return int(status) if mask & _PIDFD_INFO_EXIT else 0
+    return 0
