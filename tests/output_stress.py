@@ -111,7 +111,8 @@ class Rank:
                 try:
                     made[number].work_until(deadline_s)
                 finally:
-                    done = {"outcomes": made[number].outcomes, "wrong": made[number].wrong}
+                    writer = made[number]
+                    done = {"outcomes": writer.outcomes, "wrong": writer.wrong, "log": writer.log}
                     self.say(f"writer-{mine[number]}", done)
                 return
             reader = Reader(self.mount, self.board, writers, f"{seed} r{self.number}")
@@ -159,7 +160,8 @@ def watch(output: Path, ended: threading.Event, wrong: list[str]) -> None:
                     try:
                         version_of(content)
                     except Torn as error:
-                        wrong.append(f"in the output directory: {folder}/{name}: {error}")
+                        line = f"in the output directory: {folder}/{name}: {error}"
+                        wrong += [line] if line not in wrong else []
 
 
 def gather(results: Path, ranks: int, writers: int, output: Path) -> Report:

@@ -41,7 +41,8 @@ class Reader:
             try:
                 step()
             except (OSError, AssertionError, Torn):
-                self.wrong.append(f"reader, {step.__name__}: {traceback.format_exc(limit=-3)}")
+                said = traceback.format_exc(limit=-3)
+                self.wrong.append(f"{time.monotonic():.3f} reader, {step.__name__}: {said}")
             time.sleep(self._random.random() * 0.004)
 
     def _version(self, relpath: str) -> int:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from serving import runs, wait_for
+from serving import wait_for
 from stress_content import Board, Torn, read_pieces, section, sections, version_of
 
 NAMES = 6  # of each writer, in the directories that all share
@@ -42,12 +42,24 @@ def path_of(writer: int, number: int) -> str:
     return f"moving-{writer}-{side}/{number}"
 
 
+def group_runs(group: int) -> bool:
+    """Whether a process of a group runs; a zombie does not."""
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, _, found = Path(entry, "stat").read_text().rpartition(") ")[2].split()[:3]
+                if int(found) == group and state not in "ZX":
+                    return True
+    return False
+
+
 def _send(fd: int, mark: bytes) -> None:
     os.write(fd, mark)
 
 
 class Writer:
-    """One worker. outcomes: how often each of its operations was done, and how it ended."""
+    """One worker. outcomes: how often each of its operations was done, and how it ended; log: what
+    it has done."""
 
     def __init__(self, mount: str, board: Board, number: int, seed: int, scratch: Path) -> None:
         self._mount = mount
@@ -59,6 +71,7 @@ class Writer:
         self._side = 0
         self.outcomes: dict[str, int] = {}
         self.wrong: list[str] = []
+        self.log: list[str] = []
         for side in (0, 1):
             os.makedirs(self._full(f"moving-{number}-{side}"), exist_ok=True)
         for directory in DIRECTORIES:
@@ -118,15 +131,15 @@ class Writer:
         """Looks what a change has made of a name, which is what all must see from now on."""
         found = self._found(self._path(number))
         where = path_of(self._number, number)
+        self.log.append(f"{time.monotonic():.3f} {where}: {what}: {found} of {list(allowed)}")
         assert found in allowed, f"{what} left {where} at {found}, not one of {allowed}"
         self._board.end(self._slot(number), found)
 
     # ---- children ----
 
-    def _child(self, work: Work, group: bool = False) -> tuple[bytes, bool]:
-        """Runs `work` in a child that may be killed: how far it came, and whether it was killed.
-
-        With `group`, a child of its own may outlive it, and is killed along with it."""
+    def _child(self, work: Work) -> tuple[bytes, bool]:
+        """Runs `work` in a child that may be killed, with children of its own: how far it came, and
+        whether it was killed."""
         ours, its = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -146,8 +159,10 @@ class Writer:
         if killed:
             time.sleep(self._random.random() ** 2 * 0.06)
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                (os.killpg if group else os.kill)(pid, signal.SIGKILL)
+                os.killpg(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
+        if killed:
+            wait_for(lambda: not group_runs(pid), "the end of a killed child's children")
         with open(ours, "rb") as stream:
             marks = stream.read()
         code = os.waitstatus_to_exitcode(status)
@@ -167,15 +182,11 @@ class Writer:
         if chance.randrange(4) == 0:
             os.fsync(fd)
 
-    def _change(self, what: str, number: int, work: Work, group: bool = False) -> None:
+    def _change(self, what: str, number: int, work: Work) -> None:
         """A change of one name in a child that marks "1" before it closes and "2" when it has."""
         old, new = self._there(number), self._version
         self._board.begin(self._slot(number))
-        marks, killed = self._child(work, group)
-        pid = marks.partition(b"\n")[0] if group else b""
-        if killed and pid:
-            wait_for(lambda: not runs(int(pid)), "the end of a killed child's child")
-        steps = marks.rpartition(b"\n")[2]
+        steps, killed = self._child(work)
         allowed = [new] if b"2" in steps or not killed else [old, new] if steps else [old]
         self._settle(number, allowed, f"{what}{' killed' if killed else ''} {steps!r}")
         self._count(f"{what}{' killed' if killed else ''}")
@@ -278,21 +289,22 @@ class Writer:
                 os.close(fd)
                 os.waitpid(pid, 0)
                 return
-            mark(b"%d\n" % os.getpid())
             self._pour(fd, data[len(data) // 2 :])
             mark(b"1")
             os.close(fd)
             mark(b"2")
             os._exit(0)
 
-        self._change("heir", number, work, group=True)
+        self._change("heir", number, work)
 
     def write_beside(self) -> None:
         """A file of another name is finished, and takes the place of the old one."""
         number = self._pick()
         assert number is not None
         path, data = self._path(number), self._next()
-        beside = self._full(f"{self._random.choice(DIRECTORIES)}/beside-{self._number}.part")
+        beside = self._full(
+            os.path.join(self._random.choice(DIRECTORIES), f"beside-{self._number}.part")
+        )
 
         def work(mark: Mark) -> None:
             fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -348,7 +360,7 @@ class Writer:
     def fight(self) -> None:
         """What others want, too: whoever wins, whatever is there is whole."""
         number = self._random.randrange(SHARED)
-        path = self._full(f"{DIRECTORIES[number % len(DIRECTORIES)]}/shared-{number}")
+        path = self._full(os.path.join(DIRECTORIES[number % len(DIRECTORIES)], f"shared-{number}"))
         beside = f"{path}.{self._number}"
         kind = self._random.choice(["cut", "exclusive", "rename", "unlink", "read"])
         data = self._next()
