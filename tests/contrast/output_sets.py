@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+from arena import SELF
 from case_set import Set
 from harness import Case
 
@@ -144,9 +146,28 @@ DENIED = (
 SETS = (*RULES, *LIFE, *PROGRAMS, *OVER, *DENIED)
 
 
-def parameters(sets: tuple[Set, ...]) -> list[tuple[Set, str, str]]:
-    """(set, case, kind) of each case."""
-    return [(group, *pair) for group in sets for pair in group.parameters()]
+# Where FanStore differs, and says so in docs/outputs.md. Strict: a difference that goes away is to be
+# taken out of here.
+OPEN_DIRECTORIES = "modes of directories made under a mount stop nobody"
+DIFFERENT = {
+    "case_directory_without_w": OPEN_DIRECTORIES,
+    "case_directory_without_x": OPEN_DIRECTORIES,
+    "case_directory_without_r": OPEN_DIRECTORIES,
+    "case_read_only_tree_is_removed": OPEN_DIRECTORIES,
+}
+
+
+def parameters(sets: tuple[Set, ...]) -> list[object]:
+    """(set, case, kind) of each case; those known to differ are expected to fail."""
+    return [parameter((group, *pair)) for group in sets for pair in group.parameters()]
+
+
+def parameter(case: tuple[Set, str, str]) -> object:
+    """One of them, for parametrize."""
+    if case[1] not in DIFFERENT:
+        return case
+    mark = pytest.mark.xfail(reason=DIFFERENT[case[1]], strict=not SELF)
+    return pytest.param(case, marks=mark)
 
 
 def label(value: object) -> str:
