@@ -89,13 +89,18 @@ class Recordings:
     def _record(self, group: Set) -> None:
         if python_of(group.user) is None:
             pytest.skip("only root can become another user, and that needs a Python it may run")
-        if not self._dataset.exists():
-            self._furnish()
+        self.dataset()
         if not group.shell and not group.source.endswith(".py"):
             self._programs.path(group.source)  # compiled once, before both sides want it
         with ThreadPoolExecutor(2) as pool:
             sides = list(pool.map(lambda side: self._side(group, side), ("plain", "mount")))
         self._seen[group.label] = dict(zip(("plain", "mount"), sides, strict=True))
+
+    def dataset(self) -> Path:
+        """The dataset of the tree, prepared once."""
+        if not self._dataset.exists():
+            self._furnish()
+        return self._dataset
 
     def _furnish(self) -> None:
         """The plain tree, and the dataset of it."""
