@@ -529,6 +529,24 @@ def test_without_descriptors_to_spare(
         served.service.close()
 
 
+def test_many_writers_one_after_the_other(served: Served) -> None:
+    """Those that have finished are watched no longer than there is room for."""
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(50):
+        with programs(served.path, 1) as (writer,):
+            for name in (b"a%d" % number, b"b%d" % number):
+                assert writer.call("write_file", name, b"x") == "SETTLED"
+            fd = writer.call("open", b"killed")
+            writer.call("write", fd, b"x")
+    served.wait_for_count("dropped", 50)
+    assert served.counted("published") == 100
+    wait_for(lambda: len(os.listdir("/proc/self/fd")) <= before + 1, "pidfds to be closed")
+    with programs(served.path, 40) as made:
+        for number, writer in enumerate(made):
+            writer.call("write_file", b"c%d" % number, b"x")
+        assert len(os.listdir("/proc/self/fd")) <= before + 40 + 33
+
+
 # The wire.
 
 

@@ -102,8 +102,8 @@ class Drafts(DraftTable):
     def hold(self, pid: int, objects: Sequence[int]) -> None:
         """A process holds them, too."""
         for draft in self.known(objects):
-            self.holder(draft, pid).says = Says.HOLDS
             self._processes.watch(pid)
+            self.holder(draft, pid).says = Says.HOLDS
 
     def hand_on(self, pid: int, objects: Sequence[int]) -> None:
         """A process is about to exec; they go on to the new program."""
@@ -250,20 +250,20 @@ class Drafts(DraftTable):
     # Processes and files.
 
     def _grant(self, draft: Draft, pid: int) -> None:
+        self._processes.watch(pid)
         holder = self.holder(draft, pid)
         holder.says = Says.HOLDS
         holder.granted_s.append(self._loop.time())
-        self._processes.watch(pid)
 
     def _drop_holder(self, draft: Draft, pid: int) -> None:
         if self.remove_holder(draft, pid):
-            self._processes.forget(pid)
+            self._processes.release(pid)
 
     def _forget(self, draft: Draft) -> None:
         if draft.timer is not None:
             draft.timer.cancel()
         for pid in self.remove(draft):
-            self._processes.forget(pid)
+            self._processes.release(pid)
 
     def _process_ended(self, pid: int, how: End) -> None:
         """Who has a draft yet that a killed process had, too, answers for it."""

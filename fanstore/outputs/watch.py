@@ -19,6 +19,7 @@ _EVENT = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
 _PF_EXITING = 0x4
 _POLL_S = 0.2
+_IDLE_MOST = 32
 _INFO = struct.Struct("Q52xi")  # struct pidfd_info of Linux 6.15: mask, ..., exit_code
 _PIDFD_INFO_EXIT = 1 << 3
 _PIDFD_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
@@ -116,10 +117,15 @@ class Processes:
         self._fds_left = most_fds
         self._watched: dict[int, _Watched] = {}
         self._polled: set[int] = set()
+        self._idle: dict[int, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, pid: int) -> None:
-        """Begins to watch a process; nothing happens where it is watched."""
+        """Begins to watch a process, if that is not done. Whatever had its number before has ended
+        by then."""
+        self._idle.pop(pid, None)
+        if self.end_of(pid) is not None:
+            self._ended(pid)
         if pid in self._watched:
             return
         watched = self._watched[pid] = _Watched(pid)
@@ -133,10 +139,20 @@ class Processes:
             self._fds_left -= 1
             self._loop.add_reader(watched.fd, self._ended, pid)
 
+    def release(self, pid: int) -> None:
+        """It need not be watched any more. Most write several files: it may soon be, again."""
+        if pid in self._polled:
+            self.forget(pid)
+        elif pid in self._watched:
+            self._idle[pid] = None
+        while len(self._idle) > _IDLE_MOST or (self._idle and self._fds_left == 0):
+            self.forget(next(iter(self._idle)))
+
     def forget(self, pid: int) -> None:
         """Watches it no more."""
         watched = self._watched.pop(pid, None)
         self._polled.discard(pid)
+        self._idle.pop(pid, None)
         if watched is not None and watched.fd is not None:
             self._loop.remove_reader(watched.fd)
             os.close(watched.fd)
