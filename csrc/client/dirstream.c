@@ -199,8 +199,9 @@ static int list_file(int fd, const struct fan_file *file, struct fan_entries *en
     return rc == 0 ? fan_entries_of_output(entries, file->view, path) : rc;
 }
 
-/* The snapshot that a descriptor keeps from its beginning to its end, so that what is made or removed
- * meanwhile neither hides nor repeats a name. NULL: there is no memory. Under decoded.busy. */
+/* The snapshot that a descriptor keeps from its beginning to its end, so that what is made or
+ * removed meanwhile neither hides nor repeats a name. NULL: there is no memory. Under
+ * decoded.busy. */
 static struct fan_entries *snapshot(int fd, struct fan_file *file, bool again, int *error)
 {
     *error = 0;

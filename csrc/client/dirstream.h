@@ -1,6 +1,6 @@
 /*
- * Listing a directory of the mount: opendir(3) and its kin over the index, without a system call where
- * no output was ever made.
+ * Listing a directory of the mount: opendir(3) and its kin over the index, without a system call
+ * where no output was ever made.
  *
  * A stream is told from libc's by its first word, which no DIR of libc's can hold (there it is a
  * descriptor and a lock). Streams are malloc'ed, as libc's are.

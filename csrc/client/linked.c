@@ -58,7 +58,8 @@ static bool make_absolute(int dirfd, const char *path, char *rest, size_t capaci
     size_t bytes = strlen(path);
     long start = 0;
     if (path[0] != '/') {
-        start = dirfd == AT_FDCWD ? fan_cwd_path(rest, capacity) : fan_fd_path(dirfd, rest, capacity);
+        start = dirfd == AT_FDCWD ? fan_cwd_path(rest, capacity)
+                                  : fan_fd_path(dirfd, rest, capacity);
         if (start < 0 || rest[0] != '/')
             return false;
         rest[start++] = '/';
@@ -69,7 +70,8 @@ static bool make_absolute(int dirfd, const char *path, char *rest, size_t capaci
     return true;
 }
 
-/* Reads the link at `done`; its target goes in front of what is left of `rest`. -EINVAL: no link. */
+/* Reads the link at `done`; its target goes in front of what is left of `rest`. -EINVAL: no
+ * link. */
 static long expand(char *done, size_t *length, size_t before, char *rest, size_t capacity)
 {
     char target[PATH_MAX];

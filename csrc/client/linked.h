@@ -16,8 +16,8 @@ bool fan_linked(int dirfd, const char *path);
 bool fan_may_lead_in(int dirfd, const char *path, bool follow);
 
 /* Resolves components and links with readlink(2), the last component's only when `follow`, until a
- * mount prefix is reached. true with the mount's path and what was left to go in `to`; false when it
- * ends elsewhere. */
+ * mount prefix is reached. true with the mount's path and what was left to go in `to`; false when
+ * it ends elsewhere. */
 bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t capacity);
 
 /* The path of an open directory as the kernel knows it, a skeleton's shown as the mount's. The

@@ -22,8 +22,8 @@ static inline unsigned fan_open_resolve(int flags)
            (fan_open_changes(flags) ? FAN_THROUGH | FAN_CHANGE : FAN_DEFER);
 }
 
-/* open(2) of a target that fan_open_resolve's flags found (not FAN_OUTSIDE); it may be resolved anew.
- * `mode` before the umask. A descriptor, or -errno. */
+/* open(2) of a target that fan_open_resolve's flags found (not FAN_OUTSIDE); it may be resolved
+ * anew. `mode` before the umask. A descriptor, or -errno. */
 int fan_open(struct fan_target *target, int flags, unsigned mode);
 
 /* After the kernel opened a directory outside: notes it when it is above a mount or, by a link,

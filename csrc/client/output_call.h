@@ -1,7 +1,7 @@
 /*
- * A question about outputs to the node daemon (format/output_format.h): one connection, one request,
- * one answer. No state is kept between questions, so that threads, signal handlers, fork and vfork
- * children may ask at any time.
+ * A question about outputs to the node daemon (format/output_format.h): one connection, one
+ * request, one answer. No state is kept between questions, so that threads, signal handlers, fork
+ * and vfork children may ask at any time.
  */
 #ifndef FAN_CLIENT_OUTPUT_CALL_H
 #define FAN_CLIENT_OUTPUT_CALL_H

@@ -7,8 +7,8 @@
 
 enum { LET_GO_MAX = 32, LINGERING_MAX = 64 };
 
-/* Writable outputs that were opened here, inherited or adopted, and of which the daemon has not said
- * that they are finished: exit, exec and fork cost nothing while there are none. */
+/* Writable outputs that were opened here, inherited or adopted, and of which the daemon has not
+ * said that they are finished: exit, exec and fork cost nothing while there are none. */
 static atomic_uint count;
 
 /* Objects that this thread let go of. A signal handler may come in between: an entry is taken and

@@ -1,8 +1,9 @@
 /*
- * Outputs: what is written under a mount. The node daemon knows their names (format/output_format.h);
- * their bytes are real files of this node, so that an output's descriptor is the kernel's own and
- * only noted in the file table. Each question is one connection: no state is shared between
- * threads, a fork child needs nothing, and signal handlers may ask.
+ * Outputs: what is written under a mount. The node daemon knows their names
+ * (format/output_format.h); their bytes are real files of this node, so that an output's
+ * descriptor is the kernel's own and only noted in the file table. Each question is one
+ * connection: no state is shared between threads, a fork child needs nothing, and signal handlers
+ * may ask.
  *
  * Everything here returns 0, a descriptor or -errno; -EIO when there is no daemon to ask.
  */
@@ -18,9 +19,10 @@
 #include "output_call.h"
 #include "resolve.h"
 
-/* Asks `call` of a target that is FAN_BEYOND (or FAN_OUTPUT): its view and path are filled in. 0 with
- * `answer`; -errno. Where a link or ".." led out of the outputs, 0 with answer->where ELSEWHERE and
- * the target resolved anew (fan_locate_again with `flags`): the caller looks at it once more. */
+/* Asks `call` of a target that is FAN_BEYOND (or FAN_OUTPUT): its view and path are filled in. 0
+ * with `answer`; -errno. Where a link or ".." led out of the outputs, 0 with answer->where
+ * ELSEWHERE and the target resolved anew (fan_locate_again with `flags`): the caller looks at it
+ * once more. */
 int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, unsigned flags,
                       struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX]);
 
@@ -29,8 +31,8 @@ int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, u
 enum { FAN_OPEN_ELSEWHERE = -0x10000 };
 int fan_output_open(struct fan_target *target, int flags, unsigned mode);
 
-/* After the kernel opened `path` outside: when that was a descriptor of an output under /proc, the new
- * one stands for the output, too. */
+/* After the kernel opened `path` outside: when that was a descriptor of an output under /proc, the
+ * new one stands for the output, too. */
 void fan_output_reopened(int fd, const char *path, int flags);
 
 /* Notes that `fd` was opened in the directory of outputs it now is. 0 or -errno. */
@@ -53,8 +55,8 @@ extern __thread bool fan_outputs_pending __attribute__((tls_model("initial-exec"
 int fan_output_settle_pending(void);
 
 /* After descriptors were closed or replaced: tells the daemon of those outputs that this thread's
- * last calls of fan_file_put let go of, and waits until all ranks see what is finished. errno is left
- * alone. 0, or -errno: nobody will see them. */
+ * last calls of fan_file_put let go of, and waits until all ranks see what is finished. errno is
+ * left alone. 0, or -errno: nobody will see them. */
 static inline int fan_output_settle(void)
 {
     return __builtin_expect(fan_outputs_pending, 0) ? fan_output_settle_pending() : 0;

@@ -20,8 +20,8 @@ enum fan_where {
     FAN_OUTSIDE, /* give dirfd and path to the real call */
     FAN_INPUT,   /* record `id` of `view` */
     FAN_MISSING, /* in the mount, but not there: `error` */
-    FAN_BEYOND,  /* no input, for the daemon to say: id is the deepest input directory, `path` its path
-                    and all that is left to go, unresolved; error, creatable, slash as FAN_MISSING */
+    FAN_BEYOND,  /* no input, for the daemon to say: id is the deepest input directory, `path` its
+                    path and all that is left, unresolved; error, creatable, slash as FAN_MISSING */
     FAN_OUTPUT,  /* an output with `attr`; `path` is its own, or a link's target */
 };
 
@@ -58,8 +58,8 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
  * skeleton, and FAN_CHANGE. Never FAN_OUTPUT. */
 bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_target *target);
 
-/* After the daemon said that a path goes on elsewhere: from there, an absolute path. As fan_locate; too
- * often for one target is FAN_MISSING with ELOOP. `path` may be target->buffer. */
+/* After the daemon said that a path goes on elsewhere: from there, an absolute path. As fan_locate;
+ * too often for one target is FAN_MISSING with ELOOP. `path` may be target->buffer. */
 bool fan_locate_again(struct fan_target *target, const char *path, unsigned flags);
 
 /* After the real call answered ENOENT, or a directory that may be a skeleton's: whether a symbolic
@@ -78,11 +78,12 @@ size_t fan_match_above(const char *path, struct fan_view **view);
 int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                       char *buffer, size_t capacity);
 
-/* The absolute path of a target: an input, or an output (followed to the end). Its length or -errno. */
+/* The absolute path of a target: an input, or an output (followed to the end). Its length or
+ * -errno. */
 int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t capacity);
 
-/* access(2)'s question of one record: R_OK, W_OK, X_OK or'ed; ids 0 real, 1 effective. Outputs can be
- * made in any directory, inputs be written never. 0, -EACCES, -EROFS. */
+/* access(2)'s question of one record: R_OK, W_OK, X_OK or'ed; ids 0 real, 1 effective. Outputs can
+ * be made in any directory, inputs be written never. 0, -EACCES, -EROFS. */
 int fan_permitted(const struct fan_dataset *dataset, uint64_t id, int mode, bool effective);
 
 /* The same of an output. */

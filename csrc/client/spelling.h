@@ -33,15 +33,15 @@ bool fan_has_dot_dot(const char *path);
 /* Removes "//", "/./" and, by the letter, "/x/.." from an absolute path. -1: does not fit. */
 int fan_normalise(const char *path, char *to, size_t capacity);
 
-/* Puts `head` "/" `tail` into `to`, where `tail` may lie already; `head` may be empty. false: does not
- * fit. */
+/* Puts `head` "/" `tail` into `to`, where `tail` may lie already; `head` may be empty. false: does
+ * not fit. */
 bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, const char *tail);
 
 /* Writes a number in decimal, not terminated. Where it ends. */
 char *fan_put_number(char *to, unsigned number);
 
-/* The descriptor of this process that "/proc/self/fd/N", "/proc/PID/fd/N", "/dev/fd/N", "/dev/stdin" ...
- * names, or -1. */
+/* The descriptor of this process that "/proc/self/fd/N", "/proc/PID/fd/N", "/dev/fd/N",
+ * "/dev/stdin" ... names, or -1. */
 int fan_proc_fd(const char *path);
 
 #endif

@@ -46,8 +46,8 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     fan_stream_take_stdin();
 }
 
-/* Libraries may write after this, and libc flushes its streams: the daemon looks at the outputs when the
- * process has gone. */
+/* Libraries may write after this, and libc flushes its streams: the daemon looks at the outputs
+ * when the process has gone. */
 __attribute__((destructor)) static void fan_fini(void)
 {
     fan_output_at_exit();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "../client/filetable.h"
+#include "../client/outputs.h"
 #include "../client/resolve.h"
 #include "../common/sys.h"
 #include "real.h"
@@ -116,8 +117,12 @@ FAN_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *c
     char full[PATH_MAX];
     if (flags & AT_EMPTY_PATH && path[0] == '\0')
         return fexecve(dirfd, argv, env);
-    if (!fan_locate(dirfd, path, flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0, &target))
-        return (int)fan_answer(FAN_SYS(execveat, target.dirfd, target.path, argv, env, flags));
+    if (!fan_locate(dirfd, path, flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0, &target)) {
+        fan_output_before_exec();
+        long rc = FAN_SYS(execveat, target.dirfd, target.path, argv, env, flags);
+        fan_output_after_failed_exec();
+        return (int)fan_answer(rc);
+    }
     int64_t length = fan_target_path(&target, full, sizeof(full));
     return length < 0 ? (int)fan_answer(length) : execve(full, argv, env);
 }

@@ -214,7 +214,8 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
 FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    bool listed = file != NULL && (file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR);
+    bool listed =
+        file != NULL && (file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR);
     if (listed && !(file->slot->status & O_PATH))
         return fan_answer(fan_getdents(fd, file, buffer, bytes));
     if (file != NULL && file->kind == FAN_FILE_REGULAR)

@@ -48,7 +48,8 @@ static ssize_t cookie_write(void *cookie, const char *buffer, size_t bytes)
     return put > 0 ? put : 0;
 }
 
-/* What stands behind a FILE of libc's: the calls of its kind. Those of a cookie stream, once known. */
+/* What stands behind a FILE of libc's: the calls of its kind. Those of a cookie stream, once
+ * known. */
 static _Atomic(const void *) cookie_calls;
 
 static const void *calls_of(const FILE *stream)
@@ -105,8 +106,8 @@ static int parse_mode(const char *mode)
 
 enum { PROC_PATH_BYTES = 40, MODE_BYTES = 64 };
 
-/* A real file with the content of ours, by a path that libc can open in `mode`; or the output itself.
- * A descriptor or -errno. */
+/* A real file with the content of ours, by a path that libc can open in `mode`; or the output
+ * itself. A descriptor or -errno. */
 static int real_for(struct fan_target *target, const char *mode, char path[PROC_PATH_BYTES])
 {
     int flags = parse_mode(mode);

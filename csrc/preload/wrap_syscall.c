@@ -46,8 +46,8 @@ static bool has_link(int dirfd, const char *path, bool last)
     return false;
 }
 
-/* What openat2 allows of a path of ours. A path that may not leave where it starts is refused for any
- * ".." and any link, wherever they lead. */
+/* What openat2 allows of a path of ours. A path that may not leave where it starts is refused for
+ * any ".." and any link, wherever they lead. */
 static long check_resolve(int dirfd, const char *path, const struct open_how *how)
 {
     const uint64_t free_of = RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;

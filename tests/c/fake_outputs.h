@@ -1,7 +1,7 @@
 /*
- * The node daemon's side of outputs in as few lines as the shim needs: names in one table, no homes,
- * no drafts; whatever was settled is there. It notes who asked what, and lies when it is told to.
- * For test_outputs.c.
+ * The node daemon's side of outputs in as few lines as the shim needs: names in one table, no
+ * homes, no drafts; whatever was settled is there. It notes who asked what, and lies when it is
+ * told to. For test_outputs.c.
  */
 #ifndef FAN_TESTS_FAKE_OUTPUTS_H
 #define FAN_TESTS_FAKE_OUTPUTS_H

@@ -1,0 +1,46 @@
+/*
+ * A walk along a path inside a mount (resolve.h says what it finds). Each of these that is a bool
+ * gives the answer of fan_locate.
+ */
+#ifndef FAN_CLIENT_WALK_H
+#define FAN_CLIENT_WALK_H
+
+#include "resolve.h"
+
+enum { FAN_LINKS_MAX = 40 };
+
+/* A walk in progress: standing in directory `id` with `rest` to go. view: NULL until it has entered
+ * a mount. */
+struct fan_walk {
+    struct fan_target *target;
+    struct fan_view *view;
+    struct fan_dataset *dataset;
+    uint64_t id;
+    uint64_t hash;
+    const char *rest;
+    unsigned links;
+    unsigned flags;
+};
+
+/* Stands in directory `id` of a mount. false: its index cannot be used. */
+bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, uint64_t id, const char *rest);
+
+/* Walks what is left. */
+bool fan_walk_run(struct fan_walk *walk);
+
+/* Begins anew with an absolute path, in a mount or outside. (resolve.c) */
+bool fan_walk_absolute(struct fan_walk *walk, const char *path);
+
+/* Where a walk ends. */
+bool fan_walk_found(const struct fan_walk *walk, bool slash);
+bool fan_walk_missing(const struct fan_walk *walk, int error, bool creatable);
+bool fan_walk_outside(struct fan_target *target, int dirfd, const char *path);
+
+/* The index cannot be mapped: for want of a descriptor, or for good. */
+bool fan_walk_unusable(const struct fan_walk *walk);
+
+/* Puts `head` "/" `tail` into the target's buffer, where `tail` may lie already. false: does not
+ * fit. */
+bool fan_walk_put(struct fan_target *target, const char *head, size_t head_bytes, const char *tail);
+
+#endif

@@ -1,0 +1,139 @@
+/* What the file system of a path or descriptor has: room, limits, extended attributes. */
+#include <fcntl.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "../client/resolve.h"
+#include "../client/stat.h"
+#include "real.h"
+
+FAN_EXPORT int statfs(const char *path, struct statfs *fs)
+{
+    struct fan_target target;
+    if (!fan_locate(AT_FDCWD, path, 0, &target)) {
+        int rc = REAL(statfs)(target.path, fs);
+        if (rc == 0 || errno != ENOENT || !fan_relocate(AT_FDCWD, path, 0, &target))
+            return rc;
+    }
+    if (target.where == FAN_MISSING)
+        return (int)fan_answer(-target.error);
+    fan_statfs(target.view, target.dataset, fs);
+    return 0;
+}
+
+FAN_EXPORT int statvfs(const char *path, struct statvfs *fs)
+{
+    struct fan_target target;
+    if (!fan_locate(AT_FDCWD, path, 0, &target)) {
+        int rc = REAL(statvfs)(target.path, fs);
+        if (rc == 0 || errno != ENOENT || !fan_relocate(AT_FDCWD, path, 0, &target))
+            return rc;
+    }
+    if (target.where == FAN_MISSING)
+        return (int)fan_answer(-target.error);
+    fan_statvfs(target.view, target.dataset, fs);
+    return 0;
+}
+
+/* Whether what is asked of a descriptor is answered as of the mount. */
+static bool shows_mount(const struct fan_file *file)
+{
+    return file != NULL && file->kind != FAN_FILE_NEAR;
+}
+
+FAN_EXPORT int fstatfs(int fd, struct statfs *fs)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (!shows_mount(file))
+        return REAL(fstatfs)(fd, fs);
+    fan_statfs(file->view, file->dataset, fs);
+    return 0;
+}
+
+FAN_EXPORT int fstatvfs(int fd, struct statvfs *fs)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (!shows_mount(file))
+        return REAL(fstatvfs)(fd, fs);
+    fan_statvfs(file->view, file->dataset, fs);
+    return 0;
+}
+
+FAN_ALIAS(statfs64, statfs);
+FAN_ALIAS(fstatfs64, fstatfs);
+FAN_ALIAS(statvfs64, statvfs);
+FAN_ALIAS(fstatvfs64, fstatvfs);
+
+/* Extended attributes are not kept: none is there. */
+static long no_attributes(const struct fan_target *target, long when_found)
+{
+    return fan_answer(target->where == FAN_MISSING ? -target->error : when_found);
+}
+
+/* What the real call said of `path` stands, unless a link outside leads into a mount after all. */
+static ssize_t look_again(ssize_t got, const char *path, unsigned flags, struct fan_target *target,
+                          long when_found)
+{
+    bool ours = got < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, flags, target);
+    return ours ? no_attributes(target, when_found) : got;
+}
+
+FAN_EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)
+{
+    struct fan_target target;
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return no_attributes(&target, -ENODATA);
+    return look_again(REAL(getxattr)(target.path, name, value, bytes), path, 0, &target, -ENODATA);
+}
+
+FAN_EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t bytes)
+{
+    struct fan_target target;
+    if (fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target))
+        return no_attributes(&target, -ENODATA);
+    return look_again(REAL(lgetxattr)(target.path, name, value, bytes), path, FAN_NOFOLLOW,
+                      &target, -ENODATA);
+}
+
+FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
+{
+    struct fan_file *file = fan_file_get(fd);
+    return shows_mount(file) ? fan_answer(-ENODATA) : REAL(fgetxattr)(fd, name, value, bytes);
+}
+
+FAN_EXPORT ssize_t listxattr(const char *path, char *list, size_t bytes)
+{
+    struct fan_target target;
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return no_attributes(&target, 0);
+    return look_again(REAL(listxattr)(target.path, list, bytes), path, 0, &target, 0);
+}
+
+FAN_EXPORT ssize_t llistxattr(const char *path, char *list, size_t bytes)
+{
+    struct fan_target target;
+    if (fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target))
+        return no_attributes(&target, 0);
+    return look_again(REAL(llistxattr)(target.path, list, bytes), path, FAN_NOFOLLOW, &target, 0);
+}
+
+FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
+{
+    struct fan_file *file = fan_file_get(fd);
+    return shows_mount(file) ? 0 : REAL(flistxattr)(fd, list, bytes);
+}
+
+/* Limits are those of any file system here; "/" stands for the mount. */
+FAN_EXPORT long pathconf(const char *path, int name)
+{
+    struct fan_target target;
+    if (!fan_locate(AT_FDCWD, path, 0, &target))
+        return REAL(pathconf)(target.path, name);
+    return target.where == FAN_MISSING ? fan_answer(-target.error) : REAL(pathconf)("/", name);
+}
+
+FAN_EXPORT long fpathconf(int fd, int name)
+{
+    struct fan_file *file = fan_file_get(fd);
+    return shows_mount(file) ? REAL(pathconf)("/", name) : REAL(fpathconf)(fd, name);
+}
