@@ -175,11 +175,15 @@ class Program:
 
     def call(self, name: str, *args: Any, **kw: Any) -> Any:
         """Has a method of its Client called; raises what that raises."""
-        _put(self._ours, (name, args, kw))
+        self.start(name, *args, **kw)
         good, result = _get(self._ours)
         if not good:
             raise result
         return result
+
+    def start(self, name: str, *args: Any, **kw: Any) -> None:
+        """The same, without waiting for what comes of it."""
+        _put(self._ours, (name, args, kw))
 
     def fork(self) -> Forked:
         """Has it fork; the child says that it holds what it has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
@@ -295,6 +296,31 @@ def test_a_killed_writers_name_is_free_at_once(
             writer.call("write", fd, b"%d" % number)
             writer.call("close", fd)
             served.client.ask(Op.UNLINK, b"new")
+
+
+def test_a_process_killed_while_a_copy_is_made_for_it(
+    served: Served, writer: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is free for whoever has waited for its end, be the copy under way."""
+    served.client.write_file(b"new", b"old")
+    copies = []
+    copy = objects.ObjectStore.copy
+
+    async def slow(*args: object) -> object:
+        copies.append(1)
+        await asyncio.sleep(0.3)
+        return await copy(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(objects.ObjectStore, "copy", slow)
+    with programs(served.path, 1) as (other,):
+        other.start("open", b"new", os.O_RDWR)
+        wait_for(lambda: copies, "the copy")
+        with pytest.raises(OSError) as raised:
+            writer.call("open", b"new", os.O_RDWR)
+        assert raised.value.errno == errno.ETXTBSY
+        other.kill()
+        writer.call("close", writer.call("open", b"new", os.O_RDWR))
+    assert served.client.read_file(b"new") == b"old"
 
 
 def test_a_program_that_takes_a_file_over_holds_it(served: Served, writer: Program) -> None:

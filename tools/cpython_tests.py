@@ -41,7 +41,7 @@ SLOW = [
     )
 ]  # fmt: skip
 
-_LIMIT_S = 300.0
+_LIMIT_S = 120.0
 _ROW = re.compile(r"\| `(?P<test>test_\w+\.[\w.*]+)` \| (?P<outcome>failed|skipped) \|")
 
 

@@ -152,7 +152,7 @@ class Opening:
         if not may_write(found.entry.attr, request.peer_uid):
             raise failure(errno.EACCES, request.path)
         if not wish.write:
-            await self._truncating.cut(found, 0)
+            await self._truncating.cut(found, 0, request.pid)
             return await self._decide(request, replace(wish, cut=False))
         return await self._reserve(found, request, wish)
 
@@ -195,7 +195,9 @@ class Opening:
     ) -> Answer | _Reopened | None:
         context = self._context
         object_id = context.store.new_id()
-        result = await self._publishing.reserve(object_id, found.place, wish.create, wish.exclusive)
+        result = await self._publishing.reserve(
+            object_id, found.place, request.pid, wish.create, wish.exclusive
+        )
         if not result.taken:
             return None if result.draft is None else await self._busy(result.draft, request, wish)
         if result.entry is not None and not wish.cut:

@@ -8,6 +8,7 @@ import contextlib
 from fanstore.outputs.context import Context
 from fanstore.outputs.entries import Attr, Entry, Place
 from fanstore.outputs.home import Reservation
+from fanstore.outputs.watch import has_ended
 
 _RETRY_S = 0.005
 _RETRIES = 400
@@ -19,6 +20,7 @@ class Publishing:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._reserved: dict[int, Place | None] = {}  # allowed, but not known to Drafts yet
+        self._askers: dict[int, int] = {}  # the processes that want those
         self._published: dict[int, Place] = {}
         peers = context.peers
         peers.serve("draft.moved", self._draft_moved)
@@ -29,11 +31,13 @@ class Publishing:
         peers.serve("tree.moved", self._tree_moved)
 
     async def reserve(
-        self, object_id: int, place: Place, create: bool, exclusive: bool
+        self, object_id: int, place: Place, pid: int, create: bool, exclusive: bool
     ) -> Reservation:
-        """Reserves a name for an object. If it is taken, end_reserve is to follow, when Drafts is
-        to know it or it is published or given up: until then it may be renamed."""
+        """Reserves a name for an object that a process wants to write. If it is taken, end_reserve
+        is to follow, when Drafts is to know it or it is published or given up: until then it may be
+        renamed."""
         self._reserved[object_id] = place
+        self._askers[object_id] = pid
         result = None
         try:
             result = await self._context.homes.reserve(place, object_id, create, exclusive)
@@ -42,10 +46,11 @@ class Publishing:
             return result
         finally:
             if result is None or not result.taken:
-                del self._reserved[object_id]
+                self.end_reserve(object_id)
 
     def end_reserve(self, object_id: int) -> Place | None:
         """The name by now, None if it is gone."""
+        del self._askers[object_id]
         return self._reserved.pop(object_id)
 
     def note(self, place: Place, entry: Entry) -> None:
@@ -136,8 +141,12 @@ class Publishing:
         """Whether a draft of this rank is still one. Not looked at while all is frozen: who asks is
         waited for."""
         drafts = self._context.drafts
-        if object_id in self._reserved:
-            return True
+        for _ in range(_RETRIES):
+            if object_id not in self._reserved:
+                break
+            if not has_ended(self._askers[object_id]):
+                return True
+            await asyncio.sleep(_RETRY_S)  # it was killed while a copy was made for it
         if self._context.gate.is_open and drafts.place_of(object_id) is not None:
             async with self._context.gate.passage():
                 await drafts.look(object_id)

@@ -28,18 +28,18 @@ class Truncating:
                 if found.elsewhere is not None:
                     return self._context.elsewhere(found)
                 _check(found, request)
-                if await self.cut(found, request.size):
+                if await self.cut(found, request.size, request.pid):
                     return Answer(Where.DONE)
         raise failure(errno.EIO, request.path)
 
-    async def cut(self, found: Resolved, size: int) -> bool:
+    async def cut(self, found: Resolved, size: int, pid: int) -> bool:
         """Gives a file a new size; False when its name stands for something else by now."""
         context = self._context
         if found.own is not None:
             await context.store.truncate(found.own, size)
             return True
         object_id = context.store.new_id()
-        result = await self._publishing.reserve(object_id, found.place, False, False)
+        result = await self._publishing.reserve(object_id, found.place, pid, False, False)
         if not result.taken:
             if result.draft is not None and await context.peers.call(
                 owner_of(result.draft), "draft.look", result.draft

@@ -161,7 +161,11 @@ class Processes:
     def end_of(self, pid: int) -> End | None:
         """How a watched process has ended, be it a moment ago; None while it runs."""
         watched = self._watched.get(pid)
-        if watched is None or watched.fd is None or not _is_ready(watched.fd):
+        if watched is None:
+            return None
+        if watched.fd is None:
+            return End.OTHER if self._has_gone(pid) else None
+        if not _is_ready(watched.fd):
             return None
         found = _stat_of(pid)
         status = found.status if found.start == watched.start else _reaped_status(watched.fd)
@@ -191,11 +195,20 @@ class Processes:
     def _poll(self) -> None:
         self._timer = None
         for pid in list(self._polled):
-            found, start = _stat_of(pid), self._watched[pid].start
-            if found.ended or (found.start and start and found.start != start):
+            if self._has_gone(pid):
                 self._ended(pid)
         if self._polled:
             self._poll_later()
+
+    def _has_gone(self, pid: int) -> bool:
+        """Of one without a pidfd."""
+        found, start = _stat_of(pid), self._watched[pid].start
+        return found.ended or bool(found.start and start and found.start != start)
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process, or its first thread, has ended."""
+    return _stat_of(pid).ended
 
 
 def _stat_of(pid: int) -> _Stat:
