@@ -27,7 +27,6 @@ SHELL = [
     Case("cp_f_over", 'cp -f /etc/passwd "$T/text/x"', exit=1),
     Case("mkdir_p_existing", 'mkdir -p "$T/text/sub"; echo $?'),
     Case("rmdir", 'rmdir "$T/empty_dir"', exit=1),
-    Case("ln_s_over", 'ln -sf hello.txt "$T/text/x"', exit=1),
     Case(
         "chmod_chown",
         'chmod 600 "$T/text/x"; chown 1 "$T/text/x"; chmod -R u+w "$T/text/sub"',
