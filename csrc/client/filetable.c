@@ -76,7 +76,7 @@ static struct fan_file *pop_free(void)
 void fan_file_drop_entries(struct fan_file *file)
 {
     struct fan_entries *entries = file->entries;
-    if (__builtin_expect(entries == NULL, 1))
+    if (entries == NULL)
         return;
     file->entries = NULL;
     fan_entries_end(entries);
@@ -203,7 +203,8 @@ static void release(struct fan_file *file)
     bool idle = !atomic_flag_test_and_set_explicit(&file->decoded.busy, memory_order_acquire);
     if (idle) {
         fan_decode_fini(&file->decoded);
-        fan_file_drop_entries(file);
+        if (__builtin_expect(file->entries != NULL, 0))
+            fan_file_drop_entries(file);
         atomic_flag_clear_explicit(&file->decoded.busy, memory_order_release);
     }
     if (!idle || atomic_load(&file->waiting) > 0 || slot_is_shared(file)) {

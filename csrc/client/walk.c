@@ -47,17 +47,6 @@ bool fan_walk_found(const struct fan_walk *walk, bool slash)
     return true;
 }
 
-bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, uint64_t id, const char *rest)
-{
-    walk->view = view;
-    walk->dataset = fan_view_dataset(view);
-    walk->id = id;
-    walk->hash = FAN_PATH_HASH_ROOT;
-    walk->rest = rest;
-    return walk->dataset != NULL &&
-           (id == 0 || fan_index_path_hash(&walk->dataset->index, id, &walk->hash) == 0);
-}
-
 bool fan_walk_unusable(const struct fan_walk *walk)
 {
     int fd = fan_sys_openat(AT_FDCWD, fan_job.directory.text, O_PATH | O_CLOEXEC, 0);

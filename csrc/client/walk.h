@@ -23,7 +23,17 @@ struct fan_walk {
 };
 
 /* Stands in directory `id` of a mount. false: its index cannot be used. */
-bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, uint64_t id, const char *rest);
+static inline bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, uint64_t id,
+                                  const char *rest)
+{
+    walk->view = view;
+    walk->dataset = fan_view_dataset(view);
+    walk->id = id;
+    walk->hash = FAN_PATH_HASH_ROOT;
+    walk->rest = rest;
+    return walk->dataset != NULL &&
+           (id == 0 || fan_index_path_hash(&walk->dataset->index, id, &walk->hash) == 0);
+}
 
 /* Walks what is left. */
 bool fan_walk_run(struct fan_walk *walk);
