@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import stat
-import time
 from pathlib import Path
 from typing import Any
 
@@ -198,14 +197,3 @@ def _use(fd: int, flags: int, data: bytes) -> bytes:
         return os.read(fd, 1 << 16)
     os.write(fd, data)
     return b"written"
-
-
-async def patient(call: Any, errnos: tuple[int, ...], seconds: float = 20.0) -> Any:
-    """Repeats a call as long as it fails with one of these."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            return await call()
-        except OSError as error:
-            if error.errno not in errnos or time.monotonic() > end:
-                raise
