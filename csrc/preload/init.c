@@ -11,8 +11,8 @@
 #include "start.h"
 #include "streams.h"
 
-/* The value of a variable in an environment, taken out of it when `take`. libc may not be ready:
- * this runs before every other constructor (-z initfirst), so that stdin is ours in time. */
+/* The value of a variable in an environment, taken out of it when `take`: from the one
+ * that the constructor is given, which nobody has changed yet. */
 static const char *variable(char **env, const char *name, int take)
 {
     size_t length = strlen(name);
