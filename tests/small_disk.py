@@ -20,4 +20,4 @@ def small_disk(directory: Path, size: str = "1m") -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run(["umount", str(directory)], check=True)
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)

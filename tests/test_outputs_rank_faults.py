@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fault_tools import RankRun, Ranks, make_ranks, needs_mpi
-from output_steps import Steps, content, digest
+from output_steps import Steps, content, digest, until_done
 from serving import runs, wait_for
 from small_disk import small_disk
 
@@ -211,19 +211,13 @@ def test_writer_killed_while_another_rank_waits_for_its_file(ranks: Ranks, outpu
         command = run.command(2)
         os.kill(command, signal.SIGKILL)
         wait_for(lambda: not runs(command), "the command's end")
-        steps.tell("d", {0: _until_free(name)})
+        steps.tell("d", {0: until_done(f"write('{name}', 2000)")})
         assert steps.answer("d") is None
         steps.tell("e", {rank: f"read('{name}')" for rank in left(2)})
         assert [steps.answer("e", rank) for rank in left(2)] == [digest(name, 2000)] * 2
         run.end()
     assert in_output(output) == {name: content(name, 2000)}
     run.check_nothing_left()
-
-
-def _until_free(name: str) -> str:
-    """Writes it as soon as that is possible."""
-    tries = f"value(\"write('{name}', 2000)\")['answer'] is None or time.sleep(0.02)"
-    return f"any({tries} for _ in range(500)) and None"
 
 
 def test_rank_stopped_for_a_while(ranks: Ranks, output: Path) -> None:

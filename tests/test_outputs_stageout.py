@@ -769,6 +769,27 @@ def test_rescue_overwrites_nothing_newer(tmp_path: Path) -> None:
     assert tree(Path(done.folder)) == {"newer": b"1"}
 
 
+def test_rescue_of_what_was_placed_but_not_noted(tmp_path: Path) -> None:
+    """The daemon was killed between the two."""
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+
+    async def work() -> None:
+        rank.publish(b"file", b"1")
+        await settled(rank)
+
+    killed(cluster, work)
+    path = rank.job_directory / "outputs.journal"
+    lines = path.read_bytes().splitlines(keepends=True)
+    noted = [line for line in lines if line.startswith(b'["place"')]
+    assert len(noted) == 1
+    path.write_bytes(b"".join(line for line in lines if line not in noted))
+    done = rescue(str(rank.job_directory))
+    assert done is not None
+    assert (done.placed, done.kept) == (["file"], [])
+    assert tree(cluster.output_dir) == {"file": b"1"}
+
+
 def test_rescue_given_up_keeps_the_rest(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import filecmp
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -124,9 +125,11 @@ class _Rescuer:
 
     def _place(self, object_id: int, name: Name) -> None:
         mine = self._ledger.stale.get(name)
+        source = object_file(self._job_directory, object_id)
+        if self._is_there(source, name):
+            return
         if self._is_newer(name):
             raise FileExistsError(errno.EEXIST, "something newer is there")
-        source = object_file(self._job_directory, object_id)
         attr = Attr.of(os.lstat(source))
         temporary = self._directory.scratch(object_id)
         placed = self._ledger.placed.get(object_id)
@@ -138,6 +141,15 @@ class _Rescuer:
         self._directory.place_file(temporary, name, mine)
         if placed is not None:
             self._directory.remove_file(placed.name, placed.identity)
+
+    def _is_there(self, source: bytes, name: Name) -> bool:
+        """Whether its copy came there, and the daemon was killed before it noted that."""
+        path = self._directory.path(name)
+        with contextlib.suppress(OSError):
+            facts = [os.lstat(each) for each in (source, path)]
+            same = len({(each.st_mode, each.st_size, each.st_mtime_ns) for each in facts}) == 1
+            return same and filecmp.cmp(source, path, shallow=False)
+        return False
 
     def _is_newer(self, name: Name) -> bool:
         """Whether something came there while the job ran that is not its own: it stays."""
