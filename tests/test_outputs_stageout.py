@@ -20,7 +20,7 @@ from trees import ODD_NAMES
 
 from fanstore.outputs import placing, supply
 from fanstore.outputs.entries import home_of
-from fanstore.outputs.journal import read_journal
+from fanstore.outputs.journal import Header, Journal, Name, read_journal
 from fanstore.outputs.location import folders_of, problem_of
 from fanstore.outputs.renaming import back_up
 from fanstore.outputs.rescue import needs_rescue, rescue
@@ -664,6 +664,82 @@ def test_names_whose_home_is_lost_are_placed_by_the_owner(tmp_path: Path) -> Non
     assert all(s["unplaced"] == [] for s in summaries)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_no_link_leads_out_of_the_output_directory(tmp_path: Path, own: bool) -> None:
+    """A link in the place of a directory: somebody's, or the program's own, which another rank has
+    replaced by a directory that nobody has placed yet."""
+    cluster = Cluster(tmp_path, 2)
+    rank, other = cluster.ranks
+    victim, out = tmp_path / "victim", cluster.output_dir
+    (victim / "empty").mkdir(parents=True)
+
+    async def work() -> None:
+        rank.publish(b"first")
+        if own:
+            rank.symlink(os.fsencode(victim), b"a")
+        await settled(rank)
+        if not own:
+            (out / "a").symlink_to(victim)
+        other.publish(b"a/x", b"1")
+        other.publish(b"a/deep/y", b"2")
+        await settled(other)
+
+    summaries = run(cluster, work)
+    assert tree(victim) == {"empty": None}
+    assert (out / "a/x").read_bytes() == b"1"
+    assert (out / "a/deep/y").read_bytes() == b"2"
+    assert os.readlink(out / "a.~1~") == os.fspath(victim)
+    assert [name for summary in summaries for name in summary["backups"]] == ["a.~1~"]
+    assert all(summary["unplaced"] == [] for summary in summaries)
+
+
+def test_what_is_not_placed_leaves_no_copy(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+
+    async def work() -> None:
+        rank.publish(b"n" * 300, b"too long a name")
+        rank.publish(b"other")
+
+    (summary,) = run(cluster, work)
+    assert summary["unplaced_count"] == 1
+    assert tree(cluster.output_dir) == {"other": b""}
+
+
+def test_what_cannot_even_be_kept_is_left_to_a_rescue(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank, job = cluster.ranks[0], str(cluster.ranks[0].job_directory)
+    (tmp_path / "unstaged").write_bytes(b"")
+    cluster.output_dir.write_bytes(b"")
+
+    async def work() -> None:
+        rank.publish(b"file", b"content")
+
+    (summary,) = run(cluster, work)
+    ((name, reason),) = summary["unplaced"]
+    assert name == "file" and "not kept" in reason
+    assert needs_rescue(job)
+    cluster.output_dir.unlink()
+    found = rescue(job)
+    assert found is not None and found.placed == ["file"]
+    assert tree(cluster.output_dir) == {"file": b"content"}
+
+
+def test_a_journal_line_cut_off_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(str(path), Header("job", b"/out", (b"",), 0o022, 0))
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:9]))
+    journal.name(1, Name(0, b"cut off"), 1)
+    monkeypatch.undo()
+    journal.name(2, Name(0, b"whole"), 1)
+    journal.close()
+    found = read_journal(str(path))
+    assert found is not None and found[1].named == {2: Name(0, b"whole")}
+
+
 # -- Rescue: the daemon is killed, its process's memory gone ------------------------------------
 
 
@@ -908,3 +984,24 @@ def test_backups_never_meet(tmp_path: Path) -> None:
         path = os.fsencode(tmp_path / "name")
         names.append(os.path.basename(back_up(path, path)))
     assert names == [b"name.~1~", b"name.~2~", b"name.~3~"]
+
+
+def test_rescue_follows_no_link(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+    victim = tmp_path / "victim"
+    victim.mkdir()
+
+    async def work() -> None:
+        rank.symlink(os.fsencode(victim), b"a")
+        await settled(rank)
+        rank.stage_out.give_up()
+        rank.unlink(b"a")
+        rank.mkdir(b"a")
+        rank.publish(b"a/x", b"1")
+
+    killed(cluster, work)
+    found = rescue(str(rank.job_directory))
+    assert found is not None and found.placed == ["a/x"]
+    assert tree(victim) == {}
+    assert (cluster.output_dir / "a/x").read_bytes() == b"1"

@@ -75,9 +75,14 @@ class OutputDirectory:
         """Gives a whole file its name; `mine` is what it may replace. Its identity there, and where
         something else went that was in the way."""
         path = self.path(name)
-        self._make_parents(name)
-        identity = Identity.of(os.lstat(temporary))
-        backup = self._put(temporary, path, mine)
+        try:
+            aside = self._make_parents(name)
+            identity = Identity.of(os.lstat(temporary))
+            backup = self._put(temporary, path, mine) or aside
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
         _sync(os.path.dirname(path))
         return identity, backup
 
@@ -96,13 +101,12 @@ class OutputDirectory:
     ) -> tuple[bool, bytes | None]:
         """Makes a directory where none is. Whether it was made; where something else went."""
         path = self.path(name)
-        self._make_parents(name)
-        backup = None
+        backup = self._make_parents(name)
         for _ in range(_ATTEMPTS):
             try:
                 os.mkdir(path, 0o700)
             except FileExistsError:
-                if os.path.isdir(path) and not (mine and _is(path, mine)):
+                if os.path.isdir(path) and not os.path.islink(path):
                     return False, backup
                 backup = self._take_away(path, mine) or backup
                 continue
@@ -115,14 +119,15 @@ class OutputDirectory:
         """Removes a file or link that is ours; what else is there stays."""
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if _is(path, mine):
+            if self._is_reached(path) and _is(path, mine):
                 self._take_away(path, mine)
 
     def remove_directory(self, name: Name) -> bool:
         """Removes a directory if nothing is in it; false if something is."""
         path = self.path(name)
         try:
-            os.rmdir(path)
+            if self._is_reached(path):
+                os.rmdir(path)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return False
@@ -132,19 +137,20 @@ class OutputDirectory:
 
     def set_mode(self, name: Name, mode: int) -> None:
         """A directory's mode; so that its owner can make names in it until the end, see `seal`."""
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(self.path(name), stat.S_IMODE(mode) | 0o700)
+        self.seal(name, mode | 0o700)
 
     def seal(self, name: Name, mode: int) -> None:
         """A directory's exact mode."""
+        path = self.path(name)
         with contextlib.suppress(FileNotFoundError):
-            os.chmod(self.path(name), stat.S_IMODE(mode))
+            if self._is_reached(path) and not os.path.islink(path):
+                os.chmod(path, stat.S_IMODE(mode))
 
     def change_file(self, name: Name, attr: Attr, mine: Identity) -> Identity | None:
         """New attributes of a file that is ours; its identity afterwards. None: it is not."""
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if _is(path, mine):
+            if self._is_reached(path) and _is(path, mine):
                 apply_attr(path, attr)
                 return Identity.of(os.lstat(path))
         return None
@@ -183,22 +189,35 @@ class OutputDirectory:
         self._make_scratch()
         return os.path.join(self._scratch, b"%d.%d.old" % (os.getpid(), next(self._numbers)))
 
-    def _make_parents(self, name: Name) -> None:
-        """Directories of inputs, which nobody placed, are made as mkdir(1) would."""
-        parent = os.path.dirname(self.path(name))
-        if os.path.isdir(parent) and not self._refusal:
-            return
+    def _is_reached(self, path: bytes) -> bool:
+        """Whether no link leads elsewhere on the way from the root to a path."""
+        parent = os.path.dirname(path)
+        try:
+            root, real = _real(self.root), _real(parent)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                raise
+            return False
+        return real == os.path.normpath(os.path.join(root, os.path.relpath(parent, self.root)))
+
+    def _make_parents(self, name: Name) -> bytes | None:
+        """Directories of inputs, which nobody placed, are made as mkdir(1) would. Where something
+        else went that was in the way, as links are: they may lead anywhere."""
+        path = self.path(name)
+        if not self._refusal and self._is_reached(path):
+            return None
         self._make_root()
-        at = self.root
-        for part in os.path.relpath(parent, self.root).split(b"/"):
+        at, backup = self.root, None
+        for part in os.path.relpath(os.path.dirname(path), self.root).split(b"/"):
             at = os.path.join(at, part)
-            if os.path.isdir(at):
+            if os.path.isdir(at) and not os.path.islink(at):
                 continue
             if os.path.lexists(at):
-                back_up(at, at)
+                backup = back_up(at, at)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(at, self._mode)
                 os.chmod(at, self._mode)
+        return backup
 
     def _put(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:
         """What is in the way leaves in the same step in which the file comes, so that no other
@@ -218,13 +237,18 @@ class OutputDirectory:
     def _replace(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:
         old = self._old()
         os.rename(temporary, old)
-        if exchange(old, path):
-            return self._dispose(old, path, mine)
         backup = None
-        if mine is None or not _is(path, mine):
-            backup = back_up(path, path)
-        os.rename(old, path)
-        return backup
+        try:
+            exchanged = exchange(old, path)
+            if not exchanged:
+                if mine is None or not _is(path, mine):
+                    backup = back_up(path, path)
+                os.rename(old, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                rename_to_free(old, temporary)
+            raise
+        return self._dispose(old, path, mine) if exchanged else backup
 
     def _take_away(self, path: bytes, mine: Identity | None) -> bytes | None:
         """Frees a name: removes what is ours, keeps what is not. Where that went."""
@@ -245,6 +269,15 @@ class OutputDirectory:
 def _is(path: bytes, identity: Identity) -> bool:
     found = os.lstat(path)
     return Identity.of(found) == identity and not stat.S_ISDIR(found.st_mode)
+
+
+def _real(directory: bytes) -> bytes:
+    """Its path without links."""
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return os.readlink(b"/proc/self/fd/%d" % fd)
+    finally:
+        os.close(fd)
 
 
 def apply_attr(path: bytes, attr: Attr) -> None:
