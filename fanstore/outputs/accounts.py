@@ -88,8 +88,11 @@ class Accounts:
     def settle(
         self, reconciler: Reconciler, unstaged: str, reason: Callable[[Place], str]
     ) -> dict[str, Any]:
-        """The end: what is not in the output directory is moved to `unstaged` and named."""
-        unplaced = self._keep_objects(unstaged, reason)
+        """The end: what is not in the output directory is moved to `unstaged` and named. The
+        journal goes, unless something could not even be moved: that is for a rescue."""
+        unplaced, kept_all = self._keep_objects(unstaged, reason)
+        if kept_all:
+            self._journal.discard()
         unplaced += self._keep_others(reconciler, unstaged, reason)
         lost = [self._directory.shown(name) for name in self._witness.lost()]
         backups = reconciler.backups
@@ -139,8 +142,11 @@ class Accounts:
         for name, _ in self._home.list(mount, path):
             self._note(Place(mount, path, name))
 
-    def _keep_objects(self, unstaged: str, reason: Callable[[Place], str]) -> Unplaced:
-        kept = []
+    def _keep_objects(
+        self, unstaged: str, reason: Callable[[Place], str]
+    ) -> tuple[Unplaced, bool]:
+        """Those that are not placed, and whether all of them are kept."""
+        kept, kept_all = [], True
         ledger = self._journal.ledger
         for object_id in list(ledger.waiting):
             name = ledger.named[object_id]
@@ -149,8 +155,9 @@ class Accounts:
                 keep_object(self._objects.path(object_id), unstaged, shown)
             except OSError as error:
                 why += f"; and not kept: {error.strerror}"
+                kept_all = False
             kept.append((shown, why))
-        return sorted(kept)
+        return sorted(kept), kept_all
 
     def _keep_others(
         self, reconciler: Reconciler, unstaged: str, reason: Callable[[Place], str]

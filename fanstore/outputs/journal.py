@@ -127,6 +127,7 @@ class Journal:
         self._path = path
         self._gone: set[int] = set()
         self._fd: int | None = None
+        self._torn = False
         if path is not None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._fd = os.open(path, flags, 0o600)
@@ -175,10 +176,14 @@ class Journal:
             self._fd = None
 
     def _write(self, *record: Any) -> None:
-        """On a full disk the step is done all the same: it counts while the daemon lives."""
+        """On a full disk the step is done all the same: it counts while the daemon lives. A line
+        that was cut off takes the next one not with it."""
         if self._fd is not None:
+            line = b"\n" * self._torn + json.dumps(record).encode() + b"\n"
+            written = 0
             with contextlib.suppress(OSError):
-                os.write(self._fd, json.dumps(record).encode() + b"\n")
+                written = os.write(self._fd, line)
+            self._torn = written < len(line) if written else self._torn
 
 
 def _texts(name: Name) -> tuple[int, str]:

@@ -22,10 +22,20 @@ def keep_object(source: bytes, folder: str, relative: str) -> str:
     try:
         os.rename(source, path)
     except OSError:  # another file system, or a folder that others may not rename from
-        shutil.copy2(source, os.fsencode(path))
+        _copy(source, os.fsencode(path))
     found = os.stat(path)
     os.chmod(path, stat.S_IMODE(found.st_mode) | stat.S_IRUSR)
     return path
+
+
+def _copy(source: bytes, path: bytes) -> None:
+    """All of it or nothing."""
+    try:
+        shutil.copy2(source, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
 
 
 def keep_link(target: bytes, folder: str, relative: str) -> str:

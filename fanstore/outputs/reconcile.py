@@ -122,7 +122,8 @@ class Reconciler:
         for place, held in sorted(self._held.items(), key=lambda item: -len(item[0].path)):
             mode = held.entry.attr.mode
             if held.made and mode & 0o700 != 0o700:
-                await self._run(self._directory.seal, name_of(place), mode)
+                with contextlib.suppress(OSError):  # no reason to account for nothing
+                    await self._run(self._directory.seal, name_of(place), mode)
 
     def close(self) -> None:
         """Waits for nothing."""

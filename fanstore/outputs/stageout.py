@@ -114,7 +114,6 @@ class StageOut:
         if not self._given_up:
             await self._reconciler.seal()
         settled = self._accounts.settle(self._reconciler, unstaged, self._reason)
-        self._journal.discard()
         return {**self.figures(), **settled}
 
     def close(self) -> None:
