@@ -117,6 +117,8 @@ class Gate:
 
     async def _freeze(self, rank: int, token: int) -> None:
         await self._until(lambda: self._frozen_by is None, FREEZE_WAIT_S, errno.EBUSY)
+        if self._peers.is_lost(rank):  # while it waited: nobody would thaw
+            raise failure(errno.EIO)
         self._frozen_by = (rank, token)
         try:
             await self._until(lambda: self._inside == 0, FREEZE_WAIT_S, errno.EBUSY)
