@@ -134,6 +134,12 @@ class Client:
         """The last mapping."""
         self.mappings.pop().close()
 
+    def open_object(self, number: int) -> int:
+        """A descriptor that the daemon did not allow: as a child is born with it."""
+        fd = os.open(os.path.join(self.directory, "objects", f"{number:x}"), os.O_WRONLY)
+        self.objects[fd] = number
+        return fd
+
     def say(self, op: int, objects: Sequence[int] | None = None) -> str:
         """HOLD, LEAVE and so on, of all that it has by default."""
         given = list(self.objects.values()) if objects is None else objects

@@ -27,10 +27,10 @@ from serving import make_stage, wait_for
 
 from fanstore._native import lib
 from fanstore.dataset import Dataset, open_dataset
-from fanstore.outputs import drafts, listener, objects, service, watch
+from fanstore.outputs import drafts, listener, moving, objects, service, watch
 from fanstore.outputs.holders import GRANT_S, Holder, Says, Verdict, judge
 from fanstore.outputs.service import Mount, OutputService
-from fanstore.outputs.wire import Op, Where
+from fanstore.outputs.wire import Answer, Op, Request, Where
 from fanstore.serve.segment import MountEntry, write_segment
 
 
@@ -201,6 +201,22 @@ def test_a_killed_parent_whose_child_goes_on(served: Served, pair: list[Program]
     assert served.client.read_file(b"new") == b"second"
 
 
+def test_a_child_that_holds_a_file_once_its_parent_is_dead(
+    served: Served, pair: list[Program]
+) -> None:
+    """daemon(3): the parent ends without a word while the child is about to say what it has."""
+    parent, child = pair
+    parent.call("open", b"new")
+    (name,) = served.objects()
+    heir = child.call("open_object", int(name, 16))
+    parent.kill()
+    child.call("say", Op.HOLD)
+    child.call("write", heir, b"the child's")
+    child.exit()
+    served.wait_for_count("published", 1)
+    assert served.client.read_file(b"new") == b"the child's"
+
+
 def test_a_mapping_outlives_its_descriptor(served: Served, writer: Program) -> None:
     """As np.memmap has it."""
     fd = writer.call("open", b"new", os.O_RDWR | os.O_CREAT)
@@ -296,6 +312,31 @@ def test_a_killed_writers_name_is_free_at_once(
             writer.call("write", fd, b"%d" % number)
             writer.call("close", fd)
             served.client.ask(Op.UNLINK, b"new")
+
+
+def test_what_a_killed_process_asked_for_comes_first(
+    served: Served, writer: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has waited for its end sees its rename, and not that of another that lives."""
+    for name in (b"old", b"other"):
+        served.client.write_file(name, b"x")
+    begun = []
+    rename = moving.Moving.rename
+
+    async def slow(self: moving.Moving, request: Request) -> Answer:
+        begun.append(request.path)
+        await asyncio.sleep(0.3 if request.path == b"old" else 1.5)
+        return await rename(self, request)
+
+    monkeypatch.setattr(moving.Moving, "rename", slow)
+    with programs(served.path, 1) as (killed,):
+        writer.start("ask", Op.RENAME, b"other", b"another")
+        killed.start("ask", Op.RENAME, b"old", b"new")
+        wait_for(lambda: len(begun) == 2, "the renames")
+        assert served.is_there(b"old")
+        killed.kill()
+        assert served.is_there(b"new") and not served.is_there(b"old")
+        assert served.is_there(b"other")
 
 
 def test_a_process_killed_while_a_copy_is_made_for_it(

@@ -169,18 +169,21 @@ static void add_lingering(struct batch *batch)
     }
 }
 
-static void hold_all(void)
+static void hold_all(bool with_lingering)
 {
     struct batch batch = {.op = FAN_OUTPUT_HOLD, .count = 0};
     fan_file_each(add_writable, &batch);
-    add_lingering(&batch);
+    if (with_lingering)
+        add_lingering(&batch);
     flush(&batch);
 }
 
+/* What the parent has closed is most often another child's: were that one killed, this one would
+ * have it published. */
 void fan_output_after_fork_child(void)
 {
     if (atomic_load(&count) > 0)
-        hold_all();
+        hold_all(false);
 }
 
 static bool survives(int fd)
@@ -231,7 +234,7 @@ void fan_output_before_exec(void)
 void fan_output_after_failed_exec(void)
 {
     if (atomic_load(&count) > 0 && !fan_in_vfork_child())
-        hold_all();
+        hold_all(true);
 }
 
 static void count_writable(int fd, struct fan_file *file, void *unused)
@@ -246,7 +249,7 @@ void fan_output_adopted(void)
 {
     fan_file_each(count_writable, NULL);
     if (atomic_load(&count) > 0)
-        hold_all();
+        hold_all(false);
 }
 
 void fan_output_at_exit(void)

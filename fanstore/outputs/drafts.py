@@ -100,10 +100,14 @@ class Drafts(DraftTable):
         return await self._look_at_all(drafts, bool(objects))
 
     def hold(self, pid: int, objects: Sequence[int]) -> None:
-        """A process holds them, too."""
+        """A process holds them, too: it answers for what its parent had, if that was killed before
+        this was said."""
         for draft in self.known(objects):
             self._processes.watch(pid)
             self.holder(draft, pid).says = Says.HOLDS
+            killed = [each for each, at in draft.holders.items() if at.dead and not at.left]
+            for each in killed:
+                self._drop_holder(draft, each)
 
     def hand_on(self, pid: int, objects: Sequence[int]) -> None:
         """A process is about to exec; they go on to the new program."""

@@ -250,8 +250,14 @@ static void scenario_fork(void)
         _exit(0);
     }
     check_child(child);
+    control->open_yet = true; /* another child writes to it */
     close_fd(fd);
     CHECK(last_asked(FAN_OUTPUT_SETTLE)->objects[0] == object);
+    before = asked_so_far();
+    child = fork_client();
+    if (child == 0)
+        _exit(asked_so_far() == before ? 0 : 1);
+    check_child(child);
 }
 
 /* What can be changed still although it is closed is left at the end. */
