@@ -14,7 +14,8 @@
 #include "jobsocket.h"
 
 #define SECOND_NS INT64_C(1000000000)
-#define LIMIT_NS (60 * SECOND_NS) /* for all of a question */
+#define LIMIT_NS (60 * SECOND_NS)      /* for all of a question */
+#define COPY_LIMIT_NS (15 * LIMIT_NS) /* where the daemon may copy or fetch a file before it answers */
 
 enum { CONNECT_S = 20, PIECES = 4, LISTING_BYTES_MAX = 1 << 30, ERRNO_MAX = 4095 };
 
@@ -41,6 +42,12 @@ static int open_link(int64_t until_ns)
         return link;
     fan_sys_close(link);
     return no_daemon(rc);
+}
+
+static int64_t limit_of(const struct fan_output_call *call)
+{
+    bool copies = call->request.op == FAN_OUTPUT_OPEN || call->request.op == FAN_OUTPUT_TRUNCATE;
+    return copies ? COPY_LIMIT_NS : LIMIT_NS;
 }
 
 /* Takes `bytes` off the front of the pieces. */
@@ -142,16 +149,17 @@ static int begin(const struct fan_output_call *call, struct fan_output_answer *a
 int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer *answer,
                    char text[FAN_OUTPUT_PATH_MAX])
 {
-    char own[FAN_OUTPUT_PATH_MAX], *to = text != NULL ? text : own;
-    int64_t until_ns = fan_clock_ns() + LIMIT_NS;
+    int64_t until_ns = fan_clock_ns() + limit_of(call);
     int link = begin(call, answer, until_ns);
     if (link < 0)
         return link;
     size_t bytes = answer->text_bytes;
-    int rc = bytes < FAN_OUTPUT_PATH_MAX ? receive(link, to, bytes, until_ns) : -EIO;
+    int rc = bytes < FAN_OUTPUT_PATH_MAX ? 0 : -EIO;
+    if (rc == 0 && text != NULL)
+        rc = receive(link, text, bytes, until_ns);
     fan_sys_close(link);
-    if (rc == 0)
-        to[bytes] = '\0';
+    if (rc == 0 && text != NULL)
+        text[bytes] = '\0';
     return rc;
 }
 

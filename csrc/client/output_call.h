@@ -22,9 +22,11 @@ struct fan_output_call {
     const uint64_t *objects; /* request.object_count of them */
 };
 
-/* Asks, and waits for the answer for at most a minute. text: room for what is not a listing,
- * terminated; may be NULL, and may be the path that is asked about. 0, or -errno: the daemon's;
- * -EIO: there is none, or it breaks the protocol; -EMFILE, -ENFILE: no descriptor to ask with. */
+/* Asks, and waits for the answer for at most a minute; of OPEN and TRUNCATE, for which a file may
+ * have to be copied or fetched first, for at most 15. text: room for what is not a listing,
+ * terminated; NULL: it is not wanted; may be the path that is asked about. 0, or -errno: the
+ * daemon's; -EIO: there is none, or it breaks the protocol; -EMFILE, -ENFILE: no descriptor to ask
+ * with. */
 int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer *answer,
                    char text[FAN_OUTPUT_PATH_MAX]);
 

@@ -105,7 +105,7 @@ int fan_output_note_directory(int fd, struct fan_view *view, int flags)
     return file == NULL ? -ENFILE : fan_file_install(fd, file);
 }
 
-static int open_directory(const struct opening *opening)
+static __attribute__((noinline)) int open_directory(const struct opening *opening)
 {
     struct fan_view *view = opening->target->view;
     int keep = opening->flags & (O_CLOEXEC | O_PATH | O_NONBLOCK | O_NOATIME);
@@ -120,7 +120,7 @@ static int open_directory(const struct opening *opening)
 }
 
 /* O_PATH of a link: of one that is just like it, and has no name any more. */
-static int open_link(const struct opening *opening)
+static __attribute__((noinline)) int open_link(const struct opening *opening)
 {
     static atomic_uint number;
     char path[PATH_MAX];

@@ -52,7 +52,7 @@ static int look_parent(const struct fan_end *end)
     put_parent(end->target.path, "", path);
     call.request.view = fan_output_view(end->target.view);
     call.path = path;
-    return fan_output_ask(&call, &answer, NULL);
+    return fan_output_ask(&call, &answer, path);
 }
 
 /* The same outside. What is missing there may be the name alone. */

@@ -13,12 +13,11 @@ enum { BLOCK_BYTES = 4096 };
 int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, unsigned flags,
                       struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX])
 {
-    char own[FAN_OUTPUT_PATH_MAX], *to = text != NULL ? text : own;
     call->request.view = fan_output_view(target->view);
     call->path = target->path;
-    int rc = fan_output_ask(call, answer, to);
+    int rc = fan_output_ask(call, answer, text);
     if (rc == 0 && answer->where == FAN_OUTPUT_ELSEWHERE)
-        fan_locate_again(target, to, flags);
+        fan_locate_again(target, text, flags);
     return rc;
 }
 
