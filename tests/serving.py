@@ -36,7 +36,7 @@ def children(pid: int) -> list[int]:
     """The ids of a process's children."""
     try:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
     return [int(word) for word in text.split()]
 
@@ -45,7 +45,7 @@ def process_name(pid: int) -> str:
     """What ps shows; empty when there is no such process."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
 
 

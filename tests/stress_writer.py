@@ -137,9 +137,9 @@ class Writer:
 
     # ---- children ----
 
-    def _child(self, work: Work) -> tuple[bytes, bool]:
+    def _child(self, work: Work, safe: bytes = b"") -> tuple[bytes, bool]:
         """Runs `work` in a child that may be killed, with children of its own: how far it came, and
-        whether it was killed."""
+        whether it was killed. safe: the mark from which on it may be."""
         ours, its = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -156,6 +156,9 @@ class Writer:
                 os._exit(code)
         os.close(its)
         killed = self._random.randrange(KILLED_ONE_IN) == 0
+        before = b""
+        while killed and safe not in before and (mark := os.read(ours, 1)):
+            before += mark
         if killed:
             time.sleep(self._random.random() ** 2 * 0.06)
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -164,7 +167,7 @@ class Writer:
         if killed:
             wait_for(lambda: not group_runs(pid), "the end of a killed child's children")
         with open(ours, "rb") as stream:
-            marks = stream.read()
+            marks = before + stream.read()
         code = os.waitstatus_to_exitcode(status)
         if b"!" in marks or code not in (0, -signal.SIGKILL):
             raise AssertionError(f"a child ended with {code}: {marks!r}")
@@ -182,11 +185,12 @@ class Writer:
         if chance.randrange(4) == 0:
             os.fsync(fd)
 
-    def _change(self, what: str, number: int, work: Work) -> None:
+    def _change(self, what: str, number: int, work: Work, safe: bytes = b"") -> None:
         """A change of one name in a child that marks "1" before it closes and "2" when it has."""
         old, new = self._there(number), self._version
         self._board.begin(self._slot(number))
-        steps, killed = self._child(work)
+        steps, killed = self._child(work, safe)
+        steps = steps.replace(b"0", b"")
         allowed = [new] if b"2" in steps or not killed else [old, new] if steps else [old]
         self._settle(number, allowed, f"{what}{' killed' if killed else ''} {steps!r}")
         self._count(f"{what}{' killed' if killed else ''}")
@@ -277,7 +281,8 @@ class Writer:
         self._change("left open", number, work)
 
     def heir(self) -> None:
-        """A child of the child writes the rest."""
+        """A child of the child writes the rest. None is killed before the other has closed it:
+        one killed while the other goes on, and then closes it in order, decides nothing."""
         number = self._pick()
         assert number is not None
         path, data = self._path(number), self._next()
@@ -287,6 +292,7 @@ class Writer:
             self._pour(fd, data[: len(data) // 2])
             if pid := os.fork():
                 os.close(fd)
+                mark(b"0")
                 os.waitpid(pid, 0)
                 return
             self._pour(fd, data[len(data) // 2 :])
@@ -295,7 +301,7 @@ class Writer:
             mark(b"2")
             os._exit(0)
 
-        self._change("heir", number, work)
+        self._change("heir", number, work, safe=b"0")
 
     def write_beside(self) -> None:
         """A file of another name is finished, and takes the place of the old one."""

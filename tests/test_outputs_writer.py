@@ -314,12 +314,9 @@ def test_a_killed_writers_name_is_free_at_once(
             served.client.ask(Op.UNLINK, b"new")
 
 
-def test_what_a_killed_process_asked_for_comes_first(
-    served: Served, writer: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever has waited for its end sees its rename, and not that of another that lives."""
-    for name in (b"old", b"other"):
-        served.client.write_file(name, b"x")
+@pytest.fixture
+def renames(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Makes renames slow; those that have begun."""
     begun = []
     rename = moving.Moving.rename
 
@@ -329,10 +326,19 @@ def test_what_a_killed_process_asked_for_comes_first(
         return await rename(self, request)
 
     monkeypatch.setattr(moving.Moving, "rename", slow)
+    return begun
+
+
+def test_what_a_killed_process_asked_for_comes_first(
+    renames: list[bytes], served: Served, writer: Program
+) -> None:
+    """Whoever has waited for its end sees its rename, and not yet that of another that lives."""
+    for name in (b"old", b"other"):
+        served.client.write_file(name, b"x")
     with programs(served.path, 1) as (killed,):
         writer.start("ask", Op.RENAME, b"other", b"another")
         killed.start("ask", Op.RENAME, b"old", b"new")
-        wait_for(lambda: len(begun) == 2, "the renames")
+        wait_for(lambda: len(renames) == 2, "the renames")
         assert served.is_there(b"old")
         killed.kill()
         assert served.is_there(b"new") and not served.is_there(b"old")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import select
 import socket
 import struct
 import traceback
@@ -27,6 +28,7 @@ from fanstore.outputs.wire import (
 )
 
 PATIENCE_S = 60.0  # with a client that neither goes on nor goes away
+ORPHAN_S = 10.0  # for what is done for clients that have gone
 _ACCEPT_BATCH = 64
 _PAUSE_S = 0.01
 _BACKLOG = 4096
@@ -68,6 +70,8 @@ class Listener:
         self._live: set[_Connection] = set()
         self._waiting: asyncio.TimerHandle | None = None
         self._full = False
+        self._running: dict[int, asyncio.Task[Answer]] = {}
+        self._hang_ups = select.poll()
         self.loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
@@ -78,6 +82,27 @@ class Listener:
         self._full = False
         for connection in list(self._live):
             connection.close()
+
+    def run(self, stream: socket.socket, request: Request) -> asyncio.Task[Answer]:
+        """Begins what a client asks for. What was begun for one that was killed meanwhile comes
+        first: whoever has waited for its end finds all that it did, and nothing comes later."""
+        orphans = [self._running[fd] for fd, _ in self._hang_ups.poll(0)] if self._running else []
+        if orphans:
+            task = self.loop.create_task(self._run_after(orphans, request))
+        else:
+            task = self.start(request)
+        self._running[stream.fileno()] = task
+        self._hang_ups.register(stream, 0)
+        return task
+
+    async def _run_after(self, orphans: list[asyncio.Task[Answer]], request: Request) -> Answer:
+        await asyncio.wait(orphans, timeout=ORPHAN_S)
+        return await self.start(request)
+
+    def ran(self, stream: socket.socket) -> None:
+        """That has ended, or nobody waits for it."""
+        if self._running.pop(stream.fileno(), None) is not None:
+            self._hang_ups.unregister(stream)
 
     def leave(self, connection: _Connection) -> None:
         """A connection has ended."""
@@ -139,6 +164,7 @@ class _Connection:
     def close(self) -> None:
         """Lets the client go, whatever was said."""
         self._wait_for_nothing()
+        self._owner.ran(self._stream)
         self._stream.close()
         self._owner.leave(self)
 
@@ -158,7 +184,7 @@ class _Connection:
             if self._is_complete():
                 self._wait_for_nothing()
                 request = parse(self._data, self._owner.mount_count, self._pid, self._uid)
-                self._owner.start(request).add_done_callback(self._answer)
+                self._owner.run(self._stream, request).add_done_callback(self._answer)
             else:
                 self._wait(self._owner.loop.add_reader, self._read)
         except OSError as error:
@@ -174,6 +200,7 @@ class _Connection:
         return missing == 0
 
     def _answer(self, task: asyncio.Task[Answer]) -> None:
+        self._owner.ran(self._stream)
         if task.cancelled():  # the service ends
             self.close()
             return
