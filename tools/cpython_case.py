@@ -1,9 +1,9 @@
 """Runs one module of CPython's own tests in this process, in the current directory.
 
-    python cpython_case.py RESULTS MODULE [SKIPPED-ID ...]
+    python cpython_case.py RESULTS MODULE [SKIPPED ...]
 
 RESULTS becomes a line of JSON for each test as it begins and as it ends, so that a run that dies
-tells where. Works with any interpreter that has the package `test`, and needs nothing else.
+tells where. SKIPPED: ids of tests, with wildcards. Works with any interpreter that has the package `test`, and needs nothing else.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import sys
 import unittest
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from typing import IO, Any
 
 
@@ -87,7 +88,9 @@ def main() -> int:
     found = unittest.defaultTestLoader.loadTestsFromModule(
         importlib.import_module("test." + module)
     )
-    wanted = [test for test in each(found) if name_of(test) not in skipped]
+    wanted = [
+        test for test in each(found) if not any(fnmatch(name_of(test), name) for name in skipped)
+    ]
     with open(results, "w") as sink:
         unittest.TestSuite(wanted).run(Outcomes(sink))
     return 0

@@ -30,18 +30,13 @@ MODULES = (
     "test_tarfile test_mmap test_glob"
 ).split()
 
-# A second each, on pipes alone.
+# A second each, on pipes alone; and seven times the same, of deep trees.
 SLOW = [
-    f"test_io.{kind}SignalsTest.{test}"
-    for kind in ("C", "Py")
-    for test in (
-        "test_interrupted_write_unbuffered", "test_interrupted_write_buffered",
-        "test_interrupted_write_text", "test_reentrant_write_buffered",
-        "test_reentrant_write_text",
-    )
+    "test_io.*SignalsTest.test_interrupted_write_*", "test_io.*SignalsTest.test_reentrant_write_*",
+    "test_tarfile.NoneInfoExtractTests_*",
 ]  # fmt: skip
 
-_LIMIT_S = 120.0
+_LIMIT_S = 300.0
 _ROW = re.compile(r"\| `(?P<test>test_\w+\.[\w.*]+)` \| (?P<outcome>failed|skipped) \|")
 
 
