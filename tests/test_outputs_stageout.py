@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import random
+import shutil
 import stat
 import threading
 from collections.abc import Awaitable, Callable
@@ -1005,3 +1006,31 @@ def test_rescue_follows_no_link(tmp_path: Path) -> None:
     assert found is not None and found.placed == ["a/x"]
     assert tree(victim) == {}
     assert (cluster.output_dir / "a/x").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("state", ["old", "foreign", "unwritable"])
+def test_a_link_that_is_not_rescued_is_kept(tmp_path: Path, state: str) -> None:
+    cluster = Cluster(tmp_path)
+    rank, out = cluster.ranks[0], cluster.output_dir
+
+    async def work() -> None:
+        if state == "old":
+            rank.symlink(b"1", b"latest")
+        rank.publish(b"other")
+        await settled(rank)
+        rank.stage_out.give_up()
+        if state == "old":
+            rank.unlink(b"latest")
+        rank.symlink(b"2", b"latest")
+
+    killed(cluster, work)
+    if state == "foreign":
+        (out / "latest").write_bytes(b"theirs")
+    elif state == "unwritable":
+        shutil.rmtree(out)
+        out.write_bytes(b"")
+    found = rescue(str(rank.job_directory))
+    assert found is not None and [name for name, _ in found.kept] == ["latest"]
+    assert os.readlink(os.path.join(found.folder, "latest")) == "2"
+    if state == "foreign":
+        assert (out / "latest").read_bytes() == b"theirs"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fanstore.outputs.entries import Attr
 from fanstore.outputs.journal import JOURNAL, Header, Ledger, Lone, Name, read_journal
-from fanstore.outputs.keeping import keep_object, unstaged_of
+from fanstore.outputs.keeping import keep_link, keep_object, unstaged_of
 from fanstore.outputs.placing import OutputDirectory
 from fanstore.outputs.supply import copy_object, link_again
 
@@ -94,8 +94,7 @@ class _Rescuer:
 
     def run(self) -> Rescued:
         for name, lone in sorted(self._ledger.lone.items()):
-            with contextlib.suppress(OSError):
-                self._make_lone(name, lone)
+            self._rescue_lone(name, lone)
         for object_id in list(self._ledger.waiting):
             if os.path.lexists(object_file(self._job_directory, object_id)):
                 self._rescue_object(object_id)
@@ -106,13 +105,24 @@ class _Rescuer:
         self._directory.clear_scratch()
         return self._done
 
+    def _rescue_lone(self, name: Name, lone: Lone) -> None:
+        shown = self._directory.shown(name)
+        try:
+            self._make_lone(name, lone)
+        except OSError as error:
+            reason = str(error.strerror)
+            if lone.target is not None:
+                with contextlib.suppress(OSError):
+                    keep_link(lone.target, self._done.folder, shown)
+            self._done.kept.append((shown, reason))
+
     def _make_lone(self, name: Name, lone: Lone) -> None:
-        if os.path.lexists(self._directory.path(name)):
-            return
+        path, mine = self._directory.path(name), self._ledger.stale.get(name)
         if lone.target is None:
-            self._directory.place_directory(name, lone.mode, None)
-        else:
-            self._directory.place_link(lone.target, name, 0, None)
+            self._directory.place_directory(name, lone.mode, mine)
+        elif not (os.path.islink(path) and os.readlink(path) == lone.target):
+            self._refuse_newer(name)
+            self._directory.place_link(lone.target, name, 0, mine)
 
     def _rescue_object(self, object_id: int) -> None:
         name = self._ledger.named[object_id]
@@ -128,8 +138,7 @@ class _Rescuer:
         source = object_file(self._job_directory, object_id)
         if self._is_there(source, name):
             return
-        if self._is_newer(name):
-            raise FileExistsError(errno.EEXIST, "something newer is there")
+        self._refuse_newer(name)
         attr = Attr.of(os.lstat(source))
         temporary = self._directory.scratch(object_id)
         placed = self._ledger.placed.get(object_id)
@@ -151,14 +160,16 @@ class _Rescuer:
             return same and filecmp.cmp(source, path, shallow=False)
         return False
 
-    def _is_newer(self, name: Name) -> bool:
-        """Whether something came there while the job ran that is not its own: it stays."""
-        with contextlib.suppress(OSError):
+    def _refuse_newer(self, name: Name) -> None:
+        """What came there while the job ran and is not known as its own stays."""
+        try:
             found = os.lstat(self._directory.path(name))
-            mine = self._ledger.stale.get(name)
-            own = mine is not None and mine.inode == found.st_ino
-            return not own and found.st_ctime_ns >= self._header.started_ns
-        return False
+        except OSError:
+            return
+        mine = self._ledger.stale.get(name)
+        own = mine is not None and mine.inode == found.st_ino
+        if not own and found.st_ctime_ns >= self._header.started_ns:
+            raise FileExistsError(errno.EEXIST, "something newer is there")
 
     def _keep(self, object_id: int, shown: str, reason: str) -> None:
         try:
