@@ -753,6 +753,20 @@ def test_the_end_with_open_drafts(tmp_path: Path, dataset: Dataset) -> None:
     served.service.close()
 
 
+def test_after_the_account_nothing_is_published(tmp_path: Path, dataset: Dataset) -> None:
+    served = Served(tmp_path, dataset)
+    with programs(served.path, 1) as (late,):
+        fd = late.call("open", b"late")
+        late.call("write", fd, b"x")
+        served.service.start_flush().result(30.0)
+        figures = served.service.account(os.fspath(tmp_path / "unstaged"))
+        assert figures["unfinished"] == ["/somewhere/late"]
+        late.start("close", fd)
+        served.service._do(asyncio.sleep(0.1), 10.0)
+        served.service.close()
+        assert served.service.figures()["published"] == 0
+
+
 def test_a_service_that_was_never_started_ends(tmp_path: Path, dataset: Dataset) -> None:
     Served(tmp_path, dataset).service.close()
     segment = os.path.join(tmp_path, "segment")

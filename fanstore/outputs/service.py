@@ -186,8 +186,8 @@ class OutputService:
         if self._joined is not None:
             self._joined.start()
         most = min(share, _CONNECTIONS_MOST)
-        listener = Listener(self._socket, len(inputs), operations.start, most)
-        self._parts.callback(listener.close)
+        self._listener = Listener(self._socket, len(inputs), operations.start, most)
+        self._parts.callback(self._listener.close)
 
     def _placed_path(self, object_id: int) -> bytes | None:
         return None if self._stage_out is None else self._stage_out.placed_path(object_id)
@@ -199,6 +199,10 @@ class OutputService:
             await self._stage_out.flush()
 
     async def _account(self, unstaged: str) -> dict[str, Any]:
+        # What a program writes on is nobody's any more: its close is not to succeed.
+        self._listener.close()
+        self._unfinished = self._drafts.places()
+        self._drafts.close()
         if self._stage_out is None:
             return self.figures()
         return {**self.figures(), **await self._stage_out.account(unstaged)}
