@@ -3,7 +3,8 @@
     python cpython_case.py RESULTS MODULE [SKIPPED ...]
 
 RESULTS becomes a line of JSON for each test as it begins and as it ends, so that a run that dies
-tells where. SKIPPED: ids of tests, with wildcards. Works with any interpreter that has the package `test`, and needs nothing else.
+tells where. SKIPPED: ids of tests, with wildcards. Works with any interpreter that has the package
+`test`, and needs nothing else.
 """
 
 from __future__ import annotations
