@@ -24,7 +24,7 @@ from fanstore.outputs.entries import home_of
 from fanstore.outputs.journal import Header, Journal, Name, read_journal
 from fanstore.outputs.location import folders_of, problem_of
 from fanstore.outputs.renaming import back_up
-from fanstore.outputs.rescue import needs_rescue, rescue
+from fanstore.outputs.rescue import left_behind, needs_rescue, rescue
 
 WAIT_S = 60.0
 
@@ -795,6 +795,13 @@ def test_rescue(tmp_path: Path) -> None:
     assert os.stat(cluster.output_dir / "new\nname").st_mtime_ns == 1_500_000_000_123_456_789
     assert not needs_rescue(job)
     assert rescue(job) is None
+
+
+def test_a_journal_that_cannot_be_understood_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "outputs.journal").write_text('["header", "x"]\n')
+    with pytest.raises(OSError, match="no journal of this FanStore"):
+        needs_rescue(str(tmp_path))
+    assert left_behind(str(tmp_path)) is None
 
 
 def test_rescue_into_a_full_directory_keeps(tmp_path: Path) -> None:

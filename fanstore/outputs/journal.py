@@ -8,6 +8,7 @@ takes nothing from the page cache, and lies on the disk on which the objects lie
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -191,8 +192,16 @@ def _texts(name: Name) -> tuple[int, str]:
 
 
 def read_journal(path: str) -> tuple[Header, Ledger] | None:
-    """What a dead job's journal says; a line that was cut off does not count. None: nothing."""
+    """What a dead job's journal says; a line that was cut off does not count. None: nothing.
+    OSError (EBADMSG) where another FanStore wrote it in another way."""
     records = list(_records(path))
+    try:
+        return _read_records(records)
+    except (ValueError, TypeError, KeyError, IndexError):
+        raise OSError(errno.EBADMSG, "is no journal of this FanStore's", path) from None
+
+
+def _read_records(records: list[Any]) -> tuple[Header, Ledger] | None:
     if not records or records[0][0] != "header":
         return None
     _, job_id, root, folders, *rest = records[0]

@@ -40,8 +40,10 @@ def object_file(job_directory: str, object_id: int) -> bytes:
 
 def left_behind(job_directory: str) -> tuple[int, int, str] | None:
     """What a job that nobody holds published and did not place: files, bytes, and where they
-    belong. None: it left no journal."""
-    found = _read(job_directory)
+    belong. None: it left no journal, or none that can be read."""
+    found = None
+    with contextlib.suppress(OSError):
+        found = _read(job_directory)
     if found is None:
         return None
     header, ledger = found
@@ -51,7 +53,8 @@ def left_behind(job_directory: str) -> tuple[int, int, str] | None:
 
 
 def needs_rescue(job_directory: str) -> bool:
-    """Whether a job that nobody holds left something to do about its outputs."""
+    """Whether a job that nobody holds left something to do about its outputs. OSError where that
+    cannot be known: such a job is left alone."""
     found = _read(job_directory)
     if found is None:
         return False
@@ -61,7 +64,7 @@ def needs_rescue(job_directory: str) -> bool:
 
 
 def _read(job_directory: str) -> tuple[Header, Ledger] | None:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(FileNotFoundError):
         return read_journal(os.path.join(job_directory, JOURNAL))
     return None
 
