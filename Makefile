@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PYTEST_FLAGS ?=
+# Most tests wait for processes that they started: two at a time, each file in one place.
+PYTEST_FLAGS ?= --numprocesses 2 --dist loadfile
 BENCH_FLAGS ?=
 FUZZ_ROUNDS ?= 200000
 
