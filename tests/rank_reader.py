@@ -44,7 +44,11 @@ class Reader:
     def status(self) -> dict[str, Any]:
         """What `fanstore status` gets."""
         with socket.socket(socket.AF_UNIX) as stream:
-            stream.connect(os.path.join(os.environ["FANSTORE_JOB_DIR"], "sock"))
+            job = os.open(os.environ["FANSTORE_JOB_DIR"], os.O_PATH)
+            try:
+                stream.connect(f"/proc/self/fd/{job}/sock")  # short enough for a socket address
+            finally:
+                os.close(job)
             stream.sendall(b'{"op": "status"}\n')
             with stream.makefile() as lines:
                 answer: dict[str, Any] = json.loads(lines.readline())

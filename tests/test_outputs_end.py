@@ -342,6 +342,7 @@ def test_stop_names_what_is_not_there(
 ) -> None:
     start(stage, dataset, full)
     stage.call("exec", "--", *write(stage, LARGE))
+    wait_for(lambda: "No space left" in stage.call("status").stdout, "a first attempt")
     done = stage.call("stop", *flush, code=125)
     assert f"not in {full}: f0: No space left on device" in done.stderr
     assert only_unstaged(stage) == {"f0": LARGE}

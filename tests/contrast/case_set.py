@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import functools
 import re
 import shutil
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from harness import Case
 from programs import CASE, CLIENTS
 
 BOTH = ("input", "output")
+
+PYTHON_CASE = re.compile(r"^def ((?:case|served)_\w+)\(", re.M)
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,7 @@ class Set:
         """Names of the cases that both sides run, and of those of FanStore's alone."""
         if self.shell:
             return [case.name for case in self.shell]
-        text = (CLIENTS / self.source).read_text()
-        if not self.source.endswith(".py"):
-            return [f"case_{name}" for name in CASE.findall(text)]
-        found = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-        return [name for name in found if name.startswith(("case_", "served_"))]
+        return cases_in(self.source)
 
     def parameters(self) -> list[tuple[str, str]]:
         """(case, kind) for parametrize."""
@@ -65,3 +63,12 @@ class Set:
     def needs(self, case: str) -> Sequence[str]:
         """Programs that a shell case uses."""
         return next((each.needs for each in self.shell if each.name == case), ())
+
+
+@functools.cache
+def cases_in(source: str) -> list[str]:
+    """The cases that a client defines, in its order."""
+    text = (CLIENTS / source).read_text()
+    if source.endswith(".py"):
+        return PYTHON_CASE.findall(text)
+    return [f"case_{name}" for name in CASE.findall(text)]

@@ -180,10 +180,6 @@ class Recordings:
             return {"source": group.source, "case": case}
         return {"argv": [self._programs.path(group.source), case.removeprefix("case_")]}
 
-    @staticmethod
-    def _within(group: Set, case: str, kind: str) -> Path:
-        return Path("fresh" if kind == "input" else "built") / group.label / case
-
 
 @functools.cache
 def python_of(user: int | None) -> str | None:
