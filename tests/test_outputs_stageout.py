@@ -20,11 +20,13 @@ from small_disk import small_disk
 from trees import ODD_NAMES
 
 from fanstore.outputs import placing, supply
-from fanstore.outputs.entries import home_of
+from fanstore.outputs.entries import Place, home_of
 from fanstore.outputs.journal import Header, Journal, Name, read_journal
 from fanstore.outputs.location import folders_of, problem_of
+from fanstore.outputs.reconcile import Reconciled
 from fanstore.outputs.renaming import back_up
 from fanstore.outputs.rescue import left_behind, needs_rescue, rescue
+from fanstore.outputs.stageout import StageOut
 
 WAIT_S = 60.0
 
@@ -962,6 +964,38 @@ def test_random_trees_end_as_they_ended(tmp_path: Path) -> None:
         summaries = run(cluster, work)
         assert tree(cluster.output_dir) == tree(plain), seed
         assert all(s["unplaced"] == s["backups"] == [] for s in summaries), seed
+
+
+def test_a_file_comes_before_the_directory_that_it_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory replaces a file of the job's, and is another rank's to see to."""
+    cluster = Cluster(tmp_path, 3)
+    rank, other, third = cluster.ranks
+    late = asyncio.Event()
+    make_so = StageOut._make_so
+
+    async def delayed(self: StageOut, place: Place) -> Reconciled:
+        if self is rank.stage_out:
+            await late.wait()
+        return await make_so(self, place)
+
+    async def work() -> None:
+        third.publish(b"b", b"a file")
+        third.mkdir(b"was")
+        third.publish(b"was/inside", b"i")
+        await settled(third)
+        monkeypatch.setattr(StageOut, "_make_so", delayed)
+        rank.unlink(b"b")
+        rank.rename(b"was", b"b")
+        other.publish(b"b/a", b"deep")
+        await settled(other)
+        assert tree(cluster.output_dir).get("b/a") == b"deep"
+        late.set()
+
+    summaries = run(cluster, work)
+    assert tree(cluster.output_dir) == {"b": None, "b/a": b"deep", "b/inside": b"i"}
+    assert all(s["unplaced"] == s["backups"] == [] for s in summaries)
 
 
 # -- Small things -------------------------------------------------------------------------------

@@ -21,6 +21,11 @@ from fanstore.outputs.renaming import back_up, exchange, rename_to_free
 _ATTEMPTS = 100
 
 
+class ParentInTheWay(OSError):
+    """Something that is no directory stands where a parent belongs: this job's own, perhaps, and
+    about to go."""
+
+
 class OutputDirectory:
     """root: made, if its parent is there, when the first output is placed. refusal: why it must
     not be."""
@@ -70,13 +75,15 @@ class OutputDirectory:
         return os.path.join(self._scratch, b"%x.part" % object_id)
 
     def place_file(
-        self, temporary: bytes, name: Name, mine: Identity | None
+        self, temporary: bytes, name: Name, mine: Identity | None, force: bool = True
     ) -> tuple[Identity, bytes | None]:
         """Gives a whole file its name; `mine` is what it may replace. Its identity there, and where
-        something else went that was in the way."""
+        something else went that was in the way.
+
+        force: also in the way of its parents. ParentInTheWay otherwise."""
         path = self.path(name)
         try:
-            aside = self._make_parents(name)
+            aside = self._make_parents(name, force)
             identity = Identity.of(os.lstat(temporary))
             backup = self._put(temporary, path, mine) or aside
         except OSError:
@@ -87,21 +94,21 @@ class OutputDirectory:
         return identity, backup
 
     def place_link(
-        self, target: bytes, name: Name, object_id: int, mine: Identity | None
+        self, target: bytes, name: Name, object_id: int, mine: Identity | None, force: bool = True
     ) -> tuple[Identity, bytes | None]:
         """The same for a symbolic link."""
         temporary = self.scratch(object_id)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         os.symlink(target, temporary)
-        return self.place_file(temporary, name, mine)
+        return self.place_file(temporary, name, mine, force)
 
     def place_directory(
-        self, name: Name, mode: int, mine: Identity | None
+        self, name: Name, mode: int, mine: Identity | None, force: bool = True
     ) -> tuple[bool, bytes | None]:
         """Makes a directory where none is. Whether it was made; where something else went."""
         path = self.path(name)
-        backup = self._make_parents(name)
+        backup = self._make_parents(name, force)
         for _ in range(_ATTEMPTS):
             try:
                 os.mkdir(path, 0o700)
@@ -200,7 +207,7 @@ class OutputDirectory:
             return False
         return real == os.path.normpath(os.path.join(root, os.path.relpath(parent, self.root)))
 
-    def _make_parents(self, name: Name) -> bytes | None:
+    def _make_parents(self, name: Name, force: bool) -> bytes | None:
         """Directories of inputs, which nobody placed, are made as mkdir(1) would. Where something
         else went that was in the way, as links are: they may lead anywhere."""
         path = self.path(name)
@@ -213,6 +220,8 @@ class OutputDirectory:
             if os.path.isdir(at) and not os.path.islink(at):
                 continue
             if os.path.lexists(at):
+                if not force:
+                    raise ParentInTheWay(errno.ENOTDIR, os.strerror(errno.ENOTDIR), at)
                 backup = back_up(at, at)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(at, self._mode)

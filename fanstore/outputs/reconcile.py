@@ -16,7 +16,7 @@ from fanstore.outputs.entries import Attr, Entry, Place
 from fanstore.outputs.home import Home
 from fanstore.outputs.interfaces import Peers
 from fanstore.outputs.journal import Identity, Name
-from fanstore.outputs.placing import OutputDirectory
+from fanstore.outputs.placing import OutputDirectory, ParentInTheWay
 
 _CHANGES_FOLLOWED = 8
 
@@ -28,7 +28,7 @@ class Reconciled:
     """How it went. error, reason: why not, 0 if it did. lost: the bytes are, with their rank.
     clear: it is a directory, and what this job placed in it has to go first. descend: it is a new
     directory, and may have come with names in it. review: it took another's place, whose names may
-    have to go."""
+    have to go. parents: one of its parents has to become a directory first."""
 
     error: int = 0
     reason: str = ""
@@ -36,6 +36,7 @@ class Reconciled:
     clear: bool = False
     descend: bool = False
     review: bool = False
+    parents: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Reconciler:
 
     async def reconcile(self, place: Place, force: bool = False) -> Reconciled:
         """Once, for the state of this moment, and again if that changed meanwhile. force: a
-        directory that could not be cleared stays. Raises no OSError."""
+        directory that could not be cleared stays, and what is in the way is put aside. Raises no
+        OSError."""
         lock = self._locks.setdefault(place, asyncio.Lock())
         async with lock:
             done = Reconciled()
@@ -91,7 +93,7 @@ class Reconciler:
 
     async def bring_own(self, place: Place, object_id: int, attr: Attr) -> Reconciled:
         """For an object of this rank whose name's home is lost."""
-        return await self._attempt(place, Entry(object_id, attr), False)
+        return await self._attempt(place, Entry(object_id, attr), True)
 
     def placed_below(self, mount: int, path: bytes) -> list[Place]:
         """What this rank placed anywhere in a directory."""
@@ -132,6 +134,8 @@ class Reconciler:
     async def _attempt(self, place: Place, entry: Entry | None, force: bool) -> Reconciled:
         try:
             return await self._bring(place, entry, force)
+        except ParentInTheWay:
+            return Reconciled(parents=True)
         except OSError as error:
             lost = entry is not None and self._peers.is_lost(entry.owner)
             return Reconciled(error.errno or errno.EIO, error.strerror or str(error), lost)
@@ -151,8 +155,8 @@ class Reconciler:
             held = None
         assert entry is not None
         if entry.is_directory:
-            return await self._bring_directory(place, entry, held)
-        await (self._bring_link if entry.is_link else self._bring_file)(place, entry, held)
+            return await self._bring_directory(place, entry, held, force)
+        await (self._bring_link if entry.is_link else self._bring_file)(place, entry, held, force)
         return Reconciled()
 
     @staticmethod
@@ -160,11 +164,13 @@ class Reconciler:
         """Whether one takes the other's place in a single step."""
         return new is not None and old.is_directory == new.is_directory
 
-    async def _bring_file(self, place: Place, entry: Entry, held: Held | None) -> None:
+    async def _bring_file(
+        self, place: Place, entry: Entry, held: Held | None, force: bool
+    ) -> None:
         name, object_id = name_of(place), entry.object_id
         temporary = await self._peers.call(entry.owner, "supply", object_id, name, entry.attr)
         identity = await self._put(
-            place, entry, self._directory.place_file, temporary, name, _mine(held)
+            place, entry, self._directory.place_file, temporary, name, _mine(held), force
         )
         try:
             await self._peers.call(entry.owner, "placed", object_id, name, identity)
@@ -172,9 +178,11 @@ class Reconciler:
             if not self._peers.is_lost(entry.owner):
                 raise
 
-    async def _bring_link(self, place: Place, entry: Entry, held: Held | None) -> None:
-        put, name = self._directory.place_link, name_of(place)
-        await self._put(place, entry, put, entry.target, name, entry.object_id, _mine(held))
+    async def _bring_link(
+        self, place: Place, entry: Entry, held: Held | None, force: bool
+    ) -> None:
+        put, name, mine = self._directory.place_link, name_of(place), _mine(held)
+        await self._put(place, entry, put, entry.target, name, entry.object_id, mine, force)
 
     async def _put(
         self,
@@ -188,9 +196,11 @@ class Reconciler:
         self._note_backup(backup)
         return identity
 
-    async def _bring_directory(self, place: Place, entry: Entry, held: Held | None) -> Reconciled:
+    async def _bring_directory(
+        self, place: Place, entry: Entry, held: Held | None, force: bool
+    ) -> Reconciled:
         put, name = self._directory.place_directory, name_of(place)
-        made, backup = await self._run(put, name, entry.attr.mode, _mine(held))
+        made, backup = await self._run(put, name, entry.attr.mode, _mine(held), force)
         self._held[place] = Held(entry, None, made or (held is not None and held.made))
         self._note_backup(backup)
         return Reconciled(descend=True, review=held is not None)

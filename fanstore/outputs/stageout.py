@@ -201,13 +201,18 @@ class StageOut:
         return first
 
     async def _make_one_so(self, place: Place) -> Reconciled:
-        """Where it was a directory that goes, all that was placed in it goes before."""
+        """Where it was a directory that goes, all that was placed in it goes before. Where a parent
+        was something else before, which another rank has still to see to, that goes before."""
         done = await self._reconcile(place)
+        if done.parents:
+            for parent in _parents(place):
+                if (await self._make_so(parent)).error:
+                    self._queue(parent)
         if done.clear or done.review:
             below = await self._all_placed_below(place)
             for each in sorted(below, key=lambda found: -found.path.count(b"/")):
                 await self._reconcile(each, True)
-        return await self._reconcile(place, True) if done.clear else done
+        return await self._reconcile(place, True) if done.clear or done.parents else done
 
     async def _inside(self, place: Place) -> list[Place]:
         """The names in a directory, last first, but for those that are in the line themselves."""
@@ -267,6 +272,12 @@ class StageOut:
         """Why a name was not placed."""
         failed = self._failed.get(place)
         return failed.reason if failed is not None else self._blocked or "not waited for"
+
+
+def _parents(place: Place) -> list[Place]:
+    """The directories that a name lies in, outermost first."""
+    parts = place.directory.split(b"/") if place.directory else []
+    return [Place(place.mount, b"/".join(parts[:n]), part) for n, part in enumerate(parts)]
 
 
 def stage_out_to(
