@@ -17,13 +17,14 @@ PAGE = ROOT / "docs" / "posix.md"
 
 BEGIN = "<!-- intercepted calls: begin (tools/posix_table.py) -->"
 END = "<!-- intercepted calls: end -->"
-INTERCEPT = re.compile(r"^\s*FAN_INTERCEPT\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+INTERCEPT = re.compile(r"^\s*FAN_INTERCEPT\(\s*(\w+)\s*,\s*(\w+)\s*[,)]", re.MULTILINE)
 MEANING = {
     "EMULATED": "answered from the index and packs; of outputs, with what the node daemon says",
     "CHANGES": (
         "may make or change something: of outputs done; of inputs EROFS, or the error that "
         "comes first"
     ),
+    "MATERIALISED": "a real copy of an input is made first; of outputs the kernel's own",
     "REFUSED": "not to be had under a mount: EOPNOTSUPP",
     "PASSED": "watched and handed on",
 }

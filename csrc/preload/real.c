@@ -5,7 +5,7 @@
 _Atomic(void *) fan_real_calls[FAN_REAL_COUNT];
 
 static const char *const names[FAN_REAL_COUNT] = {
-#define FAN_INTERCEPT(name, how) [FAN_REAL_##name] = #name,
+#define FAN_INTERCEPT(name, ...) [FAN_REAL_##name] = #name,
 #include "intercepts.def"
 #undef FAN_INTERCEPT
 };

@@ -22,7 +22,7 @@
 #endif
 
 enum fan_real_index {
-#define FAN_INTERCEPT(name, how) FAN_REAL_##name,
+#define FAN_INTERCEPT(name, ...) FAN_REAL_##name,
 #include "intercepts.def"
 #undef FAN_INTERCEPT
     FAN_REAL_COUNT
