@@ -45,7 +45,8 @@ PRELOAD_FLAGS = (
 LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
 # The wrappers call each other, not what a program defines under the same names (gnulib's renameat2
 # calls syscall(2), which is ours).
-PRELOAD_LINK_FLAGS = "-Wl,-z,now -Wl,-Bsymbolic-functions".split()
+# One mapping for code and constants: every program maps them when it starts.
+PRELOAD_LINK_FLAGS = "-Wl,-z,now -Wl,-z,noseparate-code -Wl,-Bsymbolic-functions".split()
 
 FENCE = re.compile(r"/\* cffi: begin \*/(.*?)/\* cffi: end \*/", re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

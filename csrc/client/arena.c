@@ -139,7 +139,7 @@ struct fan_slot *fan_arena_adopt(int fd)
 
 void fan_arena_after_fork_child(void)
 {
-    _Atomic(struct fan_slot *) *own = own_place();
+    _Atomic(struct fan_slot *) *own = atomic_load(&own_page);
     if (own != NULL) /* where the kernel did not */
         atomic_store(own, NULL);
 }

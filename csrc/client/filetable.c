@@ -18,6 +18,7 @@
 enum { CHUNK = 1024, CHUNKS = 1024 };
 typedef _Atomic(struct fan_file *) entry;
 static _Atomic(entry *) chunks[CHUNKS];
+static atomic_int chunks_end; /* there is none from here on: forks look at no others */
 
 /* Files, likewise; a file's number is also that of its slot in the own arena. */
 static _Atomic(struct fan_file *) pools[FAN_ARENA_SLOTS / CHUNK];
@@ -231,6 +232,10 @@ static entry *entry_of(int fd, bool make)
         entry *made = make_pages(CHUNK * sizeof(entry));
         if (made == NULL)
             return NULL;
+        int end = atomic_load(&chunks_end);
+        while (end <= fd / CHUNK &&
+               !atomic_compare_exchange_weak(&chunks_end, &end, fd / CHUNK + 1)) {
+        }
         if (atomic_compare_exchange_strong(&chunks[fd / CHUNK], &chunk, made))
             chunk = made;
         else
@@ -338,7 +343,7 @@ void fan_file_before_vfork(void)
 
 static void each_entry(void (*visit)(int fd, struct fan_file *file, void *context), void *context)
 {
-    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+    for (int chunk = 0, end = atomic_load(&chunks_end); chunk < end; chunk++) {
         entry *at = atomic_load_explicit(&chunks[chunk], memory_order_acquire);
         for (int i = 0; at != NULL && i < CHUNK; i++) {
             struct fan_file *file = atomic_load(&at[i]);
@@ -379,7 +384,7 @@ void fan_file_after_failed_fork(void)
 
 void fan_file_after_fork_child(void)
 {
-    fan_overlay_set_owner();
+    fan_overlay_forget();
     fan_arena_after_fork_child();
     fan_session_after_fork_child();
     /* Zombies waited for users of the parent's arena; this process has a new one. */

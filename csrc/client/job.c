@@ -13,7 +13,7 @@
 #include "overlay.h"
 #include "park.h"
 
-struct fan_job fan_job;
+struct fan_job fan_job __attribute__((aligned(4096)));
 
 /* Maps a whole file. The mapping or NULL, its size in `bytes`. */
 static void *map_file(const char *path, int writable, uint64_t *bytes)
@@ -34,18 +34,63 @@ static void *map_file(const char *path, int writable, uint64_t *bytes)
     return fan_sys_failed(at) ? NULL : (void *)at;
 }
 
+enum { TEXT_MAX = 4096 };
+
 /* Copies a string of the segment into memory of our own, where it ends with NUL. */
 static int copy_text(const char *segment, uint64_t segment_bytes, struct fan_shm_string from,
                      char **space, struct fan_text *to)
 {
     if (from.offset > segment_bytes || from.bytes > segment_bytes - from.offset ||
-        from.bytes >= 4096)
+        from.bytes >= TEXT_MAX)
         return -EINVAL;
     memcpy(*space, segment + from.offset, from.bytes);
     (*space)[from.bytes] = '\0';
     to->text = *space;
     to->bytes = from.bytes;
     *space += from.bytes + 1;
+    return 0;
+}
+
+/* Bytes for the six strings of each mount; too many for what is no string. */
+static size_t strings_bytes(const struct fan_mount *mounts, unsigned count)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const struct fan_mount *mount = &mounts[i];
+        bytes += mount->prefix.bytes % TEXT_MAX + mount->alias.bytes % TEXT_MAX +
+                 mount->skeleton.bytes % TEXT_MAX + mount->index_path.bytes % TEXT_MAX +
+                 mount->staged_dir.bytes % TEXT_MAX + mount->dataset_dir.bytes % TEXT_MAX + 6;
+    }
+    return bytes;
+}
+
+/* "NAME=VALUE" in our own memory: a program may overwrite what it was started with. */
+static const char *keep_variable(char **space, const char *name, const char *value)
+{
+    const char *kept = *space;
+    *space = stpcpy(stpcpy(stpcpy(*space, name), "="), value) + 1;
+    return kept;
+}
+
+/* Finds room for all texts, and keeps the two that the environment of programs needs. */
+static int keep_variables(const struct fan_mount *mounts, unsigned count, const char *directory,
+                          const char *library, char **space)
+{
+    size_t room = strings_bytes(mounts, count) + strlen(directory) + sizeof(FAN_JOB_ENV "=") +
+                  (library != NULL ? strlen(library) + sizeof(FAN_PRELOAD_ENV "=") : 0);
+    *space = fan_job.texts;
+    if (room > sizeof(fan_job.texts)) {
+        long at = fan_sys_mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                               0);
+        if (fan_sys_failed(at))
+            return (int)at;
+        *space = (char *)at;
+    }
+    fan_job.variable = keep_variable(space, FAN_JOB_ENV, directory);
+    fan_job.directory =
+        (struct fan_text){fan_job.variable + sizeof(FAN_JOB_ENV), strlen(directory)};
+    if (library != NULL)
+        fan_job.preload = keep_variable(space, FAN_PRELOAD_ENV, library);
     return 0;
 }
 
@@ -83,7 +128,7 @@ static int check_header(const struct fan_job_header *header, uint64_t bytes)
     return sane ? 0 : -EINVAL;
 }
 
-int fan_job_attach(const char *directory)
+int fan_job_attach(const char *directory, const char *library)
 {
     char path[4096];
     size_t length = strlen(directory);
@@ -100,20 +145,13 @@ int fan_job_attach(const char *directory)
     if (check_header(header, bytes) != 0)
         return -EINVAL;
 
-    /* Room for the six strings of each mount and the job's directory. */
-    size_t room = 4096 * (6 * (size_t)header->mount_count + 1);
-    long at = fan_sys_mmap(NULL, room, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (fan_sys_failed(at))
-        return (int)at;
-    char *space = (char *)at;
-    memcpy(space, directory, length + 1);
-    fan_job.directory = (struct fan_text){space, length};
-    space += length + 1;
-
+    char *space;
     const struct fan_mount *mounts = (const void *)(segment + header->mounts_offset);
+    int rc = keep_variables(mounts, header->mount_count, directory, library, &space);
+    if (rc != 0)
+        return rc;
     for (unsigned i = 0; i < header->mount_count; i++) {
-        int rc = attach_view(segment, bytes, &mounts[i], &space, &fan_job.views[i]);
+        rc = attach_view(segment, bytes, &mounts[i], &space, &fan_job.views[i]);
         if (rc != 0)
             return rc;
     }

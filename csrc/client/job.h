@@ -64,18 +64,26 @@ struct fan_view {
     _Atomic(struct fan_dataset *) dataset;
 };
 
+/* What a program's start writes lies on one page, most often. */
 struct fan_job {
     unsigned view_count; /* 0: no job, everything passes through */
     uint32_t world_size;
-    struct fan_view views[FAN_JOB_MOUNTS_MAX];
-    struct fan_text directory;
     struct fan_counters *counters; /* this process's shard */
+    struct fan_text directory;
+    const char *variable; /* "FANSTORE_JOB_DIR=" and the directory */
+    const char *preload;  /* "LD_PRELOAD=" and the library; NULL: not known */
+    char texts[2048];     /* where they are kept, and the strings of the views, if they fit */
+    struct fan_view views[FAN_JOB_MOUNTS_MAX];
 };
 
 extern struct fan_job fan_job;
 
-/* Attaches to the job in `directory` (FANSTORE_JOB_DIR). 0, or -errno and no job. */
-int fan_job_attach(const char *directory);
+#define FAN_JOB_ENV "FANSTORE_JOB_DIR"
+#define FAN_PRELOAD_ENV "LD_PRELOAD"
+
+/* Attaches to the job in `directory` (FANSTORE_JOB_DIR); `library` is the path of the preload
+ * library, or NULL. 0, or -errno and no job. */
+int fan_job_attach(const char *directory, const char *library);
 
 /* The dataset of a view, mapped on first use. NULL when its index cannot be used: -EIO. */
 struct fan_dataset *fan_view_map(struct fan_view *view);

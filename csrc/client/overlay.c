@@ -69,9 +69,8 @@ void fan_overlay_arm(void)
     fan_vfork_thread = true;
 }
 
-void fan_overlay_set_owner(void)
+void fan_overlay_forget(void)
 {
-    owner_pid = (int)FAN_SYS(getpid);
     fan_vfork_thread = false;
     overlay = NULL;
 }

@@ -17,9 +17,11 @@ extern __thread bool fan_vfork_thread __attribute__((tls_model("initial-exec")))
  * overlay. */
 bool fan_in_vfork_child(void);
 
-/* Called by the vfork wrapper, and to note the process that owns the memory. */
+/* Called by the vfork wrapper: from here on this thread may be a vfork child. */
 void fan_overlay_arm(void);
-void fan_overlay_set_owner(void);
+
+/* In a fork child, which is none: the thread's overlay was its parent's. */
+void fan_overlay_forget(void);
 
 /* The child's view of `fd`: true with `file` (NULL: closed) when the child changed it. */
 bool fan_overlay_get(int fd, struct fan_file **file);

@@ -1,4 +1,5 @@
 /* Attaching to the job when a program starts. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +8,6 @@
 #include "../client/handoff.h"
 #include "../client/job.h"
 #include "../client/outputs.h"
-#include "../client/overlay.h"
-#include "start.h"
 #include "streams.h"
 
 /* The value of a variable in an environment, taken out of it when `take`: from the one
@@ -29,16 +28,28 @@ static const char *variable(char **env, const char *name, int take)
     return NULL;
 }
 
+/* The path of this library: what LD_PRELOAD names where that is all it names, for dladdr goes
+ * through all of the library's symbols. NULL when it is not known. */
+static const char *own_path(char **env)
+{
+    static const char name[] = "/libfanstore_preload.so";
+    const char *preload = variable(env, FAN_PRELOAD_ENV, 0);
+    size_t length = preload != NULL ? strlen(preload) : 0;
+    Dl_info own;
+    if (length >= sizeof(name) && preload[0] == '/' && strpbrk(preload, ": $") == NULL &&
+        strcmp(preload + length - (sizeof(name) - 1), name) == 0)
+        return preload;
+    return dladdr((const void *)&fan_job, &own) != 0 ? own.dli_fname : NULL;
+}
+
 __attribute__((constructor)) static void fan_init(int argc, char **argv, char **env)
 {
     (void)argc;
     (void)argv;
-    const char *directory = variable(env, "FANSTORE_JOB_DIR", 0);
+    const char *directory = variable(env, FAN_JOB_ENV, 0);
     const char *handed = variable(env, FAN_HANDOFF_ENV, 1);
-    if (directory == NULL || fan_job_attach(directory) != 0)
+    if (directory == NULL || fan_job_attach(directory, own_path(env)) != 0)
         return;
-    fan_overlay_set_owner();
-    fan_start_set_environment(directory);
     pthread_atfork(fan_file_before_fork, NULL, fan_file_after_fork_child);
     if (handed == NULL)
         return;

@@ -1,7 +1,6 @@
 #include "start.h"
 
 #include <alloca.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -21,21 +20,8 @@
 /* As the kernel has it: how much of a script is looked at, how many interpreters in a row. */
 enum { HEAD_BYTES = 256, SCRIPTS_MAX = 5, ARGUMENTS_MAX = 1 << 20 };
 
-static char preload_variable[PATH_MAX + 16];
-static char job_variable[PATH_MAX + 24];
-
-#define PRELOAD "LD_PRELOAD="
-#define JOB "FANSTORE_JOB_DIR="
-
-void fan_start_set_environment(const char *job_directory)
-{
-    Dl_info own;
-    if (dladdr((void *)fan_start_set_environment, &own) == 0 ||
-        strlen(own.dli_fname) >= PATH_MAX || strlen(job_directory) >= PATH_MAX)
-        return;
-    strcpy(stpcpy(preload_variable, PRELOAD), own.dli_fname);
-    strcpy(stpcpy(job_variable, JOB), job_directory);
-}
+#define PRELOAD FAN_PRELOAD_ENV "="
+#define JOB FAN_JOB_ENV "="
 
 static size_t count(char *const list[])
 {
@@ -60,15 +46,15 @@ struct environment {
 /* Whether an LD_PRELOAD that a program made names the library already. */
 static bool names_us(const char *entry)
 {
-    return strstr(entry, preload_variable + sizeof(PRELOAD) - 1) != NULL;
+    return strstr(entry, fan_job.preload + sizeof(PRELOAD) - 1) != NULL;
 }
 
 /* The bytes that LD_PRELOAD of `env` needs with ours in front; 0: it is there, or absent. */
 static size_t merged_bytes(char *const env[])
 {
-    for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
+    for (size_t i = 0; fan_job.preload != NULL && env != NULL && env[i] != NULL; i++) {
         if (is_variable(env[i], PRELOAD) && !names_us(env[i]))
-            return strlen(env[i]) + strlen(preload_variable) + 2;
+            return strlen(env[i]) + strlen(fan_job.preload) + 2;
     }
     return 0;
 }
@@ -77,7 +63,7 @@ static size_t merged_bytes(char *const env[])
  * open files that it inherits. */
 static void amend(struct environment *to, char *const env[], bool counted)
 {
-    bool preload = preload_variable[0] == '\0', job = preload;
+    bool preload = fan_job.preload == NULL, job = preload;
     size_t n = 0;
     for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
         char *entry = env[i];
@@ -85,7 +71,7 @@ static void amend(struct environment *to, char *const env[], bool counted)
             continue;
         if (is_variable(entry, PRELOAD) && !preload) {
             if (!names_us(entry)) {
-                char *end = stpcpy(stpcpy(to->preload, preload_variable), ":");
+                char *end = stpcpy(stpcpy(to->preload, fan_job.preload), ":");
                 strcpy(end, entry + sizeof(PRELOAD) - 1);
                 entry = to->preload;
             }
@@ -95,9 +81,9 @@ static void amend(struct environment *to, char *const env[], bool counted)
         to->entries[n++] = entry;
     }
     if (!preload)
-        to->entries[n++] = preload_variable;
+        to->entries[n++] = (char *)fan_job.preload;
     if (!job)
-        to->entries[n++] = job_variable;
+        to->entries[n++] = (char *)fan_job.variable;
     char *text = stpcpy(to->handoff, FAN_HANDOFF_ENV "=");
     if (fan_handoff_export(text, FAN_HANDOFF_BYTES, counted) > 0)
         to->entries[n++] = to->handoff;

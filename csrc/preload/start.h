@@ -6,10 +6,6 @@
 
 #include <stdbool.h>
 
-/* Notes what a program needs in its environment to come under the job. Called once, before the
- * first program is started. */
-void fan_start_set_environment(const char *job_directory);
-
 enum fan_start {
     FAN_START_PATH,        /* the name is a path: execve */
     FAN_START_SEARCH,      /* looked for along PATH: posix_spawnp */

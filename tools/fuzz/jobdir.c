@@ -133,7 +133,7 @@ void jobdir_attach(const char *directory, const void *index, size_t index_bytes,
     write_whole("index.fsi", index, index_bytes);
     write_pack(index, pack_bytes);
     write_segment(((const struct fan_index_header *)index)->record_count);
-    must(fan_job_attach(top) == 0, "fan_job_attach");
+    must(fan_job_attach(top, NULL) == 0, "fan_job_attach");
 }
 
 static void forget_dataset(struct fan_view *view)
