@@ -1,10 +1,9 @@
 /*
  * Tree walks. libc's nftw and ftw call its own opendir and stat, so a walk that starts in a mount is
- * done here. Its fts keeps its own descriptors and is refused there, rather than show nothing.
+ * done here.
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <ftw.h>
 #include <limits.h>
 #include <search.h>
@@ -238,17 +237,3 @@ FAN_EXPORT int ftw(const char *path, old_visit_fn *visit, int descriptors)
 
 FAN_ALIAS(nftw64, nftw);
 FAN_ALIAS(ftw64, ftw);
-
-FAN_EXPORT FTS *fts_open(char *const *paths, int options,
-                         int (*compare)(const FTSENT **, const FTSENT **))
-{
-    for (size_t i = 0; fan_job.view_count > 0 && paths[i] != NULL; i++) {
-        if (starts_in_mount(paths[i])) {
-            errno = EOPNOTSUPP;
-            return NULL;
-        }
-    }
-    return REAL(fts_open)(paths, options, compare);
-}
-
-FAN_ALIAS(fts64_open, fts_open);

@@ -17,7 +17,6 @@ CASE = re.compile(r"^CASE\((\w+)\)", re.MULTILINE)
 # Where FanStore differs, and says so in docs/limitations.md. Strict: a difference that goes away
 # is to be taken out of here.
 DIFFERENT = {
-    "fts_walk": "fts of libc is refused in a mount (EOPNOTSUPP): it keeps descriptors of its own",
     "wordexp_of_a_glob": "wordexp of libc expands no pattern in a mount: it has a glob of its own",
     "flock_excludes_another_open": "advisory locks on inputs are granted to everybody",
 }
