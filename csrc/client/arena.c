@@ -10,12 +10,14 @@
 #include "../common/sys.h"
 #include "filetable.h"
 #include "park.h"
+#include "store.h"
 
 #define ARENA_BYTES ((uint64_t)FAN_ARENA_SLOTS * sizeof(struct fan_slot))
 
 struct arena {
     _Atomic(struct fan_slot *) base;
     atomic_int fd; /* holder; empty: anonymous, cannot be handed on through exec */
+    atomic_int store; /* holder; empty: none yet */
 };
 
 static struct arena arenas[FAN_ARENAS_MAX];
@@ -39,7 +41,7 @@ static _Atomic(struct fan_slot *) *own_place(void)
     return page;
 }
 
-static int file_limit_allows(uint64_t bytes)
+bool fan_file_limit_allows(uint64_t bytes)
 {
     struct rlimit limit;
     return FAN_SYS(prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 && limit.rlim_cur >= bytes;
@@ -47,7 +49,7 @@ static int file_limit_allows(uint64_t bytes)
 
 static int make_memory_file(void)
 {
-    if (!file_limit_allows(ARENA_BYTES)) /* growing it would raise SIGXFSZ */
+    if (!fan_file_limit_allows(ARENA_BYTES)) /* growing it would raise SIGXFSZ */
         return -1;
     int fd = (int)FAN_SYS(memfd_create, "fanstore-slots", MFD_CLOEXEC);
     if (fd >= 0 && FAN_SYS(ftruncate, fd, ARENA_BYTES) == 0)
@@ -64,20 +66,28 @@ static struct fan_slot *map_arena(int fd)
     return fan_sys_failed(at) ? NULL : (struct fan_slot *)at;
 }
 
-/* Enters a mapping, and parks its descriptor (-1: none) beside it. A full table costs only the
- * handing on through exec. */
-static void enter(struct fan_slot *base, int fd)
+static void park_or_not(int fd, atomic_int *holder)
+{
+    if (fd >= 0)
+        fan_park(fd, holder);
+}
+
+/* Enters a mapping, and parks its descriptor and its store's (-1: none) beside it. A full table costs
+ * only the handing on through exec. */
+static void enter(struct fan_slot *base, int fd, int store)
 {
     for (unsigned i = 0; i < FAN_ARENAS_MAX; i++) {
         struct fan_slot *expected = NULL;
         if (atomic_compare_exchange_strong(&arenas[i].base, &expected, base)) {
-            if (fd >= 0)
-                fan_park(fd, &arenas[i].fd);
+            park_or_not(fd, &arenas[i].fd);
+            park_or_not(store, &arenas[i].store);
             return;
         }
     }
     if (fd >= 0)
         fan_sys_close(fd);
+    if (store >= 0)
+        fan_sys_close(store);
 }
 
 static struct fan_slot *make_own(_Atomic(struct fan_slot *) *own)
@@ -85,7 +95,7 @@ static struct fan_slot *make_own(_Atomic(struct fan_slot *) *own)
     int fd = make_memory_file();
     struct fan_slot *base = map_arena(fd), *expected = NULL;
     if (base != NULL && atomic_compare_exchange_strong(own, &expected, base)) {
-        enter(base, fd);
+        enter(base, fd, -1);
         return base;
     }
     if (fd >= 0)
@@ -113,27 +123,51 @@ int fan_arena_is_own(const struct fan_slot *slot)
     return base != NULL && slot >= base && slot < base + FAN_ARENA_SLOTS;
 }
 
-int fan_arena_locate(const struct fan_slot *slot, uint32_t *number)
+static struct arena *arena_of(const struct fan_slot *slot)
 {
     for (unsigned i = 0; i < FAN_ARENAS_MAX; i++) {
         const struct fan_slot *base = atomic_load(&arenas[i].base);
-        if (base != NULL && slot >= base && slot < base + FAN_ARENA_SLOTS) {
-            *number = (uint32_t)(slot - base);
-            int fd = fan_parked(&arenas[i].fd);
-            return fd >= 0 ? fd : -ENOENT;
-        }
+        if (base != NULL && slot >= base && slot < base + FAN_ARENA_SLOTS)
+            return &arenas[i];
     }
-    return -ENOENT;
+    return NULL;
 }
 
-struct fan_slot *fan_arena_adopt(int fd)
+int fan_arena_locate(const struct fan_slot *slot, uint32_t *number)
+{
+    const struct arena *arena = arena_of(slot);
+    if (arena == NULL)
+        return -ENOENT;
+    *number = (uint32_t)(slot - atomic_load(&arena->base));
+    int fd = fan_parked(&arena->fd);
+    return fd >= 0 ? fd : -ENOENT;
+}
+
+struct fan_slot *fan_arena_base(const struct fan_slot *slot)
+{
+    const struct arena *arena = arena_of(slot);
+    return arena != NULL ? atomic_load(&arena->base) : NULL;
+}
+
+int fan_arena_store(const struct fan_slot *slot, bool make)
+{
+    struct arena *arena = arena_of(slot);
+    int fd = arena != NULL ? fan_parked(&arena->store) : -1;
+    if (fd >= 0 || !make || arena == NULL)
+        return fd >= 0 ? fd : -ENOENT;
+    fd = fan_store_new();
+    return fd >= 0 ? fan_park(fd, &arena->store) : fd;
+}
+
+struct fan_slot *fan_arena_adopt(int fd, int store)
 {
     struct stat st;
     if (FAN_SYS(fstat, fd, &st) != 0 || (uint64_t)st.st_size != ARENA_BYTES)
         return NULL;
     struct fan_slot *base = map_arena(fd);
+    bool is_socket = store >= 0 && FAN_SYS(fstat, store, &st) == 0 && S_ISSOCK(st.st_mode);
     if (base != NULL)
-        enter(base, fd);
+        enter(base, fd, is_socket ? store : -1);
     return base;
 }
 

@@ -6,6 +6,7 @@
 #ifndef FAN_CLIENT_ARENA_H
 #define FAN_CLIENT_ARENA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { FAN_ARENA_SLOTS = 262144, FAN_ARENAS_MAX = 64 };
@@ -22,8 +23,19 @@ int fan_arena_is_own(const struct fan_slot *slot);
  * arena, or -ENOENT when it has none (it cannot be handed on). */
 int fan_arena_locate(const struct fan_slot *slot, uint32_t *number);
 
-/* Maps an arena inherited through exec as descriptor `fd`, which is parked. Its base or NULL. */
-struct fan_slot *fan_arena_adopt(int fd);
+/* The first slot of the arena that `slot` lies in, or NULL. */
+struct fan_slot *fan_arena_base(const struct fan_slot *slot);
+
+/* The parked descriptor of the store (store.h) beside the arena of `slot`, made where there is none
+ * and `make` says so. Or -errno: -ENOENT when there is none. */
+int fan_arena_store(const struct fan_slot *slot, bool make);
+
+/* Maps an arena inherited through exec as descriptor `fd`, which is parked, as is its store (-1:
+ * none). Its base or NULL. */
+struct fan_slot *fan_arena_adopt(int fd, int store);
+
+/* Whether RLIMIT_FSIZE lets a file grow so far; growing it beyond would raise SIGXFSZ. */
+bool fan_file_limit_allows(uint64_t bytes);
 
 /* In a fork child: what was the parent's own is now an inherited one. */
 void fan_arena_after_fork_child(void);

@@ -10,6 +10,7 @@
 #include "../pack/content.h"
 #include "copy.h"
 #include "filetable.h"
+#include "moved.h"
 #include "remote.h"
 
 /* The kernel moves at most this in one call (read(2), NOTES). */
@@ -231,7 +232,7 @@ ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes)
     do {
         inside = clamp(file, bytes, offset);
         if (inside == 0)
-            return 0;
+            return offset < 0 ? fan_moved_read(file, to, bytes) : 0;
     } while (!atomic_compare_exchange_weak(&slot->offset, &offset, offset + (int64_t)inside));
     ssize_t got = generation_of(file) != generation
                       ? -EBADF
@@ -294,6 +295,8 @@ ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int
     int64_t offset = atomic_load_explicit(&slot->offset, memory_order_relaxed);
     uint64_t inside;
     do {
+        if (offset < 0)
+            return fan_moved_readv(file, vector, count);
         inside = clamp(file, (uint64_t)bytes, offset);
     } while (!atomic_compare_exchange_weak(&slot->offset, &offset, offset + (int64_t)inside));
     ssize_t got = fill_vector(file, vector, count, offset);
@@ -302,12 +305,10 @@ ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int
     return got;
 }
 
-int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence)
+/* Where lseek(2) leads from `now`, or -errno. */
+static int64_t destination(const struct fan_file *file, int64_t now, int64_t offset, int whence)
 {
-    struct fan_slot *slot = file->slot;
-    int64_t size = (int64_t)file->record->logical_size;
-    int64_t now = atomic_load(&slot->offset);
-    int64_t base = 0;
+    int64_t size = (int64_t)file->record->logical_size, base = 0, to;
     switch (whence) {
     case SEEK_SET:
         break;
@@ -326,12 +327,23 @@ int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence)
     default:
         return -EINVAL;
     }
-    int64_t to;
-    if (__builtin_add_overflow(base, offset, &to))
-        return -EINVAL;
-    if (to < 0)
-        return -EINVAL;
-    if (to != now)
-        atomic_store(&slot->offset, to);
+    return __builtin_add_overflow(base, offset, &to) || to < 0 ? -EINVAL : to;
+}
+
+int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence)
+{
+    struct fan_slot *slot = file->slot;
+    int64_t now = atomic_load(&slot->offset), to;
+    do {
+        if (now < 0)
+            return fan_moved_seek(file, offset, whence);
+        to = destination(file, now, offset, whence);
+    } while (to >= 0 && to != now && !atomic_compare_exchange_weak(&slot->offset, &now, to));
     return to;
+}
+
+int64_t fan_content_offset(struct fan_file *file)
+{
+    int64_t offset = atomic_load_explicit(&file->slot->offset, memory_order_relaxed);
+    return offset < 0 ? fan_moved_seek(file, 0, SEEK_CUR) : offset;
 }

@@ -36,4 +36,7 @@ ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int
 /* lseek(2), with SEEK_DATA and SEEK_HOLE of a file without holes. The offset or -errno. */
 int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence);
 
+/* The shared offset, wherever it is kept; -errno where it cannot be had. */
+int64_t fan_content_offset(struct fan_file *file);
+
 #endif

@@ -8,6 +8,7 @@
 #include "../common/sys.h"
 #include "arena.h"
 #include "entries.h"
+#include "moved.h"
 #include "outputs.h"
 #include "overlay.h"
 #include "park.h"
@@ -201,6 +202,8 @@ static void release(struct fan_file *file)
         fan_output_let_go(file);
     if (__builtin_expect(atomic_load_explicit(&file->registered, memory_order_relaxed) != 0, 0))
         fan_remote_close(file);
+    if (__builtin_expect(atomic_load_explicit(&file->moved, memory_order_relaxed) != 0, 0))
+        fan_moved_end(file);
     bool idle = !atomic_flag_test_and_set_explicit(&file->decoded.busy, memory_order_acquire);
     if (idle) {
         fan_decode_fini(&file->decoded);
@@ -334,11 +337,19 @@ int fan_placeholder(int minimum, bool cloexec)
     return fan_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, minimum);
 }
 
+static void prepare_sharing(int fd, struct fan_file *file, void *context)
+{
+    (void)fd;
+    (void)context;
+    fan_moved_prepare(file);
+}
+
 void fan_file_before_vfork(void)
 {
     if (fan_parked(&placeholder) < 0)
         open_placeholder();
     fan_arena_slot(0);
+    fan_file_each(prepare_sharing, NULL);
 }
 
 static void each_entry(void (*visit)(int fd, struct fan_file *file, void *context), void *context)
@@ -367,6 +378,8 @@ void fan_file_each(void (*visit)(int fd, struct fan_file *file, void *context), 
 static void count_for_child(int fd, struct fan_file *file, void *amount)
 {
     (void)fd;
+    if (*(unsigned *)amount == 1)
+        fan_moved_prepare(file);
     atomic_fetch_add(&file->slot->refs, *(unsigned *)amount);
 }
 

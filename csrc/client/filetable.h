@@ -34,7 +34,7 @@ enum fan_file_kind {
 };
 
 struct fan_slot {
-    _Atomic int64_t offset;
+    _Atomic int64_t offset; /* FAN_FILE_REGULAR, negative: a real description has it (moved.h) */
     atomic_uint refs;    /* descriptors of all processes */
     atomic_uint status;  /* O_ACCMODE and the status flags that F_SETFL changes */
     uint32_t view;
@@ -60,6 +60,7 @@ struct fan_file {
     atomic_uint next; /* free list: number + 1; read by those who then lose the race for it */
     atomic_uint waiting; /* reads that may take long: the file is not given to another meanwhile */
     _Atomic uint64_t registered; /* what remote.c told the daemon of it; 0: nothing */
+    atomic_int moved; /* holder of the real description (moved.h), once this process needed it */
     struct fan_decoded decoded;
     struct fan_entries *entries; /* getdents' snapshot, or NULL; decoded.busy guards it */
 };

@@ -11,7 +11,9 @@
 #include "content_io.h"
 #include "filetable.h"
 #include "linked.h"
+#include "moved.h"
 #include "outputs.h"
+#include "overlay.h"
 #include "spelling.h"
 
 /* Text under construction. full is sticky. */
@@ -70,6 +72,12 @@ static void note_arena(int fd, struct fan_file *file, void *context)
     writer->arenas[writer->arena_count++] = arena;
     put_number(writer, (unsigned)arena);
     fan_sys_fcntl(arena, F_SETFD, 0);
+    int store = fan_arena_store(file->slot, false);
+    if (store < 0)
+        return;
+    put_char(writer, ':');
+    put_number(writer, (unsigned)store);
+    fan_sys_fcntl(store, F_SETFD, 0);
 }
 
 static void note_file(int fd, struct fan_file *file, void *context)
@@ -89,6 +97,25 @@ static void note_file(int fd, struct fan_file *file, void *context)
     put_number(writer, (unsigned)arena_index(writer, arena));
     put_char(writer, '.');
     put_number(writer, slot);
+}
+
+static void measure_file(int fd, struct fan_file *file, void *context)
+{
+    enum { ENTRY_BYTES = sizeof("1048576.64.262144,"), ARENA_BYTES = sizeof("1048576:1048576,") };
+    struct fan_handoff_need *need = context;
+    uint32_t slot;
+    if (survivor(fd, file, &slot) < 0)
+        return;
+    if (need->bytes == 0)
+        need->bytes = FAN_ARENAS_MAX * ARENA_BYTES;
+    need->bytes += ENTRY_BYTES;
+    need->placeholders = need->placeholders || file->kind == FAN_FILE_REGULAR;
+}
+
+void fan_handoff_measure(struct fan_handoff_need *need)
+{
+    *need = (struct fan_handoff_need){0};
+    fan_file_each(measure_file, need);
 }
 
 ssize_t fan_handoff_export(char *text, size_t capacity, bool counted)
@@ -111,8 +138,11 @@ static void close_on_exec(int fd, struct fan_file *file, void *context)
 {
     uint32_t slot;
     int arena = fan_arena_locate(file->slot, &slot);
+    int store = fan_arena_store(file->slot, false);
     if (arena >= 0)
         fan_sys_fcntl(arena, F_SETFD, FD_CLOEXEC);
+    if (store >= 0)
+        fan_sys_fcntl(store, F_SETFD, FD_CLOEXEC);
     if (*(bool *)context && survivor(fd, file, &slot) >= 0)
         atomic_fetch_sub(&file->slot->refs, 1);
 }
@@ -126,6 +156,69 @@ void fan_handoff_done(void)
 void fan_handoff_cancel(bool counted)
 {
     fan_file_each(close_on_exec, &counted);
+}
+
+/* The next placeholder that exec keeps, in the order of numbers. */
+struct search {
+    int after, fd;
+    struct fan_file *file;
+};
+
+static void find_next(int fd, struct fan_file *file, void *context)
+{
+    struct search *search = context;
+    int flags = fan_sys_fcntl(fd, F_GETFD, 0);
+    bool kept = flags >= 0 && (flags & FD_CLOEXEC) == 0 && file->kind == FAN_FILE_REGULAR;
+    if (kept && fd > search->after && (search->fd < 0 || fd < search->fd)) {
+        search->fd = fd;
+        search->file = file;
+    }
+}
+
+/* What takes the place of a file's placeholders. */
+struct substitute {
+    struct fan_file *file;
+    int real;
+};
+
+static void put_real(int fd, struct fan_file *file, void *context)
+{
+    const struct substitute *substitute = context;
+    if (file != substitute->file)
+        return;
+    int flags = fan_sys_fcntl(fd, F_GETFD, 0);
+    int keep = flags >= 0 && (flags & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0;
+    if (FAN_SYS(dup3, substitute->real, fd, keep) >= 0)
+        fan_file_remove(fd);
+}
+
+/* All descriptors of one file, those that exec closes too: it may fail. */
+static void make_one_real(struct fan_file *file)
+{
+    unsigned own = fan_in_vfork_child() ? fan_overlay_references(file) : atomic_load(&file->refs);
+    bool alone = atomic_load(&file->slot->refs) == own;
+    int real = alone ? fan_moved_alone(file) : fan_moved_make(file);
+    struct substitute substitute = {file, real};
+    if (real < 0)
+        return;
+    atomic_fetch_add(&file->slot->refs, 1); /* held, for its last descriptor goes */
+    atomic_fetch_add(&file->refs, 1);
+    fan_file_each(put_real, &substitute);
+    fan_file_put(file);
+    fan_sys_close(real);
+}
+
+void fan_handoff_make_real(void)
+{
+    struct search search = {.after = -1};
+    for (;;) {
+        search.fd = -1;
+        fan_file_each(find_next, &search);
+        if (search.fd < 0)
+            return;
+        make_one_real(search.file);
+        search.after = search.fd;
+    }
 }
 
 /* Reads a number and the one character after it. -1 when there is none. */
@@ -189,7 +282,8 @@ void fan_handoff_adopt(const char *text)
     char after = ',';
     while (after == ',' && count < FAN_ARENAS_MAX) {
         int fd = read_number(&text, &after);
-        arenas[count++] = fd >= 0 ? fan_arena_adopt(fd) : NULL;
+        int store = after == ':' ? read_number(&text, &after) : -1;
+        arenas[count++] = fd >= 0 ? fan_arena_adopt(fd, store) : NULL;
     }
     if (after != ';')
         return;

@@ -1,6 +1,6 @@
 /*
  * Handing open files on through exec: their descriptors survive, what they stand for is told to the
- * new program in FANSTORE_FDS as "<arena fd>,...;<fd>.<arena>.<slot>,...".
+ * new program in FANSTORE_FDS as "<arena fd>:<store fd>,...;<fd>.<arena>.<slot>,...".
  */
 #ifndef FAN_CLIENT_HANDOFF_H
 #define FAN_CLIENT_HANDOFF_H
@@ -11,7 +11,21 @@
 
 #define FAN_HANDOFF_ENV "FANSTORE_FDS"
 
-enum { FAN_HANDOFF_BYTES = 16384 };
+/* What exec keeps. */
+struct fan_handoff_need {
+    size_t bytes;      /* room for the text that fan_handoff_export writes; 0: nothing is kept */
+    bool placeholders; /* some descriptors mean something to this library alone */
+};
+
+/* The most that a string of an environment may have. */
+enum { FAN_HANDOFF_BYTES_MAX = 1 << 17 };
+
+void fan_handoff_measure(struct fan_handoff_need *need);
+
+/* Before a program starts that the library cannot enter: the placeholders that it would inherit
+ * become real files (moved.h), with the same numbers, content and offset. Those that cannot stay as
+ * they are. This process notices nothing but in /proc. */
+void fan_handoff_make_real(void);
 
 /* Describes the descriptors that exec keeps, and lets their arenas through it. The length without
  * the NUL (0: there are none), or -E2BIG. `counted`: the new program's references come on top of

@@ -121,6 +121,14 @@ void fan_overlay_set(int fd, struct fan_file *file)
     add((unsigned)fd, (unsigned)fd, file);
 }
 
+unsigned fan_overlay_references(const struct fan_file *file)
+{
+    unsigned references = 0;
+    for (unsigned i = 0; overlay != NULL && i < overlay->count; i++)
+        references += overlay->changes[i].file == file;
+    return references;
+}
+
 void fan_overlay_close_range(unsigned first, unsigned last)
 {
     add(first, last, NULL);

@@ -29,6 +29,9 @@ bool fan_overlay_get(int fd, struct fan_file **file);
 /* The child made `fd` stand for `file`, whose reference passes to the overlay; or NULL: closed. */
 void fan_overlay_set(int fd, struct fan_file *file);
 
+/* How many references to `file` the overlay holds: all that a vfork child has of its own. */
+unsigned fan_overlay_references(const struct fan_file *file);
+
 /* The child closed a range. */
 void fan_overlay_close_range(unsigned first, unsigned last);
 

@@ -6,34 +6,36 @@
 #include <sys/mman.h>
 
 #include "../common/sys.h"
+#include "arena.h"
 #include "content_io.h"
 #include "filetable.h"
 #include "open.h"
 
-static int write_all(int to, const char *piece, size_t bytes)
+enum { PIECE_BYTES = 4 << 20, IN_MEMORY_BYTES = 256 << 20 };
+
+/* Reads into one piece of the copy, mapped: the caller's stack may be small. */
+static int fill_piece(int to, struct fan_file *file, int64_t offset, size_t bytes)
 {
-    while (bytes > 0) {
-        long put = FAN_SYS(write, to, piece, bytes);
-        if (put == -EINTR)
-            continue;
-        if (put <= 0)
-            return put < 0 ? (int)put : -EIO;
-        piece += put;
-        bytes -= (size_t)put;
-    }
-    return 0;
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, to, offset);
+    if (fan_sys_failed(at))
+        return (int)at;
+    ssize_t got = fan_content_pread(file, (void *)at, bytes, offset);
+    fan_sys_munmap((void *)at, bytes);
+    return got < 0 ? (int)got : got == (ssize_t)bytes ? 0 : -EIO;
 }
 
 static int fill(int to, struct fan_file *file)
 {
-    char piece[16384];
-    for (int64_t offset = 0;;) {
-        ssize_t got = fan_content_pread(file, piece, sizeof(piece), offset);
-        int rc = got > 0 ? write_all(to, piece, (size_t)got) : 0;
-        if (got <= 0 || rc != 0)
-            return got < 0 ? (int)got : rc;
-        offset += got;
-    }
+    uint64_t size = file->record->logical_size;
+    if (size == 0)
+        return 0;
+    if (!fan_file_limit_allows(size))
+        return -EFBIG;
+    int rc = (int)FAN_SYS(fallocate, to, 0, 0, size); /* a full tmpfs says so here, not by SIGBUS */
+    for (uint64_t offset = 0; rc == 0 && offset < size; offset += PIECE_BYTES)
+        rc = fill_piece(to, file, (int64_t)offset,
+                        size - offset < PIECE_BYTES ? size - offset : PIECE_BYTES);
+    return rc;
 }
 
 /* The same file through another description: for reading alone. */
@@ -49,12 +51,21 @@ static int reopen(int fd)
     return fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
+/* A new file without a name: in memory, or a large one on the local disk. */
+static int make_file(uint64_t size)
+{
+    if (size <= IN_MEMORY_BYTES)
+        return (int)FAN_SYS(memfd_create, "fanstore-copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fan_sys_openat(AT_FDCWD, fan_job.directory.text, O_TMPFILE | O_RDWR | O_CLOEXEC, 0700);
+}
+
 int fan_real_copy(struct fan_file *file)
 {
-    int to = (int)FAN_SYS(memfd_create, "fanstore-copy", MFD_CLOEXEC);
+    int to = make_file(file->record->logical_size);
     if (to < 0)
         return to;
     int rc = fill(to, file);
+    fan_sys_fcntl(to, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
     int copy = rc == 0 ? reopen(to) : rc;
     fan_sys_close(to);
     return copy;

@@ -9,19 +9,22 @@
 
 #include "../client/content_io.h"
 #include "../client/filetable.h"
-#include "../client/handoff.h"
 #include "../client/open.h"
 #include "../client/outputs.h"
-#include "../client/overlay.h"
+#include "../client/program.h"
 #include "../client/realcopy.h"
 #include "../common/sys.h"
+#include "environment.h"
 #include "real.h"
 
-/* As the kernel has it: how much of a script is looked at, how many interpreters in a row. */
-enum { HEAD_BYTES = 256, SCRIPTS_MAX = 5, ARGUMENTS_MAX = 1 << 20 };
+enum { ARGUMENTS_MAX = 1 << 20 };
 
-#define PRELOAD FAN_PRELOAD_ENV "="
-#define JOB FAN_JOB_ENV "="
+/* One start: what goes down to the exec itself. */
+struct start {
+    char *const *argv;
+    struct fan_environment environment;
+    unsigned scripts; /* interpreters so far */
+};
 
 static size_t count(char *const list[])
 {
@@ -31,141 +34,88 @@ static size_t count(char *const list[])
     return n;
 }
 
-static bool is_variable(const char *entry, const char *name_and_equals)
+/* The program is about to run, unless the kernel refuses it. */
+static void give_real_files(struct start *start, bool shut_out)
 {
-    return strncmp(entry, name_and_equals, strlen(name_and_equals)) == 0;
+    if (!shut_out)
+        return;
+    fan_environment_fini(&start->environment);
+    fan_handoff_make_real();
+    fan_environment_again(&start->environment);
 }
 
-/* Room for an amended environment: what was there, and three more. */
-struct environment {
-    char handoff[sizeof(FAN_HANDOFF_ENV) + FAN_HANDOFF_BYTES];
-    char *preload; /* room for ours in front of another LD_PRELOAD, or NULL */
-    char **entries;
-};
-
-/* Whether an LD_PRELOAD that a program made names the library already. */
-static bool names_us(const char *entry)
+/* exec of what lies outside the mounts. -errno. */
+static int exec_outside(int dirfd, const char *path, int flags, struct start *start)
 {
-    return strstr(entry, fan_job.preload + sizeof(PRELOAD) - 1) != NULL;
+    if (start->environment.need.placeholders)
+        give_real_files(start, fan_program_shuts_out(dirfd, path));
+    if (dirfd != AT_FDCWD || flags != 0)
+        return (int)FAN_SYS(execveat, dirfd, path, start->argv, start->environment.entries, flags);
+    REAL(execve)(path, start->argv, start->environment.entries);
+    return -errno;
 }
 
-/* The bytes that LD_PRELOAD of `env` needs with ours in front; 0: it is there, or absent. */
-static size_t merged_bytes(char *const env[])
+/* exec of an open file. -errno. */
+static int exec_open(int fd, struct start *start)
 {
-    for (size_t i = 0; fan_job.preload != NULL && env != NULL && env[i] != NULL; i++) {
-        if (is_variable(env[i], PRELOAD) && !names_us(env[i]))
-            return strlen(env[i]) + strlen(fan_job.preload) + 2;
-    }
-    return 0;
+    if (start->environment.need.placeholders)
+        give_real_files(start, fan_program_shuts_out_fd(fd));
+    return (int)FAN_SYS(execveat, fd, "", start->argv, start->environment.entries, AT_EMPTY_PATH);
 }
 
-/* Copies `env` so that the program comes under the job, whatever was taken out of it, and finds the
- * open files that it inherits. */
-static void amend(struct environment *to, char *const env[], bool counted)
-{
-    bool preload = fan_job.preload == NULL, job = preload;
-    size_t n = 0;
-    for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
-        char *entry = env[i];
-        if (is_variable(entry, FAN_HANDOFF_ENV "="))
-            continue;
-        if (is_variable(entry, PRELOAD) && !preload) {
-            if (!names_us(entry)) {
-                char *end = stpcpy(stpcpy(to->preload, fan_job.preload), ":");
-                strcpy(end, entry + sizeof(PRELOAD) - 1);
-                entry = to->preload;
-            }
-            preload = true;
-        }
-        job = job || is_variable(entry, JOB);
-        to->entries[n++] = entry;
-    }
-    if (!preload)
-        to->entries[n++] = (char *)fan_job.preload;
-    if (!job)
-        to->entries[n++] = (char *)fan_job.variable;
-    char *text = stpcpy(to->handoff, FAN_HANDOFF_ENV "=");
-    if (fan_handoff_export(text, FAN_HANDOFF_BYTES, counted) > 0)
-        to->entries[n++] = to->handoff;
-    to->entries[n] = NULL;
-}
-
-static int start_path(const char *path, char *const argv[], char *const env[], unsigned scripts);
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-/* Splits the first line of a script. The interpreter, with its one argument (NULL: none) in
- * `argument`; NULL when there is none. */
-static char *parse_script(char head[HEAD_BYTES + 1], char **argument)
-{
-    char *line = head + 2;
-    line[strcspn(line, "\n")] = '\0';
-    size_t end = strlen(line);
-    while (end > 0 && is_blank(line[end - 1]))
-        line[--end] = '\0';
-    line += strspn(line, " \t");
-    char *rest = line + strcspn(line, " \t");
-    *argument = NULL;
-    if (*rest != '\0') {
-        *rest++ = '\0';
-        *argument = rest + strspn(rest, " \t");
-    }
-    return line[0] != '\0' ? line : NULL;
-}
+static int start_path(const char *path, struct start *start);
 
 /* The interpreter opens the script by its path, as it does elsewhere. */
-static int start_script(const char *path, char head[HEAD_BYTES + 1], char *const argv[],
-                        char *const env[], unsigned scripts)
+static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1],
+                        struct start *start)
 {
-    char *argument, *interpreter = parse_script(head, &argument);
+    char *argument, *interpreter = fan_script_parse(head, &argument);
     if (interpreter == NULL)
         return -ENOEXEC;
-    if (scripts >= SCRIPTS_MAX)
+    if (start->scripts++ >= FAN_SCRIPTS_MAX)
         return -ELOOP;
-    size_t given = count(argv), n = 0;
-    if (given > ARGUMENTS_MAX)
-        return -E2BIG;
+    size_t given = count(start->argv), n = 0;
     char **list = alloca((given + 4) * sizeof(*list));
     list[n++] = interpreter;
     if (argument != NULL)
         list[n++] = argument;
     list[n++] = (char *)path;
     for (size_t i = 1; i < given; i++)
-        list[n++] = argv[i];
+        list[n++] = start->argv[i];
     list[n] = NULL;
-    return start_path(interpreter, list, env, scripts + 1);
+    char *const *before = start->argv;
+    start->argv = list;
+    int rc = start_path(interpreter, start);
+    start->argv = before;
+    start->scripts--;
+    return rc;
 }
 
 /* The kernel runs a copy of any other program. */
-static int start_copy(int from, char *const argv[], char *const env[])
+static int start_copy(int from, struct start *start)
 {
     int copy = fan_real_copy(fan_file_get(from));
     if (copy < 0)
         return copy;
-    int rc = (int)FAN_SYS(execveat, copy, "", argv, env, AT_EMPTY_PATH);
+    int rc = exec_open(copy, start);
     fan_sys_close(copy);
     return rc;
 }
 
 /* A program or script of the mount, open as `from`. */
-static int start_open(int from, const char *path, char *const argv[], char *const env[],
-                      unsigned scripts)
+static int start_open(int from, const char *path, struct start *start)
 {
-    char head[HEAD_BYTES + 1];
+    char head[FAN_SCRIPT_HEAD_BYTES + 1];
     struct fan_file *file = fan_file_get(from);
     bool real = file->kind == FAN_FILE_OUTPUT;
-    ssize_t got = real ? fan_sys_pread(from, head, HEAD_BYTES, 0)
-                       : fan_content_pread(file, head, HEAD_BYTES, 0);
+    ssize_t got = real ? fan_sys_pread(from, head, FAN_SCRIPT_HEAD_BYTES, 0)
+                       : fan_content_pread(file, head, FAN_SCRIPT_HEAD_BYTES, 0);
     head[got > 0 ? got : 0] = '\0';
     if (got > 2 && memcmp(head, "#!", 2) == 0)
-        return start_script(path, head, argv, env, scripts);
+        return start_script(path, head, start);
     if (got < 0)
         return (int)got;
-    return real ? (int)FAN_SYS(execveat, from, "", argv, env, AT_EMPTY_PATH)
-                : start_copy(from, argv, env);
+    return real ? exec_open(from, start) : start_copy(from, start);
 }
 
 /* Whether this process may run a target: 0 or -errno. */
@@ -181,8 +131,7 @@ static int may_run(const struct fan_target *target)
                   : fan_permitted(target->dataset, target->id, X_OK, true);
 }
 
-static int start_ours(struct fan_target *target, const char *path, char *const argv[],
-                      char *const env[], unsigned scripts)
+static int start_ours(struct fan_target *target, const char *path, struct start *start)
 {
     int rc = may_run(target);
     if (rc != 0)
@@ -192,39 +141,42 @@ static int start_ours(struct fan_target *target, const char *path, char *const a
     int from = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
     if (from < 0)
         return from;
-    rc = fan_file_get(from) != NULL ? start_open(from, path, argv, env, scripts) : -EACCES;
+    rc = fan_file_get(from) != NULL ? start_open(from, path, start) : -EACCES;
     close(from);
     return rc;
 }
 
-static int start_path(const char *path, char *const argv[], char *const env[], unsigned scripts)
+static int start_path(const char *path, struct start *start)
 {
     struct fan_target target;
     if (fan_locate(AT_FDCWD, path, 0, &target))
-        return start_ours(&target, path, argv, env, scripts);
-    REAL(execve)(target.path, argv, env);
-    int error = errno;
-    if (error == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
-        return start_ours(&target, path, argv, env, scripts);
-    return -error;
+        return start_ours(&target, path, start);
+    int rc = exec_outside(AT_FDCWD, target.path, 0, start);
+    if (rc == -ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        return start_ours(&target, path, start);
+    return rc;
 }
 
-static int start_shell(const char *path, char *const argv[], char *const env[])
+static int start_shell(const char *path, struct start *start)
 {
-    size_t given = count(argv), n = 2;
+    size_t given = count(start->argv), n = 2;
     char **list = alloca((given + 3) * sizeof(*list));
     list[0] = "/bin/sh";
     list[1] = (char *)path;
     for (size_t i = 1; i < given; i++)
-        list[n++] = argv[i];
+        list[n++] = start->argv[i];
     list[n] = NULL;
-    return start_path(list[0], list, env, 0);
+    char *const *before = start->argv;
+    start->argv = list;
+    int rc = start_path(list[0], start);
+    start->argv = before;
+    return rc;
 }
 
-static int start_candidate(const char *path, char *const argv[], char *const env[], bool shell)
+static int start_candidate(const char *path, struct start *start, bool shell)
 {
-    int rc = start_path(path, argv, env, 0);
-    return rc == -ENOEXEC && shell ? start_shell(path, argv, env) : rc;
+    int rc = start_path(path, start);
+    return rc == -ENOEXEC && shell ? start_shell(path, start) : rc;
 }
 
 /* Whether the search goes on after this failure. */
@@ -234,13 +186,13 @@ static bool passes_by(int rc)
            rc == -ETIMEDOUT;
 }
 
-static int search(const char *name, char *const argv[], char *const env[], bool shell)
+static int search(const char *name, struct start *start, bool shell)
 {
     const char *path = getenv("PATH");
     size_t bytes = strlen(name);
     int answer = -ENOENT;
     if (bytes == 0 || strchr(name, '/') != NULL)
-        return start_candidate(name, argv, env, shell);
+        return start_candidate(name, start, shell);
     if (bytes > NAME_MAX)
         return -ENAMETOOLONG;
     for (const char *at = path != NULL ? path : "/bin:/usr/bin", *end;; at = end + 1) {
@@ -251,7 +203,7 @@ static int search(const char *name, char *const argv[], char *const env[], bool 
             memcpy(candidate, at, head);
             candidate[head] = '/';
             memcpy(candidate + head + (head > 0), name, bytes + 1);
-            int rc = start_candidate(candidate, argv, env, shell);
+            int rc = start_candidate(candidate, start, shell);
             if (!passes_by(rc))
                 return rc;
             if (answer != -EACCES)
@@ -262,21 +214,39 @@ static int search(const char *name, char *const argv[], char *const env[], bool 
     }
 }
 
-int fan_start(enum fan_start how, const char *name, char *const argv[], char *const env[])
+/* execveat(2) of what may be outside, and of a descriptor itself. */
+static int start_at(const struct fan_program *program, struct start *start)
 {
-    struct environment amended;
-    size_t variables = count(env), merged = merged_bytes(env);
-    if (variables > ARGUMENTS_MAX || merged > ARGUMENTS_MAX || count(argv) > ARGUMENTS_MAX)
+    struct fan_target target;
+    char full[PATH_MAX];
+    unsigned follow = program->flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0;
+    if (!fan_locate(program->dirfd, program->name, follow, &target))
+        return exec_outside(target.dirfd, target.path, program->flags, start);
+    int64_t length = fan_target_path(&target, full, sizeof(full));
+    return length < 0 ? (int)length : start_path(full, start);
+}
+
+static int start_as(const struct fan_program *program, struct start *start)
+{
+    switch (program->how) {
+    case FAN_START_PATH:
+        return start_path(program->name, start);
+    case FAN_START_AT:
+        return start_at(program, start);
+    default:
+        return search(program->name, start, program->how == FAN_START_SEARCH_SHELL);
+    }
+}
+
+int fan_start(const struct fan_program *program, char *const argv[], char *const env[])
+{
+    struct start start = {.argv = argv};
+    if (count(argv) > ARGUMENTS_MAX || fan_environment_measure(&start.environment, env) != 0)
         return -E2BIG;
-    amended.entries = alloca((variables + 4) * sizeof(*amended.entries));
-    amended.preload = merged > 0 ? alloca(merged) : NULL;
-    bool counted = fan_in_vfork_child();
-    amend(&amended, env, counted);
+    fan_environment_fill(&start.environment, alloca(start.environment.bytes), env);
     fan_output_before_exec();
-    int rc = how == FAN_START_PATH
-                 ? start_path(name, argv, amended.entries, 0)
-                 : search(name, argv, amended.entries, how == FAN_START_SEARCH_SHELL);
+    int rc = start_as(program, &start);
     fan_output_after_failed_exec();
-    fan_handoff_cancel(counted);
+    fan_environment_fini(&start.environment);
     return rc;
 }

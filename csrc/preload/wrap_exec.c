@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "../client/filetable.h"
-#include "../client/outputs.h"
 #include "../client/resolve.h"
 #include "../common/sys.h"
 #include "real.h"
@@ -16,7 +15,7 @@ FAN_EXPORT int execve(const char *path, char *const argv[], char *const env[])
 {
     if (fan_job.view_count == 0)
         return REAL(execve)(path, argv, env);
-    return (int)fan_answer(fan_start(FAN_START_PATH, path, argv, env));
+    return (int)fan_answer(fan_start(&(struct fan_program){.how = FAN_START_PATH, .name = path}, argv, env));
 }
 
 FAN_EXPORT int execv(const char *path, char *const argv[])
@@ -28,7 +27,7 @@ FAN_EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
 {
     if (fan_job.view_count == 0)
         return REAL(execvpe)(file, argv, env);
-    return (int)fan_answer(fan_start(FAN_START_SEARCH_SHELL, file, argv, env));
+    return (int)fan_answer(fan_start(&(struct fan_program){.how = FAN_START_SEARCH_SHELL, .name = file}, argv, env));
 }
 
 FAN_EXPORT int execvp(const char *file, char *const argv[])
@@ -80,49 +79,39 @@ FAN_EXPORT int execle(const char *path, const char *first, ...)
     return execve(path, argv, env);
 }
 
-/* The path of an open program, for execve. The length or -errno. */
-static int64_t program_path(int fd, char *path, size_t capacity)
+/* The kernel knows no file of ours by its descriptor, but by its path. */
+static int start_descriptor(int fd, char *const argv[], char *const env[])
 {
-    static const char way[] = "/proc/self/fd/";
+    char path[PATH_MAX];
     const struct fan_file *file = fan_file_get(fd);
-    if (file != NULL && file->record != NULL)
-        return fan_full_path(file->view, file->dataset, file->id, path, capacity);
-    int flags = fan_sys_fcntl(fd, F_GETFD, 0);
-    if (flags < 0)
-        return flags;
-    size_t length = sizeof(way) - 1;
-    __builtin_memcpy(path, way, length);
-    unsigned number = (unsigned)fd, unit = 1;
-    while (number / unit >= 10)
-        unit *= 10;
-    for (; unit > 0; unit /= 10)
-        path[length++] = (char)('0' + number / unit % 10);
-    path[length] = '\0';
-    return (int64_t)length;
+    struct fan_program program = {
+        .how = FAN_START_AT, .name = "", .dirfd = fd, .flags = AT_EMPTY_PATH};
+    if (file != NULL && file->record != NULL) {
+        int64_t length = fan_full_path(file->view, file->dataset, file->id, path, sizeof(path));
+        if (length < 0)
+            return (int)length;
+        program = (struct fan_program){.how = FAN_START_PATH, .name = path};
+    }
+    return fan_start(&program, argv, env);
 }
 
 FAN_EXPORT int fexecve(int fd, char *const argv[], char *const env[])
 {
-    char path[PATH_MAX];
     if (fan_job.view_count == 0)
         return REAL(fexecve)(fd, argv, env);
-    int64_t length = program_path(fd, path, sizeof(path));
-    return length < 0 ? (int)fan_answer(length) : execve(path, argv, env);
+    if (fd < 0 || argv == NULL || env == NULL)
+        return (int)fan_answer(-EINVAL);
+    return (int)fan_answer(start_descriptor(fd, argv, env));
 }
 
 FAN_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *const env[],
                         int flags)
 {
-    struct fan_target target;
-    char full[PATH_MAX];
-    if (flags & AT_EMPTY_PATH && path[0] == '\0')
-        return fexecve(dirfd, argv, env);
-    if (!fan_locate(dirfd, path, flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0, &target)) {
-        fan_output_before_exec();
-        long rc = FAN_SYS(execveat, target.dirfd, target.path, argv, env, flags);
-        fan_output_after_failed_exec();
-        return (int)fan_answer(rc);
-    }
-    int64_t length = fan_target_path(&target, full, sizeof(full));
-    return length < 0 ? (int)fan_answer(length) : execve(full, argv, env);
+    struct fan_program program = {
+        .how = FAN_START_AT, .name = path, .dirfd = dirfd, .flags = flags};
+    if (fan_job.view_count == 0)
+        return (int)fan_answer(FAN_SYS(execveat, dirfd, path, argv, env, flags));
+    if ((flags & AT_EMPTY_PATH) && fan_given(path) && path[0] == '\0' && dirfd != AT_FDCWD)
+        return (int)fan_answer(start_descriptor(dirfd, argv, env));
+    return (int)fan_answer(fan_start(&program, argv, env));
 }

@@ -11,6 +11,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "../client/content_io.h"
 #include "../client/outputs.h"
 #include "../client/overlay.h"
 #include "../client/park.h"
@@ -177,8 +178,7 @@ static long ioctl_regular(int fd, struct fan_file *file, unsigned long request, 
 {
     switch (request) {
     case FIONREAD:
-        *(int *)argument =
-            (int)((int64_t)file->record->logical_size - atomic_load(&file->slot->offset));
+        *(int *)argument = (int)((int64_t)file->record->logical_size - fan_content_offset(file));
         return 0;
     case FIOCLEX:
         return fan_sys_fcntl(fd, F_SETFD, FD_CLOEXEC);

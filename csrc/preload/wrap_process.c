@@ -1,4 +1,5 @@
 /* Processes: fork, vfork, and the shells that libc starts by itself. */
+#include <alloca.h>
 #include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,9 +71,20 @@ __asm__(".text\n"
 
 /* libc starts a shell past our wrappers, with the environment as it is. Where a file of ours would
  * be inherited, the handoff is put there for that moment. */
-static bool lend_handoff(char *text)
+static size_t handoff_bytes(void)
 {
-    if (fan_job.view_count == 0 || fan_handoff_export(text, FAN_HANDOFF_BYTES, true) <= 0)
+    struct fan_handoff_need need = {0};
+    if (fan_job.view_count > 0)
+        fan_handoff_measure(&need);
+    return need.bytes <= FAN_HANDOFF_BYTES_MAX ? need.bytes : 0;
+}
+
+static bool lend_handoff(char *text, size_t bytes)
+{
+    if (bytes == 0)
+        return false;
+    fan_file_before_vfork();
+    if (fan_handoff_export(text, bytes, true) <= 0)
         return false;
     setenv(FAN_HANDOFF_ENV, text, 1);
     return true;
@@ -88,8 +100,8 @@ static void take_handoff_back(void)
 
 FAN_EXPORT int system(const char *command)
 {
-    char text[FAN_HANDOFF_BYTES];
-    bool lent = command != NULL && lend_handoff(text);
+    size_t bytes = command != NULL ? handoff_bytes() : 0;
+    bool lent = lend_handoff(alloca(bytes + 1), bytes);
     int status = REAL(system)(command);
     if (lent)
         take_handoff_back();
@@ -98,8 +110,8 @@ FAN_EXPORT int system(const char *command)
 
 FAN_EXPORT FILE *popen(const char *command, const char *mode)
 {
-    char text[FAN_HANDOFF_BYTES];
-    bool lent = lend_handoff(text);
+    size_t bytes = handoff_bytes();
+    bool lent = lend_handoff(alloca(bytes + 1), bytes);
     FILE *stream = REAL(popen)(command, mode);
     if (lent)
         take_handoff_back();

@@ -140,7 +140,7 @@ static ssize_t pour(int out, off_t *out_offset, struct fan_file *file, off_t *of
     char room[4096];
     const char *piece = room;
     size_t done = 0;
-    int64_t start = offset != NULL ? *offset : atomic_load(&file->slot->offset);
+    int64_t start = offset != NULL ? *offset : fan_content_offset(file);
     if (start < 0)
         return -EINVAL;
     while (done < bytes) {
@@ -163,7 +163,7 @@ static ssize_t pour(int out, off_t *out_offset, struct fan_file *file, off_t *of
     if (offset != NULL)
         *offset += (off_t)done;
     else
-        atomic_store(&file->slot->offset, start + (int64_t)done);
+        fan_content_seek(file, start + (int64_t)done, SEEK_SET);
     if (out_offset != NULL)
         *out_offset += (off_t)done;
     return (ssize_t)done;

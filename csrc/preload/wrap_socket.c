@@ -7,7 +7,7 @@
 #include <sys/un.h>
 
 #include "../client/output_change.h"
-#include "../client/realcopy.h"
+#include "../client/moved.h"
 #include "../common/sys.h"
 #include "real.h"
 
@@ -144,8 +144,8 @@ FAN_EXPORT ssize_t sendto(int fd, const void *data, size_t length, int flags,
     return sent;
 }
 
-/* Descriptors handed to another process (SCM_RIGHTS): ours mean nothing there, so it is given real
- * copies, at the same offset. */
+/* Descriptors handed to another process (SCM_RIGHTS): ours mean nothing there, so it is given the
+ * real descriptions, which then are ours, too. */
 enum { HANDED_MAX = 253, CONTROL_MAX = 1 << 16 }; /* the first is the kernel's limit */
 
 static bool hands_over(const struct cmsghdr *part)
@@ -192,13 +192,12 @@ static int put_copies(struct msghdr *message, int copies[HANDED_MAX])
             struct fan_file *file = handed(part, i, &fd);
             if (file == NULL)
                 continue;
-            int copy = made < HANDED_MAX ? fan_real_copy(file) : -EINVAL;
+            int copy = made < HANDED_MAX ? fan_moved_make(file) : -EINVAL;
             if (copy < 0) {
                 while (made > 0)
                     fan_sys_close(copies[--made]);
                 return copy;
             }
-            FAN_SYS(lseek, copy, atomic_load(&file->slot->offset), SEEK_SET);
             copies[made++] = copy;
             memcpy(CMSG_DATA(part) + i * sizeof(copy), &copy, sizeof(copy));
         }

@@ -136,8 +136,7 @@ FAN_ALIAS(posix_spawn_file_actions_addfchdir, posix_spawn_file_actions_addfchdir
 
 /* What the child is to do. error: its answer, in the memory that both share. */
 struct order {
-    enum fan_start how;
-    const char *name;
+    struct fan_program program;
     const posix_spawn_file_actions_t *actions;
     const posix_spawnattr_t *attributes;
     char *const *argv, *const *env;
@@ -254,7 +253,7 @@ static int obey(struct order *order)
     if (rc != 0)
         return rc;
     FAN_SYS(rt_sigprocmask, SIG_SETMASK, &order->mask, NULL, sizeof(uint64_t));
-    return fan_start(order->how, order->name, order->argv, order->env);
+    return fan_start(&order->program, order->argv, order->env);
 }
 
 static __attribute__((noinline)) pid_t start_child(struct order *order)
@@ -291,8 +290,7 @@ FAN_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_
                            const posix_spawnattr_t *attributes, char *const argv[],
                            char *const env[])
 {
-    struct order order = {.how = FAN_START_PATH,
-                          .name = path,
+    struct order order = {.program = {.how = FAN_START_PATH, .name = path},
                           .actions = actions,
                           .attributes = attributes,
                           .argv = argv,
@@ -306,8 +304,7 @@ FAN_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file
                             const posix_spawnattr_t *attributes, char *const argv[],
                             char *const env[])
 {
-    struct order order = {.how = FAN_START_SEARCH,
-                          .name = file,
+    struct order order = {.program = {.how = FAN_START_SEARCH, .name = file},
                           .actions = actions,
                           .attributes = attributes,
                           .argv = argv,
