@@ -10,10 +10,10 @@ BENCH_FLAGS ?=
 FUZZ_ROUNDS ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint asan tsan fuzz clean
+.PHONY: help build demo test bench lint asan tsan sanitized fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -33,10 +33,9 @@ demo: $(VENV)/installed-demo ## pack real images, train from the directory and f
 test: build ## run the tests
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-bench: build ## beside the directory it came from (BENCH_FLAGS=--check), and ranks beside bare MPI
+bench: $(VENV)/installed-bench ## beside other file systems: one table (BENCH_FLAGS="--quick --check")
+	@$(BIN)/python tools/native.py
 	@$(BIN)/python tools/bench/bench.py $(BENCH_FLAGS)
-	@$(BIN)/python tools/bench/remote.py --repetitions 1 --outstanding 1 8
-	@$(BIN)/python tools/bench/scaling.py
 
 lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
 	@$(BIN)/python tools/native.py --strict --out build/lint
@@ -49,6 +48,9 @@ asan: ## C tests and fuzz rounds under the address and undefined sanitizers
 
 tsan: ## C tests under the thread sanitizer
 	$(PYTHON) tools/fuzz/build.py --sanitize thread
+
+sanitized: build ## the contrast suite with a sanitized preload library
+	$(BIN)/python tools/sanitized_contrast.py $(PYTEST_FLAGS)
 
 fuzz: build ## fuzz the index and pack readers (FUZZ_ROUNDS=200000)
 	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --rounds $(FUZZ_ROUNDS)

@@ -22,6 +22,8 @@ from tree import build_tree
 
 SELF = os.environ.get("FANSTORE_CONTRAST_SELF") == "1"
 NOBODY = 65534
+# PYTHONPATH and the two after it: tools/sanitized_contrast.py
+KEPT = ("USER", "LOGNAME", "TMPDIR", "PYTHONPATH", "ASAN_OPTIONS", "UBSAN_OPTIONS")
 
 # Each prefix is as long as "plain", so that paths of both sides have one length.
 # "over" lies over a copy of its own originals; "nobody" is served by a daemon of that user.
@@ -154,7 +156,7 @@ class Arena:
         return "--local-dir", str(path)
 
     def _base_environment(self) -> dict[str, str]:
-        keep = {k: v for k, v in os.environ.items() if k in ("USER", "LOGNAME", "TMPDIR")}
+        keep = {k: v for k, v in os.environ.items() if k in KEPT}
         path = os.pathsep.join(
             [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
         )

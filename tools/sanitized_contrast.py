@@ -1,0 +1,64 @@
+"""Runs the contrast suite with the preload library under the address and undefined sanitizers.
+
+    sanitized_contrast.py [pytest arguments]
+
+What a sanitizer reports comes on a program's stderr, which the suite compares: a report fails its
+case. It works in a copy of the project, so that nobody else meets the sanitized library.
+
+Not instrumented is the stack: children of vfork leave their marks on their parent's. Left out are
+the cases that empty the environment, which holds the sanitizers' options.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("csrc", "docs", "fanstore", "tests", "tools", "pyproject.toml")
+
+# Programs pass NULL where libc's headers say nonnull: the wrappers have to take it.
+CFLAGS = "-O1 --param asan-stack=0 -fno-sanitize=nonnull-attribute"
+OPTIONS = {
+    # Faults are the programs' own here, and ours has a handler.
+    "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0:handle_segv=0:handle_sigbus=0:"
+    "handle_sigfpe=0:handle_sigill=0:handle_abort=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+LEFT_OUT = "not nobody and not emptied_environment and not its_own_environment"
+
+
+def run(copy: Path, arguments: list[str]) -> int:
+    """Builds and tests in `copy`; pytest's exit code."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("*.so", "*.stamp"))
+        else:
+            shutil.copy2(source, copy / name)
+    native = [sys.executable, str(copy / "tools" / "native.py")]
+    environ = {**os.environ, "CFLAGS": CFLAGS}
+    subprocess.run([*native, "--sanitize", "address,undefined"], env=environ, check=True)
+    shutil.copy2(copy / "fanstore/_native/libfanstore_preload.so", copy)
+    subprocess.run(native, check=True)  # Python itself loads the other one as it is
+    shutil.copy2(copy / "libfanstore_preload.so", copy / "fanstore/_native")
+    pytest = [sys.executable, "-m", "pytest", "-q", "tests/contrast", "-k", LEFT_OUT, *arguments]
+    # Shadow memory and random addresses do not go together on every kernel.
+    return subprocess.run(
+        ["setarch", "-R", *pytest],
+        cwd=copy, env={**os.environ, **OPTIONS, "PYTHONPATH": str(copy)}, check=False,
+    ).returncode  # fmt: skip
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="fanstore-sanitized-") as directory:
+        os.chmod(directory, 0o755)
+        return run(Path(directory), sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
