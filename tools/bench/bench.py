@@ -1,172 +1,234 @@
-"""Compares FanStore with the directory it came from: warm, one run, alternating repetitions.
+"""The benchmark suite: FanStore beside the directory it came from and other ways to serve it.
 
-One reader process works on the directory and another, the same binary, under `fanstore run`; the
-driver asks them in turn, so that whatever else the machine does meets both alike. A row's ratio is
-the directory's median time over FanStore's: above 1, FanStore is faster.
+One run, one table. Every repetition of a row asks all peers in turn, so that whatever else the
+machine does meets all alike; ratios are of medians within that run. docs/performance.md explains
+the method.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import importlib
+import importlib.util
 import os
-import random
-import shlex
-import statistics
+import platform
+import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-HERE = Path(__file__).resolve().parent
-FANSTORE = [sys.executable, "-m", "fanstore"]
+import cold
+from data import make_files, smaller
+from peers import ALWAYS, FANSTORE, PEERS, QUICK, Absent, Peer, Place
+from readers import compile_reader
+from results import Report
+from rows import KINDS, SIZES, Case, Kind, cases, chosen
+from table import lines, missed_lines
+from warm import Settings, Warm, say
 
-
-@dataclass(frozen=True)
-class Kind:
-    """Files of one size, `files_each` in each of `folders` folders."""
-
-    name: str
-    file_bytes: int
-    folders: int
-    files_each: int
-
-
-KINDS = (
-    Kind("4k", 4 << 10, 16, 512),
-    Kind("128k", 128 << 10, 16, 64),
-    Kind("2m", 2 << 20, 8, 8),
-)
-
-# title, request, kind, unit
-ROWS = (
-    ("read 4 KiB", "read", "4k", "file"),
-    ("read 128 KiB", "read", "128k", "file"),
-    ("read 2 MiB", "read", "2m", "file"),
-    ("stat", "stat", "4k", "call"),
-    ("stat, missing name", "missing", "4k", "call"),
-    ("open + close", "open", "4k", "file"),
-    ("readdir", "readdir", "4k", "entry"),
-)
+# Modules with rows of their own: row_keys(), and measure(work, wanted, settings).
+OWN_ROWS = ("preparing", "startup", "outside", "ranks", "remote")
+QUICK_SETTINGS, SETTINGS = Settings(3, 8_000_000, quick=True), Settings(7, 40_000_000)
 
 
 @dataclass(frozen=True)
-class Result:
-    """One row: nanoseconds per unit, medians over the repetitions."""
+class Plan:
+    """What a run measures."""
 
-    row: str
-    unit: str
-    directory_ns: float
-    fanstore_ns: float
-    ratio: float
+    cases: list[Case]
+    cold: list[str]
+    compressed: list[str]
+    own: dict[str, list[str]]
+    kinds: list[Kind]
+    peers: list[str]
+    settings: Settings
 
-
-def make_files(top: Path) -> None:
-    """The files of every kind, with random content of a fixed seed."""
-    source = random.Random(1)
-    for kind in KINDS:
-        for folder in range(kind.folders):
-            path = top / kind.name / f"folder-{folder:02}"
-            path.mkdir(parents=True)
-            for number in range(kind.files_each):
-                (path / f"file-{number:05}").write_bytes(source.randbytes(kind.file_bytes))
+    @property
+    def keys(self) -> list[str]:
+        """All rows."""
+        own = [key for keys in self.own.values() for key in keys]
+        return [*(case.key for case in self.cases), *self.cold, *self.compressed, *own]
 
 
-def compile_reader(out: Path) -> Path:
-    """Builds the reader with the C compiler."""
-    program = out / "reader"
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([*compiler, *flags, "-o", program, HERE / "reader.c"], check=True)
-    return program
+def own_rows(name: str) -> Any | None:
+    """A module of OWN_ROWS; None where it is not there."""
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
-class Side:
-    """A reader process that answers requests."""
+def make_plan(arguments: argparse.Namespace) -> Plan:
+    """What the arguments ask for."""
+    import decoding
 
-    def __init__(self, command: list[str | Path]) -> None:
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, request: str, kind: str) -> tuple[float, int]:
-        """(nanoseconds per unit, sum over what was seen)."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(f"{request} {kind}\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().split()
-        if len(answer) != 3:
-            raise SystemExit("bench: a reader ended early")
-        operations, elapsed_ns, seen = map(int, answer)
-        return elapsed_ns / operations, seen
-
-    def close(self) -> int:
-        """Lets the reader end; its exit code."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        return self.process.wait(timeout=60)
+    quick, patterns = arguments.quick, arguments.rows
+    wanted = [case for case in cases(quick) if chosen(case.key, patterns)]
+    cold_keys = [f"cold-{size}" for size in SIZES if chosen(f"cold-{size}", patterns)]
+    compressed = [key for key in decoding.row_keys() if chosen(key, patterns)]
+    own: dict[str, list[str]] = {}
+    for name in OWN_ROWS:
+        module = None if quick and patterns is None else own_rows(name)
+        own[name] = [key for key in module.row_keys() if chosen(key, patterns)] if module else []
+    needed = {case.row.kind for case in wanted} | {key.removeprefix("cold-") for key in cold_keys}
+    kinds = [smaller(kind) if quick else kind for kind in KINDS if kind.name in needed]
+    names = arguments.peers or (QUICK if quick else tuple(PEERS))
+    peers = [name for name in PEERS if name in names or name in ALWAYS]
+    base = QUICK_SETTINGS if quick else SETTINGS
+    settings = replace(base, repetitions=arguments.repetitions or base.repetitions)
+    return Plan(wanted, cold_keys, compressed, own, kinds, peers, settings)
 
 
-def measure(directory: Side, fanstore: Side, repetitions: int) -> list[Result]:
-    """All rows. The first repetition only warms up."""
-    results = []
-    for title, request, kind, unit in ROWS:
-        pairs = []
-        for repetition in range(repetitions + 1):
-            (plain_ns, plain_sum), (ours_ns, ours_sum) = (
-                side.ask(request, kind) for side in (directory, fanstore)
-            )
-            if plain_sum != ours_sum:
-                raise SystemExit(f"bench: {title}: the two sides saw different data")
-            if repetition > 0:
-                pairs.append((plain_ns, ours_ns))
-        plain, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
-        results.append(Result(title, unit, plain, ours, plain / ours))
-    return results
+def machine(work: Path) -> dict[str, str]:
+    """What the figures were taken on."""
+    kind = subprocess.run(
+        ["stat", "-f", "-c", "%T", work], capture_output=True, text=True
+    ).stdout.strip()
+    processor = ""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            processor = line.partition(":")[2].strip()
+    return {
+        "processor": processor, "cores": str(len(os.sched_getaffinity(0))),
+        "kernel": platform.release(), "file_system": kind, "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }  # fmt: skip
 
 
-def run_bench(work: Path, repetitions: int) -> list[Result]:
-    """Makes the data in `work`, packs it and measures."""
-    source, dataset = work / "source", work / "dataset"
-    make_files(source)
-    reader = compile_reader(work)
-    subprocess.run([*FANSTORE, "prepare", source, dataset], check=True, stdout=subprocess.DEVNULL)
-    mount, local = work / "mount", work / "local"
-    local.mkdir()
-    options = ["--dataset", dataset, "--mount", mount, "--local-dir", local]
-    directory = Side([reader, source])
-    fanstore = Side([*FANSTORE, "run", *options, "--", reader, mount])
-    try:
-        return measure(directory, fanstore, repetitions)
-    finally:
-        codes = directory.close(), fanstore.close()
-        if codes != (0, 0):
-            print(f"bench: the readers ended with {codes}", file=sys.stderr)
+def join_peers(stack: ExitStack, plan: Plan, place: Place, report: Report) -> list[Peer]:
+    """Those that are there; the others are named in the report."""
+    peers = []
+    for name in plan.peers:
+        say(f"making ready: {name}")
+        try:
+            peers.append(stack.enter_context(PEERS[name](place)))
+        except Absent as reason:
+            report.skipped.append(f"{name}: {reason}")
+    return peers
 
 
-def print_table(results: list[Result]) -> None:
-    print(f"{'':20}{'directory':>14}{'FanStore':>14}{'ratio':>8}")
-    for r in results:
-        plain, ours = (f"{ns:,.0f} ns" for ns in (r.directory_ns, r.fanstore_ns))
-        print(f"{r.row:20}{plain:>14}{ours:>14}{r.ratio:>8.2f}  per {r.unit}")
+def measure_peers(plan: Plan, work: Path, program: Path, report: Report) -> None:
+    """The rows in which the peers take part."""
+    if not plan.kinds:
+        return
+    place = Place(work, work / "source", work / "dataset")
+    say("making files")
+    report.skipped += make_files(place.source, plan.kinds)
+    subprocess.run(
+        [*FANSTORE, "prepare", "--quiet", place.source, place.dataset],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        peers = join_peers(stack, plan, place, report)
+        kinds = [kind for kind in plan.kinds if (place.source / kind.name).exists()]
+        measure_warm(plan, program, peers, kinds, report)
+        measure_cold(plan, program, peers, kinds, report)
 
 
-def main() -> int:
+def measure_warm(
+    plan: Plan, program: Path, peers: list[Peer], kinds: list[Kind], report: Report
+) -> None:
+    with Warm(program, peers, kinds) as warm:
+        for case in plan.cases:
+            reason = warm.why_not(case)
+            if reason is None:
+                report.results.append(warm.measure(case, plan.settings))
+            elif case.processes == case.threads == 1:
+                report.skipped.append(f"{case.key}: {reason}")
+
+
+def measure_cold(
+    plan: Plan, program: Path, peers: list[Peer], kinds: list[Kind], report: Report
+) -> None:
+    for kind in cold.cold_kinds(kinds):
+        if f"cold-{kind.name}" in plan.cold:
+            result, skipped = cold.measure(program, peers, kind, plan.settings)
+            report.results.append(result)
+            report.skipped += skipped
+
+
+def measure_compressed(plan: Plan, work: Path, program: Path, report: Report) -> None:
+    """The rows beside the decoders."""
+    import decoding
+
+    if plan.compressed:
+        results, skipped = decoding.measure(work, program, plan.compressed, plan.settings)
+        report.results += results
+        report.skipped += skipped
+
+
+def measure_own(plan: Plan, work: Path, report: Report) -> None:
+    """The rows that make their own data, each in a directory that is removed afterwards."""
+    for name, wanted in plan.own.items():
+        if not wanted:
+            continue
+        own = work / name
+        own.mkdir()
+        module = own_rows(name)
+        assert module is not None
+        results, skipped = module.measure(own, wanted, plan.settings)
+        report.results += results
+        report.skipped += skipped
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def run_suite(plan: Plan, work: Path) -> Report:
+    """All rows of the plan."""
+    report = Report(machine(work))
+    program = compile_reader(work)
+    peers_work, compressed_work = work / "peers", work / "compressed"
+    peers_work.mkdir()
+    measure_peers(plan, peers_work, program, report)
+    shutil.rmtree(peers_work)
+    compressed_work.mkdir()
+    measure_compressed(plan, compressed_work, program, report)
+    shutil.rmtree(compressed_work)
+    measure_own(plan, work, report)
+    say("")
+    return report
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="fail when a ratio is below 1")
-    parser.add_argument("--repetitions", type=int, default=9, metavar="N")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
-    parser.add_argument("--dir", type=Path, help="where to work (default: the temporary folder)")
-    arguments = parser.parse_args()
+    add = parser.add_argument
+    add("--check", action="store_true", help="fail, naming each goal that was missed")
+    add("--quick", action="store_true", help="fewer files, rows and peers; less than a minute")
+    add("--rows", nargs="+", metavar="KEY", help="only these rows; patterns as the shell's")
+    add("--peers", nargs="+", choices=list(PEERS), help="only these, beside directory and FanStore")
+    add("--repetitions", type=int, metavar="N", help="how often each row asks each peer")
+    add("--json", type=Path, metavar="FILE", help="write the rows there too")
+    add("--plots", type=Path, metavar="DIR", help="draw there (needs matplotlib)")
+    add("--dir", type=Path, help="where to work (default: the temporary folder)")
+    add("--list", action="store_true", help="print the keys of the rows, and do nothing")
+    arguments = parser.parse_args(argv)
+    if arguments.repetitions is not None and arguments.repetitions < 1:
+        parser.error("--repetitions is at least 1")
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parse_arguments(argv)
+    plan = make_plan(arguments)
+    if arguments.list:
+        print("\n".join(plan.keys))
+        return 0
+    if not plan.keys:
+        print("bench: no row of that name; --list shows them", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory(prefix="fanstore-bench-", dir=arguments.dir) as work:
-        results = run_bench(Path(work), arguments.repetitions)
-    print_table(results)
+        report = run_suite(plan, Path(work))
+    print("\n".join(lines(report)))
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps([asdict(r) for r in results], indent=2) + "\n")
-    slower = [r.row for r in results if r.ratio < 1]
-    if arguments.check and slower:
-        print(f"bench: slower than the directory: {', '.join(slower)}", file=sys.stderr)
+        report.write(arguments.json)
+    if arguments.plots is not None:
+        from plots import draw
+
+        draw(report, arguments.plots)
+    missed = missed_lines(report)
+    if arguments.check and missed:
+        print("\n".join(["bench: goals missed:", *missed]), file=sys.stderr)
         return 1
     return 0
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../csrc/node/transport.h"
-#include "../../csrc/transport/mpi_transport.h"
+#include "../../../csrc/node/transport.h"
+#include "../../../csrc/transport/mpi_transport.h"
 
 enum { EVENTS = 64, OUTSTANDING_MAX = 64 };
 

@@ -31,7 +31,7 @@ static void fail(const char *what)
 
 static void name_file(unsigned number, char path[4096])
 {
-    snprintf(path, 4096, "%s/%05u", folder, number);
+    snprintf(path, 4096, "%s/file-%05u", folder, number);
 }
 
 static void read_whole(unsigned number, char *buffer)

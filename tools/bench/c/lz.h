@@ -1,0 +1,22 @@
+/* liblz4 and libzstd, opened when the program starts: their headers need not be installed. */
+#ifndef BENCH_LZ_H
+#define BENCH_LZ_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A function of a library. Ends the process with 3 when it is not there. */
+static inline void *library_function(const char *library, const char *name)
+{
+    void *handle = dlopen(library, RTLD_NOW);
+    void *function = handle != NULL ? dlsym(handle, name) : NULL;
+    if (function == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(3);
+    }
+    return function;
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* The files of a kind, and random orders of them. */
+#ifndef BENCH_PATHS_H
+#define BENCH_PATHS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PATH_BYTES = 4096 };
+
+struct list {
+    char **paths;
+    size_t count;
+    size_t capacity;
+};
+
+/* What lies below TOP/NAME: folders, the files in them, and a name beside each that is not there. */
+struct kind {
+    char name[64];
+    struct list folders;
+    struct list files;
+    struct list missing;
+};
+
+/* Prints what failed, with errno, and ends the process with 1. */
+_Noreturn void fail(const char *what);
+
+/* The kind NAME below `top`, listed at its first use. Ends the process when it is not there. */
+struct kind *find_kind(const char *top, const char *name);
+
+/* A new random order of `count` numbers; `state` is not 0 and goes on. To be freed. */
+uint32_t *random_order(size_t count, uint64_t *state);
+
+/* The next of a row of random numbers (xorshift). */
+uint64_t next_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,183 @@
+/*
+ * One side of the comparison: does what a line of standard input asks, answers with one line.
+ *
+ *     reader DIR SEED
+ *     OPERATION KIND THREADS WINDOW_NS   ->   UNITS NANOSECONDS SUM
+ *
+ * KIND is a folder of DIR whose folders hold the files. Every thread goes through all files in a
+ * random order of its own, again and again until WINDOW_NS have passed; 0 is once. NANOSECONDS is
+ * what UNITS took at the rates of all threads together. SUM depends on what was seen, for `sum`.
+ * With "child-" before an operation, a child forked for it goes through all files once.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bare.h"
+#include "operations.h"
+
+enum { THREADS_MAX = 64 };
+
+/* What one thread is asked, and what it answers. */
+struct task {
+    struct worker worker;
+    const struct operation *operation;
+    const struct list *list;
+    uint64_t window_ns;
+    uint64_t units;
+    uint64_t elapsed_ns;
+    pthread_barrier_t *start;
+};
+
+static const char *top;
+static struct task tasks[THREADS_MAX];
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Goes through the list until the window is over, at least once through when it is 0. */
+static void go_through(struct task *task, const uint32_t *order)
+{
+    const struct operation *operation = task->operation;
+    char **paths = task->list->paths;
+    size_t count = task->list->count, at = 0;
+    uint64_t start = now_ns(), now = start;
+    for (;;) {
+        for (unsigned i = 0; i < operation->stride && at < count; i++)
+            task->units += operation->run(&task->worker, paths[order[at++]]);
+        now = now_ns();
+        if (task->window_ns == 0 ? at == count : now - start >= task->window_ns)
+            break;
+        at = at == count ? 0 : at;
+    }
+    task->elapsed_ns = now - start;
+}
+
+static void prepare_task(struct task *task)
+{
+    if (task->worker.buffer == NULL)
+        task->worker.buffer = aligned_alloc(PAGE_BYTES, FILE_BYTES_MAX + PAGE_BYTES);
+    memset(task->worker.buffer, 1, FILE_BYTES_MAX + PAGE_BYTES);
+    task->worker.random = next_random(&random_state);
+    task->worker.sum = task->units = 0;
+    if (task->operation->keeps_open)
+        open_files(&task->worker, task->list);
+}
+
+static void *run_task(void *argument)
+{
+    struct task *task = argument;
+    uint64_t state = task->worker.random;
+    uint32_t *order = random_order(task->list->count, &state);
+    pthread_barrier_wait(task->start);
+    go_through(task, order);
+    free(order);
+    return NULL;
+}
+
+static void run_threads(unsigned threads)
+{
+    pthread_t handles[THREADS_MAX];
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, NULL, threads);
+    for (unsigned i = 0; i < threads; i++) {
+        tasks[i].start = &start;
+        prepare_task(&tasks[i]);
+    }
+    for (unsigned i = 1; i < threads; i++)
+        if ((errno = pthread_create(&handles[i], NULL, run_task, &tasks[i])) != 0)
+            fail("pthread_create");
+    run_task(&tasks[0]);
+    for (unsigned i = 1; i < threads; i++)
+        pthread_join(handles[i], NULL);
+    for (unsigned i = 0; i < threads; i++)
+        close_files(&tasks[i].worker);
+    pthread_barrier_destroy(&start);
+}
+
+/* The same in a child; what the first task answers comes back through a pipe. */
+static void run_child(void)
+{
+    int ends[2], status;
+    if (pipe(ends) != 0)
+        fail("pipe");
+    pid_t child = fork();
+    if (child == 0) {
+        run_threads(1);
+        _exit(write(ends[1], &tasks[0], sizeof(tasks[0])) != sizeof(tasks[0]));
+    }
+    close(ends[1]);
+    if (child < 0 || read(ends[0], &tasks[0], sizeof(tasks[0])) != sizeof(tasks[0]))
+        fail("child");
+    close(ends[0]);
+    waitpid(child, &status, 0);
+}
+
+static const struct list *operand(const struct operation *operation, struct kind *kind)
+{
+    if (operation->operand == ON_FOLDERS)
+        return &kind->folders;
+    return operation->operand == ON_MISSING ? &kind->missing : &kind->files;
+}
+
+static void answer(unsigned threads)
+{
+    uint64_t units = 0, sum = 0;
+    double per_ns = 0;
+    for (unsigned i = 0; i < threads; i++) {
+        units += tasks[i].units;
+        sum += tasks[i].worker.sum;
+        per_ns += (double)tasks[i].units / (double)tasks[i].elapsed_ns;
+    }
+    printf("%llu %.0f %llu\n", (unsigned long long)units, (double)units / per_ns,
+           (unsigned long long)sum);
+    fflush(stdout);
+}
+
+static void request(const char *name, const char *kind_name, unsigned threads, uint64_t window_ns)
+{
+    static struct kind *mapped;
+    int in_child = strncmp(name, "child-", 6) == 0;
+    const struct operation *operation = find_operation(name + (in_child ? 6 : 0));
+    struct kind *kind = find_kind(top, kind_name);
+    if (operation == NULL || threads == 0 || threads > THREADS_MAX) {
+        errno = EINVAL;
+        fail(name);
+    }
+    if (strncmp(name, "bare-", 5) == 0 && mapped != kind)
+        bare_map(&(mapped = kind)->files);
+    for (unsigned i = 0; i < threads; i++) {
+        tasks[i].operation = operation;
+        tasks[i].list = operand(operation, kind);
+        tasks[i].window_ns = in_child ? 0 : window_ns;
+    }
+    if (in_child)
+        run_child();
+    else
+        run_threads(threads);
+    answer(threads);
+}
+
+int main(int argc, char **argv)
+{
+    char name[32], kind[64];
+    unsigned threads;
+    unsigned long long window_ns;
+    if (argc != 3)
+        return 2;
+    top = argv[1];
+    random_state += (uint64_t)atoi(argv[2]) * 1000003u;
+    while (scanf("%31s %63s %u %llu", name, kind, &threads, &window_ns) == 4)
+        request(name, kind, threads, window_ns);
+    return 0;
+}

@@ -1,0 +1,30 @@
+"""Starting programs on several ranks of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+LIMIT_S = 300
+
+
+def find_mpiexec() -> str | None:
+    """The launcher beside this Python, else on PATH."""
+    path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+    return shutil.which("mpiexec", path=path)
+
+
+def run_ranks(ranks: int, command: Sequence[str | Path], extra: Mapping[str, str]) -> str:
+    """Runs a command on so many ranks, with `extra` variables; what they printed."""
+    mpiexec = find_mpiexec()
+    assert mpiexec is not None
+    done = subprocess.run(
+        [mpiexec, "-n", str(ranks), *map(str, command)],
+        check=True, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S,
+        env={**os.environ, **extra},
+    )  # fmt: skip
+    return done.stdout

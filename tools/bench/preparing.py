@@ -1,0 +1,135 @@
+"""Preparing a dataset beside tar, and with lz4 beside LZ4 itself: time and peak memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import statistics
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter_ns
+
+from data import make_files
+from peers import FANSTORE
+from readers import compile_c
+from results import OURS, Goal, Result
+from rows import KIB, MIB, Kind
+from warm import Settings, say
+
+TAR, TAR_SYNC, LZ4 = "tar", "tar + sync", "LZ4 itself"
+# One worker per core reads, compresses and writes on either side. Ours makes checksums beside.
+LZ4_RATIO = 0.8
+REPETITIONS = 5
+LOOK_S = 0.02
+TREES = {
+    "small": (Kind("4k", 4 * KIB, 50, 1000),),
+    "large": (Kind("128k", 128 * KIB, 8, 256), Kind("8m", 8 * MIB, 2, 16)),
+    "text": (Kind("16k", 16 * KIB, 8, 256, "text"), Kind("2m", 2 * MIB, 8, 24, "text")),
+}
+TITLES = {
+    "small": "prepare 50,000 files of 4 KiB", "large": "prepare 2,080 files, 512 MiB",
+    "text": "prepare, lz4, 2,240 files, 416 MiB",
+}  # fmt: skip
+
+
+def row_keys() -> list[str]:
+    """The rows."""
+    return [f"prepare-{tree}" for tree in TREES]
+
+
+def run_timed(command: Sequence[str | Path], standard_input: str = "") -> tuple[int, int]:
+    """Runs a command; nanoseconds from start to end, and its peak memory in KiB (0: not known)."""
+    start = perf_counter_ns()
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert process.stdin is not None
+    process.stdin.write(standard_input)
+    process.stdin.close()
+    peak_kib, ended = 0, os.pidfd_open(process.pid)
+    while not select.select([ended], [], [], LOOK_S)[0]:
+        peak_kib = max(peak_kib, _peak_kib(process.pid))
+    elapsed_ns = perf_counter_ns() - start
+    os.close(ended)
+    if process.wait() != 0:
+        raise SystemExit(f"bench: {command[0]} ended with {process.returncode}")
+    return elapsed_ns, peak_kib
+
+
+def _peak_kib(pid: int) -> int:
+    """The largest resident set so far of the program that a process runs now."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1])
+    return 0
+
+
+def remove(path: Path) -> None:
+    """Removes what a repetition made."""
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def commands(work: Path, tree: str) -> dict[str, tuple[list[str | Path], str]]:
+    """What is compared on a tree: command and standard input by name."""
+    source, out = work / f"prepare-{tree}", work / "prepared"
+    prepare = [*FANSTORE, "prepare", "--quiet"]
+    tar = shutil.which("tar")
+    if tree == "text":
+        program = compile_c(work, ("lz4copy.c", "paths.c"), "-ldl")
+        files = "".join(f"{path}\n" for path in sorted(source.rglob("*")) if path.is_file())
+        cores = str(len(os.sched_getaffinity(0)))
+        return {
+            LZ4: ([program, out, cores], files),
+            OURS: ([*prepare, "--codec", "lz4", source, out], ""),
+        }
+    found: dict[str, tuple[list[str | Path], str]] = {OURS: ([*prepare, source, out], "")}
+    if tar is not None:
+        found[TAR] = ([tar, "-C", source, "-cf", out, "."], "")
+        synced = 'tar -C "$2" -cf "$1" . && sync "$1"'
+        found[TAR_SYNC] = (["sh", "-c", synced, "sh", out, source], "")
+    return found
+
+
+def measure_tree(work: Path, tree: str, repetitions: int) -> Result:
+    """One row: the whole process of each, in turn, on a warm tree."""
+    sides = commands(work, tree)
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    memory_kib: dict[str, int] = {}
+    for repetition in range(repetitions + 1):
+        for name, (command, standard_input) in sides.items():
+            say(f"{TITLES[tree]}: {name}")
+            remove(work / "prepared")
+            elapsed_ns, peak_kib = run_timed(command, standard_input)
+            memory_kib[name] = max(memory_kib.get(name, 0), peak_kib)
+            if repetition > 0:
+                times[name].append(elapsed_ns)
+    remove(work / "prepared")
+    shown = [f"{name} {kib / 1024:.0f} MiB" for name, kib in memory_kib.items() if name != TAR_SYNC]
+    note = "peak memory " + ", ".join(shown)
+    return Result(
+        "preparing", f"prepare-{tree}", TITLES[tree], "tree",
+        {name: statistics.median(values) for name, values in times.items()},
+        {name: (min(values), max(values)) for name, values in times.items()},
+        [Goal(TAR, 1.0), Goal(LZ4, LZ4_RATIO)], note,
+    )  # fmt: skip
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """The rows of `wanted`, and why some were left out."""
+    results, skipped = [], []
+    for tree, kinds in TREES.items():
+        if f"prepare-{tree}" not in wanted:
+            continue
+        source = work / f"prepare-{tree}"
+        make_files(source, kinds)
+        result = measure_tree(work, tree, min(settings.repetitions, REPETITIONS))
+        if len(result.times_ns) > 1:
+            results.append(result)
+        else:
+            skipped.append(f"prepare-{tree}: tar is not installed")
+        shutil.rmtree(source)
+    return results, skipped

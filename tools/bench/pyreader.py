@@ -1,0 +1,184 @@
+"""The Python side of the comparison: answers as c/reader.c does, with what Python programs call.
+
+    pyreader.py DIR SEED
+    OPERATION KIND THREADS WINDOW_NS   ->   UNITS NANOSECONDS SUM
+    can OPERATION                      ->   yes | no REASON
+
+Ordinary Python, no use of FanStore.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import sys
+import threading
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+# Modules that an operation needs beside the standard library.
+NEEDS = {"pillow": "PIL.Image", "npload": "numpy", "dataloader": "torch.utils.data"}
+LOADER_WORKERS, LOADER_BATCH = 2, 32
+
+
+class Kind(NamedTuple):
+    """The paths of one kind of files, and of their folders."""
+
+    folders: list[str]
+    files: list[str]
+
+
+class Files:
+    """A map-style data set for PyTorch: the bytes of each file."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, number: int) -> bytes:
+        with open(self.paths[number], "rb") as stream:
+            return stream.read()
+
+
+def list_kind(top: str, name: str) -> Kind:
+    folders = sorted(entry.path for entry in os.scandir(f"{top}/{name}"))
+    return Kind(folders, sorted(e.path for folder in folders for e in os.scandir(folder)))
+
+
+def run_read(path: str) -> int:
+    with open(path, "rb") as stream:
+        stream.read()
+    return 1
+
+
+def run_stat(path: str) -> int:
+    os.stat(path)
+    return 1
+
+
+def run_scandir(path: str) -> int:
+    """Lists a folder and asks each entry for its type, as os.walk does."""
+    with os.scandir(path) as entries:
+        return sum(1 for entry in entries if not entry.is_dir())
+
+
+def run_pillow(path: str) -> int:
+    from PIL import Image
+
+    with Image.open(path) as image:
+        image.convert("RGB")
+    return 1
+
+
+def run_npload(path: str) -> int:
+    import numpy as np
+
+    np.load(path)
+    return 1
+
+
+# operation: what it does to one path, on files or on folders, looks at the clock every so many
+OPERATIONS: dict[str, tuple[Callable[[str], int], bool, int]] = {
+    "read": (run_read, True, 8),
+    "stat": (run_stat, True, 64),
+    "scandir": (run_scandir, False, 1),
+    "pillow": (run_pillow, True, 1),
+    "npload": (run_npload, True, 4),
+}
+
+
+class Task(threading.Thread):
+    """One thread's part of a request."""
+
+    def __init__(self, operation: str, kind: Kind, seed: int, window_ns: int) -> None:
+        super().__init__()
+        self.operation, on_files, self.stride = OPERATIONS[operation]
+        self.paths = list(kind.files if on_files else kind.folders)
+        random.Random(seed).shuffle(self.paths)
+        self.window_ns = window_ns
+        self.units = self.elapsed_ns = 0
+
+    def run(self) -> None:
+        operation, paths, stride = self.operation, self.paths, self.stride
+        at, units, start = 0, 0, perf_counter_ns()
+        while True:
+            for path in paths[at : at + stride]:
+                units += operation(path)
+            at += stride
+            elapsed_ns = perf_counter_ns() - start
+            if elapsed_ns >= self.window_ns if self.window_ns else at >= len(paths):
+                break
+            if at >= len(paths):
+                at = 0
+        self.units, self.elapsed_ns = units, elapsed_ns
+
+
+def measure(operation: str, kind: Kind, threads: int, window_ns: int, seed: int) -> str:
+    if operation == "sum":
+        return f"{len(kind.files)} 1 {sum_of(kind.files)}"
+    if operation == "dataloader":
+        return load_epoch(kind, seed)
+    tasks = [Task(operation, kind, seed + number, window_ns) for number in range(threads)]
+    for task in tasks[1:]:
+        task.start()
+    tasks[0].run()
+    for task in tasks[1:]:
+        task.join()
+    units = sum(task.units for task in tasks)
+    per_ns = sum(task.units / task.elapsed_ns for task in tasks)
+    return f"{units} {units / per_ns:.0f} 0"
+
+
+def load_epoch(kind: Kind, seed: int) -> str:
+    """One epoch of a fresh DataLoader, the start of its workers included."""
+    import torch
+
+    torch.manual_seed(seed)
+    data: Any = Files(kind.files)
+    loader = torch.utils.data.DataLoader(
+        data, LOADER_BATCH, shuffle=True, num_workers=LOADER_WORKERS, collate_fn=len
+    )
+    start = perf_counter_ns()
+    files = sum(loader)
+    return f"{files} {perf_counter_ns() - start} 0"
+
+
+def sum_of(paths: list[str]) -> int:
+    """Depends on every byte of the files."""
+    total = 0
+    for path in paths:
+        total += zlib.crc32(Path(path).read_bytes())
+    return total
+
+
+def can(operation: str) -> str:
+    try:
+        importlib.import_module(NEEDS.get(operation, "os"))
+    except ImportError as error:
+        return f"no {error}"
+    return "yes"
+
+
+def main() -> None:
+    top, seed = sys.argv[1], int(sys.argv[2])
+    kinds: dict[str, Kind] = {}
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "can":
+            print(can(words[1]), flush=True)
+            continue
+        operation, name, threads, window_ns = words
+        if name not in kinds:
+            kinds[name] = list_kind(top, name)
+        seed += 1009
+        print(measure(operation, kinds[name], int(threads), int(window_ns), seed), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Reader processes: compiled, started under a peer, asked and ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from peers import Peer
+from rows import PYTHON
+
+HERE = Path(__file__).resolve().parent
+FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -pthread".split()
+READER = ("reader.c", "operations.c", "paths.c", "bare.c")
+ANSWER_LIMIT_S = 120
+
+
+class ReaderEnded(Exception):
+    """A reader gave no answer."""
+
+
+def compile_c(out: Path, sources: Sequence[str], *libraries: str) -> Path:
+    """Builds a program of files in c/, named after the first."""
+    program = out / Path(sources[0]).stem
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    files = [HERE / "c" / source for source in sources]
+    subprocess.run([*compiler, *FLAGS, "-o", program, *files, *libraries], check=True)
+    return program
+
+
+def compile_reader(out: Path) -> Path:
+    """Builds the C reader."""
+    return compile_c(out, READER)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one request did: units, what they took, and a sum over what was seen."""
+
+    units: int
+    elapsed_ns: float
+    seen: int
+
+    @property
+    def per_ns(self) -> float:
+        """Units in a nanosecond."""
+        return self.units / self.elapsed_ns
+
+
+class Reader:
+    """One reader process."""
+
+    def __init__(self, command: Sequence[str | Path]) -> None:
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._name = " ".join(map(str, command))
+
+    def send(self, line: str) -> None:
+        """Puts a request."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise ReaderEnded(self._name) from error
+
+    def receive(self) -> str:
+        """The line that answers it. Raises ReaderEnded, after ANSWER_LIMIT_S at the latest."""
+        out = self._process.stdout
+        assert out is not None
+        ready, _, _ = select.select([out], [], [], ANSWER_LIMIT_S)
+        line = out.readline() if ready else ""
+        if not line:
+            raise ReaderEnded(self._name)
+        return line.strip()
+
+    def ask(self, operation: str, kind: str, threads: int = 1, window_ns: int = 0) -> Answer:
+        """One request, alone."""
+        self.send(f"{operation} {kind} {threads} {window_ns}")
+        return parse(self.receive())
+
+    def close(self) -> None:
+        """Lets the reader end, or ends it."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.close()
+            self._process.wait(timeout=10)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def parse(line: str) -> Answer:
+    """An answer from its line."""
+    units, elapsed_ns, seen = line.split()
+    return Answer(int(units), float(elapsed_ns), int(seen))
+
+
+def start_reader(peer: Peer, program: Path, language: str, seed: int) -> Reader:
+    """A reader of the peer's files, in C (`program`) or Python."""
+    what = [sys.executable, str(HERE / "pyreader.py")] if language == PYTHON else [str(program)]
+    return Reader([*peer.command, *what, str(peer.root), str(seed)])
+
+
+class Team:
+    """The readers of one peer: some processes in either language, started when first asked."""
+
+    def __init__(self, peer: Peer, program: Path) -> None:
+        self.peer = peer
+        self._program = program
+        self._readers: dict[tuple[str, int], Reader] = {}
+        self._sums: dict[tuple[str, int, str], int] = {}
+
+    def reader(self, language: str, number: int = 0) -> Reader:
+        """The reader of that number."""
+        key = language, number
+        if key not in self._readers:
+            self._readers[key] = start_reader(self.peer, self._program, language, number + 1)
+        return self._readers[key]
+
+    def sum(self, language: str, number: int, kind: str) -> int:
+        """A sum over all files of the kind; read at the first time only, which warms up."""
+        key = language, number, kind
+        if key not in self._sums:
+            self._sums[key] = self.reader(language, number).ask("sum", kind).seen
+        return self._sums[key]
+
+    def ns_per_unit(
+        self, language: str, operation: str, kind: str, processes: int, threads: int, window_ns: int
+    ) -> float:
+        """Asks so many readers at once; nanoseconds for a unit at the rates of all together."""
+        readers = [self.reader(language, number) for number in range(processes)]
+        for reader in readers:
+            reader.send(f"{operation} {kind} {threads} {window_ns}")
+        return 1 / sum(parse(reader.receive()).per_ns for reader in readers)
+
+    def close(self) -> None:
+        """Ends all readers."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()

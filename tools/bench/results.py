@@ -1,0 +1,76 @@
+"""What the suite measures, as data: one result a row, and what it is held to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+OURS = "FanStore"
+DIRECTORY = "directory"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """FanStore's time is to be at most `than`'s time divided by `ratio`."""
+
+    than: str
+    ratio: float
+
+
+@dataclass
+class Result:
+    """One row: nanoseconds per unit of each who took part, medians over the repetitions.
+
+    `spread_ns` holds the lowest and the highest. `key` names the row for --rows and --check.
+    """
+
+    section: str
+    key: str
+    title: str
+    unit: str
+    times_ns: dict[str, float]
+    spread_ns: dict[str, tuple[float, float]] = field(default_factory=dict)
+    goals: list[Goal] = field(default_factory=list)
+    note: str = ""
+    bytes_per_unit: int = 0
+    processes: int = 1
+    threads: int = 1
+
+    def ratio(self, than: str, of: str = OURS) -> float:
+        """How many times faster `of` is than `than`."""
+        return self.times_ns[than] / self.times_ns[of]
+
+    def missed(self) -> list[Goal]:
+        """The goals that are not reached. Those against who took no part do not count."""
+        known = [goal for goal in self.goals if {goal.than, OURS} <= self.times_ns.keys()]
+        return [goal for goal in known if self.ratio(goal.than) < goal.ratio]
+
+
+@dataclass
+class Report:
+    """A run of the suite."""
+
+    machine: dict[str, str]
+    results: list[Result] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    def find(self, key: str) -> Result | None:
+        """The row of that key."""
+        return next((result for result in self.results if result.key == key), None)
+
+    def write(self, path: Path) -> None:
+        """As JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+
+def read_report(path: Path) -> Report:
+    """A report that `write` wrote."""
+    data: dict[str, Any] = json.loads(path.read_text())
+    results = []
+    for row in data["results"]:
+        goals = [Goal(**goal) for goal in row.pop("goals")]
+        results.append(Result(**row, goals=goals))
+    return Report(data["machine"], results, data["skipped"])

@@ -1,0 +1,54 @@
+"""Starting a job on a dataset of 1,300,000 files that is staged already."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from peers import FANSTORE
+from preparing import run_timed
+from results import OURS, Goal, Result
+from warm import Settings, say
+
+FILES = 1_300_000
+KEY = "start-1300000"
+BUDGET, BUDGET_NS = "budget", 1e9
+REPETITIONS = 5
+MAKE_INDEX = Path(__file__).resolve().parent.parent / "make_index.py"
+
+
+def row_keys() -> list[str]:
+    """The rows."""
+    return [KEY]
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """`fanstore run -- true`, the whole process, from what an earlier job has staged."""
+    if KEY not in wanted:
+        return [], []
+    say("start on 1,300,000 files")
+    dataset, local = work / "dataset-large", work / "local-start"
+    subprocess.run(
+        [sys.executable, MAKE_INDEX, dataset, "--files", str(FILES)],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    local.mkdir()
+    command: list[str | Path] = [
+        *FANSTORE, "run", "--quiet", "--keep-staged", "--dataset", dataset, "--local-dir", local,
+        "--mount", work / "mount-start", "--output-dir", work / "output", "--", "true",
+    ]  # fmt: skip
+    runs = [run_timed(command)[0] for _ in range(min(settings.repetitions, REPETITIONS) + 1)]
+    staged = runs[1:]
+    return [
+        Result(
+            "start", KEY, "fanstore run -- true, 1,300,000 files", "job",
+            {OURS: statistics.median(staged), BUDGET: BUDGET_NS},
+            {OURS: (min(staged), max(staged))}, [Goal(BUDGET, 1.0)],
+            f"with staging {runs[0] / 1e9:.2f} s",
+        )
+    ], []  # fmt: skip

@@ -1,0 +1,121 @@
+"""Warm rows: every peer in turn, repetition by repetition."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from peers import Peer
+from readers import Team
+from results import DIRECTORY, OURS, Goal, Result
+from rows import PYTHON, Case, Kind
+
+# A fresh DataLoader costs the start of its workers: seldom is enough.
+SLOW_OPERATIONS, SLOW_REPETITIONS = ("dataloader",), 3
+
+
+class Different(Exception):
+    """Two sides saw different data."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How often, how long a reading lasts, and whether a quarter of the files will do."""
+
+    repetitions: int
+    window_ns: int
+    quick: bool = False
+
+
+def say(text: str) -> None:
+    """Tells how far the suite is, on a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def goals_of(case: Case, names: Sequence[str]) -> list[Goal]:
+    """What a warm row is held to: its ratio to the directory, and not to be behind a peer."""
+    row = case.row
+    if case.threads > 1 or not row.held:
+        return []
+    goals = [Goal(name, 1.0) for name in names if name != OURS]
+    if row.goal is not None and case.processes == 1:
+        goals = [Goal(DIRECTORY, row.goal), *(g for g in goals if g.than != DIRECTORY)]
+    return goals
+
+
+class Warm:
+    """The readers of all peers, and the measuring of rows with them."""
+
+    def __init__(self, program: Path, peers: Sequence[Peer], kinds: Sequence[Kind]) -> None:
+        self._teams = [Team(peer, program) for peer in peers]
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._can: dict[str, str] = {}
+
+    def __enter__(self) -> Warm:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with ExitStack() as stack:
+            for team in self._teams:
+                stack.callback(team.close)
+
+    def why_not(self, case: Case) -> str | None:
+        """Why a row cannot be measured here; None when it can."""
+        if case.row.kind not in self._kinds:
+            return f"no files {case.row.kind}"
+        if case.row.reader != PYTHON:
+            return None
+        operation = case.row.operation
+        if operation not in self._can:
+            reader = self._teams[0].reader(PYTHON)
+            reader.send(f"can {operation}")
+            self._can[operation] = reader.receive()
+        answer = self._can[operation]
+        return None if answer == "yes" else answer.removeprefix("no ")
+
+    def measure(self, case: Case, settings: Settings) -> Result:
+        """One row. Raises Different or ReaderEnded."""
+        row = case.row
+        say(f"{row.title}, {case.processes} processes, {case.threads} threads")
+        teams = [t for t in self._teams if t.peer.operation(row.operation, row.reader)]
+        self._check_sums(teams, case)
+        repetitions = settings.repetitions
+        if row.operation in SLOW_OPERATIONS:
+            repetitions = min(repetitions, SLOW_REPETITIONS)
+        times: dict[str, list[float]] = {team.peer.name: [] for team in teams}
+        for repetition in range(repetitions + 1):
+            for team in teams:
+                operation = team.peer.operation(row.operation, row.reader) or ""
+                taken = team.ns_per_unit(
+                    row.reader, operation, row.kind, case.processes, case.threads,
+                    settings.window_ns,
+                )  # fmt: skip
+                if repetition > 0:
+                    times[team.peer.name].append(taken)
+        return self._result(case, times)
+
+    def _check_sums(self, teams: Sequence[Team], case: Case) -> None:
+        row = case.row
+        for number in range(case.processes):
+            sums = {team.sum(row.reader, number, row.kind) for team in teams}
+            if len(sums) != 1:
+                raise Different(f"{row.title}: the sides saw different data")
+
+    def _result(self, case: Case, times: dict[str, list[float]]) -> Result:
+        row = case.row
+        peers = [team.peer for team in self._teams if team.peer.name in times]
+        names = [peer.name for peer in peers if peer.operations is None]
+        whole = row.unit == "file" and row.operation != "open"
+        size = self._kinds[row.kind].file_bytes if whole else 0
+        return Result(
+            "warm", case.key, row.title, row.unit,
+            {name: statistics.median(values) for name, values in times.items()},
+            {name: (min(values), max(values)) for name, values in times.items()},
+            goals_of(case, names), bytes_per_unit=size,
+            processes=case.processes, threads=case.threads,
+        )  # fmt: skip
