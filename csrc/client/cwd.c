@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../common/sys.h"
+#include "code.h"
 #include "overlay.h"
 #include "resolve.h"
 
@@ -29,6 +30,29 @@ static struct fan_cwd unpack_cwd(uint64_t word)
     };
 }
 
+/* Puts a mount's prefix in the place of the first `skip` bytes. The length or -ERANGE. */
+static long replace_head(char *path, size_t length, size_t skip, const struct fan_text *prefix,
+                         size_t capacity)
+{
+    size_t now = prefix->bytes + (length - skip);
+    if (now + 1 > capacity)
+        return -ERANGE;
+    memmove(path + prefix->bytes, path + skip, length - skip + 1);
+    memcpy(path, prefix->text, prefix->bytes);
+    return (long)now;
+}
+
+/* The place of a program or library made real, likewise. */
+static long uncode(char *path, size_t length, size_t capacity)
+{
+    const char *rest;
+    const struct fan_view *view = path[0] == '/' ? fan_code_match(path, &rest) : NULL;
+    if (view == NULL)
+        return (long)length;
+    size_t skip = (size_t)(rest - path) - (*rest != '\0');
+    return replace_head(path, length, skip, &view->prefix, capacity);
+}
+
 long fan_unskeleton(char *path, size_t length, size_t capacity)
 {
     for (unsigned i = 0; i < fan_job.view_count; i++) {
@@ -38,14 +62,9 @@ long fan_unskeleton(char *path, size_t length, size_t capacity)
             memcmp(path, view->skeleton.text, skip) != 0 ||
             (path[skip] != '/' && path[skip] != '\0'))
             continue;
-        size_t now = view->prefix.bytes + (length - skip);
-        if (now + 1 > capacity)
-            return -ERANGE;
-        memmove(path + view->prefix.bytes, path + skip, length - skip + 1);
-        memcpy(path, view->prefix.text, view->prefix.bytes);
-        return (long)now;
+        return replace_head(path, length, skip, &view->prefix, capacity);
     }
-    return (long)length;
+    return uncode(path, length, capacity);
 }
 
 long fan_cwd_path(char *buffer, size_t capacity)

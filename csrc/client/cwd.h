@@ -31,8 +31,8 @@ void fan_cwd_changed(void);
 /* getcwd(2) with a skeleton's path shown as the mount's. The length without NUL, or -errno. */
 long fan_cwd_path(char *buffer, size_t capacity);
 
-/* Rewrites a path inside a skeleton to the mount's in place. The new length (capacity permitting,
- * else -ERANGE). */
+/* Rewrites a path inside a skeleton, or of a program or library made real (code.h), to the mount's
+ * in place. The new length (capacity permitting, else -ERANGE). */
 long fan_unskeleton(char *path, size_t length, size_t capacity);
 
 #endif

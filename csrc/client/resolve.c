@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../common/sys.h"
+#include "code.h"
 #include "cwd.h"
 #include "filetable.h"
 #include "linked.h"
@@ -30,7 +31,7 @@ struct fan_view *fan_match_prefix(const char *path, const char **rest)
             return view;
         }
     }
-    return NULL;
+    return fan_code_match(path, rest);
 }
 
 static bool follows_to(const struct fan_walk *walk, int dirfd, const char *path,

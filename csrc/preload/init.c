@@ -8,6 +8,7 @@
 #include "../client/handoff.h"
 #include "../client/job.h"
 #include "../client/outputs.h"
+#include "load.h"
 #include "streams.h"
 
 /* The value of a variable in an environment, taken out of it when `take`: from the one
@@ -50,6 +51,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     const char *handed = variable(env, FAN_HANDOFF_ENV, 1);
     if (directory == NULL || fan_job_attach(directory, own_path(env)) != 0)
         return;
+    fan_load_begin(env);
     pthread_atfork(fan_file_before_fork, NULL, fan_file_after_fork_child);
     if (handed == NULL)
         return;

@@ -1,0 +1,43 @@
+/*
+ * What an ELF file says of the libraries that it needs, as far as the dynamic linker acts on it.
+ * Files are untrusted: everything is read with pread, within bounds and a fixed amount of work.
+ */
+#ifndef FAN_CLIENT_ELF_H
+#define FAN_CLIENT_ELF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FAN_ELF_NEEDED_MAX = 256, FAN_ELF_LOADS_MAX = 32 };
+
+/* A string of the file's table of dynamic strings, by its offset there. */
+#define FAN_ELF_NONE UINT64_MAX
+
+/* Where bytes of the file lie in memory. */
+struct fan_elf_load {
+    uint64_t address;
+    uint64_t offset;
+    uint64_t bytes;
+};
+
+struct fan_elf {
+    int fd; /* the caller's */
+    uint32_t load_count;
+    uint32_t needed_count;
+    uint64_t strings;       /* offset of the table in the file */
+    uint64_t strings_bytes; /* 0: there is none */
+    uint64_t rpath;         /* FAN_ELF_NONE, also where there is a RUNPATH, which takes its place */
+    uint64_t runpath;
+    uint64_t needed[FAN_ELF_NEEDED_MAX]; /* more than these are not looked at */
+    struct fan_elf_load loads[FAN_ELF_LOADS_MAX];
+};
+
+/* Reads the file behind `fd`. 0, also of a program that is linked statically; -ENOEXEC when it is
+ * no ELF file of this machine, or damaged; -EIO. */
+int fan_elf_read(struct fan_elf *elf, int fd);
+
+/* Copies a string, terminated. Its length, -ENOEXEC when it is not whole in the table, or
+ * -ENAMETOOLONG. */
+int64_t fan_elf_string(const struct fan_elf *elf, uint64_t at, char *to, size_t capacity);
+
+#endif

@@ -1,0 +1,371 @@
+/*
+ * dlopen and what tells of loaded libraries. The real dlopen looks at its caller, for $ORIGIN and
+ * RPATH: so it is jumped to, and finds our caller's return address.
+ */
+#include "load.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <string.h>
+
+#include "../client/code_tree.h"
+#include "../common/sys.h"
+#include "load_error.h"
+#include "real.h"
+
+/* LD_LIBRARY_PATH of the program's start, where it may name mounts; whether the linker got places
+ * for those. */
+static const char *library_path;
+static bool library_path_replaced;
+
+/* What the trampoline goes on with: jumps to `call` with `path`, or (NULL) returns `path`. */
+struct onward {
+    void *call;
+    const void *path;
+};
+
+struct onward fan_load_dlopen(const char *path, int mode, void *caller);
+struct onward fan_load_dlmopen(Lmid_t space, const char *path, int mode, void *caller);
+
+#if defined(__x86_64__)
+/* At the call of the C function: rdi, rsi, rdx as they came, and on an aligned stack. */
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl dlopen\n"
+        ".type dlopen, @function\n"
+        "dlopen:\n"
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    pushq %rdi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rsi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    subq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    movq 24(%rsp), %rdx\n" /* the return address */
+        "    call fan_load_dlopen\n"
+        "    addq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rsi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rdi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    testq %rax, %rax\n"
+        "    jz 1f\n"
+        "    movq %rdx, %rdi\n"
+        "    jmp *%rax\n"
+        "1:  movq %rdx, %rax\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size dlopen, . - dlopen\n"
+        ".p2align 4\n"
+        ".globl dlmopen\n"
+        ".type dlmopen, @function\n"
+        "dlmopen:\n"
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    pushq %rdi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rsi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rdx\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    movq 24(%rsp), %rcx\n"
+        "    call fan_load_dlmopen\n"
+        "    movq %rdx, %rcx\n"
+        "    popq %rdx\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rsi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rdi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    testq %rax, %rax\n"
+        "    jz 1f\n"
+        "    movq %rcx, %rsi\n"
+        "    jmp *%rax\n"
+        "1:  movq %rcx, %rax\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size dlmopen, . - dlmopen\n");
+#else
+/* Without the caller's RPATH. */
+FAN_EXPORT void *dlopen(const char *path, int mode)
+{
+    struct onward to = fan_load_dlopen(path, mode, __builtin_return_address(0));
+    return to.call != NULL ? REAL(dlopen)(to.path, mode) : (void *)to.path;
+}
+
+FAN_EXPORT void *dlmopen(Lmid_t space, const char *path, int mode)
+{
+    struct onward to = fan_load_dlmopen(space, path, mode, __builtin_return_address(0));
+    return to.call != NULL ? REAL(dlmopen)(space, to.path, mode) : (void *)to.path;
+}
+#endif
+
+/* What is known of one dlopen. root: the item to be loaded, or -1. */
+struct loading {
+    struct fan_code_tree *tree;
+    const char *given;
+    const char *passed;
+    int root;
+};
+
+/* The path of the file that calls, in its own spelling. */
+static bool find_caller(void *caller, char path[PATH_MAX])
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (REAL(dladdr1)(caller, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return false;
+    if (map->l_name[0] == '\0') { /* the program itself */
+        long length = FAN_SYS(readlinkat, AT_FDCWD, "/proc/self/exe", path, PATH_MAX - 1);
+        path[length > 0 ? length : 0] = '\0';
+        return length > 0;
+    }
+    size_t bytes = strlen(map->l_name) + 1;
+    if (bytes > PATH_MAX)
+        return false;
+    memcpy(path, map->l_name, bytes);
+    return true;
+}
+
+/* The caller as an item; -1 when nothing of a mount can follow from it. */
+static int add_caller(struct fan_code_tree *tree, void *caller)
+{
+    char place[PATH_MAX], shown[PATH_MAX];
+    const char *rest;
+    if (!find_caller(caller, place))
+        return -1;
+    bool ours = fan_code_match(place, &rest) != NULL;
+    if (!ours && library_path == NULL)
+        return -1;
+    if (fan_code_shown(place, shown, sizeof(shown)) < 0)
+        return -1;
+    return fan_code_add_known(tree, shown, ours ? place : NULL, -1);
+}
+
+/* A name without a slash: the linker finds it by itself, once it is there. */
+static void prepare_name(struct loading *loading, void *caller)
+{
+    int number = add_caller(loading->tree, caller);
+    if (number < 0)
+        return;
+    loading->root = fan_code_find(loading->tree, number, loading->given);
+    if (loading->root < 0)
+        return;
+    const struct fan_code_item *item = fan_code_item(loading->tree, (unsigned)loading->root);
+    if (item->foreign) {
+        void *loaded = REAL(dlopen)(loading->given, RTLD_LAZY | RTLD_NOLOAD);
+        if (loaded != NULL)
+            dlclose(loaded);
+        else
+            loading->passed = fan_code_keep(item->place);
+    }
+    fan_code_close_over(loading->tree, loading->root);
+}
+
+/* A path outside, which may need what lies in a mount. */
+static void prepare_outside(struct loading *loading)
+{
+    const char *outside = fan_code_outside(loading->tree);
+    if (outside != loading->given)
+        loading->passed = fan_code_keep(outside);
+    loading->root = fan_code_add_known(loading->tree, outside, NULL, -1);
+    if (loading->root >= 0)
+        fan_code_close_over(loading->tree, loading->root);
+}
+
+/* $ORIGIN in a path is the caller's, here and for the linker. */
+static bool expand_origin(const char *path, void *caller, char expanded[PATH_MAX])
+{
+    char shown[PATH_MAX];
+    size_t skip = strncmp(path, "$ORIGIN/", 8) == 0     ? 7
+                  : strncmp(path, "${ORIGIN}/", 10) == 0 ? 9
+                                                         : 0;
+    if (skip == 0 || !find_caller(caller, expanded) ||
+        fan_code_shown(expanded, shown, sizeof(shown)) < 0)
+        return false;
+    size_t head = (size_t)(strrchr(shown, '/') - shown);
+    if (head + strlen(path + skip) >= PATH_MAX)
+        return false;
+    memcpy(expanded, shown, head);
+    strcpy(expanded + head, path + skip);
+    return true;
+}
+
+static void prepare_path(struct loading *loading, void *caller)
+{
+    char expanded[PATH_MAX];
+    bool origin = loading->given[0] == '$' && expand_origin(loading->given, caller, expanded);
+    int number = fan_code_add(loading->tree, origin ? expanded : loading->given);
+    if (number == -EXDEV) {
+        if (!origin)
+            prepare_outside(loading);
+        return;
+    }
+    if (number < 0) {
+        loading->passed = fan_load_refuse(loading->given, -number);
+        return;
+    }
+    loading->root = number;
+    fan_code_close_over(loading->tree, number);
+    if (!origin)
+        loading->passed = fan_code_keep(fan_code_item(loading->tree, (unsigned)number)->place);
+}
+
+static bool is_foreign(const struct loading *loading, unsigned number)
+{
+    return fan_code_item(loading->tree, number)->foreign && (int)number != loading->root;
+}
+
+static bool needs_foreign(const struct loading *loading)
+{
+    for (unsigned i = 0; loading->root >= 0 && i < fan_code_count(loading->tree); i++) {
+        if (is_foreign(loading, i))
+            return true;
+    }
+    return false;
+}
+
+/* Loads first what the linker would not find, until nothing more can be: a library that is loaded is
+ * found by its soname. */
+static void load_foreign(const struct loading *loading, void *handles[FAN_CODE_ITEMS_MAX])
+{
+    unsigned count = fan_code_count(loading->tree);
+    bool more = true;
+    for (unsigned turn = 0; more && turn < count; turn++) {
+        more = false;
+        for (unsigned i = count; i-- > 0;) {
+            if (handles[i] != NULL || !is_foreign(loading, i))
+                continue;
+            handles[i] = REAL(dlopen)(fan_code_item(loading->tree, i)->place, RTLD_LAZY);
+            more = more || handles[i] != NULL;
+        }
+    }
+}
+
+static __attribute__((noinline)) void *load_with_foreign(const struct loading *loading, int mode)
+{
+    void *handles[FAN_CODE_ITEMS_MAX] = {NULL};
+    load_foreign(loading, handles);
+    void *answer = REAL(dlopen)(loading->passed, mode);
+    for (unsigned i = 0; i < FAN_CODE_ITEMS_MAX; i++) {
+        if (handles[i] != NULL && answer != NULL)
+            dlclose(handles[i]);
+    }
+    return answer;
+}
+
+/* What is to be passed in the path's place; true when the library was loaded already: *answer. */
+static __attribute__((noinline)) bool prepare(struct loading *loading, int mode, void *caller,
+                                              bool base, void **answer)
+{
+    int saved = errno;
+    bool done = false;
+    loading->tree = fan_code_begin(library_path, library_path_replaced);
+    if (loading->tree == NULL)
+        return false;
+    if (strchr(loading->given, '/') != NULL)
+        prepare_path(loading, caller);
+    else
+        prepare_name(loading, caller);
+    if (loading->passed == NULL)
+        loading->passed = loading->given;
+    fan_load_note(loading->given, loading->passed);
+    if (base && needs_foreign(loading)) {
+        *answer = load_with_foreign(loading, mode);
+        done = true;
+    }
+    fan_code_end(loading->tree);
+    errno = saved;
+    return done;
+}
+
+static struct onward go_on(void *call, const char *path, int mode, void *caller, bool base)
+{
+    struct loading loading = {.given = path, .passed = path, .root = -1};
+    void *answer;
+    if (fan_job.view_count > 0 && path != NULL && path[0] != '\0' &&
+        prepare(&loading, mode, caller, base, &answer))
+        return (struct onward){NULL, answer};
+    return (struct onward){call, loading.passed};
+}
+
+struct onward fan_load_dlopen(const char *path, int mode, void *caller)
+{
+    return go_on((void *)REAL(dlopen), path, mode, caller, true);
+}
+
+struct onward fan_load_dlmopen(Lmid_t space, const char *path, int mode, void *caller)
+{
+    return go_on((void *)REAL(dlmopen), path, mode, caller, space == LM_ID_BASE);
+}
+
+/* The library's path as the program knows it. */
+static __attribute__((noinline)) void show(Dl_info *info)
+{
+    char shown[PATH_MAX];
+    const char *kept = NULL;
+    if (fan_code_shown(info->dli_fname, shown, sizeof(shown)) >= 0)
+        kept = fan_code_keep(shown);
+    if (kept != NULL)
+        info->dli_fname = kept;
+}
+
+static int shown(int found, Dl_info *info)
+{
+    const char *rest;
+    if (found != 0 && fan_job.view_count > 0 && info->dli_fname != NULL &&
+        fan_code_match(info->dli_fname, &rest) != NULL)
+        show(info);
+    return found;
+}
+
+FAN_EXPORT int dladdr(const void *address, Dl_info *info)
+{
+    return shown(REAL(dladdr)(address, info), info);
+}
+
+FAN_EXPORT int dladdr1(const void *address, Dl_info *info, void **extra, int flags)
+{
+    return shown(REAL(dladdr1)(address, info, extra, flags), info);
+}
+
+static char **find_variable(char **env, const char *name)
+{
+    size_t length = strlen(name);
+    for (; env != NULL && *env != NULL; env++) {
+        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
+            return env;
+    }
+    return NULL;
+}
+
+static void remove_variable(char **at)
+{
+    for (; *at != NULL; at++)
+        at[0] = at[1];
+}
+
+void fan_load_begin(char **env)
+{
+    char **now = find_variable(env, FAN_LIBRARY_PATH);
+    char **was = find_variable(env, FAN_LIBRARY_PATH_WAS);
+    char **none = find_variable(env, FAN_LIBRARY_PATH_NONE);
+    fan_real_call(FAN_REAL_dlerror); /* looked up later, it would find its text gone: dlsym drops it */
+    if (now != NULL && fan_code_mentions_mount(*now))
+        library_path = fan_code_keep(*now + sizeof(FAN_LIBRARY_PATH));
+    library_path_replaced = library_path != NULL && (was != NULL || none != NULL);
+    if (now != NULL && was != NULL)
+        *now = *was + sizeof(FAN_LIBRARY_PATH_WAS) - sizeof(FAN_LIBRARY_PATH);
+    if (was != NULL)
+        remove_variable(was);
+    now = find_variable(env, FAN_LIBRARY_PATH);
+    if (now != NULL && none != NULL)
+        remove_variable(now);
+    none = find_variable(env, FAN_LIBRARY_PATH_NONE);
+    if (none != NULL)
+        remove_variable(none);
+}
