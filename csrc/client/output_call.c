@@ -19,6 +19,8 @@
 
 enum { CONNECT_S = 20, PIECES = 4, LISTING_BYTES_MAX = 1 << 30, ERRNO_MAX = 4095 };
 
+__thread uint32_t fan_output_behalf;
+
 uint16_t fan_output_view(const struct fan_view *view)
 {
     return (uint16_t)(view - fan_job.views);
@@ -80,7 +82,8 @@ static int send_request(int link, const struct fan_output_call *call, int64_t un
 {
     struct fan_output_request request = call->request;
     request.magic = FAN_OUTPUT_MAGIC;
-    request.path_bytes = call->path != NULL ? (uint32_t)strlen(call->path) : 0;
+    request.behalf = fan_output_behalf;
+    request.path_bytes = call->path != NULL ? (uint32_t)(strlen(call->path) - call->cut_bytes) : 0;
     request.other_bytes = call->other != NULL ? (uint32_t)strlen(call->other) : 0;
     if (request.path_bytes >= FAN_OUTPUT_PATH_MAX || request.other_bytes >= FAN_OUTPUT_PATH_MAX)
         return -ENAMETOOLONG;
@@ -146,14 +149,9 @@ static int begin(const struct fan_output_call *call, struct fan_output_answer *a
     return rc;
 }
 
-int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer *answer,
-                   char text[FAN_OUTPUT_PATH_MAX])
+/* Takes the text, if it is wanted, and closes the link. */
+static int end(int link, size_t bytes, char *text, int64_t until_ns)
 {
-    int64_t until_ns = fan_clock_ns() + limit_of(call);
-    int link = begin(call, answer, until_ns);
-    if (link < 0)
-        return link;
-    size_t bytes = answer->text_bytes;
     int rc = bytes < FAN_OUTPUT_PATH_MAX ? 0 : -EIO;
     if (rc == 0 && text != NULL)
         rc = receive(link, text, bytes, until_ns);
@@ -161,6 +159,25 @@ int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer 
     if (rc == 0 && text != NULL)
         text[bytes] = '\0';
     return rc;
+}
+
+int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer *answer,
+                   char text[FAN_OUTPUT_PATH_MAX])
+{
+    int64_t until_ns = fan_clock_ns() + limit_of(call);
+    int link = begin(call, answer, until_ns);
+    return link < 0 ? link : end(link, answer->text_bytes, text, until_ns);
+}
+
+int fan_output_ask_way(const struct fan_output_call *call, struct fan_output_answer *answer,
+                       char text[FAN_OUTPUT_PATH_MAX])
+{
+    int64_t until_ns = fan_clock_ns() + limit_of(call);
+    int link = begin(call, answer, until_ns);
+    if (link < 0)
+        return link;
+    bool wanted = answer->where == FAN_OUTPUT_ELSEWHERE;
+    return end(link, answer->text_bytes, wanted ? text : NULL, until_ns);
 }
 
 static int receive_listing(int link, uint64_t bytes, struct fan_output_listing *listing,

@@ -20,7 +20,11 @@ struct fan_output_call {
     const char *path;
     const char *other;
     const uint64_t *objects; /* request.object_count of them */
+    size_t cut_bytes;        /* that much is left off at the end of `path` */
 };
+
+/* The process that this thread asks for, where that is another one (csrc/trap); else 0. */
+extern __thread uint32_t fan_output_behalf;
 
 /* Asks, and waits for the answer for at most a minute; of OPEN and TRUNCATE, for which a file may
  * have to be copied or fetched first, for at most 15. text: room for what is not a listing,
@@ -29,6 +33,10 @@ struct fan_output_call {
  * with. */
 int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer *answer,
                    char text[FAN_OUTPUT_PATH_MAX]);
+
+/* The same where a text is wanted only of ELSEWHERE; else `text` stays as it is. */
+int fan_output_ask_way(const struct fan_output_call *call, struct fan_output_answer *answer,
+                       char text[FAN_OUTPUT_PATH_MAX]);
 
 /* The number of a view in questions. */
 uint16_t fan_output_view(const struct fan_view *view);

@@ -78,8 +78,7 @@ bool fan_output_change_text(int dirfd, const char *path, unsigned flags,
 bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_output_call *call,
                        struct fan_target *target, int *rc)
 {
-    char text[FAN_OUTPUT_PATH_MAX];
-    return fan_output_change_text(dirfd, path, flags, call, target, rc, text);
+    return fan_output_change_text(dirfd, path, flags, call, target, rc, NULL);
 }
 
 static int64_t nanoseconds(const struct timespec *time)

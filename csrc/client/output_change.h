@@ -17,7 +17,7 @@
 bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_output_call *call,
                        struct fan_target *target, int *rc);
 
-/* The same; `text`: the daemon's, where `*rc` is 0. */
+/* The same; `text`: the daemon's, where `*rc` is 0; NULL: it is not wanted. */
 bool fan_output_change_text(int dirfd, const char *path, unsigned flags,
                             struct fan_output_call *call, struct fan_target *target, int *rc,
                             char text[FAN_OUTPUT_PATH_MAX]);

@@ -18,58 +18,62 @@ static int look(struct fan_end *end)
 {
     struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};
     struct fan_output_answer answer;
-    char text[FAN_OUTPUT_PATH_MAX];
     call.request.how = end->flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
     int rc = fan_output_ask_of(&end->target, &call, end->flags | FAN_CHANGE | FAN_THROUGH, &answer,
-                               text);
+                               NULL);
     if (rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)
         return rc;
     end->ours = end->target.where != FAN_OUTSIDE;
     return FAN_END_MOVED;
 }
 
-/* The path up to its last name, or with `none` where there is nothing before that. */
-static void put_parent(const char *path, const char *none, char parent[PATH_MAX])
+/* The length of the path up to its last name. */
+static size_t parent_bytes(const char *path)
 {
     size_t length = strlen(path);
     while (length > 0 && path[length - 1] == '/')
         length--;
     while (length > 0 && path[length - 1] != '/')
         length--;
-    if (length == 0)
-        path = none;
-    length = length == 0 ? strlen(none) : length;
-    memcpy(parent, path, length);
-    parent[length] = '\0';
+    return length;
 }
 
 /* Whether the last name's directory is there, given that the name is not. */
 static int look_parent(const struct fan_end *end)
 {
-    struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};
+    const char *path = end->target.path;
+    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_LOOKUP,
+                                               .view = fan_output_view(end->target.view)},
+                                   .path = path,
+                                   .cut_bytes = strlen(path) - parent_bytes(path)};
     struct fan_output_answer answer;
-    char path[PATH_MAX];
-    put_parent(end->target.path, "", path);
-    call.request.view = fan_output_view(end->target.view);
-    call.path = path;
-    return fan_output_ask(&call, &answer, path);
+    return fan_output_ask(&call, &answer, NULL);
 }
 
 /* The same outside. What is missing there may be the name alone. */
-static int look_parent_outside(const struct fan_target *target)
+static int look_parent_outside(struct fan_target *target)
 {
     struct stat st;
-    char path[PATH_MAX];
     long rc = FAN_SYS(newfstatat, target->dirfd, target->path, &st, AT_SYMLINK_NOFOLLOW);
     if (rc != -ENOENT || target->path[0] == '\0')
         return (int)rc;
-    put_parent(target->path, ".", path);
-    return (int)FAN_SYS(newfstatat, target->dirfd, path, &st, 0);
+    size_t bytes = parent_bytes(target->path);
+    if (bytes >= sizeof(target->buffer))
+        return -ENAMETOOLONG;
+    if (bytes == 0)
+        return (int)FAN_SYS(newfstatat, target->dirfd, ".", &st, 0);
+    if (target->path != target->buffer) /* the caller's own: the buffer is free */
+        memcpy(target->buffer, target->path, bytes);
+    char kept = target->buffer[bytes];
+    target->buffer[bytes] = '\0';
+    rc = FAN_SYS(newfstatat, target->dirfd, target->buffer, &st, 0);
+    target->buffer[bytes] = kept;
+    return (int)rc;
 }
 
 int fan_end_reached(struct fan_end *end)
 {
-    const struct fan_target *target = &end->target;
+    struct fan_target *target = &end->target;
     if (!end->ours)
         return look_parent_outside(target);
     if (target->where == FAN_INPUT || target->creatable)
@@ -126,7 +130,6 @@ static int look_at_both(struct fan_end *from, struct fan_end *to)
 int fan_output_pair(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
 {
     struct fan_output_answer answer;
-    char text[FAN_OUTPUT_PATH_MAX];
     int rc = path_of(from, &call->path);
     rc = rc == 0 ? path_of(to, &call->other) : rc;
     if (rc != 0)
@@ -134,7 +137,7 @@ int fan_output_pair(struct fan_output_call *call, struct fan_end *from, struct f
     call->request.view = fan_output_view(from->target.view);
     call->request.other_view = fan_output_view(to->target.view);
     call->request.how = from->flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
-    rc = fan_output_ask(call, &answer, text);
+    rc = fan_output_ask(call, &answer, NULL);
     bool elsewhere = rc == 0 && answer.where == FAN_OUTPUT_ELSEWHERE;
     return elsewhere || rc == -EXDEV ? look_at_both(from, to) : rc;
 }

@@ -15,9 +15,11 @@ int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, u
 {
     call->request.view = fan_output_view(target->view);
     call->path = target->path;
-    int rc = fan_output_ask(call, answer, text);
+    char *way = text != NULL ? text : target->buffer; /* programs have small stacks */
+    int rc = text != NULL ? fan_output_ask(call, answer, text)
+                          : fan_output_ask_way(call, answer, way);
     if (rc == 0 && answer->where == FAN_OUTPUT_ELSEWHERE)
-        fan_locate_again(target, text, flags);
+        fan_locate_again(target, way, flags);
     return rc;
 }
 

@@ -20,7 +20,7 @@
 #include "resolve.h"
 
 /* Asks `call` of a target that is FAN_BEYOND (or FAN_OUTPUT): its view and path are filled in. 0
- * with `answer`; -errno. Where a link or ".." led out of the outputs, 0 with answer->where
+ * with `answer`; -errno. text: as of fan_output_ask; NULL: it is not wanted. Where a link or ".." led out of the outputs, 0 with answer->where
  * ELSEWHERE and the target resolved anew (fan_locate_again with `flags`): the caller looks at it
  * once more. */
 int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, unsigned flags,

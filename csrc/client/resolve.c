@@ -8,6 +8,7 @@
 #include "cwd.h"
 #include "filetable.h"
 #include "linked.h"
+#include "output_proc.h"
 #include "spelling.h"
 #include "walk.h"
 
@@ -40,18 +41,23 @@ static bool follows_to(const struct fan_walk *walk, int dirfd, const char *path,
     return fan_linked_path(dirfd, path, !(walk->flags & FAN_NOFOLLOW), plain, PATH_MAX);
 }
 
-/* A path outside. Where a link of the mount led there, links outside may lead in again: what the
- * kernel would find by them is a skeleton at best. */
-static __attribute__((noinline)) bool outside_or_back(struct fan_walk *walk, const char *path)
+/* Where a link of the mount led outside, links there may lead in again: what the kernel would find
+ * by them is a skeleton at best. */
+static __attribute__((noinline)) bool back(struct fan_walk *walk, const char *path)
 {
     char plain[PATH_MAX];
-    bool was_inside = walk->view != NULL;
-    if (!was_inside || walk->links++ > FAN_LINKS_MAX ||
+    if (walk->links++ > FAN_LINKS_MAX ||
         !fan_may_lead_in(AT_FDCWD, path, !(walk->flags & FAN_NOFOLLOW)) ||
         !follows_to(walk, AT_FDCWD, path, plain))
         return fan_walk_outside(walk->target, AT_FDCWD, path);
     memcpy(walk->target->buffer, plain, strlen(plain) + 1);
     return fan_walk_absolute(walk, walk->target->buffer);
+}
+
+static bool outside_or_back(struct fan_walk *walk, const char *path)
+{
+    bool was_inside = walk->view != NULL;
+    return was_inside ? back(walk, path) : fan_walk_outside(walk->target, AT_FDCWD, path);
 }
 
 /* An unusual spelling: by the letter first, and where that leads into a mount, as the kernel
@@ -74,13 +80,13 @@ static bool odd(struct fan_walk *walk, const char *path)
 /* A path that starts in an open directory of outputs, or "" for itself: by its name. */
 static bool below_output(struct fan_walk *walk, int fd, const char *path)
 {
-    char here[PATH_MAX];
-    long length = fan_fd_path(fd, here, sizeof(here));
+    char *here = walk->target->buffer;
+    long length = fan_fd_path(fd, here, sizeof(walk->target->buffer));
     if (length <= 0 || here[0] != '/')
         return fan_walk_missing(walk, length < 0 ? (int)-length : ENOENT, false);
     if (!fan_walk_put(walk->target, here, (size_t)length, path))
         return fan_walk_missing(walk, ENAMETOOLONG, false);
-    return fan_walk_absolute(walk, walk->target->buffer);
+    return fan_walk_absolute(walk, here);
 }
 
 static bool at_file(struct fan_walk *walk, int fd, const struct fan_file *file, const char *rest)
@@ -118,6 +124,14 @@ bool fan_walk_absolute(struct fan_walk *walk, const char *path)
     const struct fan_file *file = file_by_proc(path, &fd);
     if (file != NULL && !(walk->flags & FAN_NOFOLLOW))
         return at_file(walk, fd, file, "");
+    int named = walk->flags & (FAN_NOFOLLOW | FAN_DEFER)
+                    ? 0
+                    : fan_output_by_proc(path, (walk->flags & FAN_CHANGE) != 0,
+                                         walk->target->buffer);
+    if (named < 0)
+        return fan_walk_missing(walk, -named, false);
+    if (named > 0)
+        return fan_walk_absolute(walk, walk->target->buffer);
     return outside_or_back(walk, path);
 }
 
@@ -137,10 +151,10 @@ static bool near_path(struct fan_walk *walk, const struct fan_view *view, size_t
 static bool from_here(struct fan_walk *walk, const char *path)
 {
     struct fan_target *target = walk->target;
-    char here[PATH_MAX];
-    long length = fan_cwd_path(here, sizeof(here));
+    char *here = target->buffer;
+    long length = fan_cwd_path(here, sizeof(target->buffer));
     return length > 0 && fan_walk_put(target, here, (size_t)length, path) &&
-           fan_walk_absolute(walk, target->buffer);
+           fan_walk_absolute(walk, here);
 }
 
 static bool relative(struct fan_walk *walk, const char *path)

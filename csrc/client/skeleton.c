@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,15 +11,15 @@
 #include "resolve.h"
 #include "spelling.h"
 
-/* Makes the directory `at[0..length)` and those above it, down from `start`. */
-static int make_chain(char *path, size_t start, size_t length)
+/* Makes the directory `path[0..length)`, relative to `top`, and those above it, down from `start`. */
+static int make_chain(int top, char *path, size_t start, size_t length)
 {
     for (size_t i = start + 1; i <= length; i++) {
         if (i < length && path[i] != '/')
             continue;
         char kept = path[i];
         path[i] = '\0';
-        long rc = FAN_SYS(mkdirat, AT_FDCWD, path, 0700);
+        long rc = FAN_SYS(mkdirat, top, path, 0700);
         path[i] = kept;
         if (rc < 0 && rc != -EEXIST)
             return (int)rc;
@@ -41,7 +42,7 @@ static int64_t make_real(const struct fan_view *view, const char *relpath, char 
     int64_t length = skeleton_path(view, relpath, path, capacity);
     if (length < 0)
         return length;
-    int rc = make_chain(path, view->skeleton.bytes - 1, (size_t)length);
+    int rc = make_chain(AT_FDCWD, path, view->skeleton.bytes - 1, (size_t)length);
     return rc < 0 ? rc : length;
 }
 
@@ -95,18 +96,32 @@ int fan_skeleton_chdir_output(struct fan_view *view, const char *relpath)
     return length < 0 ? (int)length : (int)FAN_SYS(chdir, path);
 }
 
-void fan_skeleton_move(struct fan_view *view, const char *from, const char *to)
+/* One directory becomes another below the skeleton at `top`. No path is put together: a rename has
+ * two on its stack already. */
+static void move_at(int top, const char *from, char *to)
 {
-    char before[PATH_MAX], after[PATH_MAX];
-    int64_t length = skeleton_path(view, to, after, sizeof(after));
-    if (length < 0 || skeleton_path(view, from, before, sizeof(before)) < 0 ||
-        FAN_SYS(faccessat, AT_FDCWD, before, F_OK) != 0)
+    char *name = strrchr(to, '/');
+    FAN_SYS(unlinkat, top, to, AT_REMOVEDIR);
+    if (name == NULL || make_chain(top, to, 0, (size_t)(name - to)) == 0)
+        FAN_SYS(renameat2, top, from, top, to, 0);
+}
+
+void fan_skeleton_move(struct fan_view *view, char *from, char *to, bool exchange)
+{
+    if (view->skeleton.bytes == 0)
         return;
-    const char *name = strrchr(to, '/');
-    size_t above = name != NULL ? (size_t)length - strlen(name) : view->skeleton.bytes;
-    FAN_SYS(unlinkat, AT_FDCWD, after, AT_REMOVEDIR);
-    if (make_chain(after, view->skeleton.bytes - 1, above) == 0)
-        FAN_SYS(renameat2, AT_FDCWD, before, AT_FDCWD, after, 0);
+    int top = fan_sys_openat(AT_FDCWD, view->skeleton.text, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (top < 0)
+        return;
+    bool there = FAN_SYS(faccessat, top, from, F_OK) == 0;
+    bool other = exchange && FAN_SYS(faccessat, top, to, F_OK) == 0;
+    if (there && other)
+        FAN_SYS(renameat2, top, from, top, to, RENAME_EXCHANGE);
+    else if (there)
+        move_at(top, from, to);
+    else if (other)
+        move_at(top, to, from);
+    fan_sys_close(top);
 }
 
 void fan_skeleton_remove(struct fan_view *view, const char *relpath)

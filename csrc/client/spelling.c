@@ -54,7 +54,7 @@ bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, co
     if (head_bytes + tail_bytes + 2 > capacity)
         return false;
     memmove(to + head_bytes + 1, tail, tail_bytes + 1);
-    memcpy(to, head, head_bytes);
+    memmove(to, head, head_bytes);
     to[head_bytes] = tail_bytes > 0 ? '/' : '\0';
     return true;
 }

@@ -132,17 +132,17 @@ static bool ask(struct fan_walk *walk)
  * where `name` may lie already. */
 static int put_beyond(const struct fan_walk *walk, const char *name)
 {
-    struct fan_target *target = walk->target;
-    char here[PATH_MAX];
-    int64_t bytes = fan_index_path(&walk->dataset->index, walk->id, here, sizeof(here));
-    if (bytes < 0)
-        return bytes == -ERANGE ? -ENAMETOOLONG : (int)bytes;
-    if (bytes > 0)
-        return fan_walk_put(target, here, (size_t)bytes, name) ? 0 : -ENAMETOOLONG;
-    size_t length = strlen(name);
-    if (length >= sizeof(target->buffer))
+    char *buffer = walk->target->buffer;
+    size_t size = strlen(name) + 1, capacity = sizeof(walk->target->buffer);
+    if (size > capacity)
         return -ENAMETOOLONG;
-    memmove(target->buffer, name, length + 1);
+    char *tail = memmove(buffer + capacity - size, name, size); /* programs have small stacks */
+    int64_t bytes = fan_index_path(&walk->dataset->index, walk->id, buffer, capacity - size);
+    if (bytes < 0 || (bytes > 0 && buffer + bytes == tail))
+        return bytes == -ERANGE || bytes >= 0 ? -ENAMETOOLONG : (int)bytes;
+    if (bytes > 0)
+        buffer[bytes++] = '/';
+    memmove(buffer + bytes, tail, size);
     return 0;
 }
 

@@ -27,7 +27,7 @@ enum {
  * HOLD: it has some (after fork, exec, or an exec that failed). HAND_ON: about to exec, they go on to
  * the new program; LEAVE: about to exec or exit normally, what it has of them ends with that (without
  * objects: all it has). ABANDON: an open that the daemon allowed failed. REFRESH: their attributes
- * were changed through a descriptor. */
+ * were changed through a descriptor. NAME: the name of the first one. */
 enum fan_output_op {
     FAN_OUTPUT_LOOKUP = 1,
     FAN_OUTPUT_LIST = 2,
@@ -46,7 +46,8 @@ enum fan_output_op {
     FAN_OUTPUT_HAND_ON = 22,
     FAN_OUTPUT_LEAVE = 23,
     FAN_OUTPUT_ABANDON = 24,
-    FAN_OUTPUT_REFRESH = 25
+    FAN_OUTPUT_REFRESH = 25,
+    FAN_OUTPUT_NAME = 26
 };
 
 /* NOFOLLOW: the last component is not followed when it is a link; of RENAME, UNLINK, RMDIR, MKDIR,
@@ -77,6 +78,7 @@ struct fan_output_request {
     uint32_t path_bytes;
     uint32_t other_bytes;
     uint32_t object_count;
+    uint32_t behalf; /* the process that this one asks for; 0: itself */
     int64_t size;
     int64_t atime_ns;
     int64_t mtime_ns;
@@ -107,6 +109,9 @@ struct fan_output_attr {
  * O_NOFOLLOW. CREATE: with O_CREAT and O_EXCL and without O_TRUNC, in `attr.mode`. EXISTING: without
  * O_CREAT, O_EXCL and O_TRUNC; when that says ENOENT, it was replaced meanwhile: ask again. CUT: as
  * EXISTING, but with O_TRUNC. DIRECTORY: text is its path in the mount.
+ *
+ * Of NAME: HERE, text is the absolute path by which this process may open it; OPEN_YET, others are
+ * writing it, and its path would not lead this process there.
  *
  * Of SETTLE: SETTLED, nobody can write to them any more and all ranks see them; OPEN_YET, else. */
 enum fan_output_where {

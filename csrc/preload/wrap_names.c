@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../client/cwd.h"
 #include "../client/open.h"
 #include "../client/output_change.h"
 #include "../client/output_pair.h"
@@ -110,8 +111,10 @@ static bool flags_contradict(unsigned flags)
 static int move(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
 {
     int rc = fan_output_pair(call, from, to);
-    if (rc == 0 && !(call->request.flags & RENAME_EXCHANGE))
-        fan_skeleton_move(from->target.view, from->target.path, to->target.path);
+    if (rc == 0 && from->target.path == from->target.buffer &&
+        to->target.path == to->target.buffer)
+        fan_skeleton_move(from->target.view, from->target.buffer, to->target.buffer,
+                          (call->request.flags & RENAME_EXCHANGE) != 0);
     return rc;
 }
 
@@ -133,7 +136,8 @@ static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_name
     return plain_names ? fan_refuse_change(&(is_input(from) ? from : to)->target, false) : -EBUSY;
 }
 
-FAN_EXPORT int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+static __attribute__((noinline)) int rename_any(int from_fd, const char *from, int to_fd,
+                                                const char *to, unsigned flags)
 {
     struct fan_end old, new;
     int rc = FAN_END_MOVED;
@@ -151,6 +155,19 @@ FAN_EXPORT int renameat2(int from_fd, const char *from, int to_fd, const char *t
         rc = rename_ends(&old, &new, plain_names, flags);
     }
     return (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
+}
+
+/* Which directory this is, is found out before two paths are on a stack that may be small. */
+static void know_directory(void)
+{
+    if (fan_job.view_count > 0)
+        fan_cwd_get();
+}
+
+FAN_EXPORT int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    know_directory();
+    return rename_any(from_fd, from, to_fd, to, flags);
 }
 
 FAN_EXPORT int renameat(int from_fd, const char *from, int to_fd, const char *to)
@@ -186,7 +203,8 @@ static int link_ends(struct fan_end *from, struct fan_end *to, unsigned flags)
     return rc != 0 ? rc : link_across(to);
 }
 
-FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+static __attribute__((noinline)) int link_any(int from_fd, const char *from, int to_fd,
+                                              const char *to, int flags)
 {
     struct fan_end old, new;
     int rc = FAN_END_MOVED;
@@ -202,6 +220,12 @@ FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, 
                                                           : link_ends(&old, &new, (unsigned)flags);
     }
     return (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
+}
+
+FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+    know_directory();
+    return link_any(from_fd, from, to_fd, to, flags);
 }
 
 FAN_EXPORT int link(const char *from, const char *to)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fanstore._native import lib
 from fanstore.outputs.context import Context
-from fanstore.outputs.entries import Entry, failure
+from fanstore.outputs.entries import Entry, Place, failure, owner_of
 from fanstore.outputs.walk import Resolved
 from fanstore.outputs.wire import Answer, Request, Where
 
@@ -55,6 +55,20 @@ class Looking:
             with contextlib.suppress(OSError):  # allowed, but not made yet
                 names[name] = self._context.versions.entry(object_id)
         return Answer(Where.DONE, listing=tuple(names.items()))
+
+    async def name(self, request: Request) -> Answer:
+        """NAME."""
+        object_id = request.objects[0] if request.objects else 0
+        peers = self._context.peers
+        found: tuple[Place, bool] | None = None
+        if owner_of(object_id) < peers.world_size:
+            found = await peers.call(owner_of(object_id), "object.place", object_id)
+        if found is None:
+            raise failure(errno.ENOENT)
+        place, published = found
+        text = self._context.inputs[place.mount].prefixes[0] + b"/" + place.path
+        own = self._context.drafts.find(place, request.pid) == object_id
+        return Answer(Where.HERE if published or own else Where.OPEN_YET, text=text)
 
     async def _finish_others(self, found: Resolved, pid: int) -> None:
         drafts = self._context.drafts

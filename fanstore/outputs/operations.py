@@ -68,6 +68,7 @@ class Operations:
         passing: dict[int, _Step] = {
             Op.LOOKUP: looking.lookup,
             Op.LIST: looking.list,
+            Op.NAME: looking.name,
             Op.MKDIR: naming.mkdir,
             Op.MKNOD: naming.mknod,
             Op.SYMLINK: naming.symlink,

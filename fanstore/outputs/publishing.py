@@ -27,6 +27,7 @@ class Publishing:
         peers.serve("draft.unnamed", self._draft_unnamed)
         peers.serve("draft.look", self._look)
         peers.serve("object.moved", self._object_moved)
+        peers.serve("object.place", lambda _, object_id: self._place(object_id))
         peers.serve("object.unnamed", self._object_unnamed)
         peers.serve("tree.moved", self._tree_moved)
 
@@ -61,6 +62,14 @@ class Publishing:
     def place_of(self, object_id: int) -> Place | None:
         """Where a published object of this rank is."""
         return self._published.get(object_id)
+
+    def _place(self, object_id: int) -> tuple[Place, bool] | None:
+        """The name of an object of this rank, and whether it is published."""
+        published = self._published.get(object_id)
+        if published is not None:
+            return published, True
+        place = self._context.drafts.place_of(object_id)
+        return None if place is None else (place, False)
 
     async def publish(self, object_id: int, attr: Attr) -> None:
         """Publisher.publish."""

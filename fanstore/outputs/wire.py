@@ -37,6 +37,7 @@ class Op(enum.IntEnum):
     LEAVE = lib.FAN_OUTPUT_LEAVE
     ABANDON = lib.FAN_OUTPUT_ABANDON
     REFRESH = lib.FAN_OUTPUT_REFRESH
+    NAME = lib.FAN_OUTPUT_NAME
 
 
 class Where(enum.IntEnum):
@@ -69,7 +70,7 @@ _TYPE_SHIFT = 12  # from st_mode to d_type, as IFTODT(3) has it
 @dataclass(frozen=True)
 class Request:
     """What a client asks. Fields as in struct fan_output_request; paths relative to their mounts.
-    pid, peer_uid: of the process, as the kernel has them."""
+    pid, peer_uid: of the process, as the kernel has them; or the pid it asks for."""
 
     op: int
     view: int = 0
@@ -132,7 +133,7 @@ def parse(data: bytes, mount_count: int, pid: int = 0, peer_uid: int = 0) -> Req
     return Request(
         head.op, head.view, head.other_view, head.how, head.flags, head.mode, head.uid, head.gid,
         head.change, head.size, head.atime_ns, head.mtime_ns, head.device, path, other, objects,
-        pid, peer_uid,
+        head.behalf or pid, peer_uid,
     )  # fmt: skip
 
 

@@ -324,3 +324,71 @@ def case_bad_arguments():
     tell("dirfd of a file", os.open, "f", os.O_WRONLY | os.O_CREAT, dir_fd=file)
     tell("absolute with bad dirfd", opened, p("f"), os.O_WRONLY | os.O_CREAT, dir_fd=999)
     show("now", names())
+
+
+BY_DESCRIPTOR = {
+    "rdwr": os.O_RDWR, "wronly": os.O_WRONLY, "append": os.O_WRONLY | os.O_APPEND,
+    "trunc": os.O_WRONLY | os.O_TRUNC, "creat": os.O_RDWR | os.O_CREAT,
+    "rdonly_trunc": os.O_RDONLY | os.O_TRUNC,
+}  # fmt: skip
+
+
+def write_by(path, flags):
+    fd = os.open(path, flags)
+    if flags & os.O_ACCMODE != os.O_RDONLY:
+        os.write(fd, b"other")
+    os.close(fd)
+
+
+def case_written_by_a_descriptors_path():
+    for label, flags in BY_DESCRIPTOR.items():
+        for way in ("/proc/self/fd/{}", "/dev/fd/{}", f"/proc/{os.getpid()}/fd/{{}}"):
+            put(p("f"), b"content of this")
+            fd = os.open(p("f"), os.O_RDONLY)
+            tell(label, write_by, way.format(fd), flags)
+            show("then", get(p("f")))
+            os.close(fd)
+            os.unlink(p("f"))
+
+
+def case_changed_by_a_descriptors_path():
+    put(p("f"), b"content of this")
+    fd = os.open(p("f"), os.O_RDONLY)
+    path = f"/proc/self/fd/{fd}"
+    tell("truncate", os.truncate, path, 3)
+    show("cut", get(p("f")))
+    fd = os.open(p("f"), os.O_RDONLY)
+    path = f"/proc/self/fd/{fd}"
+    tell("chmod", os.chmod, path, 0o640)
+    tell("utime", os.utime, path, ns=(7, 9))
+    show("it", facts(p("f")), os.stat(p("f")).st_mtime_ns)
+    os.close(fd)
+
+
+def case_a_descriptors_path():
+    put(p("f"), b"content")
+    fd = os.open(p("f"), os.O_RDONLY)
+    path = f"/proc/self/fd/{fd}"
+    show("link", os.readlink(path), os.path.realpath(path))
+    show("the same", os.path.samestat(os.stat(path), os.fstat(fd)))
+    os.rename(p("f"), p("g"))
+    show("renamed", os.readlink(path))
+    with open(path, "rb") as stream:
+        show("read", stream.read())
+    with open(p("h"), "w") as stream:
+        show("being written", os.readlink(f"/proc/self/fd/{stream.fileno()}"))
+        stream.write("first ")
+        stream.flush()
+        with open(f"/dev/fd/{stream.fileno()}", "a") as again:
+            again.write("second")
+    show("written", get(p("h")))
+
+
+def case_a_removed_files_path():
+    fd = os.open(p("f"), os.O_RDWR | os.O_CREAT)
+    os.unlink(p("f"))
+    os.write(fd, b"unseen")
+    with open(f"/proc/self/fd/{fd}", "r+b") as stream:
+        show("again", stream.read())
+        stream.write(b" and more")
+    show("all", os.pread(fd, 100, 0), names())
