@@ -72,8 +72,8 @@ static void park_or_not(int fd, atomic_int *holder)
         fan_park(fd, holder);
 }
 
-/* Enters a mapping, and parks its descriptor and its store's (-1: none) beside it. A full table costs
- * only the handing on through exec. */
+/* Enters a mapping, and parks its descriptor and its store's (-1: none) beside it. A full table
+ * costs only the handing on through exec. */
 static void enter(struct fan_slot *base, int fd, int store)
 {
     for (unsigned i = 0; i < FAN_ARENAS_MAX; i++) {

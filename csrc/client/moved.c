@@ -33,8 +33,8 @@ static int copy_of(struct fan_file *file)
 {
     const unsigned kept = O_APPEND | O_NONBLOCK | O_NOATIME;
     const struct fan_record *record = file->record;
-    const struct timespec times[2] = {{record->mtime_ns / 1000000000, record->mtime_ns % 1000000000},
-                                      {record->mtime_ns / 1000000000, record->mtime_ns % 1000000000}};
+    const struct timespec time = {record->mtime_ns / 1000000000, record->mtime_ns % 1000000000};
+    const struct timespec times[2] = {time, time};
     int copy = fan_real_copy(file);
     if (copy < 0)
         return copy;

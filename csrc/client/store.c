@@ -89,8 +89,7 @@ static int receive(int store, struct fan_store_tag *tag, int flags)
 }
 
 /* Takes out the oldest entry, and puts it in again if it is of use. */
-static bool tidy(int store, bool (*is_stale)(const struct fan_store_tag *, const void *),
-                 const void *context)
+static bool tidy(int store, fan_store_stale *is_stale, const void *context)
 {
     struct fan_store_tag tag;
     int fd = receive(store, &tag, 0);
@@ -102,8 +101,8 @@ static bool tidy(int store, bool (*is_stale)(const struct fan_store_tag *, const
     return true;
 }
 
-int fan_store_put(int store, const struct fan_store_tag *tag, int fd,
-                  bool (*is_stale)(const struct fan_store_tag *, const void *), const void *context)
+int fan_store_put(int store, const struct fan_store_tag *tag, int fd, fan_store_stale *is_stale,
+                  const void *context)
 {
     int queued = 0;
     FAN_SYS(ioctl, store, QUEUED, &queued);
@@ -114,7 +113,7 @@ int fan_store_put(int store, const struct fan_store_tag *tag, int fd,
     return send_one(store, tag, fd);
 }
 
-/* The entry at a place in the queue, without its descriptor. Others may move the place meanwhile. */
+/* The entry at a place in the queue, without its descriptor. Others may move the place. */
 static int peek(int store, unsigned place, struct fan_store_tag *tag)
 {
     struct letter in;

@@ -21,10 +21,13 @@ struct fan_store_tag {
 /* A new store's descriptor, closed on exec. */
 int fan_store_new(void);
 
-/* Keeps a duplicate of `fd`. Where much is kept already, some for which `is_stale` are dropped. 0 or
+/* Says whether an entry is of no use any more. */
+typedef bool fan_store_stale(const struct fan_store_tag *tag, const void *context);
+
+/* Keeps a duplicate of `fd`. Where much is kept already, some stale entries are dropped. 0 or
  * -errno: -EAGAIN, -ETOOMANYREFS when nothing more fits. */
-int fan_store_put(int store, const struct fan_store_tag *tag, int fd,
-                  bool (*is_stale)(const struct fan_store_tag *, const void *), const void *context);
+int fan_store_put(int store, const struct fan_store_tag *tag, int fd, fan_store_stale *is_stale,
+                  const void *context);
 
 /* A descriptor, closed on exec, of what is kept under `key`. -ENOENT when there is none. */
 int fan_store_get(int store, int64_t key);

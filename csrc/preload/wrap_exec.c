@@ -15,7 +15,8 @@ FAN_EXPORT int execve(const char *path, char *const argv[], char *const env[])
 {
     if (fan_job.view_count == 0)
         return REAL(execve)(path, argv, env);
-    return (int)fan_answer(fan_start(&(struct fan_program){.how = FAN_START_PATH, .name = path}, argv, env));
+    const struct fan_program program = {.how = FAN_START_PATH, .name = path};
+    return (int)fan_answer(fan_start(&program, argv, env));
 }
 
 FAN_EXPORT int execv(const char *path, char *const argv[])
@@ -27,7 +28,8 @@ FAN_EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
 {
     if (fan_job.view_count == 0)
         return REAL(execvpe)(file, argv, env);
-    return (int)fan_answer(fan_start(&(struct fan_program){.how = FAN_START_SEARCH_SHELL, .name = file}, argv, env));
+    const struct fan_program program = {.how = FAN_START_SEARCH_SHELL, .name = file};
+    return (int)fan_answer(fan_start(&program, argv, env));
 }
 
 FAN_EXPORT int execvp(const char *file, char *const argv[])
