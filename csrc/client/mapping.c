@@ -1,12 +1,18 @@
 #include "mapping.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "../common/sys.h"
 #include "../format/pack_format.h"
 #include "content_io.h"
 #include "filetable.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* newer than some headers */
+#endif
 
 enum { PAGE = 4096 };
 
@@ -48,26 +54,60 @@ static long map_pack(struct fan_file *file, void *at, size_t bytes, int prot, in
     return got;
 }
 
-/* Anonymous pages with the file's bytes in them. */
+/* Fills an empty memory file with `bytes` of the file from `offset` on. 0 or -errno. */
+static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
+{
+    int rc = (int)FAN_SYS(ftruncate, to, bytes);
+    if (rc != 0 || bytes == 0)
+        return rc;
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0);
+    if (fan_sys_failed(at))
+        return (int)at;
+    for (size_t done = 0; done < bytes && rc == 0;) {
+        ssize_t part =
+            fan_content_pread(file, (char *)at + done, bytes - done, offset + (int64_t)done);
+        rc = part > 0 ? 0 : part < 0 ? (int)part : -EIO;
+        done += part > 0 ? (size_t)part : 0;
+    }
+    fan_sys_munmap((void *)at, bytes);
+    return rc;
+}
+
+enum { NAME_BYTES = sizeof(FAN_MAPPED_COPY) + 3 * 17 };
+
+/* The name of a copy: what fan_mapped_at (mapped.h) reads again. */
+static void put_name(const struct fan_file *file, int64_t offset, char name[NAME_BYTES])
+{
+    const uint64_t numbers[3] = {(uint64_t)(file->view - fan_job.views), file->id,
+                                 (uint64_t)offset};
+    memcpy(name, FAN_MAPPED_COPY, sizeof(FAN_MAPPED_COPY) - 1);
+    char *to = name + sizeof(FAN_MAPPED_COPY) - 1;
+    for (unsigned i = 0; i < 3; i++) {
+        int shift = 60;
+        while (shift > 0 && numbers[i] >> shift == 0)
+            shift -= 4;
+        *to++ = '.';
+        for (; shift >= 0; shift -= 4)
+            *to++ = "0123456789abcdef"[numbers[i] >> shift & 15];
+    }
+    *to = '\0';
+}
+
+/* A memory file with the file's bytes in it, and no more: pages that the program gives back
+ * (MADV_DONTNEED) come again, and those beyond the end raise SIGBUS, as a file's do. */
 static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                      int64_t offset, size_t inside)
 {
-    int keep = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_LOCKED | MAP_POPULATE | MAP_32BIT |
-                        MAP_NORESERVE);
-    keep |= (flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED; /* VALIDATE is a file's */
-    long got = fan_sys_mmap(at, bytes, PROT_READ | PROT_WRITE, keep | MAP_ANONYMOUS, -1, 0);
-    if (fan_sys_failed(got))
-        return got;
-    char *to = (char *)got;
-    for (size_t done = 0; done < inside;) {
-        ssize_t part = fan_content_pread(file, to + done, inside - done, offset + (int64_t)done);
-        if (part <= 0) {
-            fan_sys_munmap(to, bytes);
-            return part < 0 ? part : -EIO;
-        }
-        done += (size_t)part;
-    }
-    FAN_SYS(mprotect, to, bytes, prot);
+    char name[NAME_BYTES];
+    put_name(file, offset, name);
+    int fd = (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return fd;
+    long got = fill(fd, file, inside, offset);
+    fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* no mprotect(2) of a shared mapping */
+    if (got == 0)
+        got = fan_sys_mmap(at, bytes, prot, flags, fd, 0);
+    fan_sys_close(fd);
     return got;
 }
 
@@ -76,8 +116,10 @@ static int check(const struct fan_file *file, size_t bytes, int prot, int flags,
     bool shared = (flags & MAP_TYPE) == MAP_SHARED || (flags & MAP_TYPE) == MAP_SHARED_VALIDATE;
     if (file->kind != FAN_FILE_REGULAR)
         return file->kind == FAN_FILE_DIRECTORY ? -ENODEV : -EBADF;
-    if (bytes == 0 || offset < 0 || offset % PAGE != 0)
+    if (bytes == 0 || offset % PAGE != 0)
         return -EINVAL;
+    if (offset < 0)
+        return -EOVERFLOW;
     if ((flags & MAP_TYPE) == MAP_SHARED_VALIDATE && (flags & MAP_SYNC))
         return -EOPNOTSUPP;
     if (shared && (prot & PROT_WRITE))
@@ -100,7 +142,7 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     if (fan_sys_failed(got))
         return got;
     uint64_t end = page_up(inside), all = page_up(bytes);
-    rc = map_beyond_end((char *)got + end, all - end, prot, flags);
+    rc = pages ? map_beyond_end((char *)got + end, all - end, prot, flags) : 0;
     if (rc != 0) {
         fan_sys_munmap((void *)got, all);
         return rc;

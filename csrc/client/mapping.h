@@ -1,6 +1,6 @@
 /*
  * mmap(2) of a file of the mount: pages of the pack itself where the file lies page by page in it,
- * else a copy in anonymous memory (inputs never change, so the two cannot be told apart).
+ * else of a copy in a memory file (inputs never change, so the two cannot be told apart).
  */
 #ifndef FAN_CLIENT_MAPPING_H
 #define FAN_CLIENT_MAPPING_H
@@ -9,6 +9,10 @@
 #include <stdint.h>
 
 struct fan_file;
+
+/* What /proc/self/maps calls a copy, after "/memfd:"; the numbers of its view, its record and its
+ * first byte follow. */
+#define FAN_MAPPED_COPY "fanstore-map"
 
 /* The address, or a value from -4095 to -1. */
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset);
