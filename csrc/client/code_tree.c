@@ -12,7 +12,7 @@
 #include "spelling.h"
 
 /* LOOKS_MAX bounds what a hostile file can have looked for. */
-enum { LOOKS_MAX = 20000, TEXT_BYTES = 1 << 19 };
+enum { LOOKS_MAX = 20000, TEXT_BYTES = 1 << 19, LIBRARY_PATH_BYTES = 1 << 16 };
 
 struct fan_code_tree {
     const char *library_path;
@@ -29,6 +29,7 @@ struct fan_code_tree {
     char joined[PATH_MAX];
     char path[PATH_MAX];
     char place[PATH_MAX];
+    char library[LIBRARY_PATH_BYTES];
     char texts[TEXT_BYTES];
 };
 
@@ -268,9 +269,10 @@ static bool is_listed(const char *list, const char *directory, size_t bytes)
     return false;
 }
 
-int64_t fan_code_library_path(struct fan_code_tree *tree, const char *old, char *to,
-                              size_t capacity)
+const char *fan_code_library_path(struct fan_code_tree *tree, const char *old)
 {
+    char *to = tree->library;
+    const size_t capacity = sizeof(tree->library);
     int64_t length = fan_code_dirs_replace(old, to, capacity, &tree->target, tree->place);
     for (unsigned i = 0; length >= 0 && i < tree->count; i++) {
         const struct fan_code_item *item = &tree->items[i];
@@ -278,12 +280,12 @@ int64_t fan_code_library_path(struct fan_code_tree *tree, const char *old, char 
         if (bytes == 0 || is_listed(to, item->place, bytes))
             continue;
         if ((size_t)length + bytes + 2 > capacity)
-            return -ENAMETOOLONG;
+            return NULL;
         if (length > 0)
             to[length++] = ':';
         memcpy(to + length, item->place, bytes);
         length += (int64_t)bytes;
         to[length] = '\0';
     }
-    return length;
+    return length >= 0 ? to : NULL;
 }

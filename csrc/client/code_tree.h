@@ -53,9 +53,8 @@ const struct fan_code_item *fan_code_item(const struct fan_code_tree *tree, unsi
 bool fan_code_mentions_mount(const char *list);
 
 /* LD_LIBRARY_PATH for a program that is about to be run: `old` (or NULL) with places for directories
- * in mounts, which are made, and those of the tree's foreign items behind. Its length, or
- * -ENAMETOOLONG. */
-int64_t fan_code_library_path(struct fan_code_tree *tree, const char *old, char *to,
-                              size_t capacity);
+ * in mounts, which are made, and those of the tree's foreign items behind. In the tree; NULL: it is
+ * too long. */
+const char *fan_code_library_path(struct fan_code_tree *tree, const char *old);
 
 #endif

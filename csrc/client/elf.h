@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FAN_ELF_NEEDED_MAX = 256, FAN_ELF_LOADS_MAX = 32 };
+enum { FAN_ELF_NEEDED_MAX = 192, FAN_ELF_LOADS_MAX = 16 };
 
-/* A string of the file's table of dynamic strings, by its offset there. */
+/* No string. Others are named by their offset in the table of dynamic strings. */
 #define FAN_ELF_NONE UINT64_MAX
 
 /* Where bytes of the file lie in memory. */

@@ -16,6 +16,7 @@
 #include "../common/sys.h"
 #include "environment.h"
 #include "real.h"
+#include "start_code.h"
 
 enum { ARGUMENTS_MAX = 1 << 20 };
 
@@ -63,6 +64,18 @@ static int exec_open(int fd, struct start *start)
     return (int)FAN_SYS(execveat, fd, "", start->argv, start->environment.entries, AT_EMPTY_PATH);
 }
 
+/* exec of what was made ready. -errno. */
+static int exec_code(struct fan_start_code *code, struct start *start)
+{
+    char **entries = start->environment.entries, **handoff = start->environment.handoff;
+    void *memory = alloca(code->bytes);
+    const char *path = fan_start_code_end(code, memory, &start->environment);
+    int rc = exec_outside(AT_FDCWD, path, 0, start);
+    start->environment.entries = entries;
+    start->environment.handoff = handoff;
+    return rc;
+}
+
 static int start_path(const char *path, struct start *start);
 
 /* The interpreter opens the script by its path, as it does elsewhere. */
@@ -91,15 +104,27 @@ static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1],
     return rc;
 }
 
-/* The kernel runs a copy of any other program. */
-static int start_copy(int from, struct start *start)
+/* Without a place for it (its disk is full, or runs no programs), the kernel runs the program by
+ * descriptor: an output itself, of an input a copy in memory. */
+static int start_unplaced(int from, struct start *start)
 {
+    if (fan_file_get(from)->kind == FAN_FILE_OUTPUT)
+        return exec_open(from, start);
     int copy = fan_real_copy(fan_file_get(from));
     if (copy < 0)
         return copy;
     int rc = exec_open(copy, start);
     fan_sys_close(copy);
     return rc;
+}
+
+static int start_program(int from, const char *path, struct start *start)
+{
+    struct fan_start_code code;
+    int rc = fan_start_code_begin(&code, path, NULL, start->environment.entries);
+    if (rc == 0)
+        rc = exec_code(&code, start);
+    return rc == -ENOEXEC ? rc : start_unplaced(from, start);
 }
 
 /* A program or script of the mount, open as `from`. */
@@ -115,7 +140,7 @@ static int start_open(int from, const char *path, struct start *start)
         return start_script(path, head, start);
     if (got < 0)
         return (int)got;
-    return real ? exec_open(from, start) : start_copy(from, start);
+    return start_program(from, path, start);
 }
 
 /* Whether this process may run a target: 0 or -errno. */
@@ -146,12 +171,30 @@ static int start_ours(struct fan_target *target, const char *path, struct start 
     return rc;
 }
 
+static int start_outside(const char *path, struct start *start)
+{
+    char head[FAN_SCRIPT_HEAD_BYTES + 1];
+    const char *program;
+    struct fan_start_code code;
+    switch (fan_start_look(path, start->environment.entries, head, &program)) {
+    case FAN_START_INTERPRETED:
+        return start_script(path, head, start);
+    case FAN_START_WITH_CODE:
+        if (fan_start_code_begin(&code, program, path, start->environment.entries) == 0)
+            return exec_code(&code, start);
+        break;
+    default:
+        break;
+    }
+    return exec_outside(AT_FDCWD, path, 0, start);
+}
+
 static int start_path(const char *path, struct start *start)
 {
     struct fan_target target;
     if (fan_locate(AT_FDCWD, path, 0, &target))
         return start_ours(&target, path, start);
-    int rc = exec_outside(AT_FDCWD, target.path, 0, start);
+    int rc = start_outside(target.path, start);
     if (rc == -ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
         return start_ours(&target, path, start);
     return rc;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../client/code.h"
 #include "../client/copy.h"
 #include "../client/cwd.h"
 #include "../client/open.h"
@@ -245,6 +246,23 @@ static ssize_t readlink_proc(const char *path, char *buffer, size_t bytes)
     return length < 0 ? fan_answer(length) : give_text(full, (size_t)length, buffer, bytes);
 }
 
+/* "/proc/self/exe" of a program that was made real: show the mount's path. */
+static ssize_t readlink_program(int dirfd, const char *path, char *buffer, size_t bytes)
+{
+    char full[PATH_MAX];
+    const char *rest, *end = strrchr(path, '/');
+    if (strncmp(path, "/proc/", 6) != 0 || strcmp(end, "/exe") != 0)
+        return -1;
+    long length = FAN_SYS(readlinkat, dirfd, path, full, sizeof(full) - 1);
+    if (length <= 0)
+        return -1;
+    full[length] = '\0';
+    if (fan_code_match(full, &rest) == NULL)
+        return -1;
+    length = fan_unskeleton(full, (size_t)length, sizeof(full));
+    return length > 0 ? give_text(full, (size_t)length, buffer, bytes) : -1;
+}
+
 static ssize_t readlink_ours(const struct fan_target *target, const char *path, char *buffer,
                              size_t bytes)
 {
@@ -270,6 +288,8 @@ FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t 
         return readlink_ours(&target, path, buffer, bytes);
     if (fan_job.view_count > 0 && (uintptr_t)path >= 4096 && path[0] == '/') {
         ssize_t shown = readlink_proc(path, buffer, bytes);
+        if (shown < 0)
+            shown = readlink_program(dirfd, path, buffer, bytes);
         if (shown >= 0)
             return shown;
     }
