@@ -24,6 +24,7 @@ C_LAYERS = {
     "transport": {"format", "node", "transport"},
     "client": {"format", "common", "pack", "client"},
     "preload": {"format", "common", "client", "preload"},
+    "trap": {"format", "common", "client", "trap"},
 }
 
 # A system header that only some folders may include.
@@ -43,6 +44,7 @@ PYTHON_LAYERS = {
     "verify": _DATASET,
     "table3": {*_DATASET, "prepare"},
     "placement": set(),
+    "programs": set(),
     "launcher": {"errors"},
     "world": {"errors", "launcher"},
     "transport": {*_BASE, "world"},
@@ -55,7 +57,7 @@ PYTHON_LAYERS = {
     "launch": {*_DATASET, "config", "progress", "launcher", "load", "outputs", "serve"},
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
-        "placement", "launcher", "load", "outputs", "serve", "launch",
+        "placement", "launcher", "load", "outputs", "serve", "launch", "programs",
     },
     "__main__": {"cli"},
 }

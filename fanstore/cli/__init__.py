@@ -34,7 +34,7 @@ SUBCOMMANDS = {
     "status": ("status", "Show the node daemons of this machine."),
     "exec": ("exec", "Run a command under a node daemon that is already there."),
     "sbatch": ("sbatch", "Print a job script for Slurm."),
-    "doctor": ("doctor", "Say what FanStore found here, and where each setting comes from."),
+    "doctor": ("doctor", "Say what FanStore found here, and what a program needs."),
 }
 
 # These pass on the exit code of the command they run; a mistake in their own use is theirs.

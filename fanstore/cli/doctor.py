@@ -1,4 +1,4 @@
-"""fanstore doctor: what FanStore found here, and where each setting comes from."""
+"""fanstore doctor: what FanStore found here, and what a program needs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import platform
 import re
 import resource
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fanstore import config
+
+if TYPE_CHECKING:
+    from fanstore.programs.check import Verdict
 
 
 def _libraries() -> dict[str, str]:
@@ -159,12 +163,58 @@ def _show(found: dict[str, Any]) -> None:
         click.echo(f"  {'':<15}{setting['meaning']} ({setting['variable']})")
 
 
-@click.command(short_help="Say what FanStore found here, and where each setting comes from.")
+def check_programs(programs: Sequence[str]) -> list[Verdict]:
+    """Which mode each program needs, and why."""
+    from fanstore._native import preload_path
+    from fanstore.programs.check import check, glibc_needed
+
+    needed = glibc_needed(os.fspath(preload_path()))
+    return [check(program, needed) for program in programs]
+
+
+def _readable(text: str) -> str:
+    """Without bytes that a terminal cannot show."""
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
+
+
+def _show_verdict(verdict: Verdict) -> None:
+    click.echo(f"{_readable(verdict.program)}: {verdict.mode.value}")
+    way = " -> ".join([verdict.path or "", *verdict.through])
+    if way not in ("", verdict.program):
+        click.echo(f"  {_readable(way)}")
+    for reason in verdict.reasons:
+        click.echo(f"  {_readable(reason)}")
+
+
+def _check(programs: Sequence[str], as_json: bool) -> int:
+    verdicts = check_programs(programs)
+    if as_json:
+        rows = [{**asdict(verdict), "mode": verdict.mode.value} for verdict in verdicts]
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        for verdict in verdicts:
+            _show_verdict(verdict)
+    return max(verdict.exit_code for verdict in verdicts)
+
+
+@click.command(short_help="Say what FanStore found here, and what a program needs.")
+@click.option("--check", is_flag=True, help="Say which mode each PROGRAM needs, and why.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def command(as_json: bool) -> None:
-    """Say what FanStore found on this machine, and every setting with where it comes from."""
+@click.argument("programs", nargs=-1, metavar="[PROGRAM...]")
+def command(check: bool, as_json: bool, programs: tuple[str, ...]) -> int:
+    """Say what FanStore found on this machine, and every setting with where it comes from.
+
+    With --check, say of each PROGRAM whether `fanstore run` reaches it as it is ("preload"), needs
+    --trap, or reaches it in neither way. The exit code is 0, 3 or 4, 126 for what cannot be
+    executed, 127 for what was not found; the highest of all.
+    """
+    if check != bool(programs):
+        raise click.UsageError("--check and its PROGRAMs go together")
+    if check:
+        return _check(programs, as_json)
     found = examine_all()
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
         _show(found)
+    return 0

@@ -1,0 +1,274 @@
+"""Which mode of `fanstore run` a program needs, and why."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import BinaryIO
+
+from fanstore.programs import elf
+from fanstore.programs.script import SCRIPTS_MAX, interpreter_of, run_by_env
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+_SHELL = "/bin/sh"
+_IO_LIBRARIES = {"liburing": "io_uring", "libaio": "libaio"}
+_IO_SYMBOLS = ("io_uring_setup", "io_uring_enter", "io_uring_queue_init")
+
+
+class Mode(Enum):
+    """How a program comes to see the mounts. The values are the words that are printed."""
+
+    PRELOAD = "preload"
+    TRAP = "--trap"
+    NEITHER = "neither"
+    UNUSABLE = "cannot be started"
+
+
+@dataclass
+class Verdict:
+    """`path` is where it was found; `through` the interpreters of a script, the last of which
+    decides. exit_code: 0 with the preload, 3 with --trap, 4 not at all, 126 or 127 where it cannot
+    be started in any way.
+    """
+
+    program: str
+    path: str | None = None
+    through: list[str] = field(default_factory=list)
+    mode: Mode = Mode.PRELOAD
+    reasons: list[str] = field(default_factory=list)
+    exit_code: int = 0
+
+    def settle(self, mode: Mode, reason: str, exit_code: int | None = None) -> Verdict:
+        """The worst mode that was found, and every reason for it."""
+        order = list(Mode)
+        if order.index(mode) > order.index(self.mode):
+            self.mode, self.reasons = mode, []
+        if mode is self.mode:
+            self.reasons.append(reason)
+        codes = {Mode.PRELOAD: 0, Mode.TRAP: 3, Mode.NEITHER: 4, Mode.UNUSABLE: NOT_EXECUTABLE}
+        self.exit_code = codes[self.mode] if exit_code is None else exit_code
+        return self
+
+
+def check(program: str, preload_needs: tuple[int, int] | None = None) -> Verdict:
+    """Looks at a program, by name in PATH or by path. preload_needs: the glibc that the preload
+    library was built for.
+    """
+    verdict = Verdict(program)
+    verdict.path = find(program)
+    if verdict.path is None:
+        where = "no such file" if "/" in program else "not found in PATH"
+        return verdict.settle(Mode.UNUSABLE, where, NOT_FOUND)
+    return _follow(verdict, verdict.path, preload_needs)
+
+
+def find(program: str) -> str | None:
+    """Where a program is: a path as it stands, a name looked for in PATH."""
+    if "/" in program:
+        return program if os.path.lexists(program) else None
+    return shutil.which(program) if program else None
+
+
+def _follow(verdict: Verdict, path: str, preload_needs: tuple[int, int] | None) -> Verdict:
+    """From script to interpreter, to what the kernel runs in the end."""
+    for _ in range(SCRIPTS_MAX + 2):
+        problem = _problem(path)
+        if problem is not None:
+            missing = problem == os.strerror(errno.ENOENT)
+            text = f"{path}: {problem}" if verdict.through else problem
+            return verdict.settle(Mode.UNUSABLE, text, NOT_FOUND if missing else None)
+        try:
+            with open(path, "rb") as file:
+                following = _examine(verdict, path, file, preload_needs)
+        except OSError as error:
+            return verdict.settle(Mode.NEITHER, f"{path}: cannot be read: {error.strerror}")
+        if following is None:
+            return verdict
+        verdict.through.append(following)
+        path = following
+    return verdict.settle(Mode.UNUSABLE, "its `#!` lines lead from script to script without end")
+
+
+def _problem(path: str) -> str | None:
+    """Why execve would refuse a file unseen."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        return error.strerror
+    if stat.S_ISDIR(status.st_mode):
+        return "is a directory"
+    if not stat.S_ISREG(status.st_mode):
+        return "is no regular file"
+    if status.st_size == 0:
+        return "is empty"
+    executable = os.access(path, os.X_OK) and status.st_mode & 0o111
+    return None if executable else "is not executable"
+
+
+def _examine(
+    verdict: Verdict, path: str, file: BinaryIO, preload_needs: tuple[int, int] | None
+) -> str | None:
+    """Settles the verdict, or says which program to look at instead."""
+    head = file.read(256)
+    if head[:4] == elf.MAGIC:
+        try:
+            _judge(verdict, path, elf.read(file), preload_needs)
+        except elf.Damaged as damage:
+            verdict.settle(Mode.UNUSABLE, f"{path}: {damage}")
+        return None
+    if head[:2] == b"#!":
+        return _interpreter(verdict, head)
+    if b"\0" in head:
+        verdict.settle(Mode.UNUSABLE, f"{path}: neither an ELF file nor a script")
+        return None
+    return _SHELL  # as execvp and the shells do
+
+
+def _interpreter(verdict: Verdict, head: bytes) -> str | None:
+    named = interpreter_of(head)
+    if named is None:
+        verdict.settle(Mode.UNUSABLE, "its `#!` line names no interpreter")
+        return None
+    interpreter, argument = named
+    if os.path.basename(interpreter) != "env" or _problem(interpreter) is not None:
+        return interpreter
+    program = run_by_env(argument)
+    if program is None:
+        return interpreter
+    verdict.through.append(interpreter)
+    found = find(program)
+    if found is None:
+        verdict.settle(Mode.UNUSABLE, f"env finds no {program} in PATH", NOT_FOUND)
+    return found
+
+
+def _judge(
+    verdict: Verdict, path: str, program: elf.Elf, preload_needs: tuple[int, int] | None
+) -> None:
+    for mode, reason in _reasons(path, program, preload_needs):
+        verdict.settle(mode, reason)
+    if verdict.mode is Mode.PRELOAD:
+        verdict.settle(Mode.PRELOAD, "linked with glibc, whose loader brings the library in")
+
+
+def _reasons(
+    path: str, program: elf.Elf, preload_needs: tuple[int, int] | None
+) -> Iterator[tuple[Mode, str]]:
+    """All that stands against the preload."""
+    if program.machine != platform.machine() or program.bits != 64:
+        kind = f"for {program.machine}, {program.bits} bits"
+        yield Mode.NEITHER, f"{kind}: FanStore here is for {platform.machine()}, 64 bits"
+        return
+    if program.interpreter is None:
+        yield from _without_loader(path, program)
+        return
+    yield from _with_loader(program, preload_needs)
+    if _gains_privileges(path):
+        yield Mode.TRAP, (
+            "gains privileges (set-user-ID, set-group-ID or file capabilities), so its loader "
+            "takes no preload; with --trap it starts without them"
+        )
+    if program.is_go:
+        yield Mode.TRAP, "written in Go, whose runtime makes system calls by itself"
+    yield from _asynchronous(program)
+
+
+def _without_loader(path: str, program: elf.Elf) -> Iterator[tuple[Mode, str]]:
+    if not program.executable and os.path.basename(path).startswith("ld"):
+        yield Mode.PRELOAD, "glibc's loader itself"
+        return
+    if not program.executable and program.has_dynamic and ".so" in os.path.basename(path):
+        yield Mode.UNUSABLE, "a shared library, and no program"
+        return
+    kind = "position-independent, " if program.has_dynamic else ""
+    go = ", written in Go" if program.is_go else ""
+    yield Mode.TRAP, f"{kind}statically linked{go}: no loader brings the library in"
+
+
+def _with_loader(
+    program: elf.Elf, preload_needs: tuple[int, int] | None
+) -> Iterator[tuple[Mode, str]]:
+    loader = program.interpreter or ""
+    if not os.path.exists(loader):
+        yield Mode.UNUSABLE, f"its loader {loader} is not there"
+        return
+    name = os.path.basename(loader)
+    if name.startswith("ld-musl"):
+        yield Mode.TRAP, f"linked with musl ({loader}), and the library needs glibc"
+        return
+    if not name.startswith("ld-linux"):
+        yield Mode.TRAP, f"its loader {loader} is not glibc's"
+        return
+    there = _glibc_of(loader)
+    if there is None:
+        return
+    if program.glibc is not None and program.glibc > there:
+        yield Mode.UNUSABLE, f"needs glibc {_dotted(program.glibc)}; {_dotted(there)} is here"
+    elif preload_needs is not None and there < preload_needs:
+        yield Mode.TRAP, (
+            f"its glibc is {_dotted(there)}, and the library was built for "
+            f"{_dotted(preload_needs)} and newer"
+        )
+
+
+def _asynchronous(program: elf.Elf) -> Iterator[tuple[Mode, str]]:
+    for library, interface in _IO_LIBRARIES.items():
+        if any(each.startswith(library + ".so") for each in program.needed):
+            yield Mode.TRAP, f"linked with {library}: {interface} takes files past any library"
+    for symbol in _IO_SYMBOLS:
+        if program.names(symbol):
+            yield Mode.TRAP, f"calls {symbol}: io_uring takes files past any library"
+            return
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def glibc_needed(path: str) -> tuple[int, int] | None:
+    """The newest version of glibc that an ELF file names; None where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return elf.read(file).glibc
+    except (OSError, elf.Damaged):
+        return None
+
+
+def _glibc_of(loader: str) -> tuple[int, int] | None:
+    """The version of the glibc that belongs to a loader: that of the libc beside it."""
+    beside = os.path.join(os.path.dirname(os.path.realpath(loader)), "libc.so.6")
+    return glibc_needed(beside)
+
+
+def _gains_privileges(path: str) -> bool:
+    """Whether exec gives this process's user more than it has."""
+    status = os.stat(path)
+    if os.statvfs(path).f_flag & os.ST_NOSUID:
+        return False
+    if status.st_mode & stat.S_ISUID and status.st_uid != os.getuid():
+        return True
+    if status.st_mode & stat.S_ISGID and status.st_gid != os.getgid():
+        return True
+    try:
+        return bool(os.getxattr(path, "security.capability")) and os.getuid() != 0
+    except OSError:
+        return False
+
+
+def static_hint(program: str) -> str | None:
+    """What to say of a command that a run without --trap cannot bring under a mount, or None."""
+    path = find(program)
+    try:
+        with open(path or "", "rb") as file:
+            is_static = file.read(4) == elf.MAGIC and elf.read(file).interpreter is None
+    except (OSError, elf.Damaged):
+        return None
+    if not is_static or os.path.basename(path or "").startswith("ld"):
+        return None
+    return f"{program} is statically linked and will not see the mount; use --trap"
