@@ -65,6 +65,7 @@ SETTINGS = (
     Setting("peer_wait_s", float, 30.0, "how long a silent node is waited for while staging",
             least=1),
     Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
+    Setting("trap", bool, False, "serve programs that no library can enter, too (run, exec)"),
 )
 
 
@@ -87,6 +88,7 @@ class Settings:
     deadline_s: float
     peer_wait_s: float
     keep_mpi_env: bool
+    trap: bool
     sources: Mapping[str, str]
 
 

@@ -1,7 +1,8 @@
-"""Builds the two plain shared libraries and cdef.h. Standard library only.
+"""Builds the two plain shared libraries, fanstore-trap and cdef.h. Standard library only.
 
     libfanstore_core.so     csrc/{format,common,pack,node,prepare}   for Python, through cffi
     libfanstore_preload.so  csrc/{common,pack,client,preload}        for LD_PRELOAD
+    fanstore-trap           the same and csrc/trap                   for `--trap`
     cdef.h                  the fenced text of every header, for cffi's ABI mode
 
 Used by setup.py, and by the Makefile for sanitizer builds (`--out`, `--sanitize`). A library is
@@ -28,7 +29,8 @@ IN_PLACE = ROOT / "fanstore" / "_native"
 
 CORE_FOLDERS = ("format", "common", "pack", "node", "prepare")
 PRELOAD_FOLDERS = ("common", "pack", "client", "preload")
-OUTPUTS = ("libfanstore_core.so", "libfanstore_preload.so", "cdef.h")
+TRAP_FOLDER = "trap"
+OUTPUTS = ("libfanstore_core.so", "libfanstore_preload.so", "cdef.h", "fanstore-trap")
 
 COMMON_FLAGS = (
     "-std=gnu11 -D_GNU_SOURCE -g -fPIC -Wall -Wextra -Wstrict-prototypes "
@@ -47,6 +49,8 @@ LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
 # calls syscall(2), which is ours).
 # One mapping for code and constants: every program maps them when it starts.
 PRELOAD_LINK_FLAGS = "-Wl,-z,now -Wl,-z,noseparate-code -Wl,-Bsymbolic-functions".split()
+
+TRAP_LINK_FLAGS = "-pie -pthread -Wl,-z,now".split()
 
 FENCE = re.compile(r"/\* cffi: begin \*/(.*?)/\* cffi: end \*/", re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -147,7 +151,7 @@ class Builder:
         self.out.mkdir(parents=True, exist_ok=True)
         parts = [
             self.build_part("core", CORE_FOLDERS, self.build_core),
-            self.build_part("preload", PRELOAD_FOLDERS, self.build_preload),
+            self.build_part("preload", (*PRELOAD_FOLDERS, TRAP_FOLDER), self.build_preload),
         ]
         return any(parts)
 
@@ -157,8 +161,10 @@ class Builder:
         """Makes one library unless its stamp says that nothing changed."""
         stamp = self.stamp_text(folders)
         stamp_path = self.out / f"{name}.stamp"
-        library = self.out / f"libfanstore_{name}.so"
-        if library.exists() and stamp_path.exists() and stamp_path.read_text() == stamp:
+        made = [self.out / f"libfanstore_{name}.so"]
+        made += [self.out / OUTPUTS[3]] if TRAP_FOLDER in folders else []
+        there = stamp_path.exists() and all(path.exists() for path in made)
+        if there and stamp_path.read_text() == stamp:
             return False
         with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
             make(Path(scratch))
@@ -177,6 +183,8 @@ class Builder:
         exports.write_text(version_script_text())
         objects = self.compile(sources(PRELOAD_FOLDERS), scratch, PRELOAD_FLAGS)
         self.link(objects, OUTPUTS[1], [f"-Wl,--version-script={exports}", *PRELOAD_LINK_FLAGS])
+        own = self.compile(sources((TRAP_FOLDER,)), scratch, PRELOAD_FLAGS)
+        self.link([*objects, *own], OUTPUTS[3], TRAP_LINK_FLAGS, LINK_FLAGS[1:])
 
     def compile(self, files: list[Path], folder: Path, extra: list[str]) -> list[str]:
         """Object files of `files`, compiled side by side."""
@@ -192,13 +200,16 @@ class Builder:
                     raise SystemExit(f"native: the compiler failed ({result})")
         return objects
 
-    def link(self, objects: list[str], name: str, extra: list[str]) -> None:
+    def link(
+        self, objects: list[str], name: str, extra: list[str], kind: Iterable[str] = LINK_FLAGS
+    ) -> None:
         """Links beside the final place and renames, so that a running process keeps its own."""
-        flags = [f for f in LINK_FLAGS if not (self.sanitize and f.endswith("defs"))]
+        flags = [f for f in kind if not (self.sanitize and f.endswith("defs"))]
+        flags += [f"-Wl,-soname,{name}"] if name.endswith(".so") else []
         target = self.out / name
         fresh = f"{target}.{os.getpid()}"
-        command = [*self.cc, *self.flags, *self.sanitize, *flags, f"-Wl,-soname,{name}",
-                   "-o", fresh, *objects, *extra, "-ldl"]
+        command = [*self.cc, *self.flags, *self.sanitize, *flags, "-o", fresh, *objects, *extra,
+                   "-ldl"]
         if run(command) != 0:
             raise SystemExit(f"native: linking {name} failed")
         os.replace(fresh, target)

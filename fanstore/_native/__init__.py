@@ -112,6 +112,14 @@ def _dtype(ctype: Any) -> np.dtype[Any]:
     return np.dtype(f"<{'i' if signed else 'u'}{ffi.sizeof(ctype)}")
 
 
+def trap_path() -> Path:
+    """Where the executable of `--trap` is. Raises LayoutError when it was not built."""
+    path = _FOLDER / "fanstore-trap"
+    if not os.access(path, os.X_OK):
+        raise LayoutError(f"FanStore's trap is not built ({path})")
+    return path
+
+
 def preload_path() -> Path:
     """Where the preload library is. Raises LayoutError when it was not built."""
     path = _FOLDER / "libfanstore_preload.so"

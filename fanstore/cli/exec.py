@@ -19,9 +19,15 @@ _POLL_S = 0.2
 @job_options
 @click.option("--wait", "wait_s", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
               help="Wait so long for the job to serve [default: 0].")
+@click.option("--trap", is_flag=True,
+              help="Serve programs that no library can enter, too.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 def command(
-    job: str | None, local_dir: str | None, wait_s: float, command: tuple[str, ...]
+    job: str | None,
+    local_dir: str | None,
+    wait_s: float,
+    trap: bool,
+    command: tuple[str, ...],
 ) -> int:
     """Replace this process by CMD, which sees the mounts of the job."""
     from fanstore.errors import FanstoreError
@@ -30,7 +36,7 @@ def command(
     deadline_s = time.monotonic() + wait_s
     while True:
         try:
-            return exec_under(serving_job(job, local_dir), command)
+            return exec_under(serving_job(job, local_dir), command, trap)
         except FanstoreError:
             if time.monotonic() > deadline_s:
                 raise

@@ -20,6 +20,13 @@ from fanstore.cli.dataset_options import (
     short_help="Run a command that sees datasets as ordinary files.",
 )
 @serving_options
+@click.option(
+    "--trap",
+    is_flag=True,
+    default=None,
+    help="Serve programs that no library can enter, too: static ones, Go, system calls of their "
+    "own.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
 def command(ctx: click.Context, /, command: tuple[str, ...], **options: Any) -> int:

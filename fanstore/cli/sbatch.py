@@ -103,6 +103,7 @@ def our_program() -> str:
     metavar="OPTION",
     help="Any other option of sbatch: --name=value.",
 )
+@click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
 @serving_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
@@ -116,6 +117,7 @@ def command(
     time: str | None,
     cpus_per_task: int | None,
     more: tuple[str, ...],
+    trap: bool,
     command: tuple[str, ...],
     **others: Any,
 ) -> None:
@@ -136,6 +138,7 @@ def command(
         nodes=nodes,
         command=command,
         options=serving_words(ctx, others),
+        trap=trap,
         fanstore=our_program(),
         mode=mode,
         tasks_per_node=ntasks_per_node or 1,

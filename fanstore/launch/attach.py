@@ -14,6 +14,7 @@ from fanstore.launch.command import exec_command, exit_code_of
 from fanstore.launch.daemon_process import DaemonFailed, DaemonProcess, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
+from fanstore.launch.trap import trapped
 from fanstore.outputs.rescue import rescue_lines
 from fanstore.serve.job_directory import clean_up_directory, rescue_job
 from fanstore.serve.job_plan import JobPlan
@@ -90,10 +91,12 @@ def job_environment(job: dict[str, Any], preload: str = "") -> dict[str, str]:
     return command_environment({"LD_PRELOAD": preload}, job)
 
 
-def exec_under(job: dict[str, Any], command: Sequence[str]) -> int:
+def exec_under(job: dict[str, Any], command: Sequence[str], trap: bool = False) -> int:
     """Replaces this process by `command` under a job; the exit code where that fails."""
     prefixes = [dataset["mount_prefix"] for dataset in job["datasets"]]
     environ = command_environment(os.environ, job)
+    if trap:
+        command, environ = trapped(command, environ)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     problem = exec_command(command, environ, prefixes)

@@ -21,6 +21,11 @@ def set_rank(launcher: Launcher) -> None:
         _speaker = f"fanstore[{launcher.rank}]"
 
 
+def speaker() -> str:
+    """Who speaks in every line."""
+    return _speaker
+
+
 def say(text: str) -> None:
     """One line on stderr, whatever bytes names in it hold."""
     safe = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

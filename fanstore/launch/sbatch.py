@@ -50,6 +50,7 @@ class Job:
     cpus_per_task: int | None = None
     limits: Mapping[str, str] = field(default_factory=dict)
     sbatch: tuple[str, ...] = ()
+    trap: bool = False
 
 
 def load_site(path: Path) -> Site:
@@ -197,7 +198,8 @@ def _values(job: Job, site: Site) -> dict[str, Any]:
         "node_script": node_script(local_dir) if local_dir else "",
         "mpi": site.mpi,
         "mpiexec": site.mpiexec,
-        "options": job.options,
+        "options": (*job.options, ("--trap",)) if job.trap and job.mode == "run" else job.options,
+        "trap": job.trap,
         "wait_s": WAIT_S,
         "command": job.command,
     }

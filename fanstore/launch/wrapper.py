@@ -28,6 +28,7 @@ from fanstore.launch.daemon_process import DaemonFailed, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
+from fanstore.launch.trap import trapped
 from fanstore.launcher import is_launched, process_manager_fd, without_mpi
 from fanstore.load import locks
 from fanstore.outputs.rescue import left_behind, rescue_lines
@@ -154,6 +155,8 @@ class Wrapper:
     def _run_command(self, command: Sequence[str], ready: dict[str, Any]) -> int:
         prefixes = [dataset["mount_prefix"] for dataset in ready["datasets"]]
         environ = command_environment(self._environ(), ready)
+        if self._plan.settings.trap:
+            command, environ = trapped(command, environ)
         self._pid, problem = start_command(
             command,
             environ,

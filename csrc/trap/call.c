@@ -1,0 +1,131 @@
+#include "call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../common/sys.h"
+#include "handlers.h"
+#include "origin.h"
+#include "target.h"
+
+/* As newer headers have it. */
+#ifndef SECCOMP_ADDFD_FLAG_SEND
+#define SECCOMP_ADDFD_FLAG_SEND (1UL << 1)
+#endif
+
+long fan_call_result(long rc)
+{
+    return rc < 0 ? -errno : rc;
+}
+
+bool fan_call_valid(const struct fan_call *call)
+{
+    uint64_t id = call->id;
+    return ioctl(call->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+/* A process of this user: of another one the kernel knows better what it may do. */
+static bool is_own(const struct fan_call *call)
+{
+    char path[32];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%d", call->tid);
+    return FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0 && st.st_uid == geteuid();
+}
+
+static void ask_for_caller(const struct fan_call *call, const struct fan_target *target)
+{
+    struct fan_target_status status;
+    bool asks = target->where != FAN_INPUT && fan_target_status(call->tid, &status) == 0;
+    fan_output_behalf = asks ? (uint32_t)status.tgid : 0;
+}
+
+bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned how,
+                    struct fan_spot *spot)
+{
+    bool follow = how & FAN_SPOT_FOLLOW;
+    spot->given[0] = '\0';
+    if ((at != 0 || !(how & FAN_SPOT_EMPTY)) && fan_target_text(call->tid, at, spot->given) < 0) {
+        spot->given[0] = '\0';
+        return false;
+    }
+    if (spot->given[0] == '\0' && (!(how & FAN_SPOT_EMPTY) || dirfd == AT_FDCWD))
+        return false;
+    if (fan_target_absolute(call->tid, dirfd, spot->given, follow, spot->path) < 0)
+        return false;
+    const char *rest;
+    if (spot->given[0] == '\0' && fan_match_prefix(spot->path, &rest) == NULL)
+        return false; /* an open descriptor leads nowhere else */
+    unsigned flags = (follow ? 0u : FAN_NOFOLLOW) | FAN_THROUGH | FAN_DEFER;
+    if (!fan_locate(AT_FDCWD, spot->path, flags, &spot->target))
+        return false;
+    if (!fan_call_valid(call) || !is_own(call))
+        return false;
+    ask_for_caller(call, &spot->target);
+    return true;
+}
+
+void fan_call_umask(const struct fan_call *call)
+{
+    struct fan_target_status status;
+    if (fan_target_status(call->tid, &status) == 0)
+        umask((mode_t)status.umask);
+}
+
+static long add(const struct fan_call *call, int fd, bool cloexec, uint32_t flags)
+{
+    struct seccomp_notif_addfd given = {
+        .id = call->id,
+        .flags = flags,
+        .srcfd = (uint32_t)fd,
+        .newfd_flags = cloexec ? O_CLOEXEC : 0,
+    };
+    return fan_call_result(ioctl(call->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &given));
+}
+
+long fan_call_give(const struct fan_call *call, int fd, bool cloexec)
+{
+    long rc = add(call, fd, cloexec, SECCOMP_ADDFD_FLAG_SEND);
+    if (rc == -EINVAL) { /* before Linux 5.14 */
+        rc = add(call, fd, cloexec, 0);
+        fan_sys_close(fd);
+        return rc;
+    }
+    fan_sys_close(fd);
+    return rc >= 0 ? FAN_CALL_DONE : rc;
+}
+
+/* The node daemon is told of an output: as a program's that says nothing any more. */
+static void tell(enum fan_output_op op, uint64_t object)
+{
+    struct fan_output_call call = {.request = {.op = (uint16_t)op, .object_count = 1},
+                                   .objects = &object};
+    struct fan_output_answer answer;
+    fan_output_ask(&call, &answer, NULL);
+}
+
+long fan_call_give_output(const struct fan_call *call, int fd, bool cloexec, uint64_t object)
+{
+    long given = add(call, fd, cloexec, 0);
+    tell(given < 0 ? FAN_OUTPUT_ABANDON : FAN_OUTPUT_HAND_ON, object);
+    fan_sys_close(fd);
+    return given;
+}
+
+long fan_call_run(const struct fan_call *call)
+{
+    for (const struct fan_handler *handler = fan_handlers; handler->run != NULL; handler++) {
+        if (handler->number == call->number) {
+            long rc = handler->run(call, handler);
+            fan_output_behalf = 0;
+            return rc;
+        }
+    }
+    return FAN_CALL_CONTINUE;
+}

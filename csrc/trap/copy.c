@@ -1,0 +1,110 @@
+#include "copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "../client/content_io.h"
+#include "../common/sys.h"
+#include "origin.h"
+
+enum { PIECE_BYTES = 256 << 10, IN_MEMORY_BYTES = 64 << 20 };
+
+/* A new file that nobody else can open by name. */
+static int make(const char *name, uint64_t size)
+{
+    char path[PATH_MAX];
+    if (size <= IN_MEMORY_BYTES)
+        return (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC);
+    int self = (int)FAN_SYS(gettid);
+    if (snprintf(path, sizeof(path), "%s/%s.%d", fan_origin_root, name, self) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    int fd = fan_sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    if (fd >= 0)
+        FAN_SYS(unlinkat, AT_FDCWD, path, 0);
+    return fd;
+}
+
+static int write_all(int to, const char *piece, size_t bytes)
+{
+    while (bytes > 0) {
+        long put = FAN_SYS(write, to, piece, bytes);
+        if (put <= 0)
+            return put < 0 ? (int)put : -EIO;
+        piece += put;
+        bytes -= (size_t)put;
+    }
+    return 0;
+}
+
+static int fill(int to, struct fan_file *file)
+{
+    uint64_t size = file->record->logical_size;
+    size_t room = size < PIECE_BYTES ? (size_t)size : PIECE_BYTES;
+    char *piece = malloc(room > 0 ? room : 1);
+    int rc = piece != NULL ? 0 : -ENOMEM;
+    for (uint64_t done = 0; rc == 0 && done < size;) {
+        ssize_t got = fan_content_pread(file, piece, room, (int64_t)done);
+        rc = got > 0 ? write_all(to, piece, (size_t)got) : got < 0 ? (int)got : -EIO;
+        done += got > 0 ? (uint64_t)got : 0;
+    }
+    free(piece);
+    return rc;
+}
+
+/* Another description of the same file. */
+static int reopen(int fd, int flags)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return fan_sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0);
+}
+
+static int make_of(const struct fan_file *file, uint64_t size)
+{
+    char name[FAN_ORIGIN_NAME_BYTES];
+    fan_origin_name(file->view, file->id, name);
+    return make(name, size);
+}
+
+int fan_copy_open(struct fan_file *file, int flags)
+{
+    const int kept = O_APPEND | O_NONBLOCK | O_NOATIME;
+    int to = make_of(file, file->record->logical_size);
+    if (to < 0)
+        return to;
+    int rc = fill(to, file);
+    rc = rc == 0 ? reopen(to, O_RDONLY | (flags & kept)) : rc;
+    fan_sys_close(to);
+    return rc;
+}
+
+int fan_copy_file(struct fan_file *file, const char *path, unsigned mode)
+{
+    char fresh[PATH_MAX];
+    int self = (int)FAN_SYS(gettid);
+    if (snprintf(fresh, sizeof(fresh), "%s.%d", path, self) >= (int)sizeof(fresh))
+        return -ENAMETOOLONG;
+    int to = fan_sys_openat(AT_FDCWD, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+    if (to < 0)
+        return to;
+    long rc = fill(to, file);
+    rc = rc == 0 ? FAN_SYS(fchmod, to, mode) : rc;
+    fan_sys_close(to);
+    rc = rc == 0 ? FAN_SYS(renameat2, AT_FDCWD, fresh, AT_FDCWD, path, 0) : rc;
+    if (rc < 0)
+        FAN_SYS(unlinkat, AT_FDCWD, fresh, 0);
+    return (int)rc;
+}
+
+int fan_copy_path(const struct fan_file *file)
+{
+    int to = make_of(file, 0);
+    if (to < 0)
+        return to;
+    int rc = reopen(to, O_PATH);
+    fan_sys_close(to);
+    return rc;
+}

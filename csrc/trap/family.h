@@ -1,0 +1,41 @@
+/*
+ * The processes of `fanstore-trap`:
+ *
+ *   the stand-in    what was started: passes signals on, ends as the command ends
+ *   the supervisor  its child, and the command's parent: answers what is caught, until nobody is
+ *                   left who could be; adopts what is daemonised, for it must be an ancestor of all
+ *                   whose memory it reads (Yama)
+ *   the command
+ */
+#ifndef FAN_TRAP_FAMILY_H
+#define FAN_TRAP_FAMILY_H
+
+#include <signal.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What a supervisor and a command that could not be started tell the stand-in. */
+enum fan_news_kind {
+    FAN_NEWS_STARTED = 1, /* value: the command's process */
+    FAN_NEWS_STOPPED,     /* value: the signal */
+    FAN_NEWS_ENDED,       /* value: its wait status */
+    FAN_NEWS_NOT_EXEC,    /* value: exec's errno */
+    FAN_NEWS_FAILED,      /* value: errno; step: what failed */
+};
+
+struct fan_news {
+    int32_t kind;
+    int32_t value;
+    char step[56];
+};
+
+void fan_news_tell(int pipe, enum fan_news_kind kind, int value, const char *step);
+
+/* Stands in for the command `argv`: its exit code, 125 to 127, or does not return: killed by the
+ * signal that killed it. say: who speaks on stderr. */
+int fan_stand_in(char **argv, const char *say);
+
+/* The supervisor's process: does not return. news: the pipe to the stand-in; mask: the command's. */
+void fan_supervise(char **argv, int news, const sigset_t *mask) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,133 @@
+#include "names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../client/resolve.h"
+#include "../client/spelling.h"
+#include "../common/sys.h"
+
+enum { LINKS_MAX = 40 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The links that were made. */
+static struct name {
+    struct name *next;
+    char path[];
+} *names;
+
+static void note(const char *path)
+{
+    struct name *name = malloc(sizeof(*name) + strlen(path) + 1);
+    if (name == NULL)
+        return;
+    strcpy(name->path, path);
+    pthread_mutex_lock(&lock);
+    name->next = names;
+    names = name;
+    pthread_mutex_unlock(&lock);
+}
+
+void fan_names_end(void)
+{
+    pthread_mutex_lock(&lock);
+    while (names != NULL) {
+        struct name *gone = names;
+        char text[PATH_MAX];
+        names = gone->next;
+        if (FAN_SYS(readlinkat, AT_FDCWD, gone->path, text, sizeof(text)) >= 0)
+            FAN_SYS(unlinkat, AT_FDCWD, gone->path, 0);
+        free(gone);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static int put_link(const char *path, const char *to)
+{
+    long rc = FAN_SYS(symlinkat, to, AT_FDCWD, path);
+    if (rc == 0)
+        note(path);
+    return rc == -EEXIST ? 0 : (int)rc;
+}
+
+/* The mount of a path, if names may be made in it. */
+static struct fan_view *made_view(const char *path, const char **rest)
+{
+    struct fan_view *view = fan_match_prefix(path, rest);
+    return view != NULL && view->prefix_made ? view : NULL;
+}
+
+/* Makes one component real: `done` is the way there. A link leads to its own end, from the root,
+ * which becomes the way. 1: it was a link. */
+static int make_real(char done[PATH_MAX])
+{
+    char to[PATH_MAX];
+    struct stat st;
+    if (lstat(done, &st) != 0)
+        return -errno;
+    if (!S_ISLNK(st.st_mode)) {
+        long rc = S_ISDIR(st.st_mode) ? FAN_SYS(mkdirat, AT_FDCWD, done, 0700) : -ENOTDIR;
+        return rc == -EEXIST ? 0 : (int)rc;
+    }
+    if (realpath(done, to) == NULL)
+        return -errno;
+    int rc = put_link(done, to);
+    strcpy(done, to);
+    return rc < 0 ? rc : 1;
+}
+
+static int lead(const char *path, int links)
+{
+    char done[PATH_MAX];
+    const char *at;
+    struct fan_view *view = made_view(path, &at);
+    if (view == NULL)
+        return fan_match_above(path, &view) > 0 ? 0 : -EOPNOTSUPP;
+    memcpy(done, view->prefix.text, view->prefix.bytes + 1);
+    while (*(at += strspn(at, "/")) != '\0') {
+        size_t bytes = strcspn(at, "/"), length = strlen(done);
+        if (length + bytes + 2 > sizeof(done))
+            return -ENAMETOOLONG;
+        if (fan_is_dot_dot(at, bytes)) {
+            *strrchr(done, '/') = '\0';
+        } else if (!fan_is_dot(at, bytes)) {
+            done[length] = '/';
+            memcpy(done + length + 1, at, bytes);
+            done[length + 1 + bytes] = '\0';
+            int rc = make_real(done);
+            if (rc == 1)
+                rc = links > 0 ? lead(done, links - 1) : -ELOOP;
+            if (rc < 0)
+                return rc;
+        }
+        at += bytes;
+    }
+    return 0;
+}
+
+int fan_names_lead(const char *path)
+{
+    return lead(path, LINKS_MAX);
+}
+
+int fan_names_program(const char *path, const char *copy)
+{
+    char parent[PATH_MAX];
+    const char *rest;
+    if (made_view(path, &rest) == NULL || strlen(path) >= sizeof(parent))
+        return -EOPNOTSUPP;
+    strcpy(parent, path);
+    *strrchr(parent, '/') = '\0';
+    int rc = lead(parent, LINKS_MAX);
+    if (rc == 0)
+        FAN_SYS(unlinkat, AT_FDCWD, path, 0); /* that of another version */
+    return rc == 0 ? put_link(path, copy) : rc;
+}

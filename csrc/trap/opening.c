@@ -1,0 +1,155 @@
+/* open and its kin: a descriptor of the kernel's own for each file of a mount. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../client/filetable.h"
+#include "../client/linked.h"
+#include "../client/outputs.h"
+#include "../client/spelling.h"
+#include "../common/sys.h"
+#include "copy.h"
+#include "handlers.h"
+#include "origin.h"
+#include "outputs_seen.h"
+#include "target.h"
+#include "tree.h"
+
+/* The real directory behind one of a mount. */
+static int open_directory(int fd, int flags)
+{
+    char path[PATH_MAX];
+    const char *rest;
+    const struct fan_file *file = fan_file_get(fd);
+    long length = file->record != NULL
+                      ? (long)fan_full_path(file->view, file->dataset, file->id, path, PATH_MAX)
+                      : fan_fd_path(fd, path, PATH_MAX);
+    struct fan_view *view = length > 0 ? fan_match_prefix(path, &rest) : NULL;
+    if (view == NULL)
+        return length < 0 ? (int)length : -ENOENT;
+    bool fixed = file->record != NULL && !fan_view_touched(view, file->id);
+    return fan_tree_open(view, rest, path, fixed ? file->id : FAN_TREE_CHANGES, flags);
+}
+
+/* A descriptor that means nothing to the library any more. */
+static int bare(int fd)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (file != NULL) {
+        fan_output_disown(file);
+        fan_file_remove(fd);
+    }
+    return fd;
+}
+
+static long give_output(const struct fan_call *call, int fd, bool cloexec)
+{
+    struct fan_file *file = fan_file_get(fd);
+    uint64_t object = file->id;
+    bool writable = file->writable;
+    fan_seen_note(file);
+    bare(fd);
+    return writable ? fan_call_give_output(call, fd, cloexec, object)
+                    : fan_call_give(call, fd, cloexec);
+}
+
+/* Hands over what was opened here. */
+static long hand_over(const struct fan_call *call, int fd, int flags)
+{
+    bool cloexec = flags & O_CLOEXEC;
+    struct fan_file *file = fan_file_get(fd);
+    int real = -EIO;
+    if (file == NULL)
+        return fan_call_give(call, fd, cloexec);
+    switch (atomic_load(&file->kind)) {
+    case FAN_FILE_OUTPUT:
+        return give_output(call, fd, cloexec);
+    case FAN_FILE_REGULAR:
+        real = fan_copy_open(file, flags);
+        break;
+    case FAN_FILE_PATH:
+        real = fan_copy_path(file);
+        break;
+    case FAN_FILE_DIRECTORY:
+    case FAN_FILE_OUTDIR:
+        real = open_directory(fd, flags);
+        break;
+    }
+    close(fd);
+    return real < 0 ? real : fan_call_give(call, real, cloexec);
+}
+
+static long open_place(const struct fan_call *call, struct fan_spot *spot, int flags, mode_t mode)
+{
+    if (flags & (O_CREAT | __O_TMPFILE))
+        fan_call_umask(call);
+    int fd = open(spot->path, flags | O_CLOEXEC | O_NOCTTY, mode);
+    return fd < 0 ? -errno : hand_over(call, fd, flags);
+}
+
+static bool follows(int flags)
+{
+    return !(flags & O_NOFOLLOW) && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
+}
+
+static long open_at(const struct fan_call *call, int dirfd, uint64_t path, int flags, mode_t mode)
+{
+    struct fan_spot spot;
+    if (!fan_call_find(call, dirfd, path, follows(flags) ? FAN_SPOT_FOLLOW : 0, &spot))
+        return FAN_CALL_CONTINUE;
+    return open_place(call, &spot, flags, mode);
+}
+
+long fan_handle_openat(const struct fan_call *call, const struct fan_handler *handler)
+{
+    (void)handler;
+    return open_at(call, (int)call->args[0], call->args[1], (int)call->args[2],
+                   (mode_t)call->args[3]);
+}
+
+long fan_handle_open(const struct fan_call *call, const struct fan_handler *handler)
+{
+    (void)handler;
+    return open_at(call, AT_FDCWD, call->args[0], (int)call->args[1], (mode_t)call->args[2]);
+}
+
+long fan_handle_creat(const struct fan_call *call, const struct fan_handler *handler)
+{
+    (void)handler;
+    return open_at(call, AT_FDCWD, call->args[0], O_CREAT | O_WRONLY | O_TRUNC,
+                   (mode_t)call->args[1]);
+}
+
+/* What openat2 forbids of a path that may not leave its directory: any "..", any link. */
+static long check_beneath(struct open_how *how, const char *given)
+{
+    const uint64_t beneath = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
+    if (!(how->resolve & beneath))
+        return 0;
+    how->resolve = (how->resolve & ~beneath) | RESOLVE_NO_SYMLINKS;
+    return given[0] == '/' || fan_has_dot_dot(given) ? -EXDEV : 0;
+}
+
+long fan_handle_openat2(const struct fan_call *call, const struct fan_handler *handler)
+{
+    struct open_how how = {0};
+    struct fan_spot spot;
+    (void)handler;
+    if (call->args[3] != sizeof(how) ||
+        fan_target_read(call->tid, call->args[2], &how, sizeof(how)) != 0 ||
+        !fan_call_find(call, (int)call->args[0], call->args[1],
+                        follows((int)how.flags) ? FAN_SPOT_FOLLOW : 0, &spot))
+        return FAN_CALL_CONTINUE;
+    long rc = check_beneath(&how, spot.given);
+    if (rc != 0 || how.resolve == 0)
+        return rc != 0 ? rc : open_place(call, &spot, (int)how.flags, (mode_t)how.mode);
+    int flags = (int)how.flags;
+    how.flags |= O_CLOEXEC;
+    if (flags & (O_CREAT | __O_TMPFILE))
+        fan_call_umask(call);
+    long fd = syscall(SYS_openat2, AT_FDCWD, spot.path, &how, sizeof(how));
+    return fd < 0 ? -errno : hand_over(call, (int)fd, flags);
+}

@@ -1,0 +1,92 @@
+#include "origin.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../client/cwd.h"
+#include "../client/resolve.h"
+#include "../client/spelling.h"
+
+#define MEMORY "/memfd:"
+#define MARK "fanstore."
+
+char fan_origin_root[PATH_MAX];
+
+void fan_origin_name(const struct fan_view *view, uint64_t id, char name[FAN_ORIGIN_NAME_BYTES])
+{
+    snprintf(name, FAN_ORIGIN_NAME_BYTES, MARK "%d.%llu", (int)(view - fan_job.views),
+             (unsigned long long)id);
+}
+
+/* What is behind the root and a slash, or NULL. */
+static const char *below_root(const char *link)
+{
+    size_t bytes = strlen(fan_origin_root);
+    bool below = bytes > 0 && strncmp(link, fan_origin_root, bytes) == 0 && link[bytes] == '/';
+    return below ? link + bytes + 1 : NULL;
+}
+
+bool fan_origin_record(const char *link, struct fan_view **view, uint64_t *id)
+{
+    const char *at = strncmp(link, MEMORY, strlen(MEMORY)) == 0 ? link + strlen(MEMORY)
+                                                                : below_root(link);
+    if (at == NULL || strncmp(at, MARK, strlen(MARK)) != 0)
+        return false;
+    char *end;
+    unsigned long number = strtoul(at + strlen(MARK), &end, 10);
+    if (number >= fan_job.view_count || *end != '.')
+        return false;
+    *view = &fan_job.views[number];
+    *id = strtoull(end + 1, &end, 10);
+    return (*end == '\0' || *end == ' ' || *end == '.') && *id < (*view)->record_count;
+}
+
+static int shown_record(struct fan_view *view, uint64_t id, char to[PATH_MAX])
+{
+    struct fan_dataset *dataset = fan_view_dataset(view);
+    return dataset != NULL ? (int)fan_full_path(view, dataset, id, to, PATH_MAX) : -EIO;
+}
+
+static int shown_tree(char to[PATH_MAX], const char *at)
+{
+    char *rest;
+    unsigned long number = strtoul(at, &rest, 10);
+    if (rest == at || number >= fan_job.view_count || (*rest != '/' && *rest != '\0'))
+        return (int)strlen(to);
+    const struct fan_text *prefix = &fan_job.views[number].prefix;
+    char own[PATH_MAX];
+    size_t left = strlen(rest);
+    if (prefix->bytes + left >= PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(own, prefix->text, prefix->bytes);
+    memcpy(own + prefix->bytes, rest, left + 1);
+    memcpy(to, own, prefix->bytes + left + 1);
+    return (int)(prefix->bytes + left);
+}
+
+int fan_origin_shown(char to[PATH_MAX], size_t length)
+{
+    struct fan_view *view;
+    uint64_t id;
+    if (fan_origin_record(to, &view, &id))
+        return shown_record(view, id, to);
+    const char *below = below_root(to);
+    return below != NULL ? shown_tree(to, below) : (int)fan_unskeleton(to, length, PATH_MAX);
+}
+
+bool fan_origin_is_ours(const char *link)
+{
+    struct fan_view *view;
+    uint64_t id;
+    return fan_origin_record(link, &view, &id) || below_root(link) != NULL;
+}
+
+int fan_origin_tree(const struct fan_view *view, const char *relpath, char to[PATH_MAX])
+{
+    int length = snprintf(to, PATH_MAX, "%s/%d", fan_origin_root, (int)(view - fan_job.views));
+    if (length >= PATH_MAX - 1)
+        return -ENAMETOOLONG;
+    return fan_join(to, PATH_MAX, to, (size_t)length, relpath) ? 0 : -ENAMETOOLONG;
+}

@@ -1,0 +1,102 @@
+/* Where a process stands and what it becomes: the kernel does it, on real names made for it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../client/filetable.h"
+#include "../client/linked.h"
+#include "../common/sys.h"
+#include "copy.h"
+#include "handlers.h"
+#include "names.h"
+#include "origin.h"
+#include "target.h"
+#include "tree.h"
+
+/* Whether the kernel finds a directory under a path by itself. */
+static bool is_there(const char *path)
+{
+    struct stat st;
+    return FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* From a directory of the tree the kernel goes on in the tree. */
+static void lead_in_tree(const struct fan_call *call, const char *path)
+{
+    char link[32], here[PATH_MAX];
+    const char *rest;
+    struct fan_view *view = fan_match_prefix(path, &rest);
+    snprintf(link, sizeof(link), "/proc/%d/cwd", call->tid);
+    long bytes = FAN_SYS(readlinkat, AT_FDCWD, link, here, sizeof(here) - 1);
+    here[bytes > 0 ? bytes : 0] = '\0';
+    if (view == NULL || !fan_origin_is_ours(here))
+        return;
+    int fd = fan_tree_open(view, rest, path, FAN_TREE_CHANGES, O_PATH);
+    if (fd >= 0)
+        fan_sys_close(fd);
+}
+
+long fan_act_chdir(const struct fan_call *call, struct fan_spot *spot)
+{
+    struct stat st;
+    if (stat(spot->path, &st) != 0)
+        return -errno;
+    if (!S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    if (access(spot->path, X_OK) != 0)
+        return -errno;
+    if (spot->given[0] != '/')
+        lead_in_tree(call, spot->path);
+    int rc = fan_names_lead(spot->path);
+    if (rc == -EOPNOTSUPP && is_there(spot->path))
+        rc = 0; /* the directory that was there before the mount */
+    return rc == 0 ? FAN_CALL_CONTINUE : rc;
+}
+
+/* A program of a mount as a file of the tree's. */
+static int copy_program(struct fan_file *file, char path[PATH_MAX])
+{
+    char name[FAN_ORIGIN_NAME_BYTES];
+    struct stat st;
+    fan_origin_name(file->view, file->id, name);
+    if (snprintf(path, PATH_MAX, "%s/%s", fan_origin_root, name) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    if (FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0)
+        return 0;
+    return fan_copy_file(file, path, 0500);
+}
+
+/* The real file behind a program, opened as `fd`. */
+static int real_program(int fd, char path[PATH_MAX])
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (file != NULL && file->kind == FAN_FILE_REGULAR)
+        return copy_program(file, path);
+    long length = fan_fd_path(fd, path, PATH_MAX);
+    return length < 0 ? (int)length : 0;
+}
+
+long fan_act_execve(const struct fan_call *call, struct fan_spot *spot)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    (void)call;
+    if (spot->given[0] == '\0')
+        return FAN_CALL_CONTINUE; /* an open copy, which the kernel starts */
+    if (stat(spot->path, &st) != 0 || access(spot->path, X_OK) != 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EACCES;
+    int fd = open(spot->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int rc = real_program(fd, path);
+    close(fd);
+    rc = rc == 0 ? fan_names_program(spot->path, path) : rc;
+    if (rc == -EOPNOTSUPP && FAN_SYS(newfstatat, AT_FDCWD, spot->path, &st, 0) == 0)
+        rc = 0; /* the file that was there before the mount */
+    return rc == 0 ? FAN_CALL_CONTINUE : rc;
+}

@@ -1,0 +1,149 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../common/sys.h"
+#include "family.h"
+
+enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+
+struct stand_in {
+    const char *say;
+    char **argv;
+    pid_t supervisor;
+    int command; /* a pidfd, or -1 */
+    int code;
+    bool ended;
+};
+
+void fan_news_tell(int pipe, enum fan_news_kind kind, int value, const char *step)
+{
+    struct fan_news news = {.kind = (int32_t)kind, .value = value};
+    snprintf(news.step, sizeof(news.step), "%s", step);
+    FAN_SYS(write, pipe, &news, sizeof(news)); /* less than a pipe takes in one piece */
+}
+
+/* Ends as the command did. */
+static int end_like(int status)
+{
+    if (!WIFSIGNALED(status))
+        return WEXITSTATUS(status);
+    const struct rlimit none = {0, 0};
+    sigset_t only;
+    int number = WTERMSIG(status);
+    setrlimit(RLIMIT_CORE, &none); /* there is one already */
+    signal(number, SIG_DFL);
+    sigemptyset(&only);
+    sigaddset(&only, number);
+    kill(getpid(), number);
+    sigprocmask(SIG_UNBLOCK, &only, NULL);
+    return 128 + number;
+}
+
+static void hear(struct stand_in *own, const struct fan_news *news)
+{
+    switch (news->kind) {
+    case FAN_NEWS_STARTED:
+        own->command = (int)FAN_SYS(pidfd_open, news->value, 0);
+        return;
+    case FAN_NEWS_STOPPED:
+        kill(getpid(), SIGSTOP);
+        return;
+    case FAN_NEWS_ENDED:
+        own->code = own->code != 0 ? own->code : end_like(news->value);
+        break;
+    case FAN_NEWS_NOT_EXEC:
+        fprintf(stderr, "%s: error: %s: %s\n", own->say, own->argv[0], strerror(news->value));
+        own->code = news->value == ENOENT || news->value == ENOTDIR ? NOT_FOUND : NOT_EXECUTABLE;
+        return; /* its end is told, too */
+    default:
+        fprintf(stderr, "%s: error: --trap: %s: %s\n", own->say, news->step,
+                news->value == EBUSY ? "another seccomp listener watches this process already"
+                                     : strerror(news->value));
+        own->code = OWN_FAILURE;
+    }
+    own->ended = true;
+}
+
+/* The name of who sent a signal. */
+static bool is_slurms(pid_t sender)
+{
+    char path[40], name[16] = "";
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)sender);
+    FILE *stream = fopen(path, "re");
+    bool is = stream != NULL && fgets(name, sizeof(name), stream) != NULL &&
+              strncmp(name, "slurmstepd", 10) == 0;
+    if (stream != NULL)
+        fclose(stream);
+    return is;
+}
+
+/* The terminal and Slurm signal the command, too. */
+static void pass_on(const struct stand_in *own, const struct signalfd_siginfo *info)
+{
+    bool reached = info->ssi_code == SI_KERNEL || (pid_t)info->ssi_pid == own->supervisor ||
+                   is_slurms((pid_t)info->ssi_pid);
+    if (!reached && own->command >= 0 && info->ssi_signo != SIGCHLD)
+        FAN_SYS(pidfd_send_signal, own->command, info->ssi_signo, NULL, 0);
+}
+
+static void run(struct stand_in *own, int news, int signals)
+{
+    struct pollfd polled[2] = {{.fd = news, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+    while (!own->ended) {
+        struct signalfd_siginfo info;
+        struct fan_news heard;
+        if (FAN_SYS(ppoll, polled, 2, NULL, NULL, sizeof(uint64_t)) < 0)
+            continue;
+        if (polled[1].revents != 0 && FAN_SYS(read, signals, &info, sizeof(info)) == sizeof(info))
+            pass_on(own, &info);
+        if (polled[0].revents == 0)
+            continue;
+        if (FAN_SYS(read, news, &heard, sizeof(heard)) == sizeof(heard)) {
+            hear(own, &heard);
+        } else {
+            fprintf(stderr, "%s: error: --trap: the supervisor died, and the command with it\n",
+                    own->say);
+            own->code = OWN_FAILURE;
+            own->ended = true;
+        }
+    }
+}
+
+int fan_stand_in(char **argv, const char *say)
+{
+    struct stand_in own = {.say = say, .argv = argv, .command = -1};
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+    int pipes[2];
+    sigset_t all, before;
+    sigfillset(&all);
+    for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        sigdelset(&all, faults[i]);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0 || pipe2(pipes, O_CLOEXEC) != 0) {
+        fprintf(stderr, "%s: error: --trap: %s\n", say, strerror(errno));
+        return OWN_FAILURE;
+    }
+    own.supervisor = fork();
+    if (own.supervisor == 0) {
+        fan_sys_close(pipes[0]);
+        fan_sys_close(signals);
+        fan_supervise(argv, pipes[1], &before);
+    }
+    fan_sys_close(pipes[1]);
+    if (own.supervisor < 0) {
+        fprintf(stderr, "%s: error: --trap: fork: %s\n", say, strerror(errno));
+        return OWN_FAILURE;
+    }
+    run(&own, pipes[0], signals);
+    return own.code;
+}

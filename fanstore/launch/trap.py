@@ -1,0 +1,22 @@
+"""Putting a command under seccomp (`--trap`): for programs that the preload cannot enter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from fanstore._native import trap_path
+from fanstore.launch import report
+
+
+def trapped(
+    command: Sequence[str], environ: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """The command and environment that start `command` under csrc/trap's supervisor.
+
+    That has the preload library's code inside and goes without it; the command gets it.
+    FanstoreError when it was not built.
+    """
+    own = dict(environ)
+    preload = own.pop("LD_PRELOAD", "")
+    return [os.fspath(trap_path()), report.speaker(), preload, *command], own
