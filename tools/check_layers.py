@@ -54,7 +54,9 @@ PYTHON_LAYERS = {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
         "outputs",
     },
-    "launch": {*_DATASET, "config", "progress", "launcher", "load", "outputs", "serve"},
+    "launch": {
+        *_DATASET, "config", "progress", "launcher", "load", "outputs", "programs", "serve",
+    },
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs", "serve", "launch", "programs",
