@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 _HOLE_BYTES = 1 << 20
+# So much is written before the disk is told of it.
+_WRITEBACK_BYTES = 16 << 20
 
 
 def sealed(row: NDArray[Any]) -> bytes:
@@ -71,6 +73,7 @@ class PackFile:
         self._path = directory / pack_name(pack)
         self._fd = -1
         self._digest = xxhash.xxh3_64()
+        self._handed_over = 0
         self.append(header, 1)
 
     def append(self, data: Buffer, alignment: int) -> int:
@@ -99,6 +102,14 @@ class PackFile:
             count = os.pwrite(self._open(), view, at)
             at += count
             view = view[count:]
+        if self.end - self._handed_over >= _WRITEBACK_BYTES:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Lets the disk begin with what was written: the sync at the end then waits less."""
+        start = min(self._handed_over, self.end)  # rewind may have dropped some
+        lib.fan_start_writeback(self._open(), start, self.end - start)
+        self._handed_over = self.end
 
     def mark(self) -> tuple[int, Any]:
         """Where the pack ends now, for `rewind`."""

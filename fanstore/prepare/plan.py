@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 # One partition for so much data, unless the number is given.
 PARTITION_BYTES = 256 << 20
-# Small files are read, and large ones cut, in units of about this size.
-UNIT_BYTES = 4 << 20
+# Small files are read, and large ones cut, in units of about this size: what was read is still in
+# a cache of the processor when it is written.
+UNIT_BYTES = 2 << 20
 UNIT_FILES = 2048
 
 _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
@@ -159,23 +161,38 @@ def units(
     tree: Tree, order: NDArray[np.int64], plan: Plan, block_bytes: int
 ) -> Iterator[Unit]:
     """The entries of `order`, cut into units."""
-    step = piece_bytes_for(block_bytes)
-    ids: list[int] = []
-    places: list[int] = []
-    end, pack = 0, 0
-    sizes = tree.entries["size"][order].tolist()
-    rows = zip(order.tolist(), sizes, plan.packs[order].tolist(), strict=True)
-    for number, size, its_pack in rows:
-        full = end + size > UNIT_BYTES or len(ids) == UNIT_FILES
-        if ids and (full or its_pack != pack):
-            yield Unit(pack, tuple(ids), (*places, end))
-            ids, places, end = [], [], 0
-        pack = its_pack
-        if size > UNIT_BYTES:
-            yield from _pieces(pack, number, size, step)
+    sizes = tree.entries["size"][order].astype(np.int64)
+    packs = plan.packs[order]
+    for start, stop in _runs(sizes, packs):
+        pack = int(packs[start])
+        if sizes[start] > UNIT_BYTES:
+            number = int(order[start])
+            yield from _pieces(pack, number, int(sizes[start]), piece_bytes_for(block_bytes))
             continue
-        place, end = place_after(end, size)
-        ids.append(number)
+        yield from _whole_files(pack, order[start:stop].tolist(), sizes[start:stop].tolist())
+
+
+def _runs(sizes: NDArray[np.int64], packs: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Where runs of files start and stop that can share a unit: large files are alone, others
+    have the pack in common."""
+    large = sizes > UNIT_BYTES
+    cut = np.flatnonzero(large[1:] | large[:-1] | (packs[1:] != packs[:-1])) + 1
+    edges = [0, *cut.tolist(), len(sizes)] if len(sizes) else []
+    yield from itertools.pairwise(edges)
+
+
+def _whole_files(pack: int, ids: list[int], sizes: list[int]) -> Iterator[Unit]:
+    """Units of a run of files. Places are as `place_after` says, here for very many files."""
+    first, end, places = 0, 0, list[int]()
+    for at, size in enumerate(sizes):
+        if at > first and (end + size > UNIT_BYTES or at - first == UNIT_FILES):
+            yield Unit(pack, tuple(ids[first:at]), (*places, end))
+            first, end, places = at, 0, []
+        if size >= _MAP_THRESHOLD:
+            place, end = place_after(end, size)
+        else:
+            place = (end + _ALIGN - 1) & -_ALIGN
+            end = place + size
         places.append(place)
-    if ids:
-        yield Unit(pack, tuple(ids), (*places, end))
+    if places:
+        yield Unit(pack, tuple(ids[first:]), (*places, end))
