@@ -1,177 +1,237 @@
 /* syscall(2) by number: some programs (node) ask for the newer calls in this way. */
+#include "syscall.h"
+
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/openat2.h>
+#include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-#include "../client/open.h"
-#include "../client/spelling.h"
+#include "../client/filetable.h"
+#include "../common/sys.h"
 #include "real.h"
 #include "undeclared.h"
 
-struct arguments {
-    long a, b, c, d, e, f;
-};
-
-static long pass(long number, const struct arguments *x)
+long fan_syscall_pass(long number, const struct fan_arguments *x)
 {
     return REAL(syscall)(number, x->a, x->b, x->c, x->d, x->e, x->f);
 }
 
-#define PATH_AT(which) ((const char *)x->which)
-
-/* Whether one of the names on the way, or the last, is a symbolic link. */
-static bool has_link(int dirfd, const char *path, bool last)
+/* libc's posix_ calls answer the error itself. */
+static long error_to_answer(int error)
 {
-    char part[PATH_MAX];
-    struct stat st;
-    for (const char *end = path; *end != '\0';) {
-        while (*end == '/')
-            end++;
-        end += strcspn(end, "/");
-        if (*end == '\0' && !last)
-            return false;
-        memcpy(part, path, (size_t)(end - path));
-        part[end - path] = '\0';
-        if (fstatat(dirfd, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
-            return true;
+    return error == 0 ? 0 : fan_answer(-error);
+}
+
+#ifdef SYS_getdents
+/* An entry as getdents(2) has it is as long as getdents64's: the name lies one byte lower, and the
+ * type in the last byte. */
+static long old_entries(int fd, char *buffer, size_t bytes)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (file == NULL || (file->kind != FAN_FILE_DIRECTORY && file->kind != FAN_FILE_OUTDIR))
+        return fan_answer(FAN_SYS(getdents, fd, buffer, bytes));
+    ssize_t got = getdents64(fd, buffer, bytes);
+    for (ssize_t at = 0; at < got;) {
+        struct dirent64 *entry = (void *)(buffer + at);
+        char *name = (char *)&entry->d_type;
+        unsigned char type = entry->d_type;
+        size_t length = entry->d_reclen;
+        memmove(name, entry->d_name, length - offsetof(struct dirent64, d_name));
+        buffer[at + (ssize_t)length - 1] = (char)type;
+        at += (ssize_t)length;
     }
-    return false;
+    return got;
 }
+#endif
 
-/* What openat2 allows of a path of ours. A path that may not leave where it starts is refused for
- * any ".." and any link, wherever they lead. */
-static long check_resolve(int dirfd, const char *path, const struct open_how *how)
+/* fork past libc: its handlers do not run. */
+static long raw_fork(long number, const struct fan_arguments *x)
 {
-    const uint64_t free_of = RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
-    const uint64_t known = free_of | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH | RESOLVE_IN_ROOT;
-    bool beneath = (how->resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
-    if (how->resolve & ~known)
-        return -EINVAL;
-    if (strlen(path) >= PATH_MAX)
-        return -ENAMETOOLONG;
-    if (beneath && (path[0] == '/' || fan_has_dot_dot(path)))
-        return -EXDEV;
-    if ((how->resolve & ~free_of) == 0 || !has_link(dirfd, path, !(how->flags & O_NOFOLLOW)))
-        return 0;
-    return how->resolve & RESOLVE_NO_SYMLINKS ? -ELOOP : -EXDEV;
+    fan_file_before_fork();
+    long pid = fan_syscall_pass(number, x);
+    if (pid == 0)
+        fan_file_after_fork_child();
+    if (pid < 0)
+        fan_file_after_failed_fork();
+    return pid;
 }
 
-static long by_openat2(const struct arguments *x)
+/* The kernel's own sigset and its size, for pselect6. */
+struct mask_and_size {
+    const sigset_t *mask;
+    size_t bytes;
+};
+
+static long wait_with_mask(const struct fan_arguments *x)
 {
-    const struct open_how *how = (const struct open_how *)x->c;
-    struct fan_target target;
-    if (!fan_locate((int)x->a, PATH_AT(b), fan_open_resolve((int)how->flags), &target))
-        return pass(SYS_openat2, x);
-    long rc = check_resolve((int)x->a, PATH_AT(b), how);
-    return rc < 0 ? fan_answer(rc)
-                  : openat((int)x->a, PATH_AT(b), (int)how->flags, (mode_t)how->mode);
+    const struct mask_and_size *with = (const struct mask_and_size *)x->f;
+    return pselect((int)x->a, (fd_set *)x->b, (fd_set *)x->c, (fd_set *)x->d,
+                   (const struct timespec *)x->e, with != NULL ? with->mask : NULL);
 }
 
-/* Calls that change names. */
-static long by_name(long number, const struct arguments *x)
+/* Processes. */
+static long by_process(long number, const struct fan_arguments *x)
+{
+    enum { SHARES_MEMORY = 0x100 }; /* CLONE_VM */
+    switch (number) {
+    case SYS_execve:
+        return execve((const char *)x->a, (char *const *)x->b, (char *const *)x->c);
+    case SYS_execveat:
+        return execveat((int)x->a, (const char *)x->b, (char *const *)x->c, (char *const *)x->d,
+                        (int)x->e);
+    case SYS_clone:
+        return x->a & SHARES_MEMORY ? fan_syscall_pass(number, x) : raw_fork(number, x);
+#ifdef SYS_fork
+    case SYS_fork:
+        return raw_fork(number, x);
+#endif
+    case SYS_exit_group:
+        _exit((int)x->a);
+    default:
+        return fan_syscall_path(number, x);
+    }
+}
+
+/* Waiting, and what sockets carry. */
+static long by_waiting(long number, const struct fan_arguments *x)
 {
     switch (number) {
-    case SYS_renameat2:
-        return renameat2((int)x->a, PATH_AT(b), (int)x->c, PATH_AT(d), (unsigned)x->e);
-    case SYS_unlinkat:
-        return unlinkat((int)x->a, PATH_AT(b), (int)x->c);
-    case SYS_mkdirat:
-        return mkdirat((int)x->a, PATH_AT(b), (mode_t)x->c);
-    case SYS_mknodat:
-        return mknodat((int)x->a, PATH_AT(b), (mode_t)x->c, (dev_t)x->d);
-    case SYS_symlinkat:
-        return symlinkat(PATH_AT(a), (int)x->b, PATH_AT(c));
-    case SYS_linkat:
-        return linkat((int)x->a, PATH_AT(b), (int)x->c, PATH_AT(d), (int)x->e);
-#ifdef SYS_rename
-    case SYS_rename:
-        return rename(PATH_AT(a), PATH_AT(b));
-    case SYS_renameat:
-        return renameat((int)x->a, PATH_AT(b), (int)x->c, PATH_AT(d));
-    case SYS_unlink:
-        return unlink(PATH_AT(a));
-    case SYS_rmdir:
-        return rmdir(PATH_AT(a));
-    case SYS_mkdir:
-        return mkdir(PATH_AT(a), (mode_t)x->b);
-    case SYS_symlink:
-        return symlink(PATH_AT(a), PATH_AT(b));
-    case SYS_link:
-        return link(PATH_AT(a), PATH_AT(b));
+    case SYS_ppoll:
+        return ppoll((struct pollfd *)x->a, (nfds_t)x->b, (const struct timespec *)x->c,
+                     (const sigset_t *)x->d);
+    case SYS_pselect6:
+        return wait_with_mask(x);
+    case SYS_epoll_ctl:
+        return epoll_ctl((int)x->a, (int)x->b, (int)x->c, (struct epoll_event *)x->d);
+    case SYS_connect:
+        return connect((int)x->a, (const struct sockaddr *)x->b, (socklen_t)x->c);
+    case SYS_bind:
+        return bind((int)x->a, (const struct sockaddr *)x->b, (socklen_t)x->c);
+    case SYS_sendto:
+        return sendto((int)x->a, (const void *)x->b, (size_t)x->c, (int)x->d,
+                      (const struct sockaddr *)x->e, (socklen_t)x->f);
+    case SYS_sendmsg:
+        return sendmsg((int)x->a, (const struct msghdr *)x->b, (int)x->c);
+    case SYS_sendmmsg:
+        return sendmmsg((int)x->a, (struct mmsghdr *)x->b, (unsigned)x->c, (int)x->d);
+#ifdef SYS_poll
+    case SYS_poll:
+        return poll((struct pollfd *)x->a, (nfds_t)x->b, (int)x->c);
+    case SYS_select:
+        return select((int)x->a, (fd_set *)x->b, (fd_set *)x->c, (fd_set *)x->d,
+                      (struct timeval *)x->e);
 #endif
     default:
-        return pass(number, x);
+        return by_process(number, x);
     }
 }
 
-/* Calls that change what a name stands for. */
-static long by_change(long number, const struct arguments *x)
+/* What is asked of a descriptor besides its content. */
+static long by_state(long number, const struct fan_arguments *x)
 {
+    int fd = (int)x->a;
     switch (number) {
-    case SYS_fchmodat:
-        return fchmodat((int)x->a, PATH_AT(b), (mode_t)x->c, 0);
-    case SYS_fchownat:
-        return fchownat((int)x->a, PATH_AT(b), (uid_t)x->c, (gid_t)x->d, (int)x->e);
-    case SYS_utimensat:
-        return x->b == 0 ? futimens((int)x->a, (const struct timespec *)x->c)
-                         : utimensat((int)x->a, PATH_AT(b), (const struct timespec *)x->c,
-                                     (int)x->d);
-    case SYS_truncate:
-        return truncate(PATH_AT(a), x->b);
-    case SYS_ftruncate:
-        return ftruncate((int)x->a, x->b);
-    case SYS_chdir:
-        return chdir(PATH_AT(a));
-    case SYS_fchdir:
-        return fchdir((int)x->a);
+    case SYS_fcntl:
+        return fcntl(fd, (int)x->b, x->c);
+    case SYS_ioctl:
+        return ioctl(fd, (unsigned long)x->b, x->c);
+    case SYS_flock:
+        return flock(fd, (int)x->b);
+    case SYS_fsync:
+        return fsync(fd);
+    case SYS_fdatasync:
+        return fdatasync(fd);
+    case SYS_syncfs:
+        return syncfs(fd);
+    case SYS_sync_file_range:
+        return sync_file_range(fd, x->b, x->c, (unsigned)x->d);
+    case SYS_fadvise64:
+        return error_to_answer(posix_fadvise(fd, x->b, x->c, (int)x->d));
+    case SYS_readahead:
+        return readahead(fd, x->b, (size_t)x->c);
+    case SYS_fallocate:
+        return fallocate(fd, (int)x->b, x->c, x->d);
+    case SYS_fchmod:
+        return fchmod(fd, (mode_t)x->b);
+    case SYS_fchown:
+        return fchown(fd, (uid_t)x->b, (gid_t)x->c);
+    case SYS_fstatfs:
+        return fstatfs(fd, (struct statfs *)x->b);
+    case SYS_fgetxattr:
+        return fgetxattr(fd, (const char *)x->b, (void *)x->c, (size_t)x->d);
+    case SYS_flistxattr:
+        return flistxattr(fd, (char *)x->b, (size_t)x->c);
+    case SYS_fsetxattr:
+        return fsetxattr(fd, (const char *)x->b, (const void *)x->c, (size_t)x->d, (int)x->e);
+    case SYS_fremovexattr:
+        return fremovexattr(fd, (const char *)x->b);
     default:
-        return by_name(number, x);
+        return by_waiting(number, x);
     }
 }
 
-static long by_path(long number, const struct arguments *x)
+/* Moving content without reading it, and mapping it. */
+static long by_transfer(long number, const struct fan_arguments *x)
 {
     switch (number) {
-    case SYS_openat:
-        return openat((int)x->a, PATH_AT(b), (int)x->c, (mode_t)x->d);
-    case SYS_openat2:
-        return by_openat2(x);
-    case SYS_statx:
-        return statx((int)x->a, PATH_AT(b), (int)x->c, (unsigned)x->d, (struct statx *)x->e);
-    case SYS_newfstatat:
-        return fstatat((int)x->a, PATH_AT(b), (struct stat *)x->c, (int)x->d);
-    case SYS_faccessat:
-        return faccessat((int)x->a, PATH_AT(b), (int)x->c, 0);
-    case SYS_faccessat2:
-        return faccessat((int)x->a, PATH_AT(b), (int)x->c, (int)x->d);
-    case SYS_readlinkat:
-        return readlinkat((int)x->a, PATH_AT(b), (char *)x->c, (size_t)x->d);
-#ifdef SYS_open
-    case SYS_open:
-        return open(PATH_AT(a), (int)x->b, (mode_t)x->c);
-    case SYS_stat:
-        return stat(PATH_AT(a), (struct stat *)x->b);
-    case SYS_lstat:
-        return lstat(PATH_AT(a), (struct stat *)x->b);
-    case SYS_access:
-        return access(PATH_AT(a), (int)x->b);
-    case SYS_readlink:
-        return readlink(PATH_AT(a), (char *)x->b, (size_t)x->c);
+    case SYS_sendfile:
+        return sendfile((int)x->a, (int)x->b, (off_t *)x->c, (size_t)x->d);
+    case SYS_copy_file_range:
+        return copy_file_range((int)x->a, (off64_t *)x->b, (int)x->c, (off64_t *)x->d,
+                               (size_t)x->e, (unsigned)x->f);
+    case SYS_splice:
+        return splice((int)x->a, (off64_t *)x->b, (int)x->c, (off64_t *)x->d, (size_t)x->e,
+                      (unsigned)x->f);
+    case SYS_tee:
+        return tee((int)x->a, (int)x->b, (size_t)x->c, (unsigned)x->d);
+    case SYS_mmap:
+        return (long)mmap((void *)x->a, (size_t)x->b, (int)x->c, (int)x->d, (int)x->e, x->f);
+    case SYS_mremap:
+        return (long)mremap((void *)x->a, (size_t)x->b, (size_t)x->c, (int)x->d, (void *)x->e);
+    case SYS_remap_file_pages:
+        return remap_file_pages((void *)x->a, (size_t)x->b, (int)x->c, (size_t)x->d, (int)x->e);
+    default:
+        return by_state(number, x);
+    }
+}
+
+/* The descriptor itself. */
+static long by_number(long number, const struct fan_arguments *x)
+{
+    int fd = (int)x->a;
+    switch (number) {
+    case SYS_close:
+        return close(fd);
+    case SYS_close_range:
+        return close_range((unsigned)x->a, (unsigned)x->b, (int)x->c);
+    case SYS_dup:
+        return dup(fd);
+    case SYS_dup3:
+        return dup3(fd, (int)x->b, (int)x->c);
+#ifdef SYS_dup2
+    case SYS_dup2:
+        return dup2(fd, (int)x->b);
 #endif
     default:
-        return by_change(number, x);
+        return by_transfer(number, x);
     }
 }
 
-static long by_descriptor(long number, const struct arguments *x)
+static long by_descriptor(long number, const struct fan_arguments *x)
 {
     int fd = (int)x->a;
     switch (number) {
@@ -183,28 +243,26 @@ static long by_descriptor(long number, const struct arguments *x)
         return readv(fd, (const struct iovec *)x->b, (int)x->c);
     case SYS_preadv:
         return preadv(fd, (const struct iovec *)x->b, (int)x->c, x->d);
+    case SYS_preadv2:
+        return preadv2(fd, (const struct iovec *)x->b, (int)x->c, x->d, (int)x->f);
     case SYS_lseek:
         return lseek(fd, x->b, (int)x->c);
     case SYS_fstat:
         return fstat(fd, (struct stat *)x->b);
     case SYS_getdents64:
         return getdents64(fd, (void *)x->b, (size_t)x->c);
-    case SYS_close:
-        return close(fd);
-    case SYS_dup:
-        return dup(fd);
-    case SYS_dup3:
-        return dup3(fd, (int)x->b, (int)x->c);
-    case SYS_exit_group:
-        _exit((int)x->a);
+#ifdef SYS_getdents
+    case SYS_getdents:
+        return old_entries(fd, (char *)x->b, (size_t)x->c);
+#endif
     default:
-        return by_path(number, x);
+        return by_number(number, x);
     }
 }
 
 FAN_EXPORT long syscall(long number, ...)
 {
-    struct arguments x;
+    struct fan_arguments x;
     va_list list;
     va_start(list, number);
     x.a = va_arg(list, long);
@@ -214,5 +272,5 @@ FAN_EXPORT long syscall(long number, ...)
     x.e = va_arg(list, long);
     x.f = va_arg(list, long);
     va_end(list);
-    return fan_job.view_count == 0 ? pass(number, &x) : by_descriptor(number, &x);
+    return fan_job.view_count == 0 ? fan_syscall_pass(number, &x) : by_descriptor(number, &x);
 }

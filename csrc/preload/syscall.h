@@ -1,0 +1,17 @@
+/*
+ * syscall(2) by number: what is ours goes to the wrapper of the same call.
+ */
+#ifndef FAN_PRELOAD_SYSCALL_H
+#define FAN_PRELOAD_SYSCALL_H
+
+struct fan_arguments {
+    long a, b, c, d, e, f;
+};
+
+/* The real call. */
+long fan_syscall_pass(long number, const struct fan_arguments *x);
+
+/* A call that is given a path; any other is passed. -1 and errno on failure. */
+long fan_syscall_path(long number, const struct fan_arguments *x);
+
+#endif
