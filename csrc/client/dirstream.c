@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "../common/sys.h"
+#include "copy.h"
 #include "entries.h"
 #include "open.h"
 
@@ -86,7 +87,7 @@ struct fan_dirstream *fan_dirstream_open(const struct fan_target *target, int *e
 }
 
 /* The path in the mount of an open directory of outputs. */
-static int path_of(int fd, char path[PATH_MAX])
+static __attribute__((noinline)) int path_of(int fd, char path[PATH_MAX])
 {
     struct fan_target target;
     if (!fan_locate(fd, "", FAN_EMPTY_PATH, &target) || target.where != FAN_OUTPUT)
@@ -176,7 +177,7 @@ int fan_dirstream_fd(struct fan_dirstream *stream)
             target.where = FAN_BEYOND;
             target.path = stream->path;
         }
-        stream->fd = fan_open(&target, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+        stream->fd = fan_open(&target, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC, 0);
     }
     return stream->fd;
 }
@@ -190,13 +191,19 @@ int fan_dirstream_close(struct fan_dirstream *stream)
     return fd;
 }
 
-static int list_file(int fd, const struct fan_file *file, struct fan_entries *entries)
+static __attribute__((noinline)) int list_outputs(int fd, const struct fan_file *file,
+                                                   struct fan_entries *entries)
 {
     char path[PATH_MAX];
-    if (file->kind == FAN_FILE_DIRECTORY)
-        return fan_entries_of_input(entries, file->view, file->dataset, file->id);
     int rc = path_of(fd, path);
     return rc == 0 ? fan_entries_of_output(entries, file->view, path) : rc;
+}
+
+static int list_file(int fd, const struct fan_file *file, struct fan_entries *entries)
+{
+    return file->kind == FAN_FILE_DIRECTORY
+               ? fan_entries_of_input(entries, file->view, file->dataset, file->id)
+               : list_outputs(fd, file, entries);
 }
 
 /* The snapshot that a descriptor keeps from its beginning to its end, so that what is made or
@@ -224,6 +231,7 @@ static ssize_t put_entries(struct fan_file *file, struct fan_entries *entries, c
     uint64_t position = (uint64_t)atomic_load(&file->slot->offset);
     size_t done = 0;
     struct fan_entry entry;
+    struct dirent record;
     int rc;
     while ((rc = fan_entries_at(entries, position, &entry)) == 0) {
         unsigned short length = record_length(entry.name_bytes);
@@ -232,7 +240,9 @@ static ssize_t put_entries(struct fan_file *file, struct fan_entries *entries, c
                 return -EINVAL;
             break;
         }
-        fill((struct dirent *)(void *)(buffer + done), &entry, position);
+        fill(&record, &entry, position);
+        if ((rc = fan_copy(buffer + done, &record, length)) != 0)
+            break;
         done += length;
         position++;
     }

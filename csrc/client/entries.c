@@ -4,16 +4,17 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "../common/sys.h"
 #include "resolve.h"
 #include "spelling.h"
 
-/* Where no output was ever made there is nothing to ask. */
-static int list_beside(struct fan_entries *entries, const struct fan_view *view, uint64_t id)
+/* What was made beside the children of a directory of the dataset. */
+static __attribute__((noinline)) int list_beside(struct fan_entries *entries,
+                                                 const struct fan_view *view, uint64_t id)
 {
     char path[PATH_MAX];
-    if (!fan_view_touched(view, id))
-        return 0;
     int64_t bytes = fan_index_path(&entries->dataset->index, id, path, sizeof(path) - 1);
     if (bytes < 0)
         return -EIO;
@@ -33,34 +34,48 @@ int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
     entries->own = fan_index_inode(index, id);
     entries->parent = fan_index_inode(index, here->parent);
     int rc = fan_index_children(index, id, &entries->first, &entries->count);
-    return rc == 0 ? list_beside(entries, view, id) : rc;
+    if (rc != 0 || !fan_view_touched(view, id)) /* no output was ever made there */
+        return rc;
+    return list_beside(entries, view, id);
 }
 
-/* The inode number of a directory of this mount, by its path there. -errno. */
-static int64_t inode_of(const struct fan_view *view, const char *path)
-{
+/* Room that the stacks of small threads do not have. */
+struct room {
     struct fan_target target;
     char full[PATH_MAX];
-    if (!fan_join(full, sizeof(full), view->prefix.text, view->prefix.bytes, path))
+};
+
+/* The inode number of a directory of this mount: the first `bytes` of `path`. -errno. */
+static int64_t inode_of(const struct fan_view *view, const char *path, size_t bytes,
+                        struct room *room)
+{
+    struct fan_target *target = &room->target;
+    if (view->prefix.bytes + bytes + 2 > sizeof(room->full))
         return -ENAMETOOLONG;
-    if (!fan_locate(AT_FDCWD, full, FAN_NOFOLLOW, &target))
+    char *end = mempcpy(room->full, view->prefix.text, view->prefix.bytes);
+    if (bytes > 0)
+        *end++ = '/';
+    *(char *)mempcpy(end, path, bytes) = '\0';
+    if (!fan_locate(AT_FDCWD, room->full, FAN_NOFOLLOW, target))
         return -ENOENT;
-    if (target.where == FAN_INPUT)
-        return (int64_t)fan_index_inode(&target.dataset->index, target.id);
-    return target.where == FAN_OUTPUT ? (int64_t)target.attr.ino : -target.error;
+    if (target->where == FAN_INPUT)
+        return (int64_t)fan_index_inode(&target->dataset->index, target->id);
+    return target->where == FAN_OUTPUT ? (int64_t)target->attr.ino : -target->error;
 }
 
 int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path)
 {
-    char above[PATH_MAX];
     const char *end = strrchr(path, '/');
-    size_t bytes = end != NULL ? (size_t)(end - path) : 0;
-    int64_t own = inode_of(view, path);
+    long at = fan_sys_mmap(NULL, sizeof(struct room), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fan_sys_failed(at))
+        return -ENOMEM;
+    struct room *room = (struct room *)at;
+    int64_t own = inode_of(view, path, strlen(path), room);
+    int64_t parent = inode_of(view, path, end != NULL ? (size_t)(end - path) : 0, room);
+    fan_sys_munmap(room, sizeof(*room));
     if (own < 0)
         return (int)own;
-    memcpy(above, path, bytes);
-    above[bytes] = '\0';
-    int64_t parent = inode_of(view, above);
     *entries = (struct fan_entries){.own = (uint64_t)own,
                                     .parent = (uint64_t)(parent < 0 ? own : parent)};
     return fan_output_list(view, path, &entries->outputs);

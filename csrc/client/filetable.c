@@ -176,6 +176,8 @@ struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_
     slot->id = id;
     slot->writable = 0;
     slot->inode = 0;
+    atomic_store(&slot->owner, 0);
+    atomic_store(&slot->signal, 0);
     if (fill_file(file, slot) != NULL)
         return file;
     atomic_store(&slot->refs, 0);

@@ -42,7 +42,10 @@ struct fan_slot {
     uint64_t id; /* record, or object; for FAN_FILE_NEAR the length of the path */
     uint64_t writable; /* FAN_FILE_OUTPUT: through it the output may still change */
     uint64_t inode;    /* FAN_FILE_OUTPUT */
-    uint64_t reserved[2];
+    atomic_int owner;      /* F_SETOWN of FAN_FILE_REGULAR: a positive id, or 0 */
+    atomic_int owner_kind; /* F_OWNER_* */
+    atomic_int signal;     /* F_SETSIG */
+    uint32_t reserved;
 };
 
 struct fan_file {

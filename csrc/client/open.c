@@ -60,8 +60,8 @@ static void announce(struct fan_file *file)
 static int open_file(const struct fan_target *target, int flags, enum fan_file_kind kind)
 {
     struct fan_file *file = fan_file_new(target->view, target->id, kind,
-                                         (unsigned)flags & ~(unsigned)(O_CREAT | O_CLOEXEC |
-                                                                       O_NOCTTY | O_NOFOLLOW));
+                                         (unsigned)flags & ~(unsigned)(O_CREAT | O_EXCL | O_TRUNC |
+                                                                       O_NOCTTY | O_CLOEXEC));
     if (file == NULL)
         return -ENFILE;
     int rc = kind == FAN_FILE_REGULAR ? fan_content_open(file) : 0;

@@ -50,18 +50,24 @@ static int64_t make_real(const struct fan_view *view, const char *relpath, char 
 static int64_t real_path(const struct fan_view *view, const struct fan_dataset *dataset,
                          uint64_t id, char *path, size_t capacity)
 {
-    char relpath[PATH_MAX];
     if (!view->prefix_made) {
         int64_t length = fan_full_path(view, dataset, id, path, capacity);
         struct stat st;
         if (length > 0 && FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISDIR(st.st_mode))
             return length;
     }
-    int64_t length = fan_index_path(&dataset->index, id, relpath, sizeof(relpath) - 1);
-    if (length < 0)
-        return length == -ERANGE ? -ENAMETOOLONG : length;
-    relpath[length] = '\0';
-    return make_real(view, relpath, path, capacity);
+    size_t start = view->skeleton.bytes;
+    if (start == 0 || start + 2 > capacity)
+        return -ENAMETOOLONG;
+    memcpy(path, view->skeleton.text, start);
+    path[start++] = '/';
+    int64_t bytes = fan_index_path(&dataset->index, id, path + start, capacity - start - 1);
+    if (bytes < 0)
+        return bytes == -ERANGE ? -ENAMETOOLONG : bytes;
+    size_t length = bytes > 0 ? start + (size_t)bytes : start - 1;
+    path[length] = '\0';
+    int rc = make_chain(AT_FDCWD, path, view->skeleton.bytes - 1, length);
+    return rc < 0 ? rc : (int64_t)length;
 }
 
 int fan_skeleton_open(struct fan_view *view, struct fan_dataset *dataset, uint64_t id, int flags)

@@ -212,29 +212,59 @@ int64_t fan_index_path(const struct fan_index *index, uint64_t id, char *buffer,
     return (int64_t)(capacity - start);
 }
 
+/* Threads with small stacks come here: of a deeper tree the way is walked several times. */
+enum { WAY_KEPT = 64, DEPTH_MAX = 4096 };
+
+/* Goes on with a hash along the last `count` records of `way`, which leads from a leaf up. */
+static int hash_way(const struct fan_index *index, const uint64_t *way, unsigned count,
+                    uint64_t *hash)
+{
+    while (count > 0) {
+        const char *name;
+        size_t bytes;
+        if (fan_index_name(index, &index->records[way[--count]], &name, &bytes) != 0)
+            return -EIO;
+        *hash = fan_path_hash_step(*hash, name, bytes);
+    }
+    return 0;
+}
+
+/* Records `skip` levels above `id` and up from there. */
+static void keep_way(const struct fan_index *index, uint64_t id, unsigned skip, uint64_t *way,
+                     unsigned count)
+{
+    while (skip-- > 0)
+        id = index->records[id].parent;
+    for (unsigned i = 0; i < count; i++) {
+        way[i] = id;
+        id = index->records[id].parent;
+    }
+}
+
+/* Names are hashed from the root down, and found from the leaf up. Deeper trees than a path of
+ * PATH_MAX can name exist; more than DEPTH_MAX levels do not. */
 int fan_index_path_hash(const struct fan_index *index, uint64_t id, uint64_t *hash)
 {
-    /* Names are hashed from the root down, and found from the leaf up: keep the way. Deeper trees
-     * than a path of PATH_MAX can name exist; these many levels do not. */
-    enum { DEPTH_MAX = 4096 };
-    uint32_t way[DEPTH_MAX];
+    uint64_t way[WAY_KEPT];
     unsigned depth = 0;
-    for (uint64_t at = id; at != 0;) {
+    for (uint64_t at = id; at != 0; depth++) {
         int64_t parent = parent_of(index, at);
         if (parent < 0 || depth == DEPTH_MAX)
             return -EIO;
-        way[depth++] = (uint32_t)at;
+        if (depth < WAY_KEPT)
+            way[depth] = at;
         at = (uint64_t)parent;
     }
-    uint64_t h = FAN_PATH_HASH_ROOT;
-    while (depth > 0) {
-        const char *name;
-        size_t bytes;
-        if (fan_index_name(index, &index->records[way[--depth]], &name, &bytes) != 0)
+    *hash = FAN_PATH_HASH_ROOT;
+    if (depth <= WAY_KEPT)
+        return hash_way(index, way, depth, hash);
+    for (unsigned left = depth; left > 0;) {
+        unsigned count = left < WAY_KEPT ? left : WAY_KEPT;
+        left -= count;
+        keep_way(index, id, left, way, count);
+        if (hash_way(index, way, count, hash) != 0)
             return -EIO;
-        h = fan_path_hash_step(h, name, bytes);
     }
-    *hash = h;
     return 0;
 }
 

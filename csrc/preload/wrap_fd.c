@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../client/content_io.h"
+#include "../client/control.h"
 #include "../client/outputs.h"
 #include "../client/overlay.h"
 #include "../client/park.h"
@@ -82,66 +83,6 @@ FAN_EXPORT int dup3(int from, int to, int flags)
     return got < 0 ? got : note_duplicate(from, to);
 }
 
-/* Locks of a file that nobody can write: readers never exclude each other, and a write lock needs
- * a descriptor open for writing. */
-static long lock_command(int command, struct flock *lock)
-{
-    if (command == F_GETLK || command == F_OFD_GETLK) {
-        lock->l_type = F_UNLCK;
-        return 0;
-    }
-    return lock->l_type == F_WRLCK ? -EBADF : 0;
-}
-
-static long set_status(struct fan_file *file, unsigned flags)
-{
-    const unsigned changeable = O_APPEND | O_NONBLOCK | O_NOATIME;
-    unsigned now = atomic_load(&file->slot->status);
-    atomic_store(&file->slot->status, (now & ~changeable) | (flags & changeable));
-    return 0;
-}
-
-enum { KERNEL_O_LARGEFILE = 0100000 }; /* what F_GETFL shows for every file of a 64-bit process */
-
-static long fcntl_virtual(int fd, struct fan_file *file, int command, long argument)
-{
-    switch (command) {
-    case F_GETFL:
-        return (long)(atomic_load(&file->slot->status) | KERNEL_O_LARGEFILE);
-    case F_SETFL:
-        return set_status(file, (unsigned)argument);
-    case F_GETLK:
-    case F_SETLK:
-    case F_SETLKW:
-    case F_OFD_GETLK:
-    case F_OFD_SETLK:
-    case F_OFD_SETLKW:
-        return lock_command(command, (struct flock *)argument);
-    case F_GETLEASE:
-        return F_UNLCK;
-    case F_SETLEASE:
-        return argument == F_UNLCK ? -EAGAIN : -EINVAL;
-    case F_GETOWN:
-    case F_SETOWN:
-    case F_GETSIG:
-    case F_SETSIG:
-        return 0;
-    case F_NOTIFY:
-        return -ENOTDIR;
-    case F_GETPIPE_SZ:
-    case F_SETPIPE_SZ:
-        return -EBADF;
-    case F_ADD_SEALS:
-    case F_GET_SEALS:
-        return -EINVAL;
-    case F_GETFD:
-    case F_SETFD:
-        return fan_sys_fcntl(fd, command, argument);
-    default:
-        return -EINVAL;
-    }
-}
-
 FAN_EXPORT int fcntl(int fd, int command, ...)
 {
     va_list list;
@@ -164,33 +105,17 @@ FAN_EXPORT int fcntl(int fd, int command, ...)
         int to = fan_sys_fcntl(fd, command, argument);
         return to < 0 ? (int)fan_answer(to) : note_duplicate(fd, to);
     }
+    if (file->kind == FAN_FILE_PATH && command == F_GETFL)
+        return (int)atomic_load(&file->slot->status);
     if (file->kind != FAN_FILE_REGULAR)
         return (int)fan_answer(fan_sys_fcntl(fd, command, argument));
-    return (int)fan_answer(fcntl_virtual(fd, file, command, argument));
+    return (int)fan_answer(fan_control(fd, file, command, argument));
 }
 
 FAN_ALIAS(fcntl64, fcntl);
 FAN_ALIAS(__fcntl, fcntl);
 
 enum { IOCTL_FICLONE = 0x40049409 };
-
-static long ioctl_regular(int fd, struct fan_file *file, unsigned long request, void *argument)
-{
-    switch (request) {
-    case FIONREAD:
-        *(int *)argument = (int)((int64_t)file->record->logical_size - fan_content_offset(file));
-        return 0;
-    case FIOCLEX:
-        return fan_sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
-    case FIONCLEX:
-        return fan_sys_fcntl(fd, F_SETFD, 0);
-    case FIONBIO:
-    case FIOASYNC:
-        return 0;
-    default:
-        return -ENOTTY;
-    }
-}
 
 FAN_EXPORT int ioctl(int fd, unsigned long request, ...)
 {
@@ -200,7 +125,7 @@ FAN_EXPORT int ioctl(int fd, unsigned long request, ...)
     va_end(list);
     struct fan_file *file = regular(fd);
     if (file != NULL)
-        return (int)fan_answer(ioctl_regular(fd, file, request, argument));
+        return (int)fan_answer(fan_device_control(fd, file, request, argument));
     if (request == IOCTL_FICLONE && is_virtual(fan_file_get((int)(intptr_t)argument)))
         return (int)fan_answer(-EXDEV);
     return REAL(ioctl)(fd, request, argument);
@@ -242,7 +167,9 @@ FAN_EXPORT int lockf(int fd, int command, off_t bytes)
 {
     if (regular(fd) == NULL)
         return REAL(lockf)(fd, command, bytes);
-    return (int)fan_answer(command == F_ULOCK || command == F_TEST ? 0 : -EBADF);
+    const bool known = command == F_ULOCK || command == F_TEST;
+    const bool writes = command == F_LOCK || command == F_TLOCK;
+    return (int)fan_answer(known ? 0 : writes ? -EBADF : -EINVAL);
 }
 
 FAN_ALIAS(lockf64, lockf);
@@ -266,7 +193,9 @@ FAN_EXPORT int sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned f
 {
     if (regular(fd) == NULL)
         return REAL(sync_file_range)(fd, offset, bytes, flags);
-    return offset < 0 || bytes < 0 ? (int)fan_answer(-EINVAL) : 0;
+    const unsigned known = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                           SYNC_FILE_RANGE_WAIT_AFTER;
+    return offset < 0 || bytes < 0 || flags & ~known ? (int)fan_answer(-EINVAL) : 0;
 }
 
 FAN_EXPORT int posix_fadvise(int fd, off_t offset, off_t bytes, int advice)
@@ -448,6 +377,8 @@ FAN_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *excepts,
 
 FAN_EXPORT int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
+    if (is_virtual(fan_file_get(epoll)))
+        return (int)fan_answer(-EINVAL);
     return is_virtual(fan_file_get(fd)) ? (int)fan_answer(-EPERM)
                                         : REAL(epoll_ctl)(epoll, operation, fd, event);
 }

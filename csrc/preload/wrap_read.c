@@ -69,7 +69,7 @@ FAN_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t 
     struct fan_file *file = regular(fd);
     if (file == NULL)
         return REAL(preadv2)(fd, vector, count, offset, flags);
-    if (flags & ~(RWF_HIPRI | RWF_NOWAIT | RWF_DSYNC | RWF_SYNC))
+    if (flags & ~(RWF_HIPRI | RWF_NOWAIT | RWF_DSYNC | RWF_SYNC | RWF_APPEND))
         return fan_answer(-EOPNOTSUPP);
     return fan_answer(offset == -1 ? fan_content_readv(file, vector, count)
                                    : fan_content_preadv(file, vector, count, offset));
@@ -193,6 +193,8 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
     struct fan_file *file = regular(in);
     if (file == NULL)
         return REAL(splice)(in, in_offset, out, out_offset, bytes, flags);
+    if (flags & ~(unsigned)(SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT))
+        return fan_answer(-EINVAL);
     if (out_offset != NULL)
         return fan_answer(-ESPIPE);
     /* Once it holds something, a pipe is not waited for: the reader may be this very thread. */

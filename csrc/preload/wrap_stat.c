@@ -19,6 +19,7 @@ _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one struct stat on
 enum {
     STAT_FLAGS = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT,
     STATX_FLAGS = STAT_FLAGS | AT_STATX_SYNC_TYPE,
+    ACCESS_FLAGS = AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH,
 };
 
 static unsigned at_flags(int flags)
@@ -164,9 +165,11 @@ FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, stru
 {
     struct fan_target target;
     const char *name = !fan_given(path) && (flags & AT_EMPTY_PATH) ? "" : path;
-    if (fan_locate(dirfd, name, at_flags(flags), &target))
-        return flags & ~STATX_FLAGS || mask & STATX__RESERVED ? (int)fan_answer(-EINVAL)
-                                                              : statx_ours(&target, stx);
+    if (fan_locate(dirfd, name, at_flags(flags), &target)) {
+        bool odd = flags & ~STATX_FLAGS || mask & STATX__RESERVED ||
+                   (flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE;
+        return odd ? (int)fan_answer(-EINVAL) : statx_ours(&target, stx);
+    }
     const struct fan_file *file = output_at(dirfd, path, flags);
     if (file != NULL)
         return statx_output(dirfd, file, stx);
@@ -181,7 +184,7 @@ FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, stru
 
 static int access_ours(const struct fan_target *target, int mode, int flags)
 {
-    if (mode & ~(R_OK | W_OK | X_OK))
+    if (mode & ~(R_OK | W_OK | X_OK) || flags & ~ACCESS_FLAGS)
         return (int)fan_answer(-EINVAL);
     if (target->where == FAN_MISSING)
         return (int)fan_answer(-target->error);
@@ -221,7 +224,7 @@ FAN_EXPORT int access(const char *path, int mode)
 
 FAN_EXPORT int euidaccess(const char *path, int mode)
 {
-    return faccessat(AT_FDCWD, path, mode, AT_EACCESS);
+    return faccessat(AT_FDCWD, path, mode & (R_OK | W_OK | X_OK), AT_EACCESS);
 }
 
 FAN_ALIAS(eaccess, euidaccess);
