@@ -15,11 +15,9 @@
 #include "remote.h"
 #include "session.h"
 
-/* Descriptor to file, in chunks made as they are needed. */
-enum { CHUNK = 1024, CHUNKS = 1024 };
-typedef _Atomic(struct fan_file *) entry;
-static _Atomic(entry *) chunks[CHUNKS];
-static atomic_int chunks_end; /* there is none from here on: forks look at no others */
+enum { CHUNK = FAN_TABLE_CHUNK, CHUNKS = FAN_TABLE_CHUNKS };
+_Atomic(fan_table_entry *) fan_table[CHUNKS];
+static atomic_uint chunks_end; /* there is none from here on: forks look at no others */
 
 /* Files, likewise; a file's number is also that of its slot in the own arena. */
 static _Atomic(struct fan_file *) pools[FAN_ARENA_SLOTS / CHUNK];
@@ -228,36 +226,32 @@ void fan_file_put(struct fan_file *file)
         release(file);
 }
 
-static entry *entry_of(int fd, bool make)
+static fan_table_entry *entry_of(int fd, bool make)
 {
-    if ((unsigned)fd >= CHUNK * CHUNKS)
+    unsigned number = (unsigned)fd;
+    if (number >= CHUNK * CHUNKS)
         return NULL;
-    entry *chunk = atomic_load_explicit(&chunks[fd / CHUNK], memory_order_acquire);
+    fan_table_entry *chunk = atomic_load_explicit(&fan_table[number / CHUNK], memory_order_acquire);
     if (chunk == NULL && make) {
-        entry *made = make_pages(CHUNK * sizeof(entry));
+        fan_table_entry *made = make_pages(CHUNK * sizeof(fan_table_entry));
         if (made == NULL)
             return NULL;
-        int end = atomic_load(&chunks_end);
-        while (end <= fd / CHUNK &&
-               !atomic_compare_exchange_weak(&chunks_end, &end, fd / CHUNK + 1)) {
+        unsigned end = atomic_load(&chunks_end);
+        while (end <= number / CHUNK &&
+               !atomic_compare_exchange_weak(&chunks_end, &end, number / CHUNK + 1)) {
         }
-        if (atomic_compare_exchange_strong(&chunks[fd / CHUNK], &chunk, made))
+        if (atomic_compare_exchange_strong(&fan_table[number / CHUNK], &chunk, made))
             chunk = made;
         else
-            fan_sys_munmap(made, CHUNK * sizeof(entry));
+            fan_sys_munmap(made, CHUNK * sizeof(fan_table_entry));
     }
-    return chunk != NULL ? &chunk[fd % CHUNK] : NULL;
+    return chunk != NULL ? &chunk[number % CHUNK] : NULL;
 }
 
-struct fan_file *fan_file_get(int fd)
+struct fan_file *fan_file_get_overlaid(int fd)
 {
-    if (__builtin_expect(fan_vfork_thread, 0) && fan_in_vfork_child()) {
-        struct fan_file *file;
-        if (fan_overlay_get(fd, &file))
-            return file;
-    }
-    entry *at = entry_of(fd, false);
-    return at != NULL ? atomic_load_explicit(at, memory_order_acquire) : NULL;
+    struct fan_file *file;
+    return fan_in_vfork_child() && fan_overlay_get(fd, &file) ? file : fan_table_get(fd);
 }
 
 int fan_file_install(int fd, struct fan_file *file)
@@ -266,7 +260,7 @@ int fan_file_install(int fd, struct fan_file *file)
         fan_overlay_set(fd, file);
         return 0;
     }
-    entry *at = entry_of(fd, true);
+    fan_table_entry *at = entry_of(fd, true);
     if (at == NULL) {
         fan_file_put(file);
         return -ENOMEM;
@@ -284,14 +278,13 @@ int fan_file_share(int fd, struct fan_file *file)
     return fan_file_install(fd, file);
 }
 
-void fan_file_remove(int fd)
+void fan_file_remove_ours(int fd)
 {
     if (fan_in_vfork_child()) {
-        if (fan_file_get(fd) != NULL)
-            fan_overlay_set(fd, NULL);
+        fan_overlay_set(fd, NULL);
         return;
     }
-    entry *at = entry_of(fd, false);
+    fan_table_entry *at = entry_of(fd, false);
     struct fan_file *before = at != NULL ? atomic_exchange(at, NULL) : NULL;
     if (before != NULL)
         fan_file_put(before);
@@ -304,7 +297,7 @@ void fan_file_remove_range(unsigned first, unsigned last)
         return;
     }
     for (unsigned chunk = first / CHUNK; chunk < CHUNKS && chunk <= last / CHUNK; chunk++) {
-        if (atomic_load(&chunks[chunk]) == NULL)
+        if (atomic_load(&fan_table[chunk]) == NULL)
             continue;
         for (unsigned i = 0; i < CHUNK; i++) {
             unsigned fd = chunk * CHUNK + i;
@@ -356,15 +349,15 @@ void fan_file_before_vfork(void)
 
 static void each_entry(void (*visit)(int fd, struct fan_file *file, void *context), void *context)
 {
-    for (int chunk = 0, end = atomic_load(&chunks_end); chunk < end; chunk++) {
-        entry *at = atomic_load_explicit(&chunks[chunk], memory_order_acquire);
-        for (int i = 0; at != NULL && i < CHUNK; i++) {
+    for (unsigned chunk = 0, end = atomic_load(&chunks_end); chunk < end; chunk++) {
+        fan_table_entry *at = atomic_load_explicit(&fan_table[chunk], memory_order_acquire);
+        for (unsigned i = 0; at != NULL && i < CHUNK; i++) {
             struct fan_file *file = atomic_load(&at[i]);
             struct fan_file *changed;
             bool overlaid =
-                fan_vfork_thread && fan_overlay_get(chunk * CHUNK + i, &changed);
+                fan_vfork_thread && fan_overlay_get((int)(chunk * CHUNK + i), &changed);
             if (file != NULL && !overlaid)
-                visit(chunk * CHUNK + i, file, context);
+                visit((int)(chunk * CHUNK + i), file, context);
         }
     }
 }

@@ -21,6 +21,7 @@
 
 #include "decode.h"
 #include "job.h"
+#include "overlay.h"
 
 enum fan_file_kind {
     FAN_FILE_FREE = 0,
@@ -74,8 +75,32 @@ static inline bool fan_file_has_record(uint32_t kind)
     return kind == FAN_FILE_REGULAR || kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_PATH;
 }
 
-/* The file behind a descriptor, or NULL when it is not ours. Any int is allowed. */
-struct fan_file *fan_file_get(int fd);
+/* Descriptor to file, in chunks made as they are needed. */
+enum { FAN_TABLE_CHUNK = 1024, FAN_TABLE_CHUNKS = 1024 };
+typedef _Atomic(struct fan_file *) fan_table_entry;
+extern _Atomic(fan_table_entry *) fan_table[FAN_TABLE_CHUNKS];
+
+/* fan_file_get of a thread that may be a vfork child. */
+struct fan_file *fan_file_get_overlaid(int fd);
+
+static inline struct fan_file *fan_table_get(int fd)
+{
+    unsigned number = (unsigned)fd;
+    if (number >= FAN_TABLE_CHUNK * FAN_TABLE_CHUNKS)
+        return NULL;
+    fan_table_entry *chunk =
+        atomic_load_explicit(&fan_table[number / FAN_TABLE_CHUNK], memory_order_acquire);
+    return chunk != NULL ? atomic_load_explicit(&chunk[number % FAN_TABLE_CHUNK],
+                                                memory_order_acquire)
+                         : NULL;
+}
+
+/* The file behind a descriptor, or NULL when it is not ours. Any int is allowed. Inline: every call
+ * that takes a descriptor passes here. */
+static inline struct fan_file *fan_file_get(int fd)
+{
+    return __builtin_expect(fan_vfork_thread, 0) ? fan_file_get_overlaid(fd) : fan_table_get(fd);
+}
 
 /* A new file with one reference, for `fan_file_install`. NULL when there are too many. */
 struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_kind kind,
@@ -96,9 +121,16 @@ int fan_file_install(int fd, struct fan_file *file);
 /* Makes `fd` one more descriptor of `file` (dup). 0 or -ENOMEM. */
 int fan_file_share(int fd, struct fan_file *file);
 
+/* Forgets what `fd`, which is ours, stands for. */
+void fan_file_remove_ours(int fd);
+
 /* Forgets what `fd` stands for; the descriptor itself is the caller's to close. Does nothing when
  * it is not ours. */
-void fan_file_remove(int fd);
+static inline void fan_file_remove(int fd)
+{
+    if (__builtin_expect(fan_file_get(fd) != NULL, 0))
+        fan_file_remove_ours(fd);
+}
 
 /* Forgets all in [first, last]. */
 void fan_file_remove_range(unsigned first, unsigned last);

@@ -8,6 +8,7 @@
 
 #include "../common/sys.h"
 #include "cwd.h"
+#include "near.h"
 #include "resolve.h"
 #include "spelling.h"
 
@@ -25,7 +26,8 @@ static bool starts_near(int dirfd, const char *path)
     char here[PATH_MAX];
     const char *rest;
     struct fan_view *view;
-    return dirfd != AT_FDCWD && path[0] != '/' && fan_fd_path(dirfd, here, sizeof(here)) > 0 &&
+    return dirfd != AT_FDCWD && path[0] != '/' && !fan_is_far_fd(dirfd) &&
+           fan_fd_path(dirfd, here, sizeof(here)) > 0 &&
            (fan_match_prefix(here, &rest) != NULL || fan_match_above(here, &view) > 0);
 }
 

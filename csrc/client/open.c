@@ -8,6 +8,7 @@
 #include "../common/sys.h"
 #include "content_io.h"
 #include "linked.h"
+#include "near.h"
 #include "outputs.h"
 #include "remote.h"
 #include "skeleton.h"
@@ -205,7 +206,7 @@ bool fan_open_noticed(int fd, int flags)
     struct fan_target target;
     struct fan_view *view;
     const char *rest;
-    if (fan_job.view_count == 0 || fan_fd_path(fd, real, sizeof(real)) <= 0)
+    if (fan_job.view_count == 0 || fan_is_far_fd(fd) || fan_fd_path(fd, real, sizeof(real)) <= 0)
         return false;
     if (fan_match_prefix(real, &rest) != NULL) {
         if (!fan_locate(AT_FDCWD, real, 0, &target))

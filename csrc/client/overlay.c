@@ -50,10 +50,8 @@ static void end_overlay(void)
     fan_sys_munmap(ended, overlay_bytes(ended->room));
 }
 
-bool fan_in_vfork_child(void)
+bool fan_is_vfork_child(void)
 {
-    if (__builtin_expect(!fan_vfork_thread, 1))
-        return false;
     if ((int)FAN_SYS(getpid) != owner_pid)
         return true;
     end_overlay();

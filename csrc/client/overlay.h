@@ -13,9 +13,15 @@ struct fan_file;
 /* Set by the vfork wrapper for its thread, before the child exists. */
 extern __thread bool fan_vfork_thread __attribute__((tls_model("initial-exec")));
 
+/* Whether this thread, of which that is known, is a vfork child's. */
+bool fan_is_vfork_child(void);
+
 /* Whether this is a vfork child. The first call of the parent after its child has gone ends the
  * overlay. */
-bool fan_in_vfork_child(void);
+static inline bool fan_in_vfork_child(void)
+{
+    return __builtin_expect(fan_vfork_thread, 0) && fan_is_vfork_child();
+}
 
 /* Called by the vfork wrapper: from here on this thread may be a vfork child. */
 void fan_overlay_arm(void);

@@ -8,23 +8,28 @@
 #include "cwd.h"
 #include "filetable.h"
 #include "linked.h"
+#include "near.h"
 #include "output_proc.h"
 #include "spelling.h"
 #include "walk.h"
 
-static bool begins(const char *path, const struct fan_text *prefix)
+/* The second and last bytes tell most others apart. */
+static inline bool begins(const char *path, size_t bytes, const struct fan_text *prefix)
 {
-    return prefix->bytes > 0 && strncmp(path, prefix->text, prefix->bytes) == 0 &&
-           (path[prefix->bytes] == '/' || path[prefix->bytes] == '\0');
+    size_t length = prefix->bytes;
+    return length > 1 && bytes >= length && path[1] == prefix->text[1] &&
+           path[length - 1] == prefix->text[length - 1] &&
+           (path[length] == '/' || path[length] == '\0') &&
+           memcmp(path, prefix->text, length) == 0;
 }
 
-struct fan_view *fan_match_prefix(const char *path, const char **rest)
+static inline struct fan_view *match(const char *path, size_t bytes, const char **rest)
 {
     for (unsigned i = 0; i < fan_job.view_count; i++) {
         struct fan_view *view = &fan_job.views[i];
-        const struct fan_text *found = begins(path, &view->prefix)  ? &view->prefix
-                                       : begins(path, &view->alias) ? &view->alias
-                                                                    : NULL;
+        const struct fan_text *found = begins(path, bytes, &view->prefix)  ? &view->prefix
+                                       : begins(path, bytes, &view->alias) ? &view->alias
+                                                                           : NULL;
         if (found != NULL) {
             *rest = path + found->bytes;
             while (**rest == '/')
@@ -33,6 +38,20 @@ struct fan_view *fan_match_prefix(const char *path, const char **rest)
         }
     }
     return fan_code_match(path, rest);
+}
+
+struct fan_view *fan_match_prefix(const char *path, const char **rest)
+{
+    return match(path, strlen(path), rest);
+}
+
+/* Whether an absolute path has nothing to do with us by the letter. What begins otherwise, or is
+ * spelled oddly, is looked at closely. */
+static inline bool is_far(const char *path, size_t bytes)
+{
+    const char *rest;
+    bool kernels_own = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/", 5) == 0;
+    return !kernels_own && match(path, bytes, &rest) == NULL && !fan_has_odd_part(path, bytes);
 }
 
 static bool follows_to(const struct fan_walk *walk, int dirfd, const char *path,
@@ -118,7 +137,7 @@ bool fan_walk_absolute(struct fan_walk *walk, const char *path)
             return fan_walk_unusable(walk);
         return fan_walk_run(walk);
     }
-    if (fan_has_odd_part(path))
+    if (fan_has_odd_part(path, strlen(path)))
         return odd(walk, path);
     int fd;
     const struct fan_file *file = file_by_proc(path, &fd);
@@ -230,7 +249,9 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
     target->restarts = 0;
     if (fan_job.view_count == 0 || !plausible(path))
         return fan_walk_outside(target, dirfd, path);
-    if (locate(dirfd, path, flags, target))
+    if (path[0] == '/' && is_far(path, strlen(path)))
+        fan_walk_outside(target, AT_FDCWD, path);
+    else if (locate(dirfd, path, flags, target))
         return true;
     bool followed = target->path != path; /* it came out of a mount */
     if (!(flags & FAN_THROUGH) || followed || path[0] == '\0' ||
@@ -249,7 +270,8 @@ bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target
     target->restarts = 0;
     if (fan_job.view_count == 0 || !plausible(path) || path[0] == '\0')
         return false;
-    bool from_directory = dirfd != AT_FDCWD && path[0] != '/';
+    bool from_directory = dirfd != AT_FDCWD && path[0] != '/' &&
+                          (fan_has_dot_dot(path) || !fan_is_far_fd(dirfd));
     return (from_directory || fan_linked(dirfd, path)) &&
            locate_linked(dirfd, path, flags, target);
 }

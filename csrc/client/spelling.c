@@ -1,20 +1,49 @@
 #include "spelling.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "../common/sys.h"
 
-bool fan_has_odd_part(const char *path)
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* The top bit of each byte of `word` that is `byte`. */
+static uint64_t bytes_equal(uint64_t word, unsigned char byte)
 {
-    for (const char *p = path; *p != '\0'; p++) {
-        if (p[0] == '/' && (p[1] == '/' || p[1] == '.'))
+    uint64_t other = word ^ EACH(byte), low = EACH(0x7f);
+    return ~(((other & low) + low) | other | low);
+}
+
+/* Whether one of eight bytes is a slash with a slash or dot behind it. */
+static bool odd_in_eight(const char *p)
+{
+    uint64_t word, next;
+    memcpy(&word, p, sizeof(word));
+    memcpy(&next, p + 1, sizeof(next));
+    _Static_assert(('.' | 1) == '/', "one comparison finds both");
+    return (bytes_equal(word, '/') & bytes_equal(next | EACH(1), '/')) != 0;
+}
+
+bool fan_has_odd_part(const char *path, size_t bytes)
+{
+    if (bytes < 8) {
+        for (size_t i = 0; i < bytes; i++) {
+            if (path[i] == '/' && (path[i + 1] == '/' || path[i + 1] == '.'))
+                return true;
+        }
+        return false;
+    }
+    for (size_t i = 0; i + 8 < bytes; i += 8) {
+        if (odd_in_eight(path + i))
             return true;
     }
-    return false;
+    return odd_in_eight(path + bytes - 8);
 }
 
 bool fan_has_dot_dot(const char *path)
 {
+    if (path[0] != '.' && !fan_has_odd_part(path, strlen(path)))
+        return false;
     for (const char *p = path; *p != '\0';) {
         const char *end = fan_component_end(p);
         if (fan_is_dot_dot(p, (size_t)(end - p)))

@@ -25,8 +25,8 @@ static inline const char *fan_component_end(const char *p)
     return p;
 }
 
-/* Whether there is a "//", or a component that begins with a dot. */
-bool fan_has_odd_part(const char *path);
+/* Whether there is a "//", or a "/" before a component that begins with a dot. */
+bool fan_has_odd_part(const char *path, size_t bytes);
 
 bool fan_has_dot_dot(const char *path);
 

@@ -10,6 +10,7 @@
 #include "../client/cwd.h"
 #include "../client/dirstream.h"
 #include "../client/linked.h"
+#include "../client/near.h"
 #include "../client/open.h"
 #include "../client/skeleton.h"
 #include "../common/sys.h"
@@ -31,7 +32,7 @@ static DIR *check_opened(DIR *dir)
     char path[PATH_MAX];
     const char *rest;
     struct fan_target target;
-    if (dir == NULL || fan_job.view_count == 0 ||
+    if (dir == NULL || fan_job.view_count == 0 || fan_is_far_fd(REAL(dirfd)(dir)) ||
         fan_fd_path(REAL(dirfd)(dir), path, sizeof(path)) <= 0 ||
         fan_match_prefix(path, &rest) == NULL || !fan_locate(AT_FDCWD, path, 0, &target) ||
         (target.where != FAN_INPUT && target.where != FAN_OUTPUT))
