@@ -54,29 +54,23 @@ static int fill(int to, struct fan_file *file)
     return rc;
 }
 
-/* Another description of the same file. */
-static int reopen(int fd, int flags)
+int fan_reopen(int fd, int flags)
 {
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     return fan_sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0);
 }
 
-static int make_of(const struct fan_file *file, uint64_t size)
-{
-    char name[FAN_ORIGIN_NAME_BYTES];
-    fan_origin_name(file->view, file->id, name);
-    return make(name, size);
-}
-
 int fan_copy_open(struct fan_file *file, int flags)
 {
     const int kept = O_APPEND | O_NONBLOCK | O_NOATIME;
-    int to = make_of(file, file->record->logical_size);
+    char name[FAN_ORIGIN_NAME_BYTES];
+    fan_origin_name(file->view, file->id, name);
+    int to = make(name, file->record->logical_size);
     if (to < 0)
         return to;
     int rc = fill(to, file);
-    rc = rc == 0 ? reopen(to, O_RDONLY | (flags & kept)) : rc;
+    rc = rc == 0 ? fan_reopen(to, O_RDONLY | (flags & kept)) : rc;
     fan_sys_close(to);
     return rc;
 }
@@ -101,10 +95,13 @@ int fan_copy_file(struct fan_file *file, const char *path, unsigned mode)
 
 int fan_copy_path(const struct fan_file *file)
 {
-    int to = make_of(file, 0);
+    char name[FAN_ORIGIN_NAME_BYTES];
+    fan_origin_name(file->view, file->id, name);
+    int to = (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (to < 0)
         return to;
-    int rc = reopen(to, O_PATH);
+    fan_sys_fcntl(to, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK);
+    int rc = fan_reopen(to, O_WRONLY);
     fan_sys_close(to);
     return rc;
 }

@@ -19,6 +19,7 @@ enum fan_news_kind {
     FAN_NEWS_STARTED = 1, /* value: the command's process */
     FAN_NEWS_STOPPED,     /* value: the signal */
     FAN_NEWS_ENDED,       /* value: its wait status */
+    FAN_NEWS_LAST,        /* the same, and the supervisor ends, too */
     FAN_NEWS_NOT_EXEC,    /* value: exec's errno */
     FAN_NEWS_FAILED,      /* value: errno; step: what failed */
 };

@@ -45,13 +45,26 @@ static int bare(int fd)
     return fd;
 }
 
-static long give_output(const struct fan_call *call, int fd, bool cloexec)
+/* O_PATH's own descriptor cannot be handed over. */
+static int readable(int fd, int flags)
 {
+    if (!(flags & O_PATH))
+        return fd;
+    int again = fan_reopen(fd, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    fan_sys_close(fd);
+    return again;
+}
+
+static long give_output(const struct fan_call *call, int fd, int flags)
+{
+    bool cloexec = flags & O_CLOEXEC;
     struct fan_file *file = fan_file_get(fd);
     uint64_t object = file->id;
     bool writable = file->writable;
     fan_seen_note(file);
-    bare(fd);
+    fd = readable(bare(fd), flags);
+    if (fd < 0)
+        return fd;
     return writable ? fan_call_give_output(call, fd, cloexec, object)
                     : fan_call_give(call, fd, cloexec);
 }
@@ -62,11 +75,13 @@ static long hand_over(const struct fan_call *call, int fd, int flags)
     bool cloexec = flags & O_CLOEXEC;
     struct fan_file *file = fan_file_get(fd);
     int real = -EIO;
-    if (file == NULL)
-        return fan_call_give(call, fd, cloexec);
+    if (file == NULL) {
+        fd = readable(fd, flags);
+        return fd < 0 ? fd : fan_call_give(call, fd, cloexec);
+    }
     switch (atomic_load(&file->kind)) {
     case FAN_FILE_OUTPUT:
-        return give_output(call, fd, cloexec);
+        return give_output(call, fd, flags);
     case FAN_FILE_REGULAR:
         real = fan_copy_open(file, flags);
         break;

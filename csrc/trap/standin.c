@@ -57,6 +57,10 @@ static void hear(struct stand_in *own, const struct fan_news *news)
     case FAN_NEWS_STOPPED:
         kill(getpid(), SIGSTOP);
         return;
+    case FAN_NEWS_LAST:
+        waitpid(own->supervisor, NULL, 0);
+        own->code = own->code != 0 ? own->code : end_like(news->value);
+        break;
     case FAN_NEWS_ENDED:
         own->code = own->code != 0 ? own->code : end_like(news->value);
         break;

@@ -112,6 +112,29 @@ static void let_go(const struct supervisor *own, int socket)
     FAN_SYS(chdir, "/");
 }
 
+/* Whether nobody is left who is watched. */
+static bool alone(const struct supervisor *own)
+{
+    const struct timespec none = {0};
+    struct pollfd polled = {.fd = own->listener};
+    return own->listener < 0 || (FAN_SYS(ppoll, &polled, 1, &none, NULL, sizeof(uint64_t)) == 1 &&
+                                 polled.revents & POLLHUP);
+}
+
+/* The command has ended; others of its family may go on. */
+static void tell_end(struct supervisor *own, int status)
+{
+    own->command = 0;
+    if (!alone(own)) {
+        fan_news_tell(own->news, FAN_NEWS_ENDED, status, "");
+        return;
+    }
+    fan_names_end();
+    fan_tree_end();
+    fan_news_tell(own->news, FAN_NEWS_LAST, status, "");
+    _exit(0);
+}
+
 static void reap(struct supervisor *own)
 {
     int status;
@@ -124,8 +147,7 @@ static void reap(struct supervisor *own)
         } else if (WIFCONTINUED(status)) {
             kill(own->stand_in, SIGCONT);
         } else {
-            own->command = 0;
-            fan_news_tell(own->news, FAN_NEWS_ENDED, status, "");
+            tell_end(own, status);
         }
     }
 }

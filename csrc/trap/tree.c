@@ -178,12 +178,12 @@ int fan_tree_open(struct fan_view *view, const char *relpath, const char *path, 
                   int flags)
 {
     char real[PATH_MAX];
-    const int kept = O_PATH | O_NONBLOCK | O_NOATIME;
+    const int kept = O_NONBLOCK | O_NOATIME;
     int rc = fan_origin_tree(view, relpath, real);
     pthread_mutex_lock(&lock);
     rc = rc == 0 ? make_chain(real) : rc;
     int fd = rc < 0 ? rc : fan_sys_openat(AT_FDCWD, real, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd >= 0 && !(flags & O_PATH) && !is_filled(view, id)) {
+    if (fd >= 0 && !is_filled(view, id)) {
         rc = fill(fd, path, id == FAN_TREE_CHANGES);
         if (rc == 0)
             set_filled(view, id);

@@ -175,20 +175,32 @@ def _read_entry(entry: str) -> list[str]:
     return [path for path in made if isinstance(path, str) and os.path.isabs(path)]
 
 
-def _remove_empty_tree(path: str) -> list[str]:
-    """Removes the empty directories at and under `path`; the names of what is not ours."""
+def _remove_empty_tree(path: str, base: str) -> list[str]:
+    """Removes the empty directories at and under `path`, and the links of `--trap` there; the names
+    of what is not ours."""
     left = []
-    for directory, _, files in os.walk(path, topdown=False):
-        left += [os.path.join(directory, name) for name in files]
+    for directory, directories, files in os.walk(path, topdown=False):
+        for name in [*directories, *files]:
+            full = os.path.join(directory, name)
+            if os.path.islink(full) and _is_traps(full, path, base):
+                os.unlink(full)
+            elif name in files or os.path.islink(full):
+                left.append(full)
         with contextlib.suppress(OSError):
             os.rmdir(directory)
     return left
 
 
+def _is_traps(link: str, prefix: str, base: str) -> bool:
+    """Whether csrc/trap/names.c made a link: for the kernel's sake, to real names of FanStore's."""
+    to = os.readlink(link)
+    return _within(to, prefix) or _within(to, base)
+
+
 def remove_prefix(base: Base, entry: str) -> list[str]:
     """Removes the directories that an entry names, and the entry. What had to stay, by name."""
     made = _read_entry(entry)
-    left = _remove_empty_tree(made[-1]) if made else []
+    left = _remove_empty_tree(made[-1], base.path) if made else []
     os.unlink(entry)
     for path in reversed(made[:-1]):
         try:
