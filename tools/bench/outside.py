@@ -1,0 +1,173 @@
+"""What a job costs programs that do not touch its mount: short processes, tar, gcc, python.
+
+Each command is run in turn plainly, with the library loaded but no job, and under a job: the first
+two differ by the loading of a library, the last two by its start and the calls outside the prefix.
+What takes long, and so meets whatever else the machine does, is measured as processor time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter_ns
+
+from peers import FANSTORE
+from results import OURS, Goal, Result
+from warm import Settings, say
+
+PLAIN, LOADED, BUDGET = "plain", "loaded", "budget"
+START_BUDGET_NS = 1e6  # a process's start under a job, over a plain one
+PROCESSES_RATIO = 1 / 1.5
+CALLS_RATIO = 1 / 1.01
+PROCESSES = 1000
+ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCES = ("csrc", "fanstore", "docs", "tests")
+LOOP = "n=$1; while [ $n -gt 0 ]; do /bin/true; n=$((n-1)); done"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A command. runs: of each side, per repetition; goals: what its medians are held to."""
+
+    title: str
+    command: Callable[[Path], list[str]]
+    runs: int
+    goals: tuple[Goal, ...]
+    unit: str = "run"
+    units: int = 1
+    processor: bool = True
+
+
+CALLS = (Goal(LOADED, CALLS_RATIO),)
+ROWS = {
+    "outside-processes": Row(
+        "1,000 short processes (sh)", lambda work: ["/bin/sh", "-c", LOOP, "sh", str(PROCESSES)],
+        1, (Goal(PLAIN, PROCESSES_RATIO),), "process", PROCESSES, processor=False,
+    ),
+    "outside-start": Row(
+        "start of a process", lambda work: ["/bin/true"], 100, (), processor=False
+    ),
+    "outside-tar": Row(
+        "tar of a source tree",
+        lambda work: ["tar", "-C", str(ROOT), "-cf", f"{work}/tar", *SOURCES],
+        15, CALLS,
+    ),
+    "outside-gcc": Row(
+        "gcc -c",
+        lambda work: ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-c",
+                      str(ROOT / "csrc" / "client" / "filetable.c"), "-o", f"{work}/object"],
+        3, CALLS,
+    ),
+    "outside-python": Row(
+        "python -c pass", lambda work: [sys.executable, "-c", "pass"], 30, CALLS
+    ),
+}  # fmt: skip
+
+
+def row_keys() -> list[str]:
+    """The rows."""
+    return list(ROWS)
+
+
+@contextmanager
+def job_environment(work: Path) -> Iterator[dict[str, str]]:
+    """The environment of a command under a job that lasts as long as the context."""
+    source, noted = work / "source", work / "environment"
+    source.mkdir()
+    (source / "file").write_bytes(b"content")
+    dataset, local = work / "dataset", work / "local"
+    local.mkdir()
+    subprocess.run([*FANSTORE, "prepare", "--quiet", source, dataset], check=True)
+    command = ["sh", "-c", "env -0 >$0 && echo ready && read line", str(noted)]
+    job = subprocess.Popen(
+        [*FANSTORE, "run", "--quiet", "--dataset", dataset, "--local-dir", local,
+         "--mount", work / "mount", "--", *command],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert job.stdout is not None
+        if job.stdout.readline() != b"ready\n":
+            raise SystemExit("bench: no job")
+        entries = (os.fsdecode(entry) for entry in noted.read_bytes().split(b"\0") if entry)
+        yield dict(entry.split("=", 1) for entry in entries)
+    finally:
+        job.communicate(b"\n", timeout=60)
+
+
+def sides_of(job: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The environments that are compared."""
+    loaded = {name: text for name, text in job.items() if not name.startswith("FANSTORE_")}
+    plain = {name: text for name, text in loaded.items() if name != "LD_PRELOAD"}
+    return {PLAIN: plain, LOADED: loaded, OURS: dict(job)}
+
+
+def run_once(
+    command: Sequence[str], environment: Mapping[str, str], null: int, processor: bool
+) -> float:
+    """Nanoseconds from a command's start to its end, or of `processor` time."""
+    start = perf_counter_ns()
+    pid = os.posix_spawnp(
+        command[0], command, environment, file_actions=[(os.POSIX_SPAWN_DUP2, null, 1)]
+    )
+    _, status, used = os.wait4(pid, 0)
+    elapsed_ns = perf_counter_ns() - start
+    if status != 0:
+        raise SystemExit(f"bench: {command[0]} ended with {os.waitstatus_to_exitcode(status)}")
+    return (used.ru_utime + used.ru_stime) * 1e9 if processor else elapsed_ns
+
+
+def measure_row(
+    key: str, work: Path, sides: Mapping[str, dict[str, str]], repetitions: int
+) -> Result:
+    """A row: the sides take turns, run by run; the first turn only warms up."""
+    row = ROWS[key]
+    command = row.command(work)
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    with open(os.devnull, "wb") as null:
+        for turn in range(repetitions * row.runs + 1):
+            for name, environment in sides.items():
+                taken_ns = run_once(command, environment, null.fileno(), row.processor)
+                if turn > 0:
+                    times[name].append(taken_ns / row.units)
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
+    note = f"{medians[OURS] / medians[PLAIN]:.3f} times plain"
+    note += f", {medians[OURS] / medians[LOADED] - 1:+.1%} over the library without a job"
+    result = Result("outside", key, row.title, row.unit, medians, spread, list(row.goals), note)
+    return own_cost(result) if key == "outside-start" else result
+
+
+def own_cost(result: Result) -> Result:
+    """The start of a process as what it takes more than a plain one."""
+    times = result.times_ns
+    more = {OURS: max(times[OURS] - times[PLAIN], 1.0), BUDGET: START_BUDGET_NS}
+    note = f"a plain start: {times[PLAIN] / 1e3:.0f} us; "
+    note += f"loading the library: {(times[LOADED] - times[PLAIN]) / 1e3:.0f} us of it"
+    return Result(
+        "outside", result.key, "start of a process, over a plain one", "process", more,
+        goals=[Goal(BUDGET, 1.0)], note=note,
+    )  # fmt: skip
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """The rows of `wanted`, and why some could not be measured."""
+    results, skipped = [], []
+    with job_environment(work) as environment:
+        sides = sides_of(environment)
+        for key in wanted:
+            program = ROWS[key].command(work)[0]
+            if shutil.which(program) is None:
+                skipped.append(f"{key}: no {program}")
+                continue
+            say(ROWS[key].title)
+            results.append(measure_row(key, work, sides, settings.repetitions))
+    return results, skipped
