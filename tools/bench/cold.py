@@ -88,7 +88,7 @@ def read_once(peer: Peer, program: Path, kind: str, seed: int) -> float:
 
 def measure(
     program: Path, peers: Sequence[Peer], kind: Kind, settings: Settings
-) -> tuple[Result, list[str]]:
+) -> tuple[list[Result], list[str]]:
     """One row, and why some peers have no part in it."""
     times: dict[str, list[float]] = {}
     skipped: list[str] = []
@@ -105,12 +105,13 @@ def measure(
                 continue
             times.setdefault(peer.name, []).append(taken)
     goals = [Goal(name, 1.0) for name in times if name != OURS]
-    return Result(
+    result = Result(
         "cold", f"cold-{kind.name}", f"cold read {TITLES[kind.name]}", "file",
         {name: statistics.median(values) for name, values in times.items()},
         {name: (min(values), max(values)) for name, values in times.items()},
         goals, bytes_per_unit=kind.file_bytes,
-    ), skipped  # fmt: skip
+    )  # fmt: skip
+    return [result], skipped
 
 
 def cold_kinds(kinds: Sequence[Kind]) -> list[Kind]:

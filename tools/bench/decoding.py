@@ -11,7 +11,7 @@ from pathlib import Path
 
 from data import make_files, smaller
 from peers import FANSTORE, Place, serving
-from readers import Reader, ReaderEnded, compile_c, start_reader
+from readers import Reader, ReaderEnded, compile_c, compile_reader, start_reader
 from results import OURS, Goal, Result
 from rows import KIB, MIB, TITLES, C, Kind
 from warm import Settings, say
@@ -94,9 +94,10 @@ def measure_kind(
 
 
 def measure(
-    work: Path, reader: Path, wanted: Sequence[str], settings: Settings
+    work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
     """The rows of `wanted`, and why some were left out."""
+    reader = compile_reader(work)
     source = work / "source-text"
     results, skipped = [], []
     needed = [kind for kind in KINDS if any(key.endswith(f"-{kind.name}") for key in wanted)]

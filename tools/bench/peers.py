@@ -23,7 +23,9 @@ FANSTORE = [sys.executable, "-m", "fanstore"]
 LIMIT = "limit"
 MOUNT_LIMIT_S = 20
 # What the limit can say of each operation: one placeholder descriptor and one memcpy.
-BARE = {"read": "bare-read", "read16": "bare-read16", "open": "bare-open", "sum": "sum"}
+BARE = {
+    "read": "bare-read", "read16": "bare-read16", "pread": "bare-pread", "open": "bare-open",
+}  # fmt: skip
 
 
 class Absent(Exception):

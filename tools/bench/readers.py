@@ -146,3 +146,4 @@ class Team:
         for reader in self._readers.values():
             reader.close()
         self._readers.clear()
+        self._sums.clear()

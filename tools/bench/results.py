@@ -50,11 +50,12 @@ class Result:
 
 @dataclass
 class Report:
-    """A run of the suite."""
+    """A run of the suite: its rows, what took no part and why, and what went wrong."""
 
     machine: dict[str, str]
     results: list[Result] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
     def find(self, key: str) -> Result | None:
         """The row of that key."""
@@ -73,4 +74,4 @@ def read_report(path: Path) -> Report:
     for row in data["results"]:
         goals = [Goal(**goal) for goal in row.pop("goals")]
         results.append(Result(**row, goals=goals))
-    return Report(data["machine"], results, data["skipped"])
+    return Report(data["machine"], results, data["skipped"], data["failed"])

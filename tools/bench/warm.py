@@ -60,6 +60,10 @@ class Warm:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all readers; new ones start when rows are measured."""
         with ExitStack() as stack:
             for team in self._teams:
                 stack.callback(team.close)

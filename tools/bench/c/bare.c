@@ -83,3 +83,9 @@ void bare_read(const char *path, uint8_t *buffer)
     memcpy(buffer, place->content, place->bytes);
     bare_close(fd);
 }
+
+void bare_pread(const char *path, uint64_t chance, uint8_t *buffer)
+{
+    const struct place *place = find_place(path);
+    memcpy(buffer, place->content + chance % (place->bytes / 4096) * 4096, 4096);
+}

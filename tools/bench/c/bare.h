@@ -17,4 +17,7 @@ void bare_close(int fd);
 /* Opens, copies the file that was mapped from `path`, and closes. `path` is the list's own. */
 void bare_read(const char *path, uint8_t *buffer);
 
+/* Copies 4 KiB of the file that was mapped from `path`, at a page that `chance` chooses. */
+void bare_pread(const char *path, uint64_t chance, uint8_t *buffer);
+
 #endif

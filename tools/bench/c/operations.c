@@ -174,6 +174,12 @@ static uint64_t run_bare_read16(struct worker *worker, const char *path)
     return 1;
 }
 
+static uint64_t run_bare_pread(struct worker *worker, const char *path)
+{
+    bare_pread(path, next_random(&worker->random), worker->buffer);
+    return 1;
+}
+
 static uint64_t run_bare_open(struct worker *worker, const char *path)
 {
     (void)worker;
@@ -197,6 +203,7 @@ static const struct operation operations[] = {
     {"walk", ON_FOLDERS, run_walk, 1, 0},
     {"bare-read", ON_FILES, run_bare_read, 8, 0},
     {"bare-read16", ON_FILES, run_bare_read16, 8, 0},
+    {"bare-pread", ON_FILES, run_bare_pread, 64, 0},
     {"bare-open", ON_FILES, run_bare_open, 32, 0},
 };
 

@@ -1,0 +1,78 @@
+"""The table as a page of docs/performance/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from peers import LIMIT
+from results import OURS, Report, Result
+from table import SECTIONS, columns, duration, reference, title_of
+
+
+def _cell(result: Result, name: str) -> str:
+    taken = result.times_ns.get(name)
+    if taken is None:
+        return ""
+    base = reference(result)
+    return duration(taken) if name in (base, OURS) else f"{result.ratio(base, of=name):.2f}"
+
+
+def _goal(result: Result) -> str:
+    base = reference(result)
+    held = [goal.ratio for goal in result.goals if goal.than == base]
+    missed = [goal.than for goal in result.missed()]
+    text = f"{held[0]:g}" if held else ""
+    return f"{text} **missed**: {', '.join(missed)}" if missed else text
+
+
+def _distance(result: Result) -> str:
+    """How much of the limit's rate is reached."""
+    return f"{result.ratio(LIMIT):.2f}" if LIMIT in result.times_ns else ""
+
+
+def section(results: list[Result]) -> Iterator[str]:
+    """One table: times of the reference and FanStore, the ratio, its goal, and who else."""
+    names = columns(results)
+    bases = list(dict.fromkeys(reference(result) for result in results))
+    others = [name for name in names if name not in (*bases, OURS, LIMIT)]
+    has_limit = any(LIMIT in result.times_ns for result in results)
+    head = ["row", *bases, OURS, "ratio", "goal"]
+    head += ["of the limit"] if has_limit else []
+    head += others
+    yield "| " + " | ".join(head) + " |"
+    yield "| --- |" + " ---: |" * (len(head) - 1)
+    for result in results:
+        ratio = f"{result.ratio(reference(result)):.2f}" if OURS in result.times_ns else ""
+        row = [title_of(result), *(_cell(result, base) for base in bases), _cell(result, OURS)]
+        row += [ratio, _goal(result)]
+        row += [_distance(result)] if has_limit else []
+        row += [_cell(result, name) for name in others]
+        yield "| " + " | ".join(row) + " |"
+    notes = [f"{title_of(result)}: {result.note}." for result in results if result.note]
+    if notes:
+        yield ""
+        yield from (f"- {note}" for note in notes)
+
+
+def page(report: Report) -> Iterator[str]:
+    """The whole page."""
+    yield "# The table"
+    yield ""
+    yield "Made by `bench.py --docs DIR`; [performance.md](../performance.md) explains it."
+    yield ""
+    yield ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in report.machine.items())
+    for kind, title in SECTIONS.items():
+        results = [result for result in report.results if result.section == kind]
+        if results:
+            yield from ("", f"## {title}", "")
+            yield from section(results)
+    if report.skipped:
+        yield from ("", "## Not measured", "")
+        yield from (f"- {text}" for text in report.skipped)
+
+
+def write_page(report: Report, path: Path) -> None:
+    """Writes the page."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(page(report)) + "\n")

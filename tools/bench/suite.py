@@ -1,0 +1,159 @@
+"""Running a plan: all rows, one after another, into one report."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import cold
+from data import make_files
+from peers import FANSTORE, PEERS, Absent, Peer, Place
+from readers import ReaderEnded, compile_reader
+from results import Report, Result
+from rows import Case, Kind
+from warm import Different, Settings, Warm, say
+
+# Modules with rows of their own: row_keys(), and measure(work, wanted, settings).
+OWN_ROWS = ("decoding", "preparing", "startup", "outside", "ranks", "remote")
+# No row is begun after so long.
+BUDGET_S = 840
+FAILURES = (OSError, subprocess.SubprocessError, ReaderEnded, Different)
+Measured = tuple[list[Result], list[str]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run measures."""
+
+    cases: list[Case]
+    cold: list[str]
+    own: dict[str, list[str]]
+    kinds: list[Kind]
+    peers: list[str]
+    settings: Settings
+
+    @property
+    def keys(self) -> list[str]:
+        """All rows."""
+        own = [key for keys in self.own.values() for key in keys]
+        return [*(case.key for case in self.cases), *self.cold, *own]
+
+
+def own_rows(name: str) -> ModuleType | None:
+    """A module of OWN_ROWS; None where it is not there."""
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+
+
+def machine(work: Path) -> dict[str, str]:
+    """What the figures were taken on."""
+    kind = subprocess.run(
+        ["stat", "-f", "-c", "%T", work], capture_output=True, text=True
+    ).stdout.strip()
+    processor = ""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            processor = line.partition(":")[2].strip()
+    return {
+        "processor": processor, "cores": str(len(os.sched_getaffinity(0))),
+        "kernel": platform.release(), "file_system": kind, "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }  # fmt: skip
+
+
+class Run:
+    """A run under way: what it has measured, and until when it begins rows."""
+
+    def __init__(self, work: Path) -> None:
+        self.report = Report(machine(work))
+        self._until = time.monotonic() + BUDGET_S
+
+    def take(self, key: str, measure: Callable[[], Measured]) -> bool:
+        """Measures rows, unless the time is up. A failure is noted, and ends the run with it;
+        False then."""
+        if time.monotonic() > self._until:
+            self.report.skipped.append(f"{key}: the run has taken {BUDGET_S} s already")
+            return True
+        try:
+            results, skipped = measure()
+        except FAILURES as error:
+            self.report.failed.append(f"{key}: {error}")
+            return False
+        self.report.results += results
+        self.report.skipped += skipped
+        return True
+
+
+def join_peers(stack: ExitStack, plan: Plan, place: Place, report: Report) -> list[Peer]:
+    """Those that are there; the others are named in the report."""
+    peers = []
+    for name in plan.peers:
+        say(f"making ready: {name}")
+        try:
+            peers.append(stack.enter_context(PEERS[name](place)))
+        except Absent as reason:
+            report.skipped.append(f"{name}: {reason}")
+    return peers
+
+
+def measure_peers(plan: Plan, work: Path, program: Path, run: Run) -> None:
+    """The rows in which the peers take part."""
+    if not plan.kinds:
+        return
+    place = Place(work, work / "source", work / "dataset")
+    say("making files")
+    run.report.skipped += make_files(place.source, plan.kinds)
+    subprocess.run(
+        [*FANSTORE, "prepare", "--quiet", place.source, place.dataset],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        peers = join_peers(stack, plan, place, run.report)
+        kinds = [kind for kind in plan.kinds if (place.source / kind.name).exists()]
+        with Warm(program, peers, kinds) as warm:
+            for case in plan.cases:
+                measure_warm(case, warm, plan.settings, run)
+        for kind in cold.cold_kinds(kinds):
+            key = f"cold-{kind.name}"
+            if key in plan.cold:
+                run.take(key, partial(cold.measure, program, peers, kind, plan.settings))
+
+
+def measure_warm(case: Case, warm: Warm, settings: Settings, run: Run) -> None:
+    """One row, or why not."""
+    reason = warm.why_not(case)
+    if reason is None:
+        if not run.take(case.key, lambda: ([warm.measure(case, settings)], [])):
+            warm.close()  # whoever is left has requests without answers
+    elif case.processes == case.threads == 1:
+        run.report.skipped.append(f"{case.key}: {reason}")
+
+
+def run_suite(plan: Plan, work: Path) -> Report:
+    """All rows of the plan."""
+    run = Run(work)
+    program = compile_reader(work)
+    peers_work = work / "peers"
+    peers_work.mkdir()
+    measure_peers(plan, peers_work, program, run)
+    shutil.rmtree(peers_work)
+    for name, wanted in plan.own.items():
+        module = own_rows(name)
+        if not wanted or module is None:
+            continue
+        own = work / name
+        own.mkdir()
+        run.take(name, partial(module.measure, own, wanted, plan.settings))
+        shutil.rmtree(own, ignore_errors=True)
+    say("")
+    return run.report
