@@ -8,11 +8,15 @@
 
 #include "../client/cwd.h"
 #include "../client/filetable.h"
-#include "../client/handoff.h"
 #include "../client/outputs.h"
 #include "../client/overlay.h"
 #include "../common/sys.h"
+#include "environment.h"
 #include "real.h"
+
+/* Names that no header declares. */
+pid_t __fork(void);
+FILE *_IO_popen(const char *command, const char *mode);
 
 FAN_EXPORT pid_t fork(void)
 {
@@ -21,6 +25,8 @@ FAN_EXPORT pid_t fork(void)
         fan_file_after_failed_fork();
     return pid;
 }
+
+FAN_ALIAS(__fork, fork);
 
 /* _Fork runs no fork handlers. */
 FAN_EXPORT pid_t _Fork(void)
@@ -56,7 +62,9 @@ __asm__(".text\n"
         "    call fan_vfork_begin\n"
         "    add $8, %rsp\n"
         "    jmp *%rax\n"
-        ".size vfork, . - vfork\n");
+        ".size vfork, . - vfork\n"
+        ".globl __vfork\n"
+        ".set __vfork, vfork\n");
 #elif defined(__aarch64__)
 __asm__(".text\n"
         ".globl vfork\n"
@@ -66,57 +74,65 @@ __asm__(".text\n"
         "    bl fan_vfork_begin\n"
         "    ldp x29, x30, [sp], #16\n"
         "    br x0\n"
-        ".size vfork, . - vfork\n");
+        ".size vfork, . - vfork\n"
+        ".globl __vfork\n"
+        ".set __vfork, vfork\n");
 #endif
 
-/* libc starts a shell past our wrappers, with the environment as it is. Where a file of ours would
- * be inherited, the handoff is put there for that moment. */
-static size_t handoff_bytes(void)
+/* libc starts a shell past our wrappers, with the environment as it is: for that moment it is the
+ * one that a program of ours is started with. */
+struct lent {
+    struct fan_environment environment;
+    char **before;
+    bool lent;
+};
+
+static bool can_lend(struct lent *lent)
 {
-    struct fan_handoff_need need = {0};
-    if (fan_job.view_count > 0)
-        fan_handoff_measure(&need);
-    return need.bytes <= FAN_HANDOFF_BYTES_MAX ? need.bytes : 0;
+    lent->lent = fan_job.view_count > 0 &&
+                 fan_environment_measure(&lent->environment, environ) == 0;
+    return lent->lent;
 }
 
-static bool lend_handoff(char *text, size_t bytes)
+static void lend(struct lent *lent, void *memory)
 {
-    if (bytes == 0)
-        return false;
+    if (!lent->lent)
+        return;
     fan_file_before_vfork();
-    if (fan_handoff_export(text, bytes, true) <= 0)
-        return false;
-    setenv(FAN_HANDOFF_ENV, text, 1);
-    return true;
+    lent->environment.counted = true;
+    fan_environment_fill(&lent->environment, memory, environ);
+    lent->before = environ;
+    environ = lent->environment.entries;
 }
 
-static void take_handoff_back(void)
+static void take_back(struct lent *lent)
 {
-    int saved = errno;
-    unsetenv(FAN_HANDOFF_ENV);
+    if (!lent->lent)
+        return;
+    if (environ == lent->environment.entries)
+        environ = lent->before;
     fan_handoff_done();
-    errno = saved;
 }
 
 FAN_EXPORT int system(const char *command)
 {
-    size_t bytes = command != NULL ? handoff_bytes() : 0;
-    bool lent = lend_handoff(alloca(bytes + 1), bytes);
+    struct lent lent = {.lent = false};
+    lend(&lent, command != NULL && can_lend(&lent) ? alloca(lent.environment.bytes) : NULL);
     int status = REAL(system)(command);
-    if (lent)
-        take_handoff_back();
+    take_back(&lent);
     return status;
 }
 
 FAN_EXPORT FILE *popen(const char *command, const char *mode)
 {
-    size_t bytes = handoff_bytes();
-    bool lent = lend_handoff(alloca(bytes + 1), bytes);
+    struct lent lent = {.lent = false};
+    lend(&lent, can_lend(&lent) ? alloca(lent.environment.bytes) : NULL);
     FILE *stream = REAL(popen)(command, mode);
-    if (lent)
-        take_handoff_back();
+    take_back(&lent);
     return stream;
 }
+
+FAN_ALIAS(_IO_popen, popen);
 
 /* libc puts others under 0, 1 and 2 past us. */
 static void forget_standard(void)

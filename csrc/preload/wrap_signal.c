@@ -5,12 +5,16 @@
 #include "real.h"
 #include "undeclared.h"
 
+int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
+
 FAN_EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
     if (!fan_fault_is_ours(number))
         return REAL(sigaction)(number, action, old);
     return (int)fan_answer(fan_fault_sigaction(number, action, old));
 }
+
+FAN_ALIAS(__sigaction, sigaction);
 
 static sighandler_t set_handler(int number, sighandler_t handler, int flags)
 {

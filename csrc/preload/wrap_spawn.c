@@ -286,6 +286,22 @@ static int spawn(struct order *order, pid_t *pid)
     return error;
 }
 
+/* Since glibc 2.39. */
+int pidfd_spawn(int *pidfd, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const argv[], char *const env[]);
+int pidfd_spawnp(int *pidfd, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const argv[], char *const env[]);
+
+/* A descriptor of a child that was just started and that nobody has waited for. 0 or an errno. */
+static int describe_child(int error, pid_t pid, int *pidfd)
+{
+    long fd = error == 0 ? FAN_SYS(pidfd_open, pid, 0) : -error;
+    if (fd < 0)
+        return (int)-fd;
+    *pidfd = (int)fd;
+    return 0;
+}
+
 FAN_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                            const posix_spawnattr_t *attributes, char *const argv[],
                            char *const env[])
@@ -312,4 +328,22 @@ FAN_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file
     if (fan_job.view_count == 0)
         return REAL(posix_spawnp)(pid, file, actions, attributes, argv, env);
     return spawn(&order, pid);
+}
+
+FAN_EXPORT int pidfd_spawn(int *pidfd, const char *path, const posix_spawn_file_actions_t *actions,
+                           const posix_spawnattr_t *attributes, char *const argv[],
+                           char *const env[])
+{
+    pid_t pid = 0;
+    int error = posix_spawn(&pid, path, actions, attributes, argv, env);
+    return describe_child(error, pid, pidfd);
+}
+
+FAN_EXPORT int pidfd_spawnp(int *pidfd, const char *file, const posix_spawn_file_actions_t *actions,
+                            const posix_spawnattr_t *attributes, char *const argv[],
+                            char *const env[])
+{
+    pid_t pid = 0;
+    int error = posix_spawnp(&pid, file, actions, attributes, argv, env);
+    return describe_child(error, pid, pidfd);
 }
