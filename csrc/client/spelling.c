@@ -113,9 +113,31 @@ static long number_at(const char **text)
     return number;
 }
 
+/* Moves *text past a word, where it begins with it. */
+static bool skip(const char **text, const char *word)
+{
+    size_t bytes = strlen(word);
+    if (strncmp(*text, word, bytes) != 0)
+        return false;
+    *text += bytes;
+    return true;
+}
+
+/* Behind "/proc/": this process, under one of its names, and "fd/". */
+static bool skip_own(const char **text)
+{
+    long process = FAN_SYS(getpid);
+    if (!skip(text, "self/") && !skip(text, "thread-self/") &&
+        (number_at(text) != process || !skip(text, "/")))
+        return false;
+    if (skip(text, "task/") && (FAN_SYS(tgkill, process, number_at(text), 0) != 0 ||
+                                !skip(text, "/")))
+        return false;
+    return skip(text, "fd/");
+}
+
 int fan_proc_fd(const char *path)
 {
-    static const char *const ways[] = {"/proc/self/fd/", "/dev/fd/", "/proc/thread-self/fd/"};
     static const char *const streams[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
     const char *p = path;
     if (path[0] != '/' || (path[1] != 'p' && path[1] != 'd'))
@@ -124,16 +146,8 @@ int fan_proc_fd(const char *path)
         if (strcmp(path, streams[i]) == 0)
             return (int)i;
     }
-    if (strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9') {
-        p = path + 6;
-        if (number_at(&p) != (long)FAN_SYS(getpid) || strncmp(p, "/fd/", 4) != 0)
-            return -1;
-        p += 4;
-    }
-    for (unsigned i = 0; p == path && i < sizeof(ways) / sizeof(ways[0]); i++) {
-        if (strncmp(path, ways[i], strlen(ways[i])) == 0)
-            p += strlen(ways[i]);
-    }
-    long fd = p > path ? number_at(&p) : -1;
+    if (!skip(&p, "/dev/fd/") && (!skip(&p, "/proc/") || !skip_own(&p)))
+        return -1;
+    long fd = number_at(&p);
     return fd >= 0 && *p == '\0' ? (int)fd : -1;
 }

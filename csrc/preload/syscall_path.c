@@ -1,8 +1,6 @@
 /* Paths given to syscall(2). */
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -15,59 +13,20 @@
 #include <utime.h>
 
 #include "../client/open.h"
-#include "../client/spelling.h"
+#include "openat2.h"
 #include "real.h"
 #include "syscall.h"
 #include "undeclared.h"
 
 #define PATH_AT(which) ((const char *)x->which)
 
-/* Whether one of the names on the way, or the last, is a symbolic link. */
-static bool has_link(int dirfd, const char *path, bool last)
-{
-    char part[PATH_MAX];
-    struct stat st;
-    for (const char *end = path; *end != '\0';) {
-        while (*end == '/')
-            end++;
-        end += strcspn(end, "/");
-        if (*end == '\0' && !last)
-            return false;
-        memcpy(part, path, (size_t)(end - path));
-        part[end - path] = '\0';
-        if (fstatat(dirfd, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
-            return true;
-    }
-    return false;
-}
-
-/* What openat2 allows of a path of ours. A path that may not leave where it starts is refused for
- * any ".." and any link, wherever they lead. */
-static long check_resolve(int dirfd, const char *path, const struct open_how *how)
-{
-    const uint64_t free_of = RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
-    const uint64_t known = free_of | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH | RESOLVE_IN_ROOT;
-    bool beneath = (how->resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
-    if (how->resolve & ~known)
-        return -EINVAL;
-    if (strlen(path) >= PATH_MAX)
-        return -ENAMETOOLONG;
-    if (beneath && (path[0] == '/' || fan_has_dot_dot(path)))
-        return -EXDEV;
-    if ((how->resolve & ~free_of) == 0 || !has_link(dirfd, path, !(how->flags & O_NOFOLLOW)))
-        return 0;
-    return how->resolve & RESOLVE_NO_SYMLINKS ? -ELOOP : -EXDEV;
-}
-
 static long by_openat2(const struct fan_arguments *x)
 {
-    const struct open_how *how = (const struct open_how *)x->c;
-    struct fan_target target;
-    if (!fan_locate((int)x->a, PATH_AT(b), fan_open_resolve((int)how->flags), &target))
-        return fan_syscall_pass(SYS_openat2, x);
-    long rc = check_resolve((int)x->a, PATH_AT(b), how);
-    return rc < 0 ? fan_answer(rc)
-                  : openat((int)x->a, PATH_AT(b), (int)how->flags, (mode_t)how->mode);
+    struct open_how how;
+    int fd, rc = fan_how_read(&how, (const void *)x->c, (size_t)x->d);
+    if (rc == 0 && fan_openat2((int)x->a, PATH_AT(b), &how, &fd))
+        return fd;
+    return rc == 0 ? fan_syscall_pass(SYS_openat2, x) : fan_answer(rc);
 }
 
 /* Calls that change names. */
