@@ -186,7 +186,8 @@ FTSENT *fan_fts_build(FTS *walk, enum fan_fts_detail detail)
     walk->fts_path[node->fts_pathlen] = '\0';
     if (!listed)
         return fail(walk, first, error);
-    if (go && refused == 0 && (detail == FAN_FTS_LIST || count == 0) && fan_fts_go_back(walk, node) != 0)
+    bool stays = detail == FAN_FTS_LIST || count == 0;
+    if (go && refused == 0 && stays && fan_fts_go_back(walk, node) != 0)
         return fail(walk, first, errno);
     if (count == 0 && detail == FAN_FTS_READ) {
         node->fts_info = FTS_DP;

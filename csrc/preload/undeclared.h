@@ -2,13 +2,18 @@
 #ifndef FAN_PRELOAD_UNDECLARED_H
 #define FAN_PRELOAD_UNDECLARED_H
 
+#include <mntent.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/types.h>
 #include <wchar.h>
 
@@ -32,6 +37,7 @@ int __open64(const char *path, int flags, ...);
 int __close(int fd);
 ssize_t __read(int fd, void *buffer, size_t bytes);
 ssize_t __pread64(int fd, void *buffer, size_t bytes, off_t offset);
+off_t llseek(int fd, off_t offset, int whence);
 off_t __lseek(int fd, off_t offset, int whence);
 int __dup2(int from, int to);
 int __fcntl(int fd, int command, ...);
@@ -60,6 +66,32 @@ ssize_t __readlink_chk(const char *path, char *buffer, size_t bytes, size_t room
 ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t bytes, size_t room);
 char *__realpath_chk(const char *path, char *resolved, size_t room);
 char *__getcwd_chk(char *buffer, size_t bytes, size_t room);
+char *__getwd_chk(char *buffer, size_t room);
+int __ttyname_r_chk(int fd, char *buffer, size_t bytes, size_t room);
+int __ptsname_r_chk(int fd, char *buffer, size_t bytes, size_t room);
+ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags);
+ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int flags,
+                       struct sockaddr *from, socklen_t *length);
+ssize_t __send(int fd, const void *data, size_t bytes, int flags);
+int __connect(int fd, const struct sockaddr *address, socklen_t bytes);
+int __select(int count, fd_set *reads, fd_set *writes, fd_set *excepts, struct timeval *timeout);
+int __statfs(const char *path, struct statfs *fs);
+int epoll_pwait2(int fd, struct epoll_event *events, int most, const struct timespec *timeout,
+                 const sigset_t *mask);
+struct mount_attr;
+int pivot_root(const char *root, const char *old);
+int open_tree(int dirfd, const char *path, unsigned flags);
+int move_mount(int from_dirfd, const char *from, int to_dirfd, const char *to, unsigned flags);
+int fspick(int dirfd, const char *path, unsigned flags);
+int mount_setattr(int dirfd, const char *path, unsigned flags, struct mount_attr *change,
+                  size_t bytes);
+FILE *__setmntent(const char *path, const char *mode);
+int __endmntent(FILE *stream);
+FILE *_IO_fopen(const char *path, const char *mode);
+FILE *_IO_fdopen(int fd, const char *mode);
+int _IO_fclose(FILE *stream);
+int __fwprintf_chk(FILE *stream, int flag, const wchar_t *format, ...);
+int __vfwprintf_chk(FILE *stream, int flag, const wchar_t *format, va_list list);
 sighandler_t bsd_signal(int number, sighandler_t handler);
 void __chk_fail(void) __attribute__((noreturn));
 

@@ -316,3 +316,16 @@ FAN_EXPORT char *get_current_dir_name(void)
 {
     return fan_job.view_count == 0 ? REAL(get_current_dir_name)() : getcwd(NULL, 0);
 }
+
+FAN_EXPORT char *getwd(char *buffer)
+{
+    return fan_job.view_count == 0 ? REAL(getwd)(buffer) : getcwd(buffer, PATH_MAX);
+}
+
+FAN_EXPORT char *__getwd_chk(char *buffer, size_t room)
+{
+    char *path = getcwd(buffer, room < PATH_MAX ? room : PATH_MAX);
+    if (path == NULL && errno == ERANGE)
+        __chk_fail();
+    return path;
+}

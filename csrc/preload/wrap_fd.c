@@ -17,6 +17,7 @@
 #include "../client/overlay.h"
 #include "../client/park.h"
 #include "../common/sys.h"
+#include "of_file.h"
 #include "real.h"
 #include "streams.h"
 #include "undeclared.h"
@@ -375,10 +376,11 @@ FAN_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *excepts,
     return pselect(count, reads, writes, excepts, timeout != NULL ? &time : NULL, NULL);
 }
 
+FAN_ALIAS(__select, select);
+
 FAN_EXPORT int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
-    if (is_virtual(fan_file_get(epoll)))
-        return (int)fan_answer(-EINVAL);
-    return is_virtual(fan_file_get(fd)) ? (int)fan_answer(-EPERM)
-                                        : REAL(epoll_ctl)(epoll, operation, fd, event);
+    if (is_virtual(fan_file_get(fd)))
+        return (int)fan_answer(-EPERM);
+    return (int)fan_of_file(REAL(epoll_ctl)(epoll, operation, fd, event), epoll, EINVAL);
 }

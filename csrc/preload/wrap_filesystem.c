@@ -6,6 +6,7 @@
 #include "../client/resolve.h"
 #include "../client/stat.h"
 #include "real.h"
+#include "undeclared.h"
 
 FAN_EXPORT int statfs(const char *path, struct statfs *fs)
 {
@@ -60,6 +61,7 @@ FAN_EXPORT int fstatvfs(int fd, struct statvfs *fs)
 }
 
 FAN_ALIAS(statfs64, statfs);
+FAN_ALIAS(__statfs, statfs);
 FAN_ALIAS(fstatfs64, fstatfs);
 FAN_ALIAS(statvfs64, statvfs);
 FAN_ALIAS(fstatvfs64, fstatvfs);

@@ -101,6 +101,7 @@ FAN_EXPORT off_t lseek(int fd, off_t offset, int whence)
 
 FAN_ALIAS(lseek64, lseek);
 FAN_ALIAS(__lseek, lseek);
+FAN_ALIAS(llseek, lseek);
 
 FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
 {

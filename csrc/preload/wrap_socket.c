@@ -9,7 +9,9 @@
 #include "../client/output_change.h"
 #include "../client/moved.h"
 #include "../common/sys.h"
+#include "of_file.h"
 #include "real.h"
+#include "undeclared.h"
 
 enum { NAME_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) };
 
@@ -80,7 +82,7 @@ FAN_EXPORT int bind(int fd, const struct sockaddr *address, socklen_t bytes)
     struct fan_target target;
     int rc;
     if (!socket_path(address, bytes, path))
-        return REAL(bind)(fd, address, bytes);
+        return (int)fan_of_file(REAL(bind)(fd, address, bytes), fd, ENOTSOCK);
     if (!fan_output_change_text(AT_FDCWD, path, FAN_NOFOLLOW, &call, &target, &rc, text))
         return target.path == path ? REAL(bind)(fd, address, bytes) : bind_at(fd, target.path);
     if (rc != 0)
@@ -118,7 +120,7 @@ FAN_EXPORT int connect(int fd, const struct sockaddr *address, socklen_t bytes)
     int directory;
     int found = find_socket(address, bytes, &real, &directory);
     if (found == 0)
-        return REAL(connect)(fd, address, bytes);
+        return (int)fan_of_file(REAL(connect)(fd, address, bytes), fd, ENOTSOCK);
     if (found < 0)
         return (int)fan_answer(found);
     int rc = REAL(connect)(fd, (const struct sockaddr *)&real, sizeof(real));
@@ -127,6 +129,8 @@ FAN_EXPORT int connect(int fd, const struct sockaddr *address, socklen_t bytes)
     return rc;
 }
 
+FAN_ALIAS(__connect, connect);
+
 FAN_EXPORT ssize_t sendto(int fd, const void *data, size_t length, int flags,
                           const struct sockaddr *address, socklen_t bytes)
 {
@@ -134,7 +138,7 @@ FAN_EXPORT ssize_t sendto(int fd, const void *data, size_t length, int flags,
     int directory;
     int found = find_socket(address, bytes, &real, &directory);
     if (found == 0)
-        return REAL(sendto)(fd, data, length, flags, address, bytes);
+        return fan_of_file(REAL(sendto)(fd, data, length, flags, address, bytes), fd, ENOTSOCK);
     if (found < 0)
         return fan_answer(found);
     ssize_t sent =
@@ -241,5 +245,28 @@ FAN_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
                                             : REAL(sendmsg)(fd, message, flags);
     if (found > 0 && directory >= 0)
         fan_sys_close(directory);
-    return sent;
+    return fan_of_file(sent, fd, ENOTSOCK);
+}
+
+static bool is_for_us(const struct msghdr *message)
+{
+    char path[NAME_BYTES + 1];
+    return socket_path(message->msg_name, message->msg_namelen, path) || hands_over_ours(message);
+}
+
+/* Where one of the messages is for us, they are sent one after the other. */
+FAN_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    unsigned sent = 0, first = 0;
+    while (fan_job.view_count > 0 && first < count && !is_for_us(&messages[first].msg_hdr))
+        first++;
+    if (fan_job.view_count == 0 || first >= count)
+        return (int)fan_of_file(REAL(sendmmsg)(fd, messages, count, flags), fd, ENOTSOCK);
+    for (; sent < count && sent < IOV_MAX; sent++) {
+        ssize_t bytes = sendmsg(fd, &messages[sent].msg_hdr, flags);
+        if (bytes < 0)
+            return sent > 0 ? (int)sent : -1;
+        messages[sent].msg_len = (unsigned)bytes;
+    }
+    return (int)sent;
 }

@@ -16,6 +16,7 @@
 #include "../client/realcopy.h"
 #include "real.h"
 #include "streams.h"
+#include "undeclared.h"
 
 static int cookie_fd(void *cookie)
 {
@@ -104,11 +105,9 @@ static int parse_mode(const char *mode)
     return access | extra;
 }
 
-enum { PROC_PATH_BYTES = 40, MODE_BYTES = 64 };
+enum { MODE_BYTES = 64 };
 
-/* A real file with the content of ours, by a path that libc can open in `mode`; or the output
- * itself. A descriptor or -errno. */
-static int real_for(struct fan_target *target, const char *mode, char path[PROC_PATH_BYTES])
+int fan_stream_real(struct fan_target *target, const char *mode, char path[FAN_REAL_PATH_BYTES])
 {
     int flags = parse_mode(mode);
     bool input = target->where == FAN_INPUT && (flags & O_ACCMODE) == O_RDONLY;
@@ -120,7 +119,7 @@ static int real_for(struct fan_target *target, const char *mode, char path[PROC_
         fd = copy;
     }
     if (fd >= 0)
-        snprintf(path, PROC_PATH_BYTES, "/proc/self/fd/%d", fd);
+        snprintf(path, FAN_REAL_PATH_BYTES, "/proc/self/fd/%d", fd);
     return fd;
 }
 
@@ -153,8 +152,8 @@ static FILE *take_over(FILE *stream, int fd)
 /* libc converts characters in streams of its own alone. */
 static FILE *open_converted(struct fan_target *target, const char *mode)
 {
-    char path[PROC_PATH_BYTES], plain[MODE_BYTES];
-    int fd = real_for(target, mode, path);
+    char path[FAN_REAL_PATH_BYTES], plain[MODE_BYTES];
+    int fd = fan_stream_real(target, mode, path);
     if (fd < 0) {
         errno = -fd;
         return NULL;
@@ -208,6 +207,7 @@ FAN_EXPORT FILE *fopen(const char *path, const char *mode)
 }
 
 FAN_ALIAS(fopen64, fopen);
+FAN_ALIAS(_IO_fopen, fopen);
 
 FAN_EXPORT int fclose(FILE *stream)
 {
@@ -216,6 +216,8 @@ FAN_EXPORT int fclose(FILE *stream)
     int rc = REAL(fclose)(stream), lost = fan_output_settle();
     return rc == 0 ? (int)fan_answer(lost) : rc;
 }
+
+FAN_ALIAS(_IO_fclose, fclose);
 
 FAN_EXPORT FILE *fdopen(int fd, const char *mode)
 {
@@ -230,11 +232,13 @@ FAN_EXPORT FILE *fdopen(int fd, const char *mode)
     return make_stream(fd, mode);
 }
 
+FAN_ALIAS(_IO_fdopen, fdopen);
+
 /* A stream of libc's own is to show a file of ours: it is given a real copy, or the output. */
 static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *stream)
 {
-    char path[PROC_PATH_BYTES], plain[MODE_BYTES];
-    int fd = real_for(target, mode, path);
+    char path[FAN_REAL_PATH_BYTES], plain[MODE_BYTES];
+    int fd = fan_stream_real(target, mode, path);
     if (fd < 0) {
         fclose(stream);
         errno = -fd;

@@ -1,6 +1,6 @@
 /*
- * Tree walks. libc's nftw and ftw call its own opendir and stat, so a walk that starts in a mount is
- * done here.
+ * Tree walks. libc's nftw and ftw call its own opendir and stat, so a walk that starts in a mount
+ * is done here.
  */
 #include <dirent.h>
 #include <fcntl.h>

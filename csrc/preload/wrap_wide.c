@@ -182,8 +182,8 @@ static int scan(FILE *stream, const wchar_t *format, va_list list, scan_fn *real
     return EOF;
 }
 
-/* The family exists once for each standard of C; <wchar.h> hides the oldest, which no program built
- * since is linked to. A libc without the newest has no program that calls it. */
+/* The family exists once for each standard of C. A libc without the newest has no program that calls
+ * it. */
 #define SCAN_LIST(stream, format, call)                                                            \
     va_list list;                                                                                  \
     va_start(list, format);                                                                        \
@@ -212,3 +212,31 @@ static int scan(FILE *stream, const wchar_t *format, va_list list, scan_fn *real
 
 SCAN_FAMILY(__isoc99)
 SCAN_FAMILY(__isoc23)
+
+/* The oldest family, which <wchar.h> gives to programs of C90 alone: its names mean the newer calls
+ * here. */
+int fan_old_vfwscanf(FILE *stream, const wchar_t *format, va_list list) __asm__("vfwscanf");
+int fan_old_vwscanf(const wchar_t *format, va_list list) __asm__("vwscanf");
+int fan_old_fwscanf(FILE *stream, const wchar_t *format, ...) __asm__("fwscanf");
+int fan_old_wscanf(const wchar_t *format, ...) __asm__("wscanf");
+
+FAN_EXPORT int fan_old_vfwscanf(FILE *stream, const wchar_t *format, va_list list)
+{
+    return fan_stream_is_ours(stream) ? scan(stream, format, list, REAL(vfwscanf))
+                                      : REAL(vfwscanf)(stream, format, list);
+}
+
+FAN_EXPORT int fan_old_vwscanf(const wchar_t *format, va_list list)
+{
+    return fan_old_vfwscanf(stdin, format, list);
+}
+
+FAN_EXPORT int fan_old_fwscanf(FILE *stream, const wchar_t *format, ...)
+{
+    SCAN_LIST(stream, format, fan_old_vfwscanf);
+}
+
+FAN_EXPORT int fan_old_wscanf(const wchar_t *format, ...)
+{
+    SCAN_LIST(stdin, format, fan_old_vfwscanf);
+}
