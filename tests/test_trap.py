@@ -1,0 +1,329 @@
+"""fanstore run --trap: programs that no library can enter, beside a plain directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ranks import make_rank_stage, needs_ranks
+from serving import Stage, children, command_of, make_stage, process_name, runs, wait_for
+from test_run import drain, on_terminal, state
+
+CLIENTS = Path(__file__).with_name("trap")
+
+pytestmark = pytest.mark.skipif(
+    os.uname().machine != "x86_64", reason="the clients make system calls of x86_64"
+)
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The static clients, built."""
+    folder = tmp_path_factory.mktemp("clients")
+    for source in sorted(CLIENTS.glob("*.c")):
+        own = ["-nostdlib"] if source.stem == "raw" else ["-pthread"]
+        target = str(folder / source.stem)
+        built = subprocess.run(
+            ["cc", "-static", "-w", "-O1", *own, "-o", target, str(source)],
+            capture_output=True, text=True, check=False,
+        )
+        if built.returncode != 0:
+            pytest.skip(f"no static programs can be built here: {built.stderr[-300:]}")
+    return folder
+
+
+def tree(stage: Stage, clients: Path) -> Path:
+    """A source with files, links and programs."""
+    files = {
+        "a.txt": b"hello\n", "big.bin": bytes(range(256)) * 1200, "empty": b"",
+        "sub/deep/x": b"deep\n", "s.sh": b"#!/bin/sh\necho script $0 $1\n",
+    }
+    source = stage.source(files=files)
+    for name, to in (("la", "a.txt"), ("link", "sub/deep"), ("loop", "loop"), ("dangling", "no")):
+        (source / name).symlink_to(to)
+    shutil.copy(clients / "rest", source / "program")
+    (source / "s.sh").chmod(0o755)
+    return source
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def plain_output(*command: str) -> str:
+    """What a program prints without FanStore."""
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def output_options(stage: Stage) -> tuple[str, ...]:
+    return ("--trap", "--quiet", "--output-dir", str(stage.path / "out"))
+
+
+@pytest.mark.parametrize("codec", ["store", "zstd"])
+def test_a_static_program_reads_as_on_a_plain_directory(
+    stage: Stage, clients: Path, codec: str
+) -> None:
+    source = tree(stage, clients)
+    dataset = stage.dataset(source, "data", "--codec", codec)
+    reads = str(clients / "reads")
+    (stage.path / "to-plain").symlink_to(source)
+    (stage.path / "to-mount").symlink_to(stage.mount)
+    plain = plain_output(reads, str(source), str(stage.path / "to-plain"))
+    done = stage.run(
+        dataset, reads, str(stage.mount), str(stage.path / "to-mount"), options=("--trap",)
+    )
+    assert done.stdout.splitlines() == plain.splitlines()
+    assert stage.leftovers() == []
+
+
+def test_the_prefix_may_be_the_original_directory(stage: Stage, clients: Path) -> None:
+    source = tree(stage, clients)
+    dataset = stage.dataset(source)
+    plain = plain_output(str(clients / "reads"), str(source))
+    before = source.stat()
+    (source / "later").write_text("not in the dataset")
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    where = ("--dataset", str(dataset), "--mount", str(source))
+    done = stage.call("run", *where, "--trap", "--", str(clients / "reads"), str(source))
+    assert done.stdout.splitlines() == plain.splitlines()
+
+
+def test_a_static_program_writes_as_on_a_plain_directory(stage: Stage, clients: Path) -> None:
+    source = tree(stage, clients)
+    dataset = stage.dataset(source)
+    writes = str(clients / "writes")
+    done = stage.run(dataset, writes, str(stage.mount), options=output_options(stage))
+    plain = plain_output(writes, str(source))
+    assert done.stdout.splitlines() == plain.splitlines()
+    made = {p.name: p.read_bytes() for p in (stage.path / "out" / "new").iterdir()}
+    assert made == {p.name: p.read_bytes() for p in (source / "new").iterdir()}
+    assert stage.leftovers() == []
+
+
+SCENES = """
+cd {clients}
+./raw {m}/a.txt; ./raw {m}/none; echo raw $?
+./rest interrupted {m}/a.txt
+./rest uring; echo uring $?
+./rest exec {m}/s.sh one
+./rest exec {m}/program cat {m}/a.txt
+{m}/program cat {m}/sub/deep/x
+./rest exec {m}/none; echo exec $?
+./rest exec {m}/a.txt; echo exec $?
+./rest write {m}/made static; cat {m}/made; ./rest cat {m}/made
+echo dynamic >{m}/other; ./rest cat {m}/other
+./rest killed {m}/half; test -e {m}/half; echo half $?
+./rest daemon {m}/a.txt {out}/daemon; until test -s {out}/daemon; do sleep 0.02; done
+cat {out}/daemon
+cd {m}/link; {clients}/rest cat x; cd -P ..; {clients}/rest cat deep/x
+{clients}/rest cat /proc/self/fd/7 7<{m}/a.txt; echo inherited $?
+env -i {clients}/rest cat {m}/a.txt
+"""
+
+SHOWN = """hello
+raw 2
+0 failed, hit
+uring 38
+script {m}/s.sh one
+hello
+deep
+exec 2
+exec 13
+static
+static
+dynamic
+half 1
+hello
+0
+deep
+deep
+hello
+inherited 0
+hello
+"""
+
+
+def test_one_thing_after_the_other(stage: Stage, clients: Path) -> None:
+    dataset = stage.dataset(tree(stage, clients))
+    out = stage.path / "own"
+    out.mkdir()
+    script = SCENES.format(clients=clients, m=stage.mount, out=out)
+    done = stage.run(dataset, "bash", "-c", script, options=output_options(stage))
+    shown = SHOWN.format(m=stage.mount)
+    assert done.stdout.splitlines() == shown.splitlines(), done.stderr
+    names = {p.name for p in (stage.path / "out").iterdir()}
+    assert names == {"made", "other"}
+    assert stage.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 42", 42), ("kill -9 $$", 137), ("kill -TERM $$", 143)]
+)
+def test_exit_code_is_the_commands(stage: Stage, script: str, code: int) -> None:
+    stage.run(stage.dataset(), "sh", "-c", script, options=("--trap",), code=code)
+    assert stage.leftovers() == []
+
+
+def test_commands_that_cannot_be(stage: Stage) -> None:
+    dataset = stage.dataset()
+    done = stage.run(dataset, "no-such-command", options=("--trap",), code=127)
+    assert "fanstore: error: no-such-command: No such file" in done.stderr
+    stage.run(dataset, str(stage.path), options=("--trap",), code=126)
+    again = ("exec", "--trap", "--", "true")
+    inner = [sys.executable, "-m", "fanstore", *again]
+    done = stage.run(dataset, *inner, options=("--trap",), code=125)
+    assert "another seccomp listener" in done.stderr
+
+
+def supervisor_of(wrapper: int) -> int:
+    """The supervisor's process, 0 where there is none yet."""
+    found = children(command_of(wrapper)) if command_of(wrapper) else []
+    return found[0] if found and process_name(found[0]) == "fanstore-trap" else 0
+
+
+@pytest.mark.parametrize(("whose", "code"), [("supervisor", 125), ("stand-in", 137)])
+def test_a_killed_process_of_ours_takes_the_command_along(
+    stage: Stage, whose: str, code: int
+) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--trap", "--")
+    ready = stage.path / "ready"
+    script = f"echo $$ >{ready}.new; mv {ready}.new {ready}; exec sleep 60"
+    with stage.running("run", *where, "sh", "-c", script) as run:
+        wait_for(ready.exists, "the command")
+        command = int(ready.read_text())
+        os.kill(
+            supervisor_of(run.pid) if whose == "supervisor" else command_of(run.pid),
+            signal.SIGKILL,
+        )
+        _, stderr = run.communicate(timeout=60)
+        assert run.returncode == code
+        assert ("the supervisor died" in stderr) == (whose == "supervisor")
+        wait_for(lambda: not runs(command), "the command's end")
+    wait_for(lambda: stage.leftovers() == [], "the end of it all")
+
+
+def test_signals_are_passed_on(stage: Stage) -> None:
+    script = f"trap 'echo hit; exit 7' USR1; touch {stage.path}/ready; while :; do sleep 0.02; done"
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--trap")
+    with stage.running("run", *where, "--", "bash", "-c", script) as run:
+        wait_for((stage.path / "ready").exists, "the command")
+        run.send_signal(signal.SIGUSR1)
+        assert run.communicate(timeout=60)[0] == "hit\n"
+        assert run.returncode == 7
+
+
+def on_terminal_trapped(stage: Stage, script: str) -> list[str]:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--trap")
+    return [sys.executable, "-m", "fanstore", "run", *where, "--", "bash", "-c", script]
+
+
+def test_ctrl_c_reaches_the_command_once(stage: Stage) -> None:
+    script = (
+        f"trap 'echo hit' INT; touch {stage.path}/ready; for i in $(seq 50); do sleep 0.02; done"
+    )
+    pid, terminal = on_terminal(stage, on_terminal_trapped(stage, script))
+    wait_for((stage.path / "ready").exists, "the command")
+    time.sleep(0.1)
+    os.write(terminal, b"\x03")
+    shown = drain(terminal)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert shown.count("hit") == 1
+    assert stage.leftovers() == []
+
+
+def test_ctrl_z_and_fg(stage: Stage) -> None:
+    go = stage.path / "go"
+    script = f"echo $$ >{stage.path}/ready; until test -e {go}; do sleep 0.02; done; echo done"
+    job = shlex.join(on_terminal_trapped(stage, script))
+    shell = ["bash", "-mc", f"{job}; echo stopped $?; read; fg >/dev/null; echo ended $?"]
+    pid, terminal = on_terminal(stage, shell)
+    ready = stage.path / "ready"
+    wait_for(lambda: ready.exists() and ready.read_text(), "the command")
+    command = int(ready.read_text())
+    os.write(terminal, b"\x1a")
+    wait_for(lambda: state(command) == "T", "the command to stop")
+    go.touch()
+    os.write(terminal, b"\n")
+    shown = drain(terminal)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    words = [line for line in shown.split("\r\n") if line.startswith(("stopped", "done", "ended"))]
+    assert words == ["stopped 148", "done", "ended 0"]
+
+
+def test_exec_under_a_daemon(stage: Stage, clients: Path) -> None:
+    dataset = stage.dataset(tree(stage, clients))
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount))
+    job = json.loads(stage.call("start", *where, "--json").stdout)
+    try:
+        read = ("exec", "--trap", "--", str(clients / "raw"))
+        assert stage.call(*read, str(stage.mount / "a.txt")).stdout == "hello\n"
+        assert list(Path(job["job_directory"]).glob("trap-*")) == []
+        stage.call(*read, str(stage.mount / "none"), code=2)
+    finally:
+        stage.call("stop")
+    assert stage.leftovers() == []
+
+
+@needs_ranks
+def test_two_ranks(tmp_path: Path, clients: Path) -> None:
+    stage = make_rank_stage(tmp_path, 2)
+    files = {f"f{n}": bytes([65 + n]) * 100_000 for n in range(8)}
+    dataset = stage.dataset(stage.source(files=files))
+    script = (
+        f"for n in 0 1 2 3 4 5 6 7; do {clients}/raw $FANSTORE_MOUNT_PREFIX/f$n || exit 1; done"
+        f" | sha256sum >{tmp_path}/sum.$FANSTORE_RANK;"
+        f"{clients}/rest write $FANSTORE_MOUNT_PREFIX/own.$FANSTORE_RANK text"
+    )
+    options = ("--trap", "--output-dir", str(tmp_path / "out"))
+    stage.run_ranks(2, dataset, "bash", "-c", script, options=options)
+    content = b"".join(files.values())
+    expected = subprocess.run(["sha256sum"], input=content, capture_output=True, check=True).stdout
+    assert (tmp_path / "sum.0").read_bytes() == (tmp_path / "sum.1").read_bytes() == expected
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"own.0", "own.1"}
+    stage.assert_clean()
+
+
+GO = """package main
+import ("fmt"; "os"; "sync")
+func main() {
+    root := os.Args[1]
+    entries, err := os.ReadDir(root)
+    for _, e := range entries { fmt.Println(e.Name(), e.IsDir()) }
+    var wait sync.WaitGroup
+    for i := 0; i < 50; i++ {
+        wait.Add(1)
+        go func() {
+            defer wait.Done()
+            if data, err := os.ReadFile(root + "/a.txt"); err != nil || string(data) != "hello\\n" {
+                fmt.Println("wrong", err)
+            }
+        }()
+    }
+    wait.Wait()
+    fmt.Println(os.WriteFile(root + "/made", []byte("go"), 0o600), err)
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="there is no go")
+def test_a_go_program(stage: Stage, clients: Path) -> None:
+    source = tree(stage, clients)
+    (stage.path / "main.go").write_text(GO)
+    program = str(stage.path / "main")
+    env = {**os.environ, "CGO_ENABLED": "0", "GOCACHE": str(stage.path / "cache")}
+    subprocess.run(["go", "build", "-o", program, str(stage.path / "main.go")], env=env, check=True)
+    dataset = stage.dataset(source)
+    done = stage.run(dataset, program, str(stage.mount), options=output_options(stage))
+    assert done.stdout == plain_output(program, str(source))
+    assert (stage.path / "out" / "made").read_text() == "go"
