@@ -86,13 +86,68 @@ int fan_skeleton_chdir(struct fan_view *view, struct fan_dataset *dataset, uint6
     return length < 0 ? (int)length : (int)FAN_SYS(chdir, path);
 }
 
+static int open_top(const struct fan_view *view)
+{
+    const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    if (view->skeleton.bytes == 0)
+        return -ENAMETOOLONG;
+    int top = fan_sys_openat(AT_FDCWD, view->skeleton.text, flags, 0);
+    if (top != -ENOENT)
+        return top;
+    long rc = FAN_SYS(mkdirat, AT_FDCWD, view->skeleton.text, 0700);
+    return rc < 0 && rc != -EEXIST
+               ? (int)rc
+               : fan_sys_openat(AT_FDCWD, view->skeleton.text, flags, 0);
+}
+
+/* Opens a directory below `top`, which is closed, name by name, and makes what is missing. */
+static int open_made(int top, const char *relpath, int flags)
+{
+    char name[NAME_MAX + 1];
+    while (top >= 0 && *relpath != '\0') {
+        const char *end = fan_component_end(relpath);
+        size_t bytes = (size_t)(end - relpath);
+        if (bytes >= sizeof(name)) {
+            fan_sys_close(top);
+            return -ENAMETOOLONG;
+        }
+        memcpy(name, relpath, bytes);
+        name[bytes] = '\0';
+        relpath = *end == '/' ? end + 1 : end;
+        FAN_SYS(mkdirat, top, name, 0700);
+        bool last = *relpath == '\0';
+        int next = fan_sys_openat(top, name, last ? flags | O_DIRECTORY
+                                                  : O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+        fan_sys_close(top);
+        top = next;
+    }
+    return top;
+}
+
+/* The same open directory under the lowest number there is. */
+static int lowered(int fd, int flags)
+{
+    if (fd < 0)
+        return fd;
+    int other = fan_sys_fcntl(fd, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+    if (other < 0)
+        return fd;
+    fan_sys_close(other < fd ? fd : other);
+    return other < fd ? other : fd;
+}
+
+/* No path is put together: programs have small stacks. */
 int fan_skeleton_open_output(struct fan_view *view, const char *relpath, int flags)
 {
-    char path[PATH_MAX];
-    int64_t length = make_real(view, relpath, path, sizeof(path));
-    if (length < 0)
-        return (int)length;
-    return fan_sys_openat(AT_FDCWD, path, flags | O_DIRECTORY, 0);
+    int top = open_top(view);
+    if (top < 0)
+        return top;
+    int fd = fan_sys_openat(top, *relpath != '\0' ? relpath : ".", flags | O_DIRECTORY, 0);
+    if (fd == -ENOENT)
+        fd = open_made(top, relpath, flags);
+    else
+        fan_sys_close(top);
+    return lowered(fd, flags);
 }
 
 int fan_skeleton_chdir_output(struct fan_view *view, const char *relpath)
