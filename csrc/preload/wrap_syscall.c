@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #include "../client/filetable.h"
+#include "../client/mapped.h"
+#include "../client/park.h"
 #include "../common/sys.h"
 #include "real.h"
 #include "undeclared.h"
@@ -28,6 +30,13 @@
 long fan_syscall_pass(long number, const struct fan_arguments *x)
 {
     return REAL(syscall)(number, x->a, x->b, x->c, x->d, x->e, x->f);
+}
+
+/* Another library's wrapper may be made of syscall(2), and ours call it in turn: what is not of ours
+ * goes straight on. */
+static bool is_ours(long fd)
+{
+    return fan_file_get((int)fd) != NULL || fan_is_parked((int)fd);
 }
 
 /* libc's posix_ calls answer the error itself. */
@@ -145,8 +154,6 @@ static long by_state(long number, const struct fan_arguments *x)
 {
     int fd = (int)x->a;
     switch (number) {
-    case SYS_fcntl:
-        return fcntl(fd, (int)x->b, x->c);
     case SYS_ioctl:
         return ioctl(fd, (unsigned long)x->b, x->c);
     case SYS_flock:
@@ -180,13 +187,15 @@ static long by_state(long number, const struct fan_arguments *x)
     case SYS_fremovexattr:
         return fremovexattr(fd, (const char *)x->b);
     default:
-        return by_waiting(number, x);
+        return fan_syscall_pass(number, x);
     }
 }
 
-/* Moving content without reading it, and mapping it. */
+/* Moving content without reading it. */
 static long by_transfer(long number, const struct fan_arguments *x)
 {
+    if (!is_ours(x->a) && !is_ours(x->b) && !is_ours(x->c))
+        return by_waiting(number, x);
     switch (number) {
     case SYS_sendfile:
         return sendfile((int)x->a, (int)x->b, (off_t *)x->c, (size_t)x->d);
@@ -198,15 +207,39 @@ static long by_transfer(long number, const struct fan_arguments *x)
                       (unsigned)x->f);
     case SYS_tee:
         return tee((int)x->a, (int)x->b, (size_t)x->c, (unsigned)x->d);
+    default:
+        return by_waiting(number, x);
+    }
+}
+
+static long by_mapping(long number, const struct fan_arguments *x)
+{
+    struct fan_mapped found;
+    switch (number) {
     case SYS_mmap:
+        if ((x->d & MAP_ANONYMOUS) || !is_ours(x->e))
+            return fan_syscall_pass(number, x);
         return (long)mmap((void *)x->a, (size_t)x->b, (int)x->c, (int)x->d, (int)x->e, x->f);
     case SYS_mremap:
+        if (x->c <= x->b || !fan_mapped_at((void *)x->a, &found))
+            return fan_syscall_pass(number, x);
         return (long)mremap((void *)x->a, (size_t)x->b, (size_t)x->c, (int)x->d, (void *)x->e);
     case SYS_remap_file_pages:
+        if (!fan_mapped_at((void *)x->a, &found))
+            return fan_syscall_pass(number, x);
         return remap_file_pages((void *)x->a, (size_t)x->b, (int)x->c, (size_t)x->d, (int)x->e);
     default:
-        return by_state(number, x);
+        return by_transfer(number, x);
     }
+}
+
+/* A number that the kernel gave to what is not ours: whatever stood under it was closed past us. */
+static long given(long number, const struct fan_arguments *x)
+{
+    long fd = fan_syscall_pass(number, x);
+    if (fd >= 0)
+        fan_file_remove((int)fd);
+    return fd;
 }
 
 /* The descriptor itself. */
@@ -215,23 +248,30 @@ static long by_number(long number, const struct fan_arguments *x)
     int fd = (int)x->a;
     switch (number) {
     case SYS_close:
-        return close(fd);
+        return is_ours(fd) ? close(fd) : fan_syscall_pass(number, x);
     case SYS_close_range:
         return close_range((unsigned)x->a, (unsigned)x->b, (int)x->c);
     case SYS_dup:
-        return dup(fd);
+        return is_ours(fd) ? dup(fd) : given(number, x);
+    case SYS_fcntl:
+        if (is_ours(fd))
+            return fcntl(fd, (int)x->b, x->c);
+        return x->b == F_DUPFD || x->b == F_DUPFD_CLOEXEC ? given(number, x)
+                                                          : fan_syscall_pass(number, x);
     case SYS_dup3:
-        return dup3(fd, (int)x->b, (int)x->c);
+        return is_ours(fd) || is_ours(x->b) ? dup3(fd, (int)x->b, (int)x->c)
+                                            : fan_syscall_pass(number, x);
 #ifdef SYS_dup2
     case SYS_dup2:
-        return dup2(fd, (int)x->b);
+        return is_ours(fd) || is_ours(x->b) ? dup2(fd, (int)x->b) : fan_syscall_pass(number, x);
 #endif
     default:
-        return by_transfer(number, x);
+        return by_mapping(number, x);
     }
 }
 
-static long by_descriptor(long number, const struct fan_arguments *x)
+/* The content of an open file of ours. */
+static long by_content(long number, const struct fan_arguments *x)
 {
     int fd = (int)x->a;
     switch (number) {
@@ -256,8 +296,34 @@ static long by_descriptor(long number, const struct fan_arguments *x)
         return old_entries(fd, (char *)x->b, (size_t)x->c);
 #endif
     default:
-        return by_number(number, x);
+        return by_state(number, x);
     }
+}
+
+/* Whether the first argument is a descriptor, and the call one of by_content or by_state. */
+static bool is_of_descriptor(long number)
+{
+    switch (number) {
+    case SYS_read: case SYS_pread64: case SYS_readv: case SYS_preadv: case SYS_preadv2:
+    case SYS_lseek: case SYS_fstat: case SYS_getdents64: case SYS_ioctl: case SYS_flock:
+    case SYS_fsync: case SYS_fdatasync: case SYS_syncfs: case SYS_sync_file_range:
+    case SYS_fadvise64: case SYS_readahead: case SYS_fallocate: case SYS_fchmod: case SYS_fchown:
+    case SYS_fstatfs: case SYS_fgetxattr: case SYS_flistxattr: case SYS_fsetxattr:
+    case SYS_fremovexattr:
+#ifdef SYS_getdents
+    case SYS_getdents:
+#endif
+        return true;
+    default:
+        return false;
+    }
+}
+
+static long dispatch(long number, const struct fan_arguments *x)
+{
+    if (!is_of_descriptor(number))
+        return by_number(number, x);
+    return is_ours(x->a) ? by_content(number, x) : fan_syscall_pass(number, x);
 }
 
 FAN_EXPORT long syscall(long number, ...)
@@ -272,5 +338,5 @@ FAN_EXPORT long syscall(long number, ...)
     x.e = va_arg(list, long);
     x.f = va_arg(list, long);
     va_end(list);
-    return fan_job.view_count == 0 ? fan_syscall_pass(number, &x) : by_descriptor(number, &x);
+    return fan_job.view_count == 0 ? fan_syscall_pass(number, &x) : dispatch(number, &x);
 }
