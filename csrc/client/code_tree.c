@@ -65,6 +65,11 @@ const char *fan_code_outside(const struct fan_code_tree *tree)
     return tree->target.path;
 }
 
+const char *fan_code_refused(const struct fan_code_tree *tree)
+{
+    return tree->place;
+}
+
 static const char *keep(struct fan_code_tree *tree, const char *text)
 {
     size_t bytes = strlen(text) + 1;

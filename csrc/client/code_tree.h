@@ -34,6 +34,9 @@ void fan_code_end(struct fan_code_tree *tree);
 int fan_code_add(struct fan_code_tree *tree, const char *path);
 const char *fan_code_outside(const struct fan_code_tree *tree);
 
+/* The place of the file that was refused last; "" when it has none. */
+const char *fan_code_refused(const struct fan_code_tree *tree);
+
 /* Adds a file that is there already: loaded, or outside (place NULL). parent: what loaded it, or
  * -1. Its number, or -ENOMEM. */
 int fan_code_add_known(struct fan_code_tree *tree, const char *path, const char *place,

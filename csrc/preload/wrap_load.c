@@ -1,6 +1,6 @@
 /*
- * dlopen and what tells of loaded libraries. The real dlopen looks at its caller, for $ORIGIN and
- * RPATH: so it is jumped to, and finds our caller's return address.
+ * dlopen. The real one looks at its caller, for $ORIGIN and RPATH: so it is jumped to, and finds our
+ * caller's return address.
  */
 #include "load.h"
 
@@ -195,6 +195,17 @@ static bool expand_origin(const char *path, void *caller, char expanded[PATH_MAX
     return true;
 }
 
+/* What is gone is there still for the linker when it is loaded. */
+static void refuse(struct loading *loading, int error)
+{
+    const char *place = fan_code_refused(loading->tree);
+    void *loaded = place[0] != '\0' ? REAL(dlopen)(place, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (loaded != NULL)
+        dlclose(loaded);
+    loading->passed = loaded != NULL ? fan_code_keep(place)
+                                     : fan_load_refuse(loading->given, error);
+}
+
 static void prepare_path(struct loading *loading, void *caller)
 {
     char expanded[PATH_MAX];
@@ -206,7 +217,7 @@ static void prepare_path(struct loading *loading, void *caller)
         return;
     }
     if (number < 0) {
-        loading->passed = fan_load_refuse(loading->given, -number);
+        refuse(loading, -number);
         return;
     }
     loading->root = number;
@@ -283,11 +294,19 @@ static __attribute__((noinline)) bool prepare(struct loading *loading, int mode,
     return done;
 }
 
+/* Codecs are libraries, and needed to find any other: what this library loads is not looked at. */
+static bool is_ours(void *caller)
+{
+    extern const char own_begin[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+    extern const char own_end[] __asm__("_end") __attribute__((visibility("hidden")));
+    return (uintptr_t)caller >= (uintptr_t)own_begin && (uintptr_t)caller < (uintptr_t)own_end;
+}
+
 static struct onward go_on(void *call, const char *path, int mode, void *caller, bool base)
 {
     struct loading loading = {.given = path, .passed = path, .root = -1};
     void *answer;
-    if (fan_job.view_count > 0 && path != NULL && path[0] != '\0' &&
+    if (fan_job.view_count > 0 && path != NULL && path[0] != '\0' && !is_ours(caller) &&
         prepare(&loading, mode, caller, base, &answer))
         return (struct onward){NULL, answer};
     return (struct onward){call, loading.passed};
@@ -301,36 +320,6 @@ struct onward fan_load_dlopen(const char *path, int mode, void *caller)
 struct onward fan_load_dlmopen(Lmid_t space, const char *path, int mode, void *caller)
 {
     return go_on((void *)REAL(dlmopen), path, mode, caller, space == LM_ID_BASE);
-}
-
-/* The library's path as the program knows it. */
-static __attribute__((noinline)) void show(Dl_info *info)
-{
-    char shown[PATH_MAX];
-    const char *kept = NULL;
-    if (fan_code_shown(info->dli_fname, shown, sizeof(shown)) >= 0)
-        kept = fan_code_keep(shown);
-    if (kept != NULL)
-        info->dli_fname = kept;
-}
-
-static int shown(int found, Dl_info *info)
-{
-    const char *rest;
-    if (found != 0 && fan_job.view_count > 0 && info->dli_fname != NULL &&
-        fan_code_match(info->dli_fname, &rest) != NULL)
-        show(info);
-    return found;
-}
-
-FAN_EXPORT int dladdr(const void *address, Dl_info *info)
-{
-    return shown(REAL(dladdr)(address, info), info);
-}
-
-FAN_EXPORT int dladdr1(const void *address, Dl_info *info, void **extra, int flags)
-{
-    return shown(REAL(dladdr1)(address, info, extra, flags), info);
 }
 
 static char **find_variable(char **env, const char *name)
