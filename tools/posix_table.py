@@ -1,68 +1,189 @@
-"""Keeps the table of intercepted calls in docs/posix.md equal to intercepts.def.
+"""Keeps the table of libc's calls in docs/posix.md equal to what is intercepted, and to libc.
 
     posix_table.py          writes it
-    posix_table.py --check  exit code 1 when it is out of date
+    posix_table.py --check  exit code 1 when something is wrong, each thing on a line
+
+The table is made from intercepts.def (what is intercepted) and surface.txt (what need not be). The
+check also compares the first with the built library, and both with the libc of this machine: a name
+of a newer libc that is in neither is reported, so that somebody decides.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import re
+import shutil
+import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LIST = ROOT / "csrc" / "preload" / "intercepts.def"
+INTERCEPTS = ROOT / "csrc" / "preload" / "intercepts.def"
+SURFACE = ROOT / "csrc" / "preload" / "surface.txt"
+LIBRARY = ROOT / "fanstore" / "_native" / "libfanstore_preload.so"
 PAGE = ROOT / "docs" / "posix.md"
 
-BEGIN = "<!-- intercepted calls: begin (tools/posix_table.py) -->"
-END = "<!-- intercepted calls: end -->"
-INTERCEPT = re.compile(r"^\s*FAN_INTERCEPT\(\s*(\w+)\s*,\s*(\w+)\s*[,)]", re.MULTILINE)
-MEANING = {
-    "EMULATED": "answered from the index and packs; of outputs, with what the node daemon says",
-    "CHANGES": (
-        "may make or change something: of outputs done; of inputs EROFS, or the error that "
-        "comes first"
-    ),
-    "MATERIALISED": "a real copy of an input is made first; of outputs the kernel's own",
-    "REFUSED": "not to be had under a mount: EOPNOTSUPP",
-    "PASSED": "watched and handed on",
+BEGIN = "<!-- libc's calls: begin (tools/posix_table.py) -->"
+END = "<!-- libc's calls: end -->"
+INTERCEPT = re.compile(
+    r'^\s*FAN_INTERCEPT\(\s*(\w+)\s*,\s*(\w+)\s*(?:,\s*"([^"]*)"\s*)?\)', re.MULTILINE
+)
+SECTION = re.compile(r"\[([^]]+)\]\s*(.*)")
+ERRNO = re.compile(r"E[A-Z0-9]+\b")
+TREATMENT = {
+    "EMULATED": "emulated",
+    "CHANGES": "emulated",
+    "MATERIALISED": "materialised",
+    "PASSED": "passed through",
+    "REFUSED": "refused",
 }
+REMARK = {
+    "CHANGES": "may change something: of outputs done; of inputs EROFS, or the error before it",
+    "PASSED": "watched",
+}
+TREATMENTS = ("passed through", "refused", "not reached")
+UNRELATED = "unrelated"
+FUNCTION_KINDS = "TWiVu"
 
 
-def table(definitions: str) -> str:
-    """The table in Markdown, a row for each way to treat a call."""
-    calls: dict[str, list[str]] = {how: [] for how in MEANING}
-    for name, how in INTERCEPT.findall(definitions):
-        calls[how].append(name)
-    rows = [
-        f"| {MEANING[how]} | {' '.join(f'`{name}`' for name in names)} |"
-        for how, names in calls.items()
-        if names
+@dataclass(frozen=True)
+class Row:
+    """Calls that are treated alike."""
+
+    names: tuple[str, ...]
+    treatment: str
+    remark: str
+
+
+def intercepted(definitions: str) -> Iterator[Row]:
+    """The rows of intercepts.def: of each of its paragraphs one for each way to treat a call."""
+    for paragraph in re.split(r"\n\s*\n", definitions):
+        rows: dict[tuple[str, str], list[str]] = {}
+        for name, how, remark in INTERCEPT.findall(paragraph):
+            rows.setdefault((TREATMENT[how], remark or REMARK.get(how, "")), []).append(name)
+        for (treatment, remark), names in rows.items():
+            yield Row(tuple(names), treatment, remark)
+
+
+def surface(text: str) -> Iterator[Row]:
+    """The rows of surface.txt, the unrelated names and patterns among them."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    header, names = None, list[str]()
+    for line in [*lines, f"[{UNRELATED}]"]:
+        found = SECTION.match(line)
+        if not found:
+            names += line.split()
+            continue
+        if header and names:
+            yield Row(tuple(names), *header)
+        header, names = (found[1], found[2]), []
+
+
+def table(rows: Iterable[Row]) -> str:
+    """The table in Markdown, without what is unrelated."""
+    shown = [row for row in rows if row.treatment != UNRELATED]
+    lines = [
+        f"| {' '.join(f'`{name}`' for name in row.names)} | {row.treatment} | {row.remark} |"
+        for row in shown
     ]
-    return "\n".join(["| treatment | calls |", "| --- | --- |", *rows])
+    return "\n".join(["| calls | treatment | |", "| --- | --- | --- |", *lines])
 
 
-def with_table(page: str, definitions: str) -> str:
+def with_table(page: str, rows: Iterable[Row]) -> str:
     """The page with the table between its two marks."""
     before, _, rest = page.partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
         raise SystemExit(f"{PAGE}: the marks of the table are missing")
-    return f"{before}{BEGIN}\n{table(definitions)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
+
+
+def wrong_rows(rows: Iterable[Row]) -> Iterator[str]:
+    """What is wrong with the lists by themselves."""
+    seen = set[str]()
+    for row in rows:
+        if row.treatment not in (*TREATMENT.values(), *TREATMENTS, UNRELATED):
+            yield f"{row.treatment}: no such treatment"
+        if row.treatment == "refused" and not ERRNO.match(row.remark):
+            yield f"{row.names[0]}: a refused call's remark begins with the errno"
+        for name in row.names:
+            if name in seen:
+                yield f"{name}: listed twice"
+            if row.treatment != UNRELATED and not name.isidentifier():
+                yield f"{name}: a pattern, which only [{UNRELATED}] may hold"
+            seen.add(name)
+
+
+def unlisted(exported: Iterable[str], rows: Iterable[Row]) -> Iterator[str]:
+    """The names of a libc that no row knows."""
+    names, patterns = set[str](), list[str]()
+    for row in rows:
+        names.update(name for name in row.names if name.isidentifier())
+        patterns += [name for name in row.names if not name.isidentifier()]
+    for name in sorted(set(exported) - names):
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            yield f"{name}: of libc, in neither {INTERCEPTS.name} nor {SURFACE.name}"
+
+
+def unlike(exported: set[str], rows: Iterable[Row]) -> Iterator[str]:
+    """What the built library and intercepts.def do not have in common."""
+    listed = {name for row in rows for name in row.names}
+    for name in sorted(exported ^ listed):
+        lacks = INTERCEPTS.name if name in exported else LIBRARY.name
+        yield f"{name}: not in {lacks}"
+
+
+def exports(library: Path) -> set[str]:
+    """The functions that a library gives to programs. Empty where there is no nm(1)."""
+    nm = shutil.which("nm")
+    if nm is None:
+        return set()
+    listed = subprocess.run(
+        [nm, "-D", "--defined-only", str(library)], check=True, capture_output=True, text=True
+    ).stdout
+    fields = [line.split() for line in listed.splitlines()]
+    symbols = [f[2] for f in fields if len(f) == 3 and f[1] in FUNCTION_KINDS]
+    return {name.partition("@")[0] for name in symbols if "@GLIBC_PRIVATE" not in name}
+
+
+def libc_path() -> Path | None:
+    """The libc that this process runs on, when it is glibc."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith("/libc.so.6"):
+            return Path(line[line.index("/") :])
+    return None
+
+
+def problems(page: str) -> Iterator[str]:
+    """All that --check reports."""
+    ours = list(intercepted(INTERCEPTS.read_text()))
+    rows = [*ours, *surface(SURFACE.read_text())]
+    if page != with_table(page, rows):
+        yield f"{PAGE}: out of date; run tools/posix_table.py"
+    yield from wrong_rows(rows)
+    libc = libc_path()
+    if libc is not None:
+        yield from unlisted(exports(libc), rows)
+    built = exports(LIBRARY) if LIBRARY.exists() else set()
+    if built:
+        yield from unlike(built, ours)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
+    parser.add_argument("--check", action="store_true", help="only say what is wrong")
     arguments = parser.parse_args()
     page = PAGE.read_text()
-    fresh = with_table(page, LIST.read_text())
     if arguments.check:
-        if page != fresh:
-            print(f"{PAGE}: out of date; run tools/posix_table.py", file=sys.stderr)
-        return int(page != fresh)
-    PAGE.write_text(fresh)
+        found = list(problems(page))
+        for problem in found:
+            print(problem, file=sys.stderr)
+        return int(bool(found))
+    rows = [*intercepted(INTERCEPTS.read_text()), *surface(SURFACE.read_text())]
+    PAGE.write_text(with_table(page, rows))
     return 0
 
 
