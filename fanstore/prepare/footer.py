@@ -48,18 +48,16 @@ class Footers:
 
     def _add_paths(self, rows: NDArray[Any], ids: NDArray[np.int64]) -> bytes:
         """Fills where each path, and the target of each symbolic link, lies in the section."""
-        numbers = ids.tolist()
-        paths = [self._tree.paths[number] for number in numbers]
-        lengths = np.array([len(path) for path in paths], np.int64)
+        lengths, paths = self._tree.joined_paths(ids)
         ends = np.cumsum(lengths)
         rows["path_bytes"] = lengths
         rows["path_offset"] = ends - lengths
         end = int(ends[-1]) if len(ends) else 0
         targets = []
         for row in np.flatnonzero((rows["mode"] & 0o170000) == stat.S_IFLNK).tolist():
-            target = self._tree.targets[numbers[row]]
+            target = self._tree.targets[int(ids[row])]
             rows["offset"][row] = end
             rows["logical_size"][row] = len(target)
             end += len(target)
             targets.append(target)
-        return b"".join(paths) + b"".join(targets)
+        return bytes(paths) + b"".join(targets)

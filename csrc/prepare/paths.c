@@ -1,0 +1,41 @@
+#include "paths.h"
+
+#include <string.h>
+
+static uint64_t path_bytes(const struct fan_scan_entry *entries, uint64_t id)
+{
+    uint64_t bytes = 0;
+    for (uint64_t at = id; at != 0; at = entries[at].parent)
+        bytes += entries[at].name_bytes + 1;
+    return bytes > 0 ? bytes - 1 : 0;
+}
+
+/* Writes one path backwards, so that it ends before `end`. */
+static void write_path(const struct fan_scan_entry *entries, const char *names, uint64_t id,
+                       char *end)
+{
+    for (uint64_t at = id; at != 0; at = entries[at].parent) {
+        end -= entries[at].name_bytes;
+        memcpy(end, names + entries[at].name_offset, entries[at].name_bytes);
+        if (entries[at].parent != 0)
+            *--end = '/';
+    }
+}
+
+uint64_t fan_paths_measure(const struct fan_scan_entry *entries, const uint64_t *ids,
+                           uint64_t count, uint64_t *lengths)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < count; i++)
+        sum += lengths[i] = path_bytes(entries, ids[i]);
+    return sum;
+}
+
+void fan_paths_join(const struct fan_scan_entry *entries, const char *names, const uint64_t *ids,
+                    uint64_t count, const uint64_t *lengths, char *joined)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        joined += lengths[i];
+        write_path(entries, names, ids[i], joined);
+    }
+}
