@@ -28,7 +28,7 @@ from warm import Different, Settings, Warm, say
 OWN_ROWS = ("decoding", "preparing", "startup", "outside", "ranks", "remote")
 # No row is begun after so long.
 BUDGET_S = 840
-FAILURES = (OSError, subprocess.SubprocessError, ReaderEnded, Different)
+FAILURES = (OSError, subprocess.SubprocessError, ReaderEnded, Different, SystemExit)
 Measured = tuple[list[Result], list[str]]
 
 
