@@ -32,6 +32,7 @@ from fanstore.launch.trap import trapped
 from fanstore.launcher import is_launched, process_manager_fd, without_mpi
 from fanstore.load import locks
 from fanstore.outputs.rescue import left_behind, rescue_lines
+from fanstore.programs.check import static_hint
 from fanstore.serve.job_directory import clean_up_directory, rescue_job
 from fanstore.serve.job_plan import JobPlan
 
@@ -307,6 +308,9 @@ def _keep_from_command(fd: int | None) -> None:
 def run(plan: JobPlan, command: Sequence[str]) -> int:
     """Runs `command` under the job that `plan` describes; its exit code."""
     report.set_rank(plan.launcher)
+    hint = None if plan.settings.quiet or plan.settings.trap else static_hint(command[0])
+    if hint is not None:
+        report.say(hint)
     code = Wrapper(plan).run(command)
     sys.stderr.flush()
     return code
