@@ -7,6 +7,7 @@
 
 #include "../common/sys.h"
 #include "../format/pack_format.h"
+#include "../pack/codec.h"
 #include "../pack/content.h"
 #include "copy.h"
 #include "filetable.h"
@@ -31,6 +32,8 @@ int fan_content_open(struct fan_file *file)
 {
     const struct fan_record *record = file->record;
     int rc = fan_content_check(&file->dataset->index, record);
+    if (rc == 0 && record->codec != FAN_CODEC_STORE)
+        fan_codec_load(record->codec); /* where it was deferred */
     if (rc != 0 || record->logical_size == 0)
         return rc;
     /* The pack's place first: what is damaged in it was marked before it was said to be staged. */

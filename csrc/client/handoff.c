@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../common/sys.h"
+#include "../pack/codec.h"
 #include "arena.h"
 #include "content_io.h"
 #include "filetable.h"
@@ -275,7 +276,7 @@ static void adopt_one(int fd, struct fan_slot *arena, int slot)
     fan_file_install(fd, file);
 }
 
-void fan_handoff_adopt(const char *text)
+static void adopt(const char *text)
 {
     struct fan_slot *arenas[FAN_ARENAS_MAX];
     int count = 0;
@@ -295,4 +296,11 @@ void fan_handoff_adopt(const char *text)
             adopt_one(fd, arenas[arena], slot);
     }
     fan_output_adopted();
+}
+
+void fan_handoff_adopt(const char *text)
+{
+    fan_codec_defer(true); /* libc is not initialised yet: the library comes before all others */
+    adopt(text);
+    fan_codec_defer(false);
 }

@@ -162,6 +162,7 @@ int fan_job_attach(const char *directory, const char *library)
     return 0;
 }
 
+/* So that reads, which may be a signal handler's, find them. */
 static void load_codecs(const struct fan_index *index)
 {
     for (unsigned codec = 1; codec < 32; codec++) {

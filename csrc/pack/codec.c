@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
 
+#include "../common/sys.h"
 #include "../format/pack_format.h"
 
 /* LZ4_decompress_safe(src, dst, compressedSize, dstCapacity) */
@@ -12,8 +15,26 @@ typedef int lz4_decode_fn(const char *, char *, int, int);
 /* ZSTD_decompress(dst, dstCapacity, src, compressedSize) */
 typedef size_t zstd_decode_fn(void *, size_t, const void *, size_t);
 
+/* ZSTD_estimateDCtxSize(), ZSTD_initStaticDCtx(workspace, bytes), ZSTD_decompressDCtx(context, ...) */
+typedef size_t zstd_size_fn(void);
+typedef void *zstd_context_fn(void *, size_t);
+typedef size_t zstd_decode_with_fn(void *, void *, size_t, const void *, size_t);
+
+static bool deferred;
 static _Atomic(lz4_decode_fn *) lz4_decode;
 static _Atomic(zstd_decode_fn *) zstd_decode;
+
+/* libzstd's contexts in memory of the kernel's, where it offers that: ZSTD_decompress calls malloc,
+ * and a read may be a signal handler's, or be left by siglongjmp. bytes is set last. */
+static struct {
+    zstd_context_fn *make;
+    zstd_decode_with_fn *decode;
+    _Atomic size_t bytes;
+} zstd_static;
+
+/* Workspaces that nobody uses just now. One that a jump took its user away from is lost. */
+enum { WORKSPACES = 16 };
+static _Atomic(void *) workspaces[WORKSPACES];
 
 static void *find(const char *library, const char *symbol)
 {
@@ -21,8 +42,61 @@ static void *find(const char *library, const char *symbol)
     return handle != NULL ? dlsym(handle, symbol) : NULL;
 }
 
+static void find_zstd(void)
+{
+    static const char library[] = "libzstd.so.1";
+    zstd_size_fn *size = (zstd_size_fn *)find(library, "ZSTD_estimateDCtxSize");
+    zstd_static.make = (zstd_context_fn *)find(library, "ZSTD_initStaticDCtx");
+    zstd_static.decode = (zstd_decode_with_fn *)find(library, "ZSTD_decompressDCtx");
+    if (size != NULL && zstd_static.make != NULL && zstd_static.decode != NULL)
+        atomic_store(&zstd_static.bytes, size());
+    atomic_store(&zstd_decode, (zstd_decode_fn *)find(library, "ZSTD_decompress"));
+}
+
+static void *take_workspace(size_t bytes)
+{
+    for (unsigned i = 0; i < WORKSPACES; i++) {
+        void *taken = atomic_exchange(&workspaces[i], NULL);
+        if (taken != NULL)
+            return taken;
+    }
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return fan_sys_failed(at) ? NULL : (void *)at;
+}
+
+static void give_workspace_back(void *workspace, size_t bytes)
+{
+    for (unsigned i = 0; i < WORKSPACES; i++) {
+        void *none = NULL;
+        if (atomic_compare_exchange_strong(&workspaces[i], &none, workspace))
+            return;
+    }
+    fan_sys_munmap(workspace, bytes);
+}
+
+static int decode_zstd(void *to, size_t logical, const void *from, size_t stored)
+{
+    size_t bytes = atomic_load(&zstd_static.bytes);
+    if (bytes == 0)
+        return atomic_load(&zstd_decode)(to, logical, from, stored) == logical ? 0 : -EIO;
+    void *workspace = take_workspace(bytes);
+    void *context = workspace != NULL ? zstd_static.make(workspace, bytes) : NULL;
+    if (context == NULL)
+        return workspace == NULL ? -ENOMEM : -EIO;
+    size_t got = zstd_static.decode(context, to, logical, from, stored);
+    give_workspace_back(workspace, bytes);
+    return got == logical ? 0 : -EIO;
+}
+
+void fan_codec_defer(bool on)
+{
+    deferred = on;
+}
+
 int fan_codec_load(unsigned codec)
 {
+    if (deferred)
+        return 0;
     switch (codec) {
     case FAN_CODEC_STORE:
         return 0;
@@ -34,7 +108,7 @@ int fan_codec_load(unsigned codec)
         return atomic_load(&lz4_decode) != NULL ? 0 : -ELIBACC;
     case FAN_CODEC_ZSTD:
         if (atomic_load(&zstd_decode) == NULL)
-            atomic_store(&zstd_decode, (zstd_decode_fn *)find("libzstd.so.1", "ZSTD_decompress"));
+            find_zstd();
         return atomic_load(&zstd_decode) != NULL ? 0 : -ELIBACC;
     default:
         return -EIO;
@@ -47,7 +121,7 @@ int fan_codec_decode(unsigned codec, void *to, size_t logical, const void *from,
     if (rc != 0)
         return rc;
     if (codec == FAN_CODEC_ZSTD)
-        return atomic_load(&zstd_decode)(to, logical, from, stored) == logical ? 0 : -EIO;
+        return decode_zstd(to, logical, from, stored);
     if (codec == FAN_CODEC_STORE || stored > INT_MAX || logical > INT_MAX)
         return -EIO;
     int got = atomic_load(&lz4_decode)(from, to, (int)stored, (int)logical);
