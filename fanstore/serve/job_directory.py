@@ -9,6 +9,7 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               objects/     what programs of this node wrote
               outputs.journal   which of that is in the output directory
               copies/      what programs of other nodes wrote, fetched
+              code/<n>     programs and libraries of the n-th mount that were loaded
               tree/<n>     directories made real for the n-th mount, where not in its prefix
               log          the daemon's own stderr once it serves
 """
