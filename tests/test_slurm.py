@@ -274,6 +274,40 @@ def test_cancelled_job_still_reads_and_leaves_nothing(slurm: Slurm) -> None:
     wait_for(lambda: not slurm.node_leftovers(), "empty local directories", 30)
 
 
+# Writes an output, and another once it is told to end.
+WRITER = """\
+import os, signal, sys, time
+root, rank, got = os.environ["FANSTORE_MOUNT_PREFIX"], os.environ["SLURM_PROCID"], []
+signal.signal(signal.SIGTERM, lambda *_: got.append(1))
+os.makedirs(f"{root}/saved", exist_ok=True)
+def save(name):
+    with open(f"{root}/saved/{name}.part", "wb") as stream:
+        stream.write(name.encode() * 100_000)
+    os.rename(f"{root}/saved/{name}.part", f"{root}/saved/{name}")
+save(f"early-{rank}")
+open(os.path.join(sys.argv[1], rank + ".runs"), "w").close()
+end = time.monotonic() + 60
+while not got and time.monotonic() < end:
+    time.sleep(0.02)
+save(f"late-{rank}")
+"""
+
+
+def test_outputs_of_a_cancelled_job_are_all_there(slurm: Slurm) -> None:
+    told, out = slurm.folder("saving"), slurm.stage.path / "saved-by-a-job"
+    command = [sys.executable, "-c", WRITER, str(told)]
+    script = slurm.script("saving-job", "--output-dir", str(out), command=command)
+    job = slurm.submit(script)
+    slurm.await_commands(script, [told / f"{rank}.runs" for rank in (0, 1)])
+    slurm.call("scancel", job)
+    assert slurm.end(job)[0] == "CANCELLED"
+    wait_for(lambda: not slurm.node_leftovers(), "empty local directories", 30)
+    names = [f"{when}-{rank}" for when in ("early", "late") for rank in (0, 1)]
+    found = {path.name: path.read_bytes() for path in (out / "saved").iterdir()}
+    assert found == {name: name.encode() * 100_000 for name in names}, slurm.output(script)
+    assert os.listdir(out) == ["saved"]
+
+
 # The rank on node1 reads once the test says so; the other one tells its processes and stays.
 BEREAVED = """\
 import os, sys, time
