@@ -1,10 +1,14 @@
 /* What the file system of a path or descriptor has: room, limits, extended attributes. */
 #include <fcntl.h>
+#include <linux/limits.h>
+#include <string.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "../client/copy.h"
 #include "../client/resolve.h"
 #include "../client/stat.h"
+#include "../common/sys.h"
 #include "real.h"
 #include "undeclared.h"
 
@@ -72,6 +76,35 @@ static long no_attributes(const struct fan_target *target, long when_found)
     return fan_answer(target->where == FAN_MISSING ? -target->error : when_found);
 }
 
+/* What a name of an attribute earns: that none is there, or that there can be none. */
+static int unnamed(const char *name)
+{
+    static const char *const spaces[] = {"user.", "trusted.", "security.", "system."};
+    char own[XATTR_NAME_MAX + 1];
+    size_t bytes = 0;
+    do {
+        int rc = fan_copy(&own[bytes], name + bytes, 1);
+        if (rc != 0)
+            return rc;
+    } while (own[bytes] != '\0' && bytes++ < XATTR_NAME_MAX);
+    if (bytes == 0 || bytes > XATTR_NAME_MAX)
+        return -ERANGE;
+    for (unsigned i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
+        if (strncmp(own, spaces[i], strlen(spaces[i])) == 0)
+            return own[strlen(spaces[i])] != '\0' ? -ENODATA : -EINVAL;
+    }
+    return -EOPNOTSUPP;
+}
+
+/* Whether a descriptor is open for no more than its path. */
+static bool only_path(int fd)
+{
+    long flags = fan_sys_fcntl(fd, F_GETFL, 0);
+    const struct fan_file *file = fan_file_get(fd);
+    bool regular = file != NULL && file->kind == FAN_FILE_REGULAR;
+    return !regular && flags >= 0 && flags & O_PATH;
+}
+
 /* What the real call said of `path` stands, unless a link outside leads into a mount after all. */
 static ssize_t look_again(ssize_t got, const char *path, unsigned flags, struct fan_target *target,
                           long when_found)
@@ -84,23 +117,26 @@ FAN_EXPORT ssize_t getxattr(const char *path, const char *name, void *value, siz
 {
     struct fan_target target;
     if (fan_locate(AT_FDCWD, path, 0, &target))
-        return no_attributes(&target, -ENODATA);
-    return look_again(REAL(getxattr)(target.path, name, value, bytes), path, 0, &target, -ENODATA);
+        return no_attributes(&target, unnamed(name));
+    return look_again(REAL(getxattr)(target.path, name, value, bytes), path, 0, &target,
+                      unnamed(name));
 }
 
 FAN_EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t bytes)
 {
     struct fan_target target;
     if (fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target))
-        return no_attributes(&target, -ENODATA);
+        return no_attributes(&target, unnamed(name));
     return look_again(REAL(lgetxattr)(target.path, name, value, bytes), path, FAN_NOFOLLOW,
-                      &target, -ENODATA);
+                      &target, unnamed(name));
 }
 
 FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    return shows_mount(file) ? fan_answer(-ENODATA) : REAL(fgetxattr)(fd, name, value, bytes);
+    if (!shows_mount(file))
+        return REAL(fgetxattr)(fd, name, value, bytes);
+    return fan_answer(only_path(fd) ? -EBADF : unnamed(name));
 }
 
 FAN_EXPORT ssize_t listxattr(const char *path, char *list, size_t bytes)
@@ -122,7 +158,9 @@ FAN_EXPORT ssize_t llistxattr(const char *path, char *list, size_t bytes)
 FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    return shows_mount(file) ? 0 : REAL(flistxattr)(fd, list, bytes);
+    if (!shows_mount(file))
+        return REAL(flistxattr)(fd, list, bytes);
+    return fan_answer(only_path(fd) ? -EBADF : 0);
 }
 
 /* Limits are those of any file system here; "/" stands for the mount. */

@@ -172,6 +172,8 @@ static FILE *open_stream(struct fan_target *target, const char *mode)
         errno = -fd;
         return NULL;
     }
+    if ((flags & O_APPEND) && (flags & O_ACCMODE) == O_WRONLY)
+        lseek(fd, 0, SEEK_END); /* as fopen does, and fdopen does not */
     FILE *stream = fdopen(fd, mode);
     if (stream == NULL)
         close(fd);
