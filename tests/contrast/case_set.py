@@ -25,6 +25,9 @@ class Set:
     where: "over" mounts over a copy of the tree itself, "nobody" runs as that user.
 
     volatile: patterns of files whose content holds times or inodes: it is not compared.
+
+    parts: clients in C whose cases run together as this set, each called "part.case"; see
+    clients/calls.h.
     """
 
     source: str
@@ -32,6 +35,7 @@ class Set:
     shell: tuple[Case, ...] = ()
     volatile: tuple[str, ...] = ()
     where: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -54,7 +58,15 @@ class Set:
         """Names of the cases that both sides run, and of those of FanStore's alone."""
         if self.shell:
             return [case.name for case in self.shell]
+        if self.parts:
+            return [f"{part}.{case}" for part in self.parts for case in cases_of_part(part)]
         return cases_in(self.source)
+
+    def compiled(self) -> list[str]:
+        """The sources that are to be compiled."""
+        if self.shell or self.source.endswith(".py"):
+            return []
+        return [f"{part}.c" for part in self.parts] or [self.source]
 
     def parameters(self) -> list[tuple[str, str]]:
         """(case, kind) for parametrize."""
@@ -63,6 +75,12 @@ class Set:
     def needs(self, case: str) -> Sequence[str]:
         """Programs that a shell case uses."""
         return next((each.needs for each in self.shell if each.name == case), ())
+
+
+@functools.cache
+def cases_of_part(part: str) -> list[str]:
+    """The cases of one client of a set of several."""
+    return CASE.findall((CLIENTS / f"{part}.c").read_text())
 
 
 @functools.cache

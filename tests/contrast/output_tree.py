@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
+import read_tree
 from case_set import Set
 
+READ_TREE = "read"
 
-def build_output_tree(root: Path, sets: Iterable[Set]) -> None:
+
+def build_output_tree(root: Path, sets: Sequence[Set]) -> None:
     """Fills the new directory `root`."""
     text = root / "text"
     (text / "sub").mkdir(parents=True)
@@ -27,6 +30,8 @@ def build_output_tree(root: Path, sets: Iterable[Set]) -> None:
         os.symlink(target, links / name)
     for group in sets:
         _furnish_set(root, group)
+    if any(group.parts for group in sets):
+        read_tree.build(str(root / READ_TREE))
 
 
 def _furnish_set(root: Path, group: Set) -> None:

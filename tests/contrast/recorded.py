@@ -25,13 +25,14 @@ import pytest
 from arena import SELF, Arena, as_user, fanstore_command
 from case_set import Set
 from harness import snapshot
-from output_tree import build_output_tree, give_to
+from output_tree import READ_TREE, build_output_tree, give_to
 from programs import CLIENTS, Programs
 
 RUN_LIMIT_S = 300
 RUNNER = CLIENTS / "out_runner.py"
 OVER = "mtovr"
 GIVEN = ("given", "sub", "sub/inner")
+FLAGS = ("-O0",)
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,10 @@ class Seen:
 class Recordings:
     """Runs a set when its first case is asked for."""
 
-    def __init__(self, arena: Arena, programs: Programs, sets: Sequence[Set]) -> None:
-        self.base = arena.base / "outputs"
+    def __init__(
+        self, arena: Arena, programs: Programs, sets: Sequence[Set], name: str = "outputs"
+    ) -> None:
+        self.base = arena.base / name
         self.base.mkdir()
         self._arena, self._programs, self._sets = arena, programs, sets
         self._seen: dict[str, dict[str, dict[tuple[str, str], Seen]]] = {}
@@ -90,8 +93,8 @@ class Recordings:
         if python_of(group.user) is None:
             pytest.skip("only root can become another user, and that needs a Python it may run")
         self.dataset()
-        if not group.shell and not group.source.endswith(".py"):
-            self._programs.path(group.source)  # compiled once, before both sides want it
+        for source in group.compiled():
+            self._programs.path(source, *FLAGS)  # once, before both sides want it
         with ThreadPoolExecutor(2) as pool:
             sides = list(pool.map(lambda side: self._side(group, side), ("plain", "mount")))
         self._seen[group.label] = dict(zip(("plain", "mount"), sides, strict=True))
@@ -133,6 +136,7 @@ class Recordings:
         if group.user is not None:
             give_to(group.user, scratch)
         env = {**self._arena.plain.env, "T": str(root), "W": str(scratch)}
+        env["MADE"] = str(root / "built" / group.label / READ_TREE) if group.parts else ""
         served = side == "mount" and not SELF
         command = [*self._serve(group), "--", *runner] if served else runner
         done = subprocess.run(
@@ -178,7 +182,10 @@ class Recordings:
             return {"argv": [found.shell, "-c", 'cd "$D" || exit\n' + found.command]}
         if group.source.endswith(".py"):
             return {"source": group.source, "case": case}
-        return {"argv": [self._programs.path(group.source), case.removeprefix("case_")]}
+        if group.parts:
+            part, _, name = case.partition(".")
+            return {"argv": [self._programs.path(f"{part}.c", *FLAGS), name], "quick": True}
+        return {"argv": [self._programs.path(group.source, *FLAGS), case.removeprefix("case_")]}
 
 
 @functools.cache

@@ -285,6 +285,7 @@ CASE(names_that_are_free)
     SHOW("%d", strlen(mktemp(template)) == strlen(getenv("D")) + 8);
     TELL(access(template, F_OK));
     put(template, "x");
+    TELL(unlink(template));
     strcpy(template, "bad");
     SHOW("'%s'", mktemp(template));
     unsetenv("TMPDIR");

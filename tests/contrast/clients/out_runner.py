@@ -13,11 +13,13 @@ import os
 import select
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 
 import out_client
+import read_tree
 
 LIMIT_S = 30
 
@@ -51,6 +53,45 @@ def in_child(work: Callable[[], int], printed: int) -> None:
     finally:
         sys.stdout.flush()
         os._exit(code)
+
+
+def spawned(spec: dict) -> tuple[int, str]:
+    """As `contained`, of a program that is started as such."""
+    directory, made = spec["directory"], spec["kind"] == "output"
+    if made:
+        furnish(directory)
+    read = os.environ["MADE"] if made else os.path.join(os.environ["T"], "read")
+    scratch = os.path.join(os.environ["W"], f"{spec['name']}-{spec['kind']}")
+    os.mkdir(scratch)
+    env = {**os.environ, "D": directory, "R": read, "W": scratch, "KIND": spec["kind"]}
+    with tempfile.TemporaryFile(dir=os.environ["W"]) as printed:
+        child = subprocess.Popen(
+            spec["argv"], cwd=scratch, env=env, stdin=subprocess.DEVNULL,
+            stdout=printed, stderr=printed, start_new_session=True,
+        )  # fmt: skip
+        late = ""
+        try:
+            child.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            late = f"[killed after {LIMIT_S} s]"
+        printed.seek(0)
+        return child.returncode, printed.read().decode("utf-8", "backslashreplace") + late
+
+
+def row_of(spec: dict, codes: dict) -> dict:
+    """What is recorded of one case."""
+    if spec.get("quick"):
+        status, text = spawned(spec)
+        listed: object = tree(spec["directory"])
+    else:
+        code = codes.get(spec.get("source"))
+        status, text = contained(lambda: begin(spec, code))
+        listed = tree_of(spec["directory"])
+    return {
+        "name": spec["name"], "kind": spec["kind"], "status": status, "text": text, "tree": listed,
+    }  # fmt: skip
 
 
 def python_case(code: object, case: str) -> int:
@@ -139,13 +180,11 @@ def main() -> None:
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), source)
         with open(path) as file:
             codes[source] = compile(file.read(), path, "exec")
+    if os.environ["MADE"]:
+        read_tree.build(os.environ["MADE"])
     with open(sys.argv[1], "w") as record:
         for spec in specs:
-            code = codes.get(spec.get("source"))
-            status, text = contained(lambda spec=spec, code=code: begin(spec, code))
-            row = {"name": spec["name"], "kind": spec["kind"], "status": status, "text": text}
-            row["tree"] = tree_of(spec["directory"])
-            record.write(json.dumps(row) + "\n")
+            record.write(json.dumps(row_of(spec, codes)) + "\n")
             record.flush()
 
 
