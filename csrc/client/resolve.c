@@ -45,13 +45,13 @@ struct fan_view *fan_match_prefix(const char *path, const char **rest)
     return match(path, strlen(path), rest);
 }
 
-/* Whether an absolute path has nothing to do with us by the letter. What begins otherwise, or is
- * spelled oddly, is looked at closely. */
+/* Whether an absolute path that matches no mount has nothing to do with one by the letter. What is
+ * the kernel's own, or spelled oddly, is looked at closely. */
 static inline bool is_far(const char *path, size_t bytes)
 {
-    const char *rest;
-    bool kernels_own = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/", 5) == 0;
-    return !kernels_own && match(path, bytes, &rest) == NULL && !fan_has_odd_part(path, bytes);
+    bool kernels_own = (path[1] == 'p' && strncmp(path, "/proc/", 6) == 0) ||
+                       (path[1] == 'd' && strncmp(path, "/dev/", 5) == 0);
+    return !kernels_own && !fan_has_odd_part(path, bytes);
 }
 
 static bool follows_to(const struct fan_walk *walk, int dirfd, const char *path,
@@ -244,14 +244,24 @@ static bool locate(int dirfd, const char *path, unsigned flags, struct fan_targe
     return ours;
 }
 
+static inline bool inside(struct fan_view *view, const char *rest, unsigned flags,
+                          struct fan_target *target)
+{
+    struct fan_walk walk = {.target = target, .flags = flags};
+    return fan_walk_start(&walk, view, 0, rest) ? fan_walk_run(&walk) : fan_walk_unusable(&walk);
+}
+
 bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
     target->restarts = 0;
     if (fan_job.view_count == 0 || !plausible(path))
         return fan_walk_outside(target, dirfd, path);
-    if (path[0] == '/' && is_far(path, strlen(path)))
+    const char *rest;
+    size_t bytes = path[0] == '/' ? strlen(path) : PATH_MAX;
+    struct fan_view *view = bytes < PATH_MAX ? match(path, bytes, &rest) : NULL;
+    if (view == NULL && bytes < PATH_MAX && is_far(path, bytes))
         fan_walk_outside(target, AT_FDCWD, path);
-    else if (locate(dirfd, path, flags, target))
+    else if (view != NULL ? inside(view, rest, flags, target) : locate(dirfd, path, flags, target))
         return true;
     bool followed = target->path != path; /* it came out of a mount */
     if (!(flags & FAN_THROUGH) || followed || path[0] == '\0' ||

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 static inline bool fan_is_dot(const char *name, size_t bytes)
 {
@@ -20,9 +21,7 @@ static inline bool fan_is_dot_dot(const char *name, size_t bytes)
 /* Where the component that begins at `p` ends. */
 static inline const char *fan_component_end(const char *p)
 {
-    while (*p != '/' && *p != '\0')
-        p++;
-    return p;
+    return strchrnul(p, '/');
 }
 
 /* Whether there is a "//", or a "/" before a component that begins with a dot. */

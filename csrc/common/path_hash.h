@@ -22,26 +22,38 @@ static inline uint64_t fan_hash_fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The last 1 to 7 bytes as one little-endian word. */
-static inline uint64_t fan_hash_tail(const unsigned char *p, size_t n)
+static inline uint64_t fan_hash_word(const unsigned char *p)
 {
-    uint64_t word = 0;
-    for (size_t i = 0; i < n; i++)
-        word |= (uint64_t)p[i] << (8 * i);
+    uint64_t word;
+    memcpy(&word, p, sizeof(word));
     return word;
+}
+
+/* The last `n` (0 to 7) of `all` bytes, which end at `end`, as one little-endian word: loads that
+ * overlap, none of another byte. */
+static inline uint64_t fan_hash_tail(const unsigned char *end, size_t n, size_t all)
+{
+    uint32_t low, high;
+    if (n == 0)
+        return 0;
+    if (all >= 8)
+        return fan_hash_word(end - 8) >> (8 * (8 - n));
+    if (n < 4)
+        return end[-(ptrdiff_t)n] | (uint64_t)end[-(ptrdiff_t)(n - n / 2)] << (8 * (n / 2)) |
+               (uint64_t)end[-1] << (8 * (n - 1));
+    memcpy(&low, end - n, sizeof(low));
+    memcpy(&high, end - 4, sizeof(high));
+    return low | (uint64_t)high << (8 * (n - 4));
 }
 
 /* The hash of directory `hash` extended by one component of `n` bytes (no slash). Pure. */
 static inline uint64_t fan_path_hash_step(uint64_t hash, const void *name, size_t n)
 {
-    const unsigned char *p = name;
+    const unsigned char *p = name, *end = p + n;
     uint64_t h = hash ^ (n * FAN_PATH_HASH_A);
-    for (; n >= 8; p += 8, n -= 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        h = fan_hash_fold(h ^ word, FAN_PATH_HASH_B);
-    }
-    return fan_hash_fold(h ^ fan_hash_tail(p, n), FAN_PATH_HASH_A);
+    for (; end - p >= 8; p += 8)
+        h = fan_hash_fold(h ^ fan_hash_word(p), FAN_PATH_HASH_B);
+    return fan_hash_fold(h ^ fan_hash_tail(end, n % 8, n), FAN_PATH_HASH_A);
 }
 
 #endif
