@@ -105,6 +105,8 @@ class Rank:
         header = Header(job_id, root, cluster.folders, 0o022, time.time_ns())
         self.directory = OutputDirectory(root, cluster.folders, job_id, 0o022)
         self.journal = Journal(str(job_directory / "outputs.journal"), header)
+        self.peers.serve("home.entry", lambda _, place: self.home.get(place))
+        self.peers.serve("home.changed_ns", lambda _, *key: self.home.changed_ns(*key))
         self.stage_out = StageOut(
             self.peers, self.home, self.objects, self.directory, self.journal
         )
@@ -112,6 +114,10 @@ class Rank:
     def home_at(self, place: Place) -> Home:
         rank = home_of(place.mount, place.directory, self.peers.world_size)
         return self._cluster.ranks[rank].home
+
+    def home_at_directory(self, path: bytes) -> Home:
+        """That of the names in a directory."""
+        return self.home_at(Place(0, path, b"x"))
 
     def _replace(self, place: Place, entry: Entry | None) -> None:
         home = self.home_at(place)

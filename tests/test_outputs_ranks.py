@@ -193,3 +193,30 @@ def test_many_small_files_of_all_ranks(tmp_path: Path) -> None:
     for path in placed:
         name = os.fspath(path.relative_to(tmp_path / "output"))
         assert path.read_bytes() == content(name, int(name.split("-")[1]) * 37)
+
+
+def test_attributes_changed_through_a_copys_descriptor(tmp_path: Path) -> None:
+    with running(tmp_path, 2) as job:
+        assert job.one(0, "write('d/f', 10)") is None
+        change = "(lambda fd: [os.fchmod(fd, 0o640), os.utime(fd, ns=(5, 7))] and os.close(fd))"
+        assert job.one(1, change + "(os.open(root + '/d/f', os.O_RDONLY))") is None
+        look = "(lambda s: [s.st_mode & 0o777, s.st_atime_ns, s.st_mtime_ns])"
+        look += "(os.stat(root + '/d/f'))"
+        assert job.all(look) == [[0o640, 5, 7]] * 2
+        assert job.all("read('d/f')") == [digest("d/f", 10)] * 2
+    found = os.stat(tmp_path / "output" / "d" / "f")
+    assert (found.st_mode & 0o777, found.st_mtime_ns) == (0o640, 7)
+
+
+def test_written_by_the_path_of_a_copys_descriptor(tmp_path: Path) -> None:
+    """Who has the version before open keeps it; another node's file is not written in its copy."""
+    with running(tmp_path, 2) as job:
+        assert job.one(0, "write('f', 4000)") is None
+        assert job.all("opened.update(f=os.open(root + '/f', os.O_RDONLY))") == [None] * 2
+        again = "os.open(f'/proc/self/fd/{opened[\"f\"]}', os.O_RDWR)"
+        text = f"(lambda fd: [os.write(fd, b'new'), os.close(fd)] and None)({again})"
+        assert job.one(1, text) is None
+        old = "hashlib.sha256(os.pread(opened['f'], 9999, 0)).hexdigest()"
+        assert job.all(old) == [digest("f", 4000)] * 2
+        assert job.all("open(root + '/f', 'rb').read(3).decode()") == ["new"] * 2
+        assert job.one(1, again) == error(errno.EROFS)  # what it is a version of has gone

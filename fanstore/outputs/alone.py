@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from fanstore.outputs.entries import Entry, failure
+from fanstore.outputs.entries import Changes, Entry, failure
 
 
 class Alone:
@@ -46,6 +46,10 @@ class NoCopies:
     async def local_path(self, entry: Entry) -> bytes:
         """There is no other rank that could have it."""
         raise failure(errno.EIO)
+
+    def changes_of(self, object_id: int) -> Changes | None:
+        """There are none."""
+        return None
 
     def discarded(self, object_id: int) -> None:
         """Nobody has a copy."""

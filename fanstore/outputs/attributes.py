@@ -27,6 +27,7 @@ class Attributes:
     def __init__(self, context: Context, publishing: Publishing) -> None:
         self._context = context
         self._publishing = publishing
+        context.peers.serve("object.refresh", self._refresh)
 
     async def change(self, request: Request) -> Answer:
         """CHANGE."""
@@ -87,12 +88,26 @@ class Attributes:
         return await self._context.homes.set_attr(found.place, entry.object_id, attr) is not None
 
     async def refresh(self, request: Request) -> Answer:
-        """REFRESH. A draft's attributes are read when it is finished."""
+        """REFRESH. A draft's attributes are read when it is finished. Of another rank's object it
+        was this node's copy that the kernel changed."""
+        peers = self._context.peers
         for object_id in request.objects:
-            place = self._publishing.place_of(object_id)
-            if place is not None and owner_of(object_id) == self._context.peers.rank:
-                with contextlib.suppress(FileNotFoundError):  # replaced meanwhile
-                    attr = self._context.store.attr(object_id)
-                    if await self._context.homes.set_attr(place, object_id, attr):
-                        self._context.observer.changed(place)
+            owner = owner_of(object_id)
+            with contextlib.suppress(FileNotFoundError):  # replaced meanwhile
+                if owner == peers.rank:
+                    await self._refresh(peers.rank, object_id, None)
+                    continue
+                changes = self._context.store.copy_changes(object_id)
+                if changes is not None and owner < peers.world_size:
+                    await peers.call(owner, "object.refresh", object_id, changes)
         return Answer(Where.DONE)
+
+    async def _refresh(self, _rank: int, object_id: int, changes: Changes | None) -> None:
+        """On the owner: changes are to be made first."""
+        place = self._publishing.place_of(object_id)
+        if place is None:
+            return
+        store = self._context.store
+        attr = store.attr(object_id) if changes is None else await store.change(object_id, changes)
+        if await self._context.homes.set_attr(place, object_id, attr):
+            self._context.observer.changed(place)

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
-from fanstore.outputs.entries import Attr, Entry, failure
+from fanstore.outputs.entries import Attr, Changes, Entry, failure
 from fanstore.outputs.interfaces import Peers
 from fanstore.outputs.leases import open_unasked
 
@@ -77,6 +77,24 @@ class Copies:
             _apply(self._path(object_id), entry.attr)
             self._have[object_id] = entry.attr
         return self._path(object_id)
+
+    def changes_of(self, object_id: int) -> Changes | None:
+        """How the kernel was told to change a copy of another rank's object, which is then to be
+        done to that. None: not at all, or there is no copy."""
+        known = self._have.get(object_id)
+        if known is None:
+            return None
+        found = os.lstat(self._path(object_id))
+        mode = stat.S_IMODE(found.st_mode)
+        timed = found.st_mtime_ns != known.mtime_ns
+        changes = Changes(
+            mode=mode if mode != stat.S_IMODE(known.mode) else None,
+            uid=found.st_uid if os.geteuid() == 0 and found.st_uid != known.uid else None,
+            gid=found.st_gid if os.geteuid() == 0 and found.st_gid != known.gid else None,
+            atime_ns=found.st_atime_ns if timed else None,
+            mtime_ns=found.st_mtime_ns if timed else None,
+        )
+        return None if changes == Changes() else changes
 
     def _path(self, object_id: int) -> bytes:
         return self._prefix + b"%x" % object_id

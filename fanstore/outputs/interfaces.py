@@ -133,6 +133,10 @@ class ObjectStore(Protocol):
     async def change(self, object_id: int, changes: Changes) -> Attr:
         """Changes the attributes of the real file, wherever it is; those afterwards."""
 
+    def copy_changes(self, object_id: int) -> Changes | None:
+        """How a program changed the attributes of this node's copy of another rank's object: None
+        if it did not. Raises OSError."""
+
     async def truncate(self, object_id: int, size: int) -> None:
         """ftruncate(2) of an object of this rank."""
 

@@ -8,6 +8,7 @@ takes nothing from the page cache, and lies on the disk on which the objects lie
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import json
 import os
@@ -120,6 +121,17 @@ class Header:
     refusal: str = ""
 
 
+_RESERVE_BYTES = 1 << 18
+_KEEP_SIZE = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def reserve(fd: int, start: int, size: int) -> bool:
+    """Takes room for a file beyond its end (fallocate(2)). Whether there was any."""
+    offset, length = ctypes.c_int64(start), ctypes.c_int64(size)
+    return bool(_libc.fallocate(fd, _KEEP_SIZE, offset, length) == 0)
+
+
 class Journal:
     """A ledger each step of which is written down first. Without a path nothing is written."""
 
@@ -129,6 +141,7 @@ class Journal:
         self._gone: set[int] = set()
         self._fd: int | None = None
         self._torn = False
+        self._end = self._reserved = 0
         if path is not None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._fd = os.open(path, flags, 0o600)
@@ -182,9 +195,21 @@ class Journal:
         if self._fd is not None:
             line = b"\n" * self._torn + json.dumps(record).encode() + b"\n"
             written = 0
+            self._end += len(line)
+            if self._end + _RESERVE_BYTES // 2 > self._reserved:
+                self._reserve(self._fd)
             with contextlib.suppress(OSError):
                 written = os.write(self._fd, line)
             self._torn = written < len(line) if written else self._torn
+
+    def _reserve(self, fd: int) -> None:
+        """Takes room on the disk ahead, so that a full one can still be told of what is published:
+        a rescue takes what has no name for half written. Where that cannot be, it is not."""
+        start = os.fstat(fd).st_size
+        if reserve(fd, start, _RESERVE_BYTES):
+            self._reserved = start + _RESERVE_BYTES
+        else:
+            self._reserved = self._end + _RESERVE_BYTES  # not at each line again
 
 
 def _texts(name: Name) -> tuple[int, str]:

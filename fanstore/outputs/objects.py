@@ -30,6 +30,9 @@ class Copies(Protocol):
     async def local_path(self, entry: Entry) -> bytes:
         """A file with the bytes and attributes of an entry. Raises OSError."""
 
+    def changes_of(self, object_id: int) -> Changes | None:
+        """How the kernel was told to change a copy. None: not at all. Raises OSError."""
+
     def discarded(self, object_id: int) -> None:
         """An object of this rank is no more: other ranks need their copies no longer."""
 
@@ -106,6 +109,11 @@ class ObjectStore:
         path = self.path(object_id)
         _change(path, changes)
         return Attr.of(os.lstat(path))
+
+    def copy_changes(self, object_id: int) -> Changes | None:
+        """How a program changed the attributes of this node's copy of another rank's object.
+        Raises OSError."""
+        return self._copies.changes_of(object_id)
 
     async def truncate(self, object_id: int, size: int) -> None:
         """ftruncate(2) of an object of this rank."""

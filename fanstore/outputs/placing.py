@@ -12,6 +12,7 @@ import errno
 import itertools
 import os
 import stat
+import time
 from collections.abc import Sequence
 
 from fanstore.outputs.entries import Attr
@@ -19,6 +20,7 @@ from fanstore.outputs.journal import Header, Identity, Name
 from fanstore.outputs.renaming import back_up, exchange, rename_to_free
 
 _ATTEMPTS = 100
+_SYNC_EACH_S = 1.0
 
 
 class ParentInTheWay(OSError):
@@ -44,6 +46,8 @@ class OutputDirectory:
         self._mode = 0o777 & ~umask
         self._refusal = refusal
         self._numbers = itertools.count(1)
+        self._unsynced: set[bytes] = set()
+        self._synced_s = time.monotonic()
 
     @staticmethod
     def of(header: Header) -> OutputDirectory:
@@ -72,6 +76,10 @@ class OutputDirectory:
     def scratch(self, object_id: int) -> bytes:
         """The name for an object's copy while it is made; its directory is made."""
         self._make_scratch()
+        return self.scratch_path(object_id)
+
+    def scratch_path(self, object_id: int) -> bytes:
+        """That name."""
         return os.path.join(self._scratch, b"%x.part" % object_id)
 
     def place_file(
@@ -90,7 +98,7 @@ class OutputDirectory:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-        _sync(os.path.dirname(path))
+        self._changed(path)
         return identity, backup
 
     def place_link(
@@ -118,7 +126,7 @@ class OutputDirectory:
                 backup = self._take_away(path, mine) or backup
                 continue
             os.chmod(path, stat.S_IMODE(mode) | 0o700)
-            _sync(os.path.dirname(path))
+            self._changed(path)
             return True, backup
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
@@ -144,13 +152,17 @@ class OutputDirectory:
 
     def set_mode(self, name: Name, mode: int) -> None:
         """A directory's mode; so that its owner can make names in it until the end, see `seal`."""
-        self.seal(name, mode | 0o700)
-
-    def seal(self, name: Name, mode: int) -> None:
-        """A directory's exact mode."""
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError):
             if self._is_reached(path) and not os.path.islink(path):
+                os.chmod(path, stat.S_IMODE(mode) | 0o700)
+
+    def seal(self, name: Name, mode: int, mtime_ns: int) -> None:
+        """A directory's exact mode and time."""
+        path = self.path(name)
+        with contextlib.suppress(FileNotFoundError):
+            if self._is_reached(path) and not os.path.islink(path):
+                os.utime(path, ns=(mtime_ns, mtime_ns))
                 os.chmod(path, stat.S_IMODE(mode))
 
     def change_file(self, name: Name, attr: Attr, mine: Identity) -> Identity | None:
@@ -162,8 +174,26 @@ class OutputDirectory:
                 return Identity.of(os.lstat(path))
         return None
 
+    def sync(self) -> None:
+        """Makes the names that were given last."""
+        self._synced_s = time.monotonic()
+        for directory in list(self._unsynced):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it went meanwhile
+                _sync(directory)
+            self._unsynced.discard(directory)
+
+    def _changed(self, path: bytes) -> None:
+        """There is a new name. Directories are synced together, after a while: one by one that
+        takes as long as all else. What fails is tried again by whoever calls `sync` at the end."""
+        self._unsynced.add(os.path.dirname(path))
+        if time.monotonic() > self._synced_s + _SYNC_EACH_S:
+            with contextlib.suppress(OSError):
+                self.sync()
+
     def close(self) -> None:
         """Removes the scratch directory if nothing is in it."""
+        with contextlib.suppress(OSError):
+            self.sync()
         with contextlib.suppress(OSError):
             os.rmdir(self._scratch)
 
@@ -226,6 +256,7 @@ class OutputDirectory:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(at, self._mode)
                 os.chmod(at, self._mode)
+            self._unsynced.add(os.path.dirname(at))
         return backup
 
     def _put(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:

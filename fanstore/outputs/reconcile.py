@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fanstore.outputs.entries import Attr, Entry, Place
+from fanstore.outputs.entries import Attr, Entry, Place, home_of
 from fanstore.outputs.home import Home
 from fanstore.outputs.interfaces import Peers
 from fanstore.outputs.journal import Identity, Name
@@ -120,12 +120,26 @@ class Reconciler:
         return None
 
     async def seal(self) -> None:
-        """Gives directories their exact modes: nothing more is going to be placed in them."""
+        """Gives directories their exact modes and times: nothing more is going to be placed in
+        them."""
         for place, held in sorted(self._held.items(), key=lambda item: -len(item[0].path)):
-            mode = held.entry.attr.mode
-            if held.made and mode & 0o700 != 0o700:
+            if held.made:
+                attr = held.entry.attr
+                mtime_ns = await self._changed_ns(place) or attr.mtime_ns
                 with contextlib.suppress(OSError):  # no reason to account for nothing
-                    await self._run(self._directory.seal, name_of(place), mode)
+                    await self._run(self._directory.seal, name_of(place), attr.mode, mtime_ns)
+
+    async def _changed_ns(self, place: Place) -> int:
+        """When the names in a directory changed: its own home knows. 0: not since it was made."""
+        home = home_of(place.mount, place.path, self._peers.world_size)
+        with contextlib.suppress(OSError):
+            changed = await self._peers.call(home, "home.changed_ns", place.mount, place.path)
+            return int(changed)
+        return 0
+
+    async def sync(self) -> None:
+        """Makes all names that were given last. Raises OSError."""
+        await self._run(self._directory.sync)
 
     def close(self) -> None:
         """Waits for nothing."""

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 from collections.abc import Callable
 from typing import Any
 
+from fanstore.errors import SHOWN_MAX
 from fanstore.outputs.accounts import Accounts
 from fanstore.outputs.entries import Entry, Place, home_of
 from fanstore.outputs.home import Home
@@ -21,7 +23,7 @@ from fanstore.outputs.interfaces import ObjectStore, Peers
 from fanstore.outputs.journal import Header, Journal
 from fanstore.outputs.placing import OutputDirectory
 from fanstore.outputs.reconcile import Reconciled, Reconciler, name_of
-from fanstore.outputs.supply import Supplier
+from fanstore.outputs.supply import AHEAD, Supplier
 
 # What is wrong with one name, not with the output directory: nothing waits for it to pass.
 _PARTICULAR = frozenset(
@@ -52,6 +54,7 @@ class StageOut:
         self._reconciler = Reconciler(peers, home, directory)
         self._accounts = Accounts(peers, home, objects, directory, journal)
         self._line: dict[Place, None] = {}
+        self._fresh: dict[Place, Entry] = {}
         self._failed: dict[Place, Reconciled] = {}
         self._busy: Place | None = None
         self._filled = asyncio.Event()
@@ -72,6 +75,7 @@ class StageOut:
     def published(self, place: Place, entry: Entry) -> None:
         """A file of this rank has its final bytes."""
         self._accounts.published(place, entry)
+        self._fresh[place] = entry
         self._queue(place)
 
     def changed(self, place: Place) -> None:
@@ -111,10 +115,28 @@ class StageOut:
     async def account(self, unstaged: str) -> dict[str, Any]:
         """What became of everything, `figures` included; what is not in the output directory is
         moved to `unstaged`. After all ranks have flushed."""
+        failed = []
         if not self._given_up:
-            await self._reconciler.seal()
+            failed = await self._end_names()
         settled = self._accounts.settle(self._reconciler, unstaged, self._reason)
+        settled["unplaced"] = (settled["unplaced"] + failed)[:SHOWN_MAX]
+        settled["unplaced_count"] += len(failed)
         return {**self.figures(), **settled}
+
+    async def _end_names(self) -> list[tuple[str, str]]:
+        """Ends what is done with names. What ought to be gone and is not, and why."""
+        failed = []
+        for place, done in self._failed.items():
+            with contextlib.suppress(OSError):
+                if await self._peers.call(self._home_of(place), "home.entry", place) is None:
+                    shown = self._directory.shown(name_of(place))
+                    failed.append((shown, f"is there still: {done.reason}"))
+        await self._reconciler.seal()
+        try:
+            await self._reconciler.sync()
+        except OSError as error:
+            failed.append(("", f"names are not synced: {error.strerror}"))
+        return failed
 
     def close(self) -> None:
         """Waits for nothing."""
@@ -151,6 +173,10 @@ class StageOut:
                 self._empty.set()
                 await self._filled.wait()
             place = next(iter(self._line))
+            for coming in itertools.islice(self._line, AHEAD):
+                entry = self._fresh.pop(coming, None)
+                if entry is not None:
+                    self._supplier.begin(entry)
             del self._line[place]
             self._busy = place
             try:

@@ -8,13 +8,16 @@ import errno
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
-from fanstore.outputs.entries import Attr
+from fanstore.outputs.entries import Attr, Entry
 from fanstore.outputs.interfaces import ObjectStore
 from fanstore.outputs.journal import Identity, Journal, Name, Placed
 from fanstore.outputs.leases import open_unasked
 from fanstore.outputs.placing import OutputDirectory, apply_attr
 
+AHEAD = 8  # copies that are made before they are asked for
+_EARLY_MOST_BYTES = 1 << 20
 _PIECE_BYTES = 8 << 20
 _CANNOT = frozenset(
     {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.ETXTBSY}
@@ -117,8 +120,19 @@ def _by_hand(reader: int, writer: int, at: int, count: int) -> int:
     return written
 
 
+@dataclass
+class _Copy:
+    """One that is being made or was. attr: what it was given. wanted: until its object is gone."""
+
+    attr: Attr
+    done: asyncio.Future[bytes] | None = None
+    copied_bytes: int = 0
+    wanted: bool = True
+
+
 class Supplier:
-    """The owner's side: copies of the objects of this rank, one at a time."""
+    """The owner's side: copies of the objects of this rank, of small ones several at a time, since
+    syncing each takes longer than copying it."""
 
     def __init__(
         self, objects: ObjectStore, journal: Journal, directory: OutputDirectory
@@ -127,47 +141,109 @@ class Supplier:
         self._journal = journal
         self._directory = directory
         self._thread = ThreadPoolExecutor(1, "stage-out")
+        self._early = ThreadPoolExecutor(AHEAD, "stage-out-early")
         self._given_up = False
-        self._copying: int | None = None
+        self._begun: dict[int, _Copy] = {}
+        self._current: _Copy | None = None
+        self._current_id = 0
         self.copied_bytes = 0
-        self.current_bytes = 0  # of the object that is being copied
+
+    @property
+    def current_bytes(self) -> int:
+        """Of the object that is being copied."""
+        current = self._current
+        return 0 if current is None else current.copied_bytes
+
+    def begin(self, entry: Entry) -> None:
+        """A small file is going to be asked for soon: its copy is begun."""
+        object_id = entry.object_id
+        small = entry.is_file and entry.attr.size <= _EARLY_MOST_BYTES
+        known = object_id in self._begun or object_id not in self._journal.ledger.waiting
+        if not small or known or self._given_up:
+            return
+        copy = self._begun[object_id] = _Copy(entry.attr)
+        loop = asyncio.get_running_loop()
+        copy.done = loop.run_in_executor(self._early, self._copy, object_id, copy)
+        copy.done.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def supply(self, object_id: int, name: Name, attr: Attr) -> bytes:
         """A file in the scratch directory with the bytes of an object, for the name given.
         Raises OSError."""
         self._journal.name(object_id, name, attr.size)
+        begun = self._begun.get(object_id)
+        if begun is not None and begun.done is not None:
+            with contextlib.suppress(OSError):  # then it is tried again
+                path = await begun.done
+                self._begun.pop(object_id, None)
+                if begun.attr == attr and begun.wanted:
+                    return path
+            self._begun.pop(object_id, None)
         placed = self._journal.ledger.placed.get(object_id)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._make, object_id, attr, placed)
+        try:
+            return await loop.run_in_executor(self._thread, self._make, object_id, attr, placed)
+        except OSError:
+            await self._drop_begun()  # they take room that this one may need
+            raise
 
     def _make(self, object_id: int, attr: Attr, placed: Placed | None) -> bytes:
-        temporary = self._directory.scratch(object_id)
         if placed is not None:
             earlier = self._directory.path(placed.name)
+            temporary = self._directory.scratch(object_id)
             if link_again(earlier, placed.identity, attr, temporary):
                 return temporary
-        self._copying = object_id
+        self._current_id, self._current = object_id, _Copy(attr)
         try:
-            copy_object(self._objects.path(object_id), temporary, attr, self._advance)
+            return self._copy(object_id, self._current)
         finally:
-            self.current_bytes = 0
+            self._current = None
+
+    def _copy(self, object_id: int, copy: _Copy) -> bytes:
+        temporary = self._directory.scratch(object_id)
+
+        def advance(count: int) -> None:
+            self.copied_bytes += count
+            copy.copied_bytes += count
+            if self._given_up or not copy.wanted:
+                raise OSError(errno.ECANCELED, "not waited for")
+
+        copy_object(self._objects.path(object_id), temporary, copy.attr, advance)
         return temporary
 
-    def _advance(self, count: int) -> None:
-        self.copied_bytes += count
-        self.current_bytes += count
-        if self._given_up or self._copying is None:
-            raise OSError(errno.ECANCELED, "not waited for")
+    async def _drop_begun(self) -> None:
+        """Copies that nobody has asked for yet are removed."""
+        for object_id, copy in list(self._begun.items()):
+            self._begun.pop(object_id, None)
+            if copy.done is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(await copy.done)
 
     def discarded(self, object_id: int) -> None:
         """Ends the copy of an object that is gone: until then it takes its room on the disk."""
-        if self._copying == object_id:
-            self._copying = None
+        current = self._current
+        if current is not None and self._current_id == object_id:
+            current.wanted = False
+        begun = self._begun.get(object_id)
+        if begun is not None and begun.done is not None:
+            begun.wanted = False
+            begun.done.add_done_callback(lambda done: self._unlink(object_id, done))
+
+    def _unlink(self, object_id: int, done: asyncio.Future[bytes]) -> None:
+        self._begun.pop(object_id, None)
+        if not done.cancelled() and done.exception() is None:
+            with contextlib.suppress(OSError):
+                os.unlink(done.result())
 
     def give_up(self) -> None:
         """Ends the copy that is being made, and every other."""
         self._given_up = True
 
     def close(self) -> None:
-        """Waits for nothing."""
+        """Waits for nothing but what is being copied early."""
+        self._given_up = True
         self._thread.shutdown(wait=False, cancel_futures=True)
+        self._early.shutdown(wait=True, cancel_futures=True)
+        for object_id in self._begun:
+            with contextlib.suppress(OSError):
+                os.unlink(self._directory.scratch_path(object_id))
+        self._begun.clear()
