@@ -448,3 +448,13 @@ def session_members(session: int) -> list[int]:
         if int(fields[3]) == session and fields[0] not in "ZX":
             found.append(int(entry.parent.name))
     return found
+
+
+@pytest.mark.parametrize(("mode", "under"), [("run", " run "), ("mpi", " exec ")])
+def test_trap_goes_to_what_starts_the_command(mode: str, under: str) -> None:
+    job = Job(nodes=2, command=("./x",), options=(("--dataset", "d"),), mode=mode, trap=True)
+    text = sbatch.render(job, Site()).replace("\\\n", "")
+    lines = [line for line in text.splitlines() if "--trap" in line]
+    assert len(lines) == 1
+    assert under in lines[0]
+    assert "--trap" not in sbatch.render(replace(job, trap=False), Site())
