@@ -8,6 +8,7 @@ import platform
 import random
 import shutil
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -335,3 +336,26 @@ def test_the_library_says_which_glibc_it_needs() -> None:
     needed = glibc_needed(os.fspath(preload_path()))
     assert needed is not None and (2, 2) <= needed <= (2, 99)
     assert glibc_needed("/etc/passwd") is glibc_needed("/nowhere") is None
+
+
+@needs_x86
+def test_run_says_that_a_static_command_needs_trap(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "file").write_text("content\n")
+    (tmp_path / "local").mkdir(mode=0o700)
+    static = program(tmp_path / "static", loader=None, kind=EXEC)
+    fanstore = [sys.executable, "-m", "fanstore"]
+    data = str(tmp_path / "data")
+    subprocess.run([*fanstore, "prepare", str(tmp_path / "source"), data], check=True, timeout=60)
+
+    def stderr(*options: str, command: str) -> str:
+        serving = ["--dataset", data, "--mount", str(tmp_path / "mount")]
+        local = ["--local-dir", str(tmp_path / "local")]
+        words = [*fanstore, "run", *serving, *local, *options, "--", command]
+        return subprocess.run(words, capture_output=True, text=True, timeout=60).stderr
+
+    hint = f"fanstore: {static} is statically linked and will not see the mount; use --trap\n"
+    assert hint in stderr(command=str(static))
+    assert "statically linked" not in stderr("--quiet", command=str(static))
+    assert "statically linked" not in stderr("--trap", command=str(static))
+    assert "statically linked" not in stderr(command="true")
