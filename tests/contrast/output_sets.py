@@ -121,6 +121,7 @@ LIFE = (
     Set("out_life.py"),
     Set("out_process.py"),
     Set("out_calls.c"),
+    Set("out_refused.py", kinds=("input",)),
     Set("out_stdio.c", kinds=("output",)),
     Set("out_stream.cc", kinds=("input",)),
     Set("shell", shell=SHELL),
