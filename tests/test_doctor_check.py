@@ -248,7 +248,7 @@ def test_damaged_files_have_an_answer(tmp_path: Path, base: str) -> None:
     for length in lengths:
         path.write_bytes(image[:length])
         assert check(str(path)).exit_code in (0, 3, 4, 126)
-    for _ in range(600):
+    for _ in range(300):
         bent = bytearray(image)
         for _ in range(chance.randrange(1, 6)):
             at = chance.randrange(4, min(len(bent), 400))
@@ -358,4 +358,3 @@ def test_run_says_that_a_static_command_needs_trap(tmp_path: Path) -> None:
     assert hint in stderr(command=str(static))
     assert "statically linked" not in stderr("--quiet", command=str(static))
     assert "statically linked" not in stderr("--trap", command=str(static))
-    assert "statically linked" not in stderr(command="true")
