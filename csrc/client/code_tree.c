@@ -65,6 +65,11 @@ const char *fan_code_outside(const struct fan_code_tree *tree)
     return tree->target.path;
 }
 
+struct fan_code_room *fan_code_room(struct fan_code_tree *tree)
+{
+    return &tree->room;
+}
+
 const char *fan_code_refused(const struct fan_code_tree *tree)
 {
     return tree->place;

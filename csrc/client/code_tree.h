@@ -52,6 +52,9 @@ int fan_code_find(struct fan_code_tree *tree, int number, const char *name);
 unsigned fan_code_count(const struct fan_code_tree *tree);
 const struct fan_code_item *fan_code_item(const struct fan_code_tree *tree, unsigned number);
 
+/* Room for the caller's own use, until the next call adds anything. */
+struct fan_code_room *fan_code_room(struct fan_code_tree *tree);
+
 /* Whether a list of directories may name one in a mount. */
 bool fan_code_mentions_mount(const char *list);
 

@@ -5,13 +5,11 @@
 #include "load.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <string.h>
 
 #include "../client/code_tree.h"
-#include "../common/sys.h"
+#include "caller.h"
 #include "load_error.h"
 #include "real.h"
 
@@ -112,36 +110,18 @@ struct loading {
     int root;
 };
 
-/* The path of the file that calls, in its own spelling. */
-static bool find_caller(void *caller, char path[PATH_MAX])
-{
-    Dl_info info;
-    struct link_map *map = NULL;
-    if (REAL(dladdr1)(caller, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
-        return false;
-    if (map->l_name[0] == '\0') { /* the program itself */
-        long length = FAN_SYS(readlinkat, AT_FDCWD, "/proc/self/exe", path, PATH_MAX - 1);
-        path[length > 0 ? length : 0] = '\0';
-        return length > 0;
-    }
-    size_t bytes = strlen(map->l_name) + 1;
-    if (bytes > PATH_MAX)
-        return false;
-    memcpy(path, map->l_name, bytes);
-    return true;
-}
-
 /* The caller as an item; -1 when nothing of a mount can follow from it. */
 static int add_caller(struct fan_code_tree *tree, void *caller)
 {
-    char place[PATH_MAX], shown[PATH_MAX];
+    struct fan_code_room *room = fan_code_room(tree);
+    char *place = room->own, *shown = room->relpath;
     const char *rest;
-    if (!find_caller(caller, place))
+    if (!fan_caller_path(caller, place))
         return -1;
     bool ours = fan_code_match(place, &rest) != NULL;
     if (!ours && library_path == NULL)
         return -1;
-    if (fan_code_shown(place, shown, sizeof(shown)) < 0)
+    if (fan_code_shown(place, shown, sizeof(room->relpath)) < 0)
         return -1;
     return fan_code_add_known(tree, shown, ours ? place : NULL, -1);
 }
@@ -177,22 +157,22 @@ static void prepare_outside(struct loading *loading)
         fan_code_close_over(loading->tree, loading->root);
 }
 
-/* $ORIGIN in a path is the caller's, here and for the linker. */
-static bool expand_origin(const char *path, void *caller, char expanded[PATH_MAX])
+/* $ORIGIN in a path is the caller's, here and for the linker. The path, or NULL: there is none. */
+static const char *expand_origin(const struct loading *loading, void *caller)
 {
-    char shown[PATH_MAX];
+    const char *path = loading->given;
+    struct fan_code_room *room = fan_code_room(loading->tree);
     size_t skip = strncmp(path, "$ORIGIN/", 8) == 0     ? 7
                   : strncmp(path, "${ORIGIN}/", 10) == 0 ? 9
                                                          : 0;
-    if (skip == 0 || !find_caller(caller, expanded) ||
-        fan_code_shown(expanded, shown, sizeof(shown)) < 0)
-        return false;
-    size_t head = (size_t)(strrchr(shown, '/') - shown);
-    if (head + strlen(path + skip) >= PATH_MAX)
-        return false;
-    memcpy(expanded, shown, head);
-    strcpy(expanded + head, path + skip);
-    return true;
+    if (skip == 0 || !fan_caller_path(caller, room->own) ||
+        fan_code_shown(room->own, room->above, sizeof(room->above)) < 0)
+        return NULL;
+    size_t head = (size_t)(strrchr(room->above, '/') - room->above);
+    if (head + strlen(path + skip) >= sizeof(room->above))
+        return NULL;
+    strcpy(room->above + head, path + skip);
+    return room->above;
 }
 
 /* What is gone is there still for the linker when it is loaded. */
@@ -208,11 +188,10 @@ static void refuse(struct loading *loading, int error)
 
 static void prepare_path(struct loading *loading, void *caller)
 {
-    char expanded[PATH_MAX];
-    bool origin = loading->given[0] == '$' && expand_origin(loading->given, caller, expanded);
-    int number = fan_code_add(loading->tree, origin ? expanded : loading->given);
+    const char *expanded = loading->given[0] == '$' ? expand_origin(loading, caller) : NULL;
+    int number = fan_code_add(loading->tree, expanded != NULL ? expanded : loading->given);
     if (number == -EXDEV) {
-        if (!origin)
+        if (expanded == NULL)
             prepare_outside(loading);
         return;
     }
@@ -222,7 +201,7 @@ static void prepare_path(struct loading *loading, void *caller)
     }
     loading->root = number;
     fan_code_close_over(loading->tree, number);
-    if (!origin)
+    if (expanded == NULL)
         loading->passed = fan_code_keep(fan_code_item(loading->tree, (unsigned)number)->place);
 }
 
