@@ -3,6 +3,7 @@
 
 #include <aio.h>
 #include <dirent.h>
+#include <locale.h>
 #include <mntent.h>
 #include <nl_types.h>
 #include <signal.h>
@@ -13,7 +14,9 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/signalfd.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/statfs.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <termios.h>
@@ -344,10 +347,39 @@ CASE(wide_characters_after_freopen)
 {
     FILE *file = fopen(in_r("small"), "r");
     file = freopen(in_d("out"), "w", file);
-    setvbuf(file, NULL, _IOFBF, 4096);
-    SHOW("%d", fputc('a', file));
+    OK(setlocale(LC_ALL, "C.UTF-8") != NULL);
+    SHOW("%d", (int) fputwc(L'\u00fc', file));
+    SHOW("%d", fputws(L"text\u65e5", file) >= 0);
+    SHOW("%d", fwprintf(file, L"%d %ls", 42, L"wide"));
     OK(fclose(file) == 0);
     show_path("out", in_d("out"));
+}
+
+int old_fwscanf(FILE *file, const wchar_t *format, ...) __asm__("fwscanf");
+FILE *_IO_fopen(const char *path, const char *mode);
+int _IO_fclose(FILE *file);
+int __statfs(const char *path, struct statfs *status);
+int __select(int count, fd_set *reads, fd_set *writes, fd_set *excepts, struct timeval *timeout);
+
+CASE(names_of_old_programs)
+{
+    int number = 0;
+    wchar_t word[20];
+    char buffer[20] = {0};
+    FILE *file = fopen(in_r("numbers"), "r");
+    SHOW("%d", old_fwscanf(file, L"%d %*f %19ls", &number, word));
+    SHOW("%d %ls", number, word);
+    fclose(file);
+    file = _IO_fopen(in_r("small"), "r");
+    SHOW("%s", fgets(buffer, sizeof(buffer), file));
+    fd_set reads;
+    FD_ZERO(&reads);
+    FD_SET(fileno(file), &reads);
+    TELL(__select(fileno(file) + 1, &reads, NULL, NULL, NULL));
+    TELL(_IO_fclose(file));
+    struct statfs status;
+    TELL(__statfs(in_r("small"), &status));
+    TELL(__statfs(in_r("none"), &status));
 }
 
 CASE(messages_that_hand_over_files)
