@@ -93,6 +93,15 @@ OPERATIONS: dict[str, tuple[Callable[[str], int], bool, int]] = {
 }
 
 
+def waited_ns() -> int:
+    """Nanoseconds in which this thread could have run and others did; 0 where that is not known."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as stream:
+            return int(stream.read().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
 class Task(threading.Thread):
     """One thread's part of a request."""
 
@@ -106,7 +115,7 @@ class Task(threading.Thread):
 
     def run(self) -> None:
         operation, paths, stride = self.operation, self.paths, self.stride
-        at, units, start = 0, 0, perf_counter_ns()
+        at, units, waited, start = 0, 0, waited_ns(), perf_counter_ns()
         while True:
             for path in paths[at : at + stride]:
                 units += operation(path)
@@ -116,7 +125,7 @@ class Task(threading.Thread):
                 break
             if at >= len(paths):
                 at = 0
-        self.units, self.elapsed_ns = units, elapsed_ns
+        self.units, self.elapsed_ns = units, max(1, elapsed_ns - (waited_ns() - waited))
 
 
 def measure(operation: str, kind: Kind, threads: int, window_ns: int, seed: int) -> str:

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "lz.h"
 #include "paths.h"
 
@@ -106,19 +106,12 @@ static void decode_file(const struct file *file)
     }
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 /* Decodes the files of a kind in a random order until the window is over. */
 static void answer(const char *kind, uint64_t window_ns)
 {
     static uint64_t state = 88172645463325252u;
     uint32_t *order = random_order(file_count, &state);
-    uint64_t units = 0, start = now_ns(), now = start;
+    uint64_t units = 0, waited = waited_ns(), start = now_ns(), now = start;
     for (size_t at = 0; now - start < window_ns; at = (at + 1) % file_count) {
         const struct file *file = &files[order[at]];
         if (strcmp(file->kind, kind) == 0) {
@@ -127,7 +120,8 @@ static void answer(const char *kind, uint64_t window_ns)
             now = now_ns();
         }
     }
-    printf("%llu %llu 0\n", (unsigned long long)units, (unsigned long long)(now - start));
+    uint64_t elapsed = without_waiting(start, now, waited_ns() - waited);
+    printf("%llu %llu 0\n", (unsigned long long)units, (unsigned long long)elapsed);
     fflush(stdout);
     free(order);
 }

@@ -6,19 +6,22 @@
  *
  * KIND is a folder of DIR whose folders hold the files. Every thread goes through all files in a
  * random order of its own, again and again until WINDOW_NS have passed; 0 is once. NANOSECONDS is
- * what UNITS took at the rates of all threads together. SUM depends on what was seen, for `sum`.
+ * what UNITS took at the rates of all threads together, without the time in which a thread waited
+ * for a processor that others had, unless it are its own threads that are more than the processors.
+ * SUM depends on what was seen, for `sum`.
  * With "child-" before an operation, a child forked for it goes through all files once.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bare.h"
+#include "clock.h"
 #include "operations.h"
 
 enum { THREADS_MAX = 64 };
@@ -29,6 +32,7 @@ struct task {
     const struct operation *operation;
     const struct list *list;
     uint64_t window_ns;
+    int counts_waiting; /* for a processor */
     uint64_t units;
     uint64_t elapsed_ns;
     pthread_barrier_t *start;
@@ -38,11 +42,10 @@ static const char *top;
 static struct task tasks[THREADS_MAX];
 static uint64_t random_state = 88172645463325252u;
 
-static uint64_t now_ns(void)
+static unsigned processors(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
 
 /* Goes through the list until the window is over, at least once through when it is 0. */
@@ -51,7 +54,7 @@ static void go_through(struct task *task, const uint32_t *order)
     const struct operation *operation = task->operation;
     char **paths = task->list->paths;
     size_t count = task->list->count, at = 0;
-    uint64_t start = now_ns(), now = start;
+    uint64_t waited = waited_ns(), start = now_ns(), now = start;
     for (;;) {
         for (unsigned i = 0; i < operation->stride && at < count; i++)
             task->units += operation->run(&task->worker, paths[order[at++]]);
@@ -60,7 +63,8 @@ static void go_through(struct task *task, const uint32_t *order)
             break;
         at = at == count ? 0 : at;
     }
-    task->elapsed_ns = now - start;
+    waited = task->counts_waiting ? 0 : waited_ns() - waited;
+    task->elapsed_ns = without_waiting(start, now, waited);
 }
 
 static void prepare_task(struct task *task)
@@ -160,6 +164,7 @@ static void request(const char *name, const char *kind_name, unsigned threads, u
         tasks[i].operation = operation;
         tasks[i].list = operand(operation, kind);
         tasks[i].window_ns = in_child ? 0 : window_ns;
+        tasks[i].counts_waiting = threads > processors();
     }
     if (in_child)
         run_child();
