@@ -192,14 +192,22 @@ def supervisor_of(wrapper: int) -> int:
 
 @pytest.mark.parametrize(("whose", "code"), [("supervisor", 125), ("stand-in", 137)])
 def test_a_killed_process_of_ours_takes_the_command_along(
-    stage: Stage, whose: str, code: int
+    stage: Stage, clients: Path, whose: str, code: int
 ) -> None:
-    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--trap", "--")
+    """Nothing stays of what was made for the kernel's sake, either."""
+    dataset = stage.dataset(tree(stage, clients))
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--trap", "--")
     ready = stage.path / "ready"
-    script = f"echo $$ >{ready}.new; mv {ready}.new {ready}; exec sleep 60"
+    script = (
+        f"{clients}/rest exec {stage.mount}/s.sh; {clients}/rest enter {stage.mount}/link || exit;"
+        f" test -L {stage.mount}/link && echo $$ >{ready}.new; mv {ready}.new {ready}; "
+        "exec sleep 60"
+    )
     with stage.running("run", *where, "sh", "-c", script) as run:
         wait_for(ready.exists, "the command")
         command = int(ready.read_text())
+        assert (stage.mount / "link").is_symlink()
+        assert (stage.mount / "s.sh").is_symlink()
         os.kill(
             supervisor_of(run.pid) if whose == "supervisor" else command_of(run.pid),
             signal.SIGKILL,
@@ -207,6 +215,7 @@ def test_a_killed_process_of_ours_takes_the_command_along(
         _, stderr = run.communicate(timeout=60)
         assert run.returncode == code
         assert ("the supervisor died" in stderr) == (whose == "supervisor")
+        assert "left in the mount prefix" not in stderr
         wait_for(lambda: not runs(command), "the command's end")
     wait_for(lambda: stage.leftovers() == [], "the end of it all")
 

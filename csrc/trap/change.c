@@ -169,7 +169,10 @@ static void ask_for_caller(const struct fan_call *call)
 long fan_handle_rename(const struct fan_call *call, const struct fan_handler *handler)
 {
     struct fan_spot from, to;
-    bool plain = call->number != SYS_renameat2 && call->number != SYS_renameat;
+    bool plain = false;
+#ifdef SYS_rename
+    plain = call->number == SYS_rename;
+#endif
     const uint64_t *args = call->args;
     const int dirfds[2] = {plain ? AT_FDCWD : (int)args[0], plain ? AT_FDCWD : (int)args[2]};
     const uint64_t paths[2] = {args[plain ? 0 : 1], args[plain ? 1 : 3]};

@@ -58,6 +58,9 @@ const struct fan_handler fan_handlers[] = {
     PATH(lsetxattr, fan_act_changexattr, -1, 0, FAN_FOLLOW_NOT),
     PATH(removexattr, fan_act_changexattr, -1, 0, FAN_FOLLOW),
     PATH(lremovexattr, fan_act_changexattr, -1, 0, FAN_FOLLOW_NOT),
+#ifdef SYS_renameat
+    OWN(renameat, fan_handle_rename),
+#endif
 #ifdef SYS_open
     OWN(open, fan_handle_open),
     OWN(creat, fan_handle_creat),
@@ -70,7 +73,6 @@ const struct fan_handler fan_handlers[] = {
     MAKES(mkdir, fan_act_mkdir, -1, 0),
     MAKES(mknod, fan_act_mknod, -1, 0),
     OWN(rename, fan_handle_rename),
-    OWN(renameat, fan_handle_rename),
     OWN(link, fan_handle_link),
     OWN(symlink, fan_handle_symlink),
     PATH(chmod, fan_act_chmod, -1, 0, FAN_FOLLOW),

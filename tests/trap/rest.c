@@ -86,6 +86,8 @@ int main(int argc, char **argv)
         execv(argv[2], argv + 2);
         return errno;
     }
+    if (strcmp(what, "enter") == 0)
+        return chdir(argv[2]) == 0 ? 0 : errno;
     if (strcmp(what, "write") == 0) {
         int fd = open(argv[2], O_CREAT | O_WRONLY, 0600);
         return fd < 0 ? errno : dprintf(fd, "%s\n", argv[3]) < 0;
