@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,8 @@ NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 
 _SHELL = "/bin/sh"
+_SCRIPT_HEAD_BYTES = 256  # of a script's first line, as the kernel has it
+_LOOKED_AT_BYTES = 1 << 26  # of a program
 
 
 def _within_any(path: str, prefixes: Sequence[str]) -> bool:
@@ -23,16 +26,40 @@ def _within_any(path: str, prefixes: Sequence[str]) -> bool:
     return any(absolute.startswith(prefix + "/") for prefix in prefixes)
 
 
+def _mentions(path: str, prefixes: Sequence[str]) -> bool:
+    """Whether a program, or a script's first line, names a mount: an RPATH, an interpreter."""
+    try:
+        with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
+            script = data[:2] == b"#!"
+            end = _SCRIPT_HEAD_BYTES if script else _LOOKED_AT_BYTES
+            return any(data.find(os.fsencode(prefix), 0, end) >= 0 for prefix in prefixes)
+    except (OSError, ValueError):  # no such file, or an empty one
+        return False
+
+
+def _needs_mount(
+    command: Sequence[str], environ: Mapping[str, str], prefixes: Sequence[str]
+) -> bool:
+    """Whether a command, its interpreter or a library of its may lie in a mount."""
+    name = command[0]
+    if "/" in name and _within_any(name, prefixes):
+        return True
+    libraries = environ.get("LD_LIBRARY_PATH", "")
+    return any(prefix in libraries for prefix in prefixes) or _mentions(
+        _found(name, environ), prefixes
+    )
+
+
 def exec_command(
     command: Sequence[str], environ: Mapping[str, str], prefixes: Sequence[str]
 ) -> int:
     """Replaces this process by the command; returns errno where that fails.
 
-    A command that lies under a mount prefix is started through a shell, which sees the mount. A
-    file without a magic number is a script for the shell, as execvp has it.
+    A command that lies under a mount prefix, or needs what does, is started through a shell,
+    which sees the mount. A file without a magic number is a script for the shell, as execvp has it.
     """
     name = command[0]
-    if "/" in name and _within_any(name, prefixes):
+    if _needs_mount(command, environ, prefixes):
         command = [_SHELL, "-c", 'exec "$0" "$@"', *command]
     try:
         os.execvpe(command[0], list(command), dict(environ))

@@ -64,7 +64,9 @@ class Loading:
         root, outside = self.base / side, self.base / f"o_{side}"
         record = self.base / f"{side}.jsonl"
         client = [sys.executable, str(CLIENT), str(root), str(outside), str(record)]
-        command = client if side == "plain" else [*self._serve(side), "--", *client]
+        if side != "plain":
+            self._prepare(side)
+        command = client if side == "plain" else [*self.serve(side), "--", *client]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
         env.pop("LD_LIBRARY_PATH", None)
         done = subprocess.run(command, capture_output=True, timeout=LIMIT_S, env=env, check=False)
@@ -72,16 +74,18 @@ class Loading:
         text = record.read_text().replace(str(outside), "{O}").replace(str(root), "{T}")
         return {name: (status, said) for name, status, said in map(json.loads, text.splitlines())}
 
-    def _serve(self, side: str) -> list[str]:
-        dataset, local = self.base / f"dataset-{side}", self.base / f"local-{side}"
+    def _prepare(self, side: str) -> None:
         tree = self.base / ("given" if side == "mount" else side)
-        prepare = [*fanstore_command(), "prepare", str(tree), str(dataset)]
+        prepare = [*fanstore_command(), "prepare", str(tree), str(self.base / f"dataset-{side}")]
         subprocess.run([*prepare, "--codec", "lz4" if side == "mount" else "store"], check=True,
                        capture_output=True, timeout=LIMIT_S)  # fmt: skip
-        local.mkdir(mode=0o700)
+        (self.base / f"local-{side}").mkdir(mode=0o700)
+
+    def serve(self, side: str) -> list[str]:
+        """What runs a command under the side's mount."""
         return [
-            *fanstore_command(), "run", "--quiet", "--dataset", str(dataset),
-            "--mount", str(self.base / side), "--local-dir", str(local),
+            *fanstore_command(), "run", "--quiet", "--dataset", str(self.base / f"dataset-{side}"),
+            "--mount", str(self.base / side), "--local-dir", str(self.base / f"local-{side}"),
             "--output-dir", str(self.base / f"out-{side}"),
         ]  # fmt: skip
 
@@ -101,6 +105,24 @@ def test_as_on_a_plain_tree(loading: Loading, case: str, side: str) -> None:
     plain = loading.seen("plain")[case]
     assert "raised" not in plain[1] and plain[0] == 0, f"the case is wrong: {plain}"
     assert loading.seen(side)[case] == plain
+
+
+@pytest.mark.parametrize("name", ["script", "absolute", "without"])
+def test_command_of_a_job(loading: Loading, name: str) -> None:
+    """What is outside and needs the mount is served, also as the command itself."""
+    said = []
+    for side in ("plain", "mount"):
+        command = [str(loading.base / f"o_{side}" / name)]
+        if side == "mount":
+            loading.seen(side)  # there is a dataset
+            command = [*loading.serve(side), "--", *command]
+        env = {**os.environ, "LD_LIBRARY_PATH": str(loading.base / side / "far")}
+        if name != "without":
+            del env["LD_LIBRARY_PATH"]
+        done = subprocess.run(command, capture_output=True, timeout=LIMIT_S, env=env, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        said.append(done.stdout.decode().replace(str(loading.base / side), "{T}"))
+    assert said[0].replace("o_plain", "o_mount") == said[1]
 
 
 def test_no_half_made_files_stay(loading: Loading) -> None:

@@ -246,6 +246,7 @@ def case_scripts() -> None:
         ran(OUTSIDE / "script")
     except OSError as error:
         print(error.errno)
+    os.chmod(OUTSIDE / "script", 0o755)
 
 
 def case_library_path_of_programs() -> None:
