@@ -109,7 +109,7 @@ def sides_of(job: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def run_once(
-    command: Sequence[str], environment: Mapping[str, str], null: int, processor: bool
+    command: list[str], environment: Mapping[str, str], null: int, processor: bool
 ) -> float:
     """Nanoseconds from a command's start to its end, or of `processor` time."""
     start = perf_counter_ns()
