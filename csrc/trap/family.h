@@ -11,6 +11,7 @@
 #define FAN_TRAP_FAMILY_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -31,6 +32,13 @@ struct fan_news {
 };
 
 void fan_news_tell(int pipe, enum fan_news_kind kind, int value, const char *step);
+
+/* When the supervisor, which is in the command's process group, got each signal: what it got, the
+ * command got. Shared between the processes. */
+struct fan_witness {
+    _Atomic int64_t seen_ns[_NSIG];
+};
+extern struct fan_witness *fan_witness;
 
 /* Stands in for the command `argv`: its exit code, 125 to 127, or does not return: killed by the
  * signal that killed it. say: who speaks on stderr. */

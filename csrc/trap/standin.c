@@ -4,16 +4,21 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../client/jobsocket.h"
 #include "../common/sys.h"
 #include "family.h"
 
+enum { WITNESS_STEPS = 5, WITNESS_STEP_NS = 1000000, WITNESS_LIMIT_NS = 100000000 };
 enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+
+struct fan_witness *fan_witness;
 
 struct stand_in {
     const char *say;
@@ -90,12 +95,26 @@ static bool is_slurms(pid_t sender)
     return is;
 }
 
-/* The terminal and Slurm signal the command, too. */
+/* Whether a signal was sent to the whole group: it comes to all of it within a moment. */
+static bool is_groups(unsigned number)
+{
+    const struct timespec step = {.tv_nsec = WITNESS_STEP_NS};
+    for (int i = 0; i < WITNESS_STEPS && number < _NSIG; i++) {
+        int64_t seen_ns = atomic_load(&fan_witness->seen_ns[number]);
+        if (seen_ns != 0 && fan_clock_ns() - seen_ns < WITNESS_LIMIT_NS)
+            return true;
+        FAN_SYS(nanosleep, &step, NULL);
+    }
+    return false;
+}
+
+/* The terminal, Slurm and who signals the group signal the command, too. */
 static void pass_on(const struct stand_in *own, const struct signalfd_siginfo *info)
 {
     bool reached = info->ssi_code == SI_KERNEL || (pid_t)info->ssi_pid == own->supervisor ||
-                   is_slurms((pid_t)info->ssi_pid);
-    if (!reached && own->command >= 0 && info->ssi_signo != SIGCHLD)
+                   info->ssi_signo == SIGCHLD || is_slurms((pid_t)info->ssi_pid) ||
+                   is_groups(info->ssi_signo);
+    if (!reached && own->command >= 0)
         FAN_SYS(pidfd_send_signal, own->command, info->ssi_signo, NULL, 0);
 }
 
@@ -133,7 +152,9 @@ int fan_stand_in(char **argv, const char *say)
         sigdelset(&all, faults[i]);
     sigprocmask(SIG_SETMASK, &all, &before);
     int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0 || pipe2(pipes, O_CLOEXEC) != 0) {
+    fan_witness = mmap(NULL, sizeof(*fan_witness), PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (fan_witness == MAP_FAILED || signals < 0 || pipe2(pipes, O_CLOEXEC) != 0) {
         fprintf(stderr, "%s: error: --trap: %s\n", say, strerror(errno));
         return OWN_FAILURE;
     }

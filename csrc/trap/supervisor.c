@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../client/jobsocket.h"
 #include "../client/park.h"
 #include "../common/sys.h"
 #include "family.h"
@@ -161,17 +162,25 @@ static void lose_stand_in(struct supervisor *own)
     own->news = -1;
 }
 
+static void witness(int signals)
+{
+    struct signalfd_siginfo info;
+    while (FAN_SYS(read, signals, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo < _NSIG)
+            atomic_store(&fan_witness->seen_ns[info.ssi_signo], fan_clock_ns());
+    }
+}
+
 static void watch(struct supervisor *own)
 {
     while (own->command > 0 || own->listener >= 0) {
-        struct signalfd_siginfo info;
         struct pollfd polled[3] = {{.fd = own->listener},
                                    {.fd = own->signals, .events = POLLIN},
                                    {.fd = own->news}};
         if (FAN_SYS(ppoll, polled, 3, NULL, NULL, sizeof(uint64_t)) < 0)
             continue;
         if (polled[1].revents != 0)
-            FAN_SYS(read, own->signals, &info, sizeof(info));
+            witness(own->signals);
         if (polled[2].revents != 0)
             lose_stand_in(own);
         if (polled[0].revents & (POLLHUP | POLLERR | POLLNVAL))
@@ -193,14 +202,13 @@ void fan_supervise(char **argv, int news, const sigset_t *mask)
 {
     struct supervisor own = {.news = news, .stand_in = getppid()};
     int sockets[2];
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
+    sigset_t all;
+    sigprocmask(SIG_SETMASK, NULL, &all);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     int rc = fan_tree_begin();
     if (rc < 0)
         fail(&own, "the job's directory", rc);
-    own.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    own.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
     if (own.signals < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         fail(&own, "descriptors", -errno);
     pid_t self = getpid();
