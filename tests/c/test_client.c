@@ -10,6 +10,7 @@
 
 #include "../../csrc/client/content_io.h"
 #include "../../csrc/client/open.h"
+#include "../../csrc/client/spelling.h"
 #include "../../tools/fuzz/jobdir.h"
 #include "../../tools/fuzz/tree.h"
 #include "check.h"
@@ -126,6 +127,31 @@ static void check_missing(void)
     CHECK(!fan_locate(AT_FDCWD, JOBDIR_PREFIX "x/dir1", 0, &target));
 }
 
+/* Paths of every length with one odd part, or none, in memory of their own size. */
+static void check_odd_parts(void)
+{
+    for (size_t bytes = 2; bytes < 40; bytes++) {
+        char *path = malloc(bytes + 1);
+        memset(path, 'x', bytes);
+        path[bytes] = '\0';
+        CHECK(!fan_has_odd_part(path, bytes));
+        for (size_t at = 0; at < bytes; at++) {
+            path[at] = '/';
+            CHECK(!fan_has_odd_part(path, bytes));
+            char next = path[at + 1];
+            if (at + 1 < bytes) {
+                path[at + 1] = '.';
+                CHECK(fan_has_odd_part(path, bytes));
+                path[at + 1] = '/';
+                CHECK(fan_has_odd_part(path, bytes));
+            }
+            path[at + 1] = next;
+            path[at] = 'x';
+        }
+        free(path);
+    }
+}
+
 int main(void)
 {
     static uint8_t buffer[CAPACITY] __attribute__((aligned(64)));
@@ -141,6 +167,7 @@ int main(void)
         CHECK(pthread_join(threads[i], NULL) == 0);
     check_damaged();
     check_missing();
+    check_odd_parts();
     printf("test_client: no fault\n");
     return 0;
 }

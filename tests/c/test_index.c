@@ -62,8 +62,36 @@ static void check_links(void)
     }
 }
 
+/* The hash as docs/format.md has it, byte by byte. */
+static uint64_t plain_hash(uint64_t hash, const unsigned char *name, size_t bytes)
+{
+    uint64_t h = hash ^ (bytes * FAN_PATH_HASH_A), word = 0;
+    size_t at = 0;
+    for (; at < bytes; at++) {
+        word |= (uint64_t)name[at] << (8 * (at % 8));
+        if (at % 8 == 7) {
+            h = fan_hash_fold(h ^ word, FAN_PATH_HASH_B);
+            word = 0;
+        }
+    }
+    return fan_hash_fold(h ^ word, FAN_PATH_HASH_A);
+}
+
+/* Names of every length, each in memory of its own size: nothing beside it is read. */
+static void check_hash(void)
+{
+    for (size_t bytes = 0; bytes < 300; bytes++) {
+        unsigned char *name = malloc(bytes + (bytes == 0));
+        for (size_t i = 0; i < bytes; i++)
+            name[i] = (unsigned char)(i * 37 + bytes + 128);
+        CHECK(fan_path_hash_step(bytes, name, bytes) == plain_hash(bytes, name, bytes));
+        free(name);
+    }
+}
+
 int main(void)
 {
+    check_hash();
     uint8_t *buffer = aligned_alloc(64, CAPACITY);
     struct fan_fault fault;
     pthread_t threads[THREADS];
