@@ -182,9 +182,10 @@ def _remove_empty_tree(path: str, base: str) -> list[str]:
     for directory, directories, files in os.walk(path, topdown=False):
         for name in [*directories, *files]:
             full = os.path.join(directory, name)
-            if os.path.islink(full) and _is_traps(full, path, base):
-                os.unlink(full)
-            elif name in files or os.path.islink(full):
+            if _is_traps(full, path, base):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(full)
+            elif os.path.islink(full) or (name in files and os.path.lexists(full)):
                 left.append(full)
         with contextlib.suppress(OSError):
             os.rmdir(directory)
@@ -193,7 +194,10 @@ def _remove_empty_tree(path: str, base: str) -> list[str]:
 
 def _is_traps(link: str, prefix: str, base: str) -> bool:
     """Whether csrc/trap/names.c made a link: for the kernel's sake, to real names of FanStore's."""
-    to = os.readlink(link)
+    try:
+        to = os.readlink(link)
+    except OSError:  # no link, or its supervisor was faster
+        return False
     return _within(to, prefix) or _within(to, base)
 
 
