@@ -32,7 +32,7 @@ long fan_syscall_pass(long number, const struct fan_arguments *x)
     return REAL(syscall)(number, x->a, x->b, x->c, x->d, x->e, x->f);
 }
 
-/* Another library's wrapper may be made of syscall(2), and ours call it in turn: what is not of ours
+/* Another library's wrapper may be made of syscall(2), and ours calls it in turn: what is not ours
  * goes straight on. */
 static bool is_ours(long fd)
 {
