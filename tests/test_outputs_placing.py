@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from output_ranks import Cluster
+from output_ranks import Cluster, FakePeers
 from small_disk import small_disk
 from test_outputs_stageout import run, settled, tree
 
@@ -153,3 +153,26 @@ def test_names_are_written_down_on_a_full_disk(tmp_path: Path) -> None:
         found = read_journal(path)
         assert found is not None
         assert found[1].named == names
+
+
+def test_the_account_asks_no_other_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that have accounted are gone: one that waits for them waits until they count as lost."""
+    cluster = Cluster(tmp_path, 3)
+    asked: list[str] = []
+
+    async def call(peers: FakePeers, rank: int, name: str, *_: object) -> None:
+        asked.append(f"{peers.rank} asks {rank}: {name}")
+
+    async def whole() -> None:
+        cluster.start()
+        for n in range(6):
+            cluster.ranks[n % 3].mkdir(b"d%d" % n)
+            cluster.ranks[n % 3].publish(b"d%d/file" % n, b"x")
+        await asyncio.gather(*(rank.stage_out.flush() for rank in cluster.ranks))
+        monkeypatch.setattr(FakePeers, "call", call)
+        for rank in cluster.ranks:
+            await cluster.account(rank)
+
+    asyncio.run(whole())
+    cluster.close()
+    assert asked == []

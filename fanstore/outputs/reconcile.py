@@ -70,6 +70,7 @@ class Reconciler:
         self._directory = directory
         self._thread = ThreadPoolExecutor(1, "stage-out-names")
         self._held: dict[Place, Held] = {}
+        self._times: dict[Place, int] = {}
         self._locks: weakref.WeakValueDictionary[Place, asyncio.Lock] = (
             weakref.WeakValueDictionary()
         )
@@ -125,17 +126,20 @@ class Reconciler:
         for place, held in sorted(self._held.items(), key=lambda item: -len(item[0].path)):
             if held.made:
                 attr = held.entry.attr
-                mtime_ns = await self._changed_ns(place) or attr.mtime_ns
+                mtime_ns = self._times.get(place) or attr.mtime_ns
                 with contextlib.suppress(OSError):  # no reason to account for nothing
                     await self._run(self._directory.seal, name_of(place), attr.mode, mtime_ns)
 
-    async def _changed_ns(self, place: Place) -> int:
-        """When the names in a directory changed: its own home knows. 0: not since it was made."""
-        home = home_of(place.mount, place.path, self._peers.world_size)
-        with contextlib.suppress(OSError):
-            changed = await self._peers.call(home, "home.changed_ns", place.mount, place.path)
-            return int(changed)
-        return 0
+    async def learn_times(self) -> None:
+        """Asks when the names in directories changed, which their own homes know, while those are
+        there. 0: not since a directory was made, or given a time."""
+        for place, held in list(self._held.items()):
+            if held.made:
+                home = home_of(place.mount, place.path, self._peers.world_size)
+                with contextlib.suppress(OSError):
+                    self._times[place] = await self._peers.call(
+                        home, "home.changed_ns", place.mount, place.path
+                    )
 
     async def sync(self) -> None:
         """Makes all names that were given last. Raises OSError."""

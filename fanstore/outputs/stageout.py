@@ -55,6 +55,7 @@ class StageOut:
         self._accounts = Accounts(peers, home, objects, directory, journal)
         self._line: dict[Place, None] = {}
         self._fresh: dict[Place, Entry] = {}
+        self._undone: list[tuple[str, str]] = []
         self._failed: dict[Place, Reconciled] = {}
         self._busy: Place | None = None
         self._filled = asyncio.Event()
@@ -103,6 +104,9 @@ class StageOut:
         while not self._given_up and (self._line or self._busy is not None):
             self._empty.clear()
             await self._empty.wait()
+        if not self._given_up:  # other ranks may be gone when it comes to the account
+            self._undone = await self._not_removed()
+            await self._reconciler.learn_times()
 
     def give_up(self) -> None:
         """Ends `flush` now; nothing more is placed."""
@@ -115,28 +119,30 @@ class StageOut:
     async def account(self, unstaged: str) -> dict[str, Any]:
         """What became of everything, `figures` included; what is not in the output directory is
         moved to `unstaged`. After all ranks have flushed."""
-        failed = []
-        if not self._given_up:
-            failed = await self._end_names()
+        failed = [] if self._given_up else await self._end_names()
         settled = self._accounts.settle(self._reconciler, unstaged, self._reason)
         settled["unplaced"] = (settled["unplaced"] + failed)[:SHOWN_MAX]
         settled["unplaced_count"] += len(failed)
         return {**self.figures(), **settled}
 
-    async def _end_names(self) -> list[tuple[str, str]]:
-        """Ends what is done with names. What ought to be gone and is not, and why."""
-        failed = []
-        for place, done in self._failed.items():
+    async def _not_removed(self) -> list[tuple[str, str]]:
+        """What ought to be gone and is not, and why."""
+        found = []
+        for place, done in list(self._failed.items()):
             with contextlib.suppress(OSError):
                 if await self._peers.call(self._home_of(place), "home.entry", place) is None:
                     shown = self._directory.shown(name_of(place))
-                    failed.append((shown, f"is there still: {done.reason}"))
+                    found.append((shown, f"is there still: {done.reason}"))
+        return found
+
+    async def _end_names(self) -> list[tuple[str, str]]:
+        """Ends what is done with names, without other ranks. What is not as it ought to be."""
         await self._reconciler.seal()
         try:
             await self._reconciler.sync()
         except OSError as error:
-            failed.append(("", f"names are not synced: {error.strerror}"))
-        return failed
+            return [*self._undone, ("", f"names are not synced: {error.strerror}")]
+        return self._undone
 
     def close(self) -> None:
         """Waits for nothing."""
