@@ -156,7 +156,7 @@ def test_names_are_written_down_on_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_the_account_asks_no_other_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that have accounted are gone: one that waits for them waits until they count as lost."""
+    """Those that have accounted are gone: who waits for them waits until they count as lost."""
     cluster = Cluster(tmp_path, 3)
     asked: list[str] = []
 
