@@ -60,7 +60,7 @@ static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
     int rc = (int)FAN_SYS(ftruncate, to, bytes);
     if (rc != 0 || bytes == 0)
         return rc;
-    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0);
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
     if (fan_sys_failed(at))
         return (int)at;
     for (size_t done = 0; done < bytes && rc == 0;) {
