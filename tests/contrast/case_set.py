@@ -28,6 +28,8 @@ class Set:
 
     parts: clients in C whose cases run together as this set, each called "part.case"; see
     clients/calls.h.
+
+    others: the shell cases run programs in other languages, with what clients/calls.h describes.
     """
 
     source: str
@@ -36,6 +38,7 @@ class Set:
     volatile: tuple[str, ...] = ()
     where: str = ""
     parts: tuple[str, ...] = ()
+    others: bool = False
 
     @property
     def label(self) -> str:
@@ -61,6 +64,11 @@ class Set:
         if self.parts:
             return [f"{part}.{case}" for part in self.parts for case in cases_of_part(part)]
         return cases_in(self.source)
+
+    @property
+    def reads(self) -> bool:
+        """Whether the cases have a directory to read from."""
+        return bool(self.parts) or self.others
 
     def compiled(self) -> list[str]:
         """The sources that are to be compiled."""

@@ -30,7 +30,7 @@ def build_output_tree(root: Path, sets: Sequence[Set]) -> None:
         os.symlink(target, links / name)
     for group in sets:
         _furnish_set(root, group)
-    if any(group.parts for group in sets):
+    if any(group.reads for group in sets):
         read_tree.build(str(root / READ_TREE))
 
 

@@ -63,3 +63,20 @@ class Programs:
             libraries = ["-lpthread", "-ldl"]
             subprocess.run([*command, str(CLIENTS / source), *libraries], check=True, timeout=120)
         return str(output)
+
+    def others(self) -> None:
+        """Compiles the clients in other languages whose compilers are here, into the directory."""
+        for source, compiler in (
+            ("lang_walk.rs", ("rustc", "-o", str(self.directory / "lang_walk"))),
+            ("Walk.java", ("javac", "-d", str(self.directory))),
+        ):
+            if shutil.which(compiler[0]) is not None:
+                subprocess.run([*compiler, str(CLIENTS / source)], check=True, timeout=120)
+
+    def library(self, source: str) -> str:
+        """The directory in which a shared library compiled from `source` lies."""
+        output = self.directory / source.replace(".c", ".so")
+        if not output.exists():
+            command = ["cc", "-w", "-O1", "-shared", "-fPIC", "-o", str(output)]
+            subprocess.run([*command, str(CLIENTS / source), "-ldl"], check=True, timeout=120)
+        return str(self.directory)

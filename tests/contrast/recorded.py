@@ -95,6 +95,8 @@ class Recordings:
         self.dataset()
         for source in group.compiled():
             self._programs.path(source, *FLAGS)  # once, before both sides want it
+        if group.others:
+            self._programs.others()
         with ThreadPoolExecutor(2) as pool:
             sides = list(pool.map(lambda side: self._side(group, side), ("plain", "mount")))
         self._seen[group.label] = dict(zip(("plain", "mount"), sides, strict=True))
@@ -136,7 +138,9 @@ class Recordings:
         if group.user is not None:
             give_to(group.user, scratch)
         env = {**self._arena.plain.env, "T": str(root), "W": str(scratch)}
-        env["MADE"] = str(root / "built" / group.label / READ_TREE) if group.parts else ""
+        env["MADE"] = str(root / "built" / group.label / READ_TREE) if group.reads else ""
+        if group.reads:
+            env["LIBRARIES"] = self._programs.library("preload_other.c")
         served = side == "mount" and not SELF
         command = [*self._serve(group), "--", *runner] if served else runner
         done = subprocess.run(
@@ -179,6 +183,8 @@ class Recordings:
     def _work(self, group: Set, case: str) -> dict[str, object]:
         if group.shell:
             found = next(each for each in group.shell if each.name == case)
+            if group.others:
+                return {"argv": [found.shell, "-c", found.command], "quick": True}
             return {"argv": [found.shell, "-c", 'cd "$D" || exit\n' + found.command]}
         if group.source.endswith(".py"):
             return {"source": group.source, "case": case}
