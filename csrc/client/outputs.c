@@ -70,5 +70,7 @@ int fan_output_fstat(int fd, const struct fan_file *file, struct stat *st)
     int rc = (int)FAN_SYS(fstat, fd, st);
     st->st_dev = file->view->device;
     st->st_ino = file->slot->inode != 0 ? file->slot->inode : INODE_BIT | file->id;
+    if (rc == 0 && st->st_nlink > 1)
+        st->st_nlink = 1; /* the other is that of a program or library made real (code.h) */
     return rc;
 }

@@ -318,7 +318,8 @@ def case_output_programs() -> None:
     shutil.copytree(ROOT / "bin", ROOT / "program/bin")
     ran(ROOT / "program/bin/origin")
     ran(ROOT / "program/bin/without", env={"LD_LIBRARY_PATH": str(ROOT / "program/far")})
-    print(os.stat(ROOT / "program/bin/origin").st_nlink)
+    with open(ROOT / "program/bin/origin", "rb") as stream:
+        print(os.stat(stream.name).st_nlink, os.fstat(stream.fileno()).st_nlink)
 
 
 def case_output_of_the_compiler() -> None:
