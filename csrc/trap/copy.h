@@ -12,8 +12,8 @@ int fan_copy_open(struct fan_file *file, int flags);
 /* A copy that stays under the name `path`, in `mode`. 0 or -errno. */
 int fan_copy_file(struct fan_file *file, const char *path, unsigned mode);
 
-/* A descriptor that only names the file: O_PATH's own cannot be handed over. It is written to in vain
- * (EPERM) and not read (EBADF). */
+/* A descriptor that only names the file: O_PATH's own cannot be handed over. It is written to in
+ * vain (EPERM) and not read (EBADF). */
 int fan_copy_path(const struct fan_file *file);
 
 /* Another description of an open file, closed on exec. */

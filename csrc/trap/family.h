@@ -44,7 +44,8 @@ extern struct fan_witness *fan_witness;
  * signal that killed it. say: who speaks on stderr. */
 int fan_stand_in(char **argv, const char *say);
 
-/* The supervisor's process: does not return. news: the pipe to the stand-in; mask: the command's. */
+/* The supervisor's process: does not return. news: the pipe to the stand-in; mask: the command's.
+ */
 void fan_supervise(char **argv, int news, const sigset_t *mask) __attribute__((noreturn));
 
 #endif

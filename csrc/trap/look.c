@@ -39,8 +39,8 @@ long fan_act_lstat(const struct fan_call *call, struct fan_spot *spot)
     return give_stat(call, spot->path, AT_SYMLINK_NOFOLLOW, call->args[1]);
 }
 
-/* The path in a mount that an open descriptor stands for. 1, with `path`; 2: an output's, with `st`;
- * 0: another file. */
+/* The path in a mount that an open descriptor stands for. 1, with `path`; 2: an output's, with
+ * `st`; 0: another file. */
 static int of_descriptor(const struct fan_call *call, int fd, char path[PATH_MAX], struct stat *st)
 {
     const char *rest;

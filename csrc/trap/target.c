@@ -63,8 +63,8 @@ int fan_target_fd_link(pid_t tid, int fd, char to[PATH_MAX])
     return fan_target_link(tid, name, to);
 }
 
-/* Behind "/proc/self/", "/proc/thread-self/" or "/proc/<number>/[task/<number>/]": what follows, and
- * whose it is. NULL: none of these. */
+/* Behind "/proc/self/", "/proc/thread-self/" or "/proc/<number>/[task/<number>/]": what follows,
+ * and whose it is. NULL: none of these. */
 static const char *below_process(const char *path, pid_t tid, pid_t *whose)
 {
     static const char *const own[] = {"/proc/self/", "/proc/thread-self/"};

@@ -18,7 +18,7 @@ int fan_target_write(pid_t tid, uint64_t at, const void *from, size_t bytes);
 /* A text of up to PATH_MAX bytes with its NUL. The length; -EFAULT, -ENAMETOOLONG, -EPERM. */
 int fan_target_text(pid_t tid, uint64_t at, char to[PATH_MAX]);
 
-/* What "/proc/TID/`name`" leads to, of a directory or file of a mount its path there. The length. */
+/* Where "/proc/TID/`name`" leads, of a directory or file of a mount its path there. The length. */
 int fan_target_link(pid_t tid, const char *name, char to[PATH_MAX]);
 int fan_target_fd_link(pid_t tid, int fd, char to[PATH_MAX]);
 

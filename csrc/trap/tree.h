@@ -1,7 +1,7 @@
 /*
  * Real directories with the names and types of a mount's, made when one is first opened: what a
- * process without the library lists. Files in it are empty and mean nothing; whatever is asked about
- * a path from such a directory is caught.
+ * process without the library lists. Files in it are empty and mean nothing; whatever is asked
+ * about a path from such a directory is caught.
  */
 #ifndef FAN_TRAP_TREE_H
 #define FAN_TRAP_TREE_H

@@ -3,7 +3,10 @@ static long call(long n, long a, long b, long c)
 {
     long rc;
     register long none __asm__("r9") = 0; /* no mark of the library's */
-    __asm__ volatile("syscall" : "=a"(rc) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(none) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(rc)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(none)
+                     : "rcx", "r11", "memory");
     return rc;
 }
 __attribute__((used)) void begin(long *stack)
