@@ -76,7 +76,7 @@ def draw_figure_3(report: Report, plt: Any) -> Any | None:
         line[0].set_ylabel(f"{title}: MiB/s")
         _bars(line[1], groups, _by_peer(results, rate))
         line[1].set_ylabel(f"{title}: files/s")
-    grid[0][0].legend(fontsize="small", ncols=2)
+    grid[0][1].legend(fontsize="small", ncols=2)  # high on the right nothing is drawn
     figure.suptitle("Reading whole files, one process (after figure 3 of the FanStore paper)")
     return figure
 
