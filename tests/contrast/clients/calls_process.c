@@ -576,7 +576,10 @@ CASE(handlers_read_during_reads)
     setitimer(ITIMER_REAL, &often, NULL);
     for (int i = 0; i < 20000 && handled < 100; i++) {
         int fd = open(in_r("mid.bin"), O_RDONLY);
-        wrong += read(fd, room, sizeof(room)) != sizeof(room);
+        if (fd < 0 || read(fd, room, sizeof(room)) != sizeof(room)) {
+            SHOW("%s: %s", fd < 0 ? "open" : "read", strerrorname_np(errno));
+            wrong++;
+        }
         close(fd);
     }
     setitimer(ITIMER_REAL, &never, NULL);
