@@ -137,8 +137,10 @@ bool fan_mapped_at(const void *address, struct fan_mapped *found)
         have += (size_t)got;
         text[have] = '\0';
         seen = look(text, (uintptr_t)address, &used, found);
-        have -= used;
-        memmove(text, text + used, have);
+        if (seen < 0) {
+            have -= used;
+            memmove(text, text + used, have);
+        }
     }
     if (fd >= 0)
         fan_sys_close(fd);

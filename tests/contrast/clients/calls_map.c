@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 static sigjmp_buf escape;
 
@@ -163,6 +164,23 @@ CASE(mremap_forms)
     at = mremap(at, 8192, 8192, MREMAP_MAYMOVE | MREMAP_FIXED, room);
     SHOW("moved %d %lx", at == room, sum(at, 8192));
     TELL(mremap((void *) 4096, 4096, 8192, MREMAP_MAYMOVE));
+}
+
+/* Further mappings than one read of /proc/self/maps tells of. */
+CASE(mremap_among_many)
+{
+    char *all = mmap(NULL, 512 * 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    OK(all != MAP_FAILED);
+    for (int i = 0; i < 512; i++) {
+        OK(mprotect(all + i * 8192, 4096, PROT_READ) == 0);
+    }
+    for (int i = 0; i < 512; i += 37) {
+        char *at = mremap(all + i * 8192 + 4096, 4096, 16384, MREMAP_MAYMOVE);
+        OK(at != MAP_FAILED);
+        at[16383] = 1;
+        OK(syscall(SYS_mremap, at, 16384L, 32768L, MREMAP_MAYMOVE, 0L) != -1);
+    }
+    SHOW("grown");
 }
 
 CASE(msync_and_friends)
