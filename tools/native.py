@@ -49,7 +49,9 @@ LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
 # calls syscall(2), which is ours).
 # One mapping for code and constants: every program maps them when it starts. Initialised before all
 # other libraries: their constructors may read files of a mount.
-PRELOAD_LINK_FLAGS = "-Wl,-z,now -Wl,-z,initfirst -Wl,-z,noseparate-code -Wl,-Bsymbolic-functions".split()
+PRELOAD_LINK_FLAGS = (
+    "-Wl,-z,now -Wl,-z,initfirst -Wl,-z,noseparate-code -Wl,-Bsymbolic-functions".split()
+)
 
 TRAP_LINK_FLAGS = "-pie -pthread -Wl,-z,now".split()
 
