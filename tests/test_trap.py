@@ -162,6 +162,46 @@ def test_one_thing_after_the_other(stage: Stage, clients: Path) -> None:
     assert stage.leftovers() == []
 
 
+ABSOLUTE = """
+import os
+for path in (os.path.abspath("x"), os.getcwd() + "/../../a.txt"):
+    print(open(path).read(), os.path.getsize(path))
+"""
+
+
+def test_programs_that_static_ones_start(stage: Stage, clients: Path) -> None:
+    """Many at once, while the name that leads to them is made; one that asks where it stands."""
+    dataset = stage.dataset(tree(stage, clients))
+    script = (
+        f"{clients}/around many 150 {stage.mount}/program cat {stage.mount}/empty; "
+        f"{clients}/around stand {stage.mount}/sub/deep {sys.executable} -c '{ABSOLUTE}'"
+    )
+    done = stage.run(dataset, "bash", "-c", script, options=("--trap",))
+    assert done.stdout.split() == ["0", "failed", "deep", "5", "hello", "6"], done.stderr
+
+
+UMASKS = """
+umask 027; mkdir {m}/d; umask 0; : >{m}/f; umask 077; : >{m}/g
+stat -c %a {m}/d {m}/f {m}/g; {clients}/rest cat {m}/a.txt
+ls -l /proc/$PPID/fd | grep -c signalfd; test -e /proc/$$/fd/0 || echo closed
+"""
+
+
+def test_a_closed_stream_and_no_unshare(stage: Stage, clients: Path) -> None:
+    """What the supervisor holds does not take the stream's place; threads that a container gives
+    no umask each answer all the same."""
+    dataset = stage.dataset(tree(stage, clients))
+    script = UMASKS.format(m=stage.mount, clients=clients)
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount), *output_options(stage))
+    mine = (sys.executable, "-m", "fanstore", "run", *where, "--", "bash", "-c", script)
+    done = subprocess.run(
+        ["bash", "-c", 'exec "$@" <&-', "-", str(clients / "around"), "confined", *mine],
+        env=stage.env, capture_output=True, text=True, timeout=60, check=False,
+    )
+    shown = ["750", "666", "600", "hello", "1", "closed"]
+    assert (done.returncode, done.stdout.split()) == (0, shown), done.stderr
+
+
 def test_exit_codes(stage: Stage) -> None:
     dataset = stage.dataset()
     stage.run(dataset, "sh", "-c", "kill -9 $$", options=("--trap",), code=137)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -18,6 +19,10 @@
 #ifndef SECCOMP_ADDFD_FLAG_SEND
 #define SECCOMP_ADDFD_FLAG_SEND (1UL << 1)
 #endif
+
+static bool umask_is_shared; /* since before the first call */
+static pthread_mutex_t umask_lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread bool umask_is_held;
 
 long fan_call_result(long rc)
 {
@@ -71,11 +76,28 @@ bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned
     return true;
 }
 
+void fan_call_share_umask(void)
+{
+    umask_is_shared = true;
+}
+
 void fan_call_umask(const struct fan_call *call)
 {
     struct fan_target_status status;
+    if (umask_is_shared && !umask_is_held) {
+        pthread_mutex_lock(&umask_lock);
+        umask_is_held = true;
+    }
     if (fan_target_status(call->tid, &status) == 0)
         umask((mode_t)status.umask);
+}
+
+static void let_umask_go(void)
+{
+    if (!umask_is_held)
+        return;
+    umask_is_held = false;
+    pthread_mutex_unlock(&umask_lock);
 }
 
 static long add(const struct fan_call *call, int fd, bool cloexec, uint32_t flags)
@@ -124,6 +146,7 @@ long fan_call_run(const struct fan_call *call)
         if (handler->number == call->number) {
             long rc = handler->run(call, handler);
             fan_output_behalf = 0;
+            let_umask_go();
             return rc;
         }
     }

@@ -44,8 +44,11 @@ bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned
 /* Whether the process still waits for this call: what was read of it was its own. */
 bool fan_call_valid(const struct fan_call *call);
 
-/* Makes this thread's umask the process's. */
+/* Makes this thread's umask the process's, until the call has been run. */
 void fan_call_umask(const struct fan_call *call);
+
+/* Threads could not be given a umask each: calls that need one wait for each other. */
+void fan_call_share_umask(void);
 
 /* Gives a descriptor of ours to the process, as the call's value: DONE or -errno. `fd` is closed.
  * settled: an output, of which the node daemon is told before the process goes on. */

@@ -19,6 +19,8 @@ static long give(const struct fan_call *call, long rc, uint64_t at, const void *
 {
     if (rc < 0)
         return -errno;
+    if (!fan_call_valid(call)) /* its number may be another process's by now */
+        return -ESRCH;
     int written = fan_target_write(call->tid, at, from, bytes);
     return written < 0 ? -EFAULT : 0;
 }
@@ -156,6 +158,8 @@ static long give_text(const struct fan_call *call, const char *text, size_t leng
     size_t bytes = length < room ? length : room;
     if ((int64_t)room <= 0)
         return -EINVAL;
+    if (!fan_call_valid(call))
+        return -ESRCH;
     return fan_target_write(call->tid, at, text, bytes) == 0 ? (long)bytes : -EFAULT;
 }
 

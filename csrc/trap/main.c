@@ -5,6 +5,7 @@
  *     fanstore-trap SPEAKER PRELOAD COMMAND...      SPEAKER: who speaks on stderr
  *                                                   PRELOAD: the command's LD_PRELOAD
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,18 @@
 #include "family.h"
 
 static char preload[8192];
+
+/* Under the numbers of closed streams there must be nothing of ours, which the supervisor would lose
+ * with the command's streams. The command finds them closed. */
+static void fill_streams(void)
+{
+    int fd;
+    do {
+        fd = fan_sys_openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
+    } while (fd >= 0 && fd < 3);
+    if (fd >= 0)
+        fan_sys_close(fd);
+}
 
 int main(int argc, char **argv)
 {
@@ -32,5 +45,6 @@ int main(int argc, char **argv)
     snprintf(preload, sizeof(preload), "LD_PRELOAD=%.*s", (int)strcspn(argv[2], ": "), argv[2]);
     fan_job.preload = preload;
     setenv("LD_PRELOAD", argv[2], 1);
+    fill_streams();
     return fan_stand_in(argv + 3, argv[1]);
 }

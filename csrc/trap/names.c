@@ -58,6 +58,15 @@ static int put_link(const char *path, const char *to)
     return rc == -EEXIST ? 0 : (int)rc;
 }
 
+/* Whether a name is a link to `to`. */
+static bool leads_to(const char *path, const char *to)
+{
+    char text[PATH_MAX];
+    long bytes = FAN_SYS(readlinkat, AT_FDCWD, path, text, sizeof(text) - 1);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    return strcmp(text, to) == 0;
+}
+
 /* The mount of a path, if names may be made in it. */
 static struct fan_view *made_view(const char *path, const char **rest)
 {
@@ -127,7 +136,9 @@ int fan_names_program(const char *path, const char *copy)
     strcpy(parent, path);
     *strrchr(parent, '/') = '\0';
     int rc = lead(parent, LINKS_MAX);
-    if (rc == 0)
-        FAN_SYS(unlinkat, AT_FDCWD, path, 0); /* that of another version */
-    return rc == 0 ? put_link(path, copy) : rc;
+    rc = rc == 0 ? put_link(path, copy) : rc;
+    if (rc != 0 || leads_to(path, copy)) /* it stays: another process may be starting it */
+        return rc;
+    FAN_SYS(unlinkat, AT_FDCWD, path, 0); /* that of another version */
+    return put_link(path, copy);
 }

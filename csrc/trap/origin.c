@@ -76,6 +76,12 @@ int fan_origin_shown(char to[PATH_MAX], size_t length)
     return below != NULL ? shown_tree(to, below) : (int)fan_unskeleton(to, length, PATH_MAX);
 }
 
+int fan_origin_shown_path(char to[PATH_MAX], size_t length)
+{
+    const char *below = below_root(to);
+    return below != NULL ? shown_tree(to, below) : (int)length;
+}
+
 bool fan_origin_is_ours(const char *link)
 {
     struct fan_view *view;

@@ -28,6 +28,9 @@ bool fan_origin_record(const char *link, struct fan_view **view, uint64_t *id);
  * the path in the mount; others stay. The length. */
 int fan_origin_shown(char to[PATH_MAX], size_t length);
 
+/* Likewise a path that names a directory of the tree, or a file there, which means nothing. */
+int fan_origin_shown_path(char to[PATH_MAX], size_t length);
+
 /* Whether a link leads to something that stands in for a file of a mount. */
 bool fan_origin_is_ours(const char *link);
 

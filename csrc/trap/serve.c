@@ -87,8 +87,8 @@ static void *run(void *unused)
     struct seccomp_notif_resp *response = calloc(1, sizes.seccomp_notif_resp);
     struct fan_call call;
     (void)unused;
-    /* A umask of its own. */
-    bool usable = notice != NULL && response != NULL && unshare(CLONE_FS) == 0;
+    bool usable = notice != NULL && response != NULL;
+    unshare(CLONE_FS); /* a umask of its own; containers may forbid it (fan_serve) */
     while (usable) {
         if (!take(notice, &call)) {
             if (errno == EINTR || errno == ENOENT) /* the process has gone meanwhile */
@@ -116,6 +116,8 @@ int fan_serve(int from)
     if (sizes.seccomp_notif_resp < sizeof(struct seccomp_notif_resp))
         sizes.seccomp_notif_resp = sizeof(struct seccomp_notif_resp);
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+    if (unshare(CLONE_FS) != 0)
+        fan_call_share_umask();
     for (int i = 0; i < THREADS_FIRST; i++) {
         rc = start_thread();
         if (rc != 0 && i == 0)

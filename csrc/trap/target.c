@@ -151,7 +151,10 @@ int fan_target_absolute(pid_t tid, int dirfd, const char *path, bool follow, cha
     if ((size_t)start + bytes >= PATH_MAX)
         return -ENAMETOOLONG;
     memcpy(to + start, path, bytes + 1);
-    return path[0] == '/' ? through_proc(tid, follow, to) : start + (int)bytes;
+    if (path[0] != '/')
+        return start + (int)bytes;
+    int length = through_proc(tid, follow, to);
+    return length < 0 ? length : fan_origin_shown_path(to, (size_t)length);
 }
 
 static const char *field(const char *text, const char *name)
