@@ -24,6 +24,7 @@ struct fan_code_tree {
     struct fan_elf elf; /* of the file under way */
     struct fan_code_dirs dirs;
     struct fan_target target;
+    struct fan_target other;
     struct fan_code_room room;
     char name[PATH_MAX];
     char joined[PATH_MAX];
@@ -89,8 +90,9 @@ static const char *keep(struct fan_code_tree *tree, const char *text)
 static int append(struct fan_code_tree *tree, struct fan_code_item item)
 {
     item.path = keep(tree, item.path);
-    item.place = item.place != NULL ? keep(tree, item.place) : NULL;
-    if (tree->count >= FAN_CODE_ITEMS_MAX || item.path == NULL)
+    bool placed = item.place != NULL;
+    item.place = placed ? keep(tree, item.place) : NULL;
+    if (tree->count >= FAN_CODE_ITEMS_MAX || item.path == NULL || (placed && item.place == NULL))
         return -ENOMEM;
     tree->items[tree->count] = item;
     return (int)tree->count++;
@@ -140,10 +142,29 @@ static int spell_target(struct fan_code_tree *tree)
     return fits ? 0 : -ENAMETOOLONG;
 }
 
-static int find_place(struct fan_code_tree *tree, const char *path)
+/* Whether the letters of tree->path lead to another input than it does: behind a link, ".." is not
+ * what stands before the link. The place by its letters is that input's. */
+static bool is_others(struct fan_code_tree *tree)
+{
+    const struct fan_target *target = &tree->target;
+    struct fan_target *other = &tree->other;
+    char *plain = tree->room.own;
+    if (!fan_has_dot_dot(tree->path) || fan_normalise(tree->path, plain, PATH_MAX) != 0 ||
+        !fan_locate(AT_FDCWD, plain, FAN_DEFER, other) || other->where != FAN_INPUT)
+        return false;
+    return target->where != FAN_INPUT || target->dataset != other->dataset ||
+           target->id != other->id;
+}
+
+/* *foreign becomes true where the linker will look at another place. */
+static int find_place(struct fan_code_tree *tree, const char *path, bool *foreign)
 {
     int rc = spell(tree, path);
-    int64_t length = rc == 0 ? fan_code_place_of(tree->path, tree->place, sizeof(tree->place)) : rc;
+    bool others = rc == 0 && is_others(tree);
+    int64_t length = others    ? -EXDEV
+                     : rc == 0 ? fan_code_place_of(tree->path, tree->place, sizeof(tree->place))
+                               : rc;
+    *foreign = *foreign || others;
     if (length == -EXDEV) {
         rc = spell_target(tree);
         length = rc == 0 ? fan_code_place_of(tree->path, tree->place, sizeof(tree->place)) : rc;
@@ -156,7 +177,7 @@ static int add(struct fan_code_tree *tree, const char *path, int parent, bool fo
     struct fan_target *target = &tree->target;
     if (!fan_locate(AT_FDCWD, path, FAN_DEFER | FAN_THROUGH, target))
         return -EXDEV;
-    int rc = find_place(tree, path);
+    int rc = find_place(tree, path, &foreign);
     if (rc != 0)
         return rc;
     int known = find_item(tree, tree->place);

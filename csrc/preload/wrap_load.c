@@ -201,8 +201,9 @@ static void prepare_path(struct loading *loading, void *caller)
     }
     loading->root = number;
     fan_code_close_over(loading->tree, number);
-    if (expanded == NULL)
-        loading->passed = fan_code_keep(fan_code_item(loading->tree, (unsigned)number)->place);
+    const struct fan_code_item *item = fan_code_item(loading->tree, (unsigned)number);
+    if (expanded == NULL || item->foreign)
+        loading->passed = fan_code_keep(item->place);
 }
 
 static bool is_foreign(const struct loading *loading, unsigned number)

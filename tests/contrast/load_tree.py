@@ -42,6 +42,7 @@ static __attribute__((constructor)) void b(void) { write(1, "begins\n", 7); }
 static __attribute__((destructor)) void e(void) { write(1, "ends\n", 5); }
 int version(void) { return VERSION; }
 """
+NEEDS = "int version(void); int needs(void) { return 10 + version(); }"
 MAIN = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -105,6 +106,9 @@ def build_libraries(top: Path) -> None:
     _library(far / "liblate.so", USER, *_with(far, "leaf"), *_rpath("$ORIGIN"))
     for version in (1, 2):
         _library(top / f"v{version}" / "libspeaks.so", SPEAKS, f"-DVERSION={version}")
+    _library(top / "v2" / "inner" / "libneeds.so", NEEDS, *_with(top / "v2", "speaks"),
+             *_rpath("$ORIGIN/.."))  # fmt: skip
+    os.symlink("../v2/inner", top / "v1" / "inner")
 
 
 def build_programs(top: Path) -> None:

@@ -81,6 +81,17 @@ def case_origin_is_of_the_path_given() -> None:
     print(opened(ROOT / "links/libtop.so") is not None, said())
 
 
+def case_above_a_linked_directory() -> None:
+    """Where ".." leads, and where its letters would, are libraries of one name."""
+    print(called(opened(f"{ROOT}/v1/inner/../libspeaks.so"), "version"))
+    print(called(opened(ROOT / "v1/libspeaks.so"), "version"))
+
+
+def case_rpath_above_a_linked_directory() -> None:
+    print(called(opened(ROOT / "v1/inner/libneeds.so"), "needs"))
+    print(called(opened(ROOT / "v1/libspeaks.so"), "version"))
+
+
 def case_loaded_only_when_loaded() -> None:
     path = ROOT / "far/libleaf.so"
     print(opened(path, LAZY | NOLOAD), said())
