@@ -40,7 +40,7 @@ struct fan_code_room {
 
 /* Makes a target real at `place`, or sees that it is there. It may be FAN_BEYOND, and is resolved
  * anew then. 0; as open(2) for reading; -EISDIR; -ENOSPC: it would take more than half of the room
- * that the local disk has left; -EXDEV: it is outside, at target->path. */
+ * that the local disk has left; -EFBIG: RLIMIT_FSIZE; -EXDEV: it is outside, at target->path. */
 int fan_code_make(struct fan_target *target, const char *place, struct fan_code_room *room);
 
 /* Makes the directory at `place`, and those above it. */

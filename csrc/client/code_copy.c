@@ -8,6 +8,7 @@
 
 #include "../common/sys.h"
 #include "../format/pack_format.h"
+#include "arena.h"
 #include "code.h"
 #include "content_io.h"
 #include "filetable.h"
@@ -123,6 +124,8 @@ static int write_pieces(int to, struct fan_file *file)
 static int check_room(uint64_t bytes)
 {
     struct statfs fs;
+    if (!fan_file_limit_allows(bytes))
+        return -EFBIG;
     long rc = FAN_SYS(statfs, fan_job.directory.text, &fs);
     if (rc < 0)
         return (int)rc;

@@ -7,6 +7,7 @@
 
 #include "../common/sys.h"
 #include "../format/pack_format.h"
+#include "arena.h"
 #include "content_io.h"
 #include "filetable.h"
 
@@ -54,6 +55,18 @@ static long map_pack(struct fan_file *file, void *at, size_t bytes, int prot, in
     return got;
 }
 
+/* Puts `bytes` of the file, from `offset` on, into memory. 0 or -errno. */
+static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t part = fan_content_pread(file, to + done, bytes - done, offset + (int64_t)done);
+        if (part <= 0)
+            return part < 0 ? (int)part : -EIO;
+        done += (size_t)part;
+    }
+    return 0;
+}
+
 /* Fills an empty memory file with `bytes` of the file from `offset` on. 0 or -errno. */
 static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
 {
@@ -63,12 +76,7 @@ static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
     long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
     if (fan_sys_failed(at))
         return (int)at;
-    for (size_t done = 0; done < bytes && rc == 0;) {
-        ssize_t part =
-            fan_content_pread(file, (char *)at + done, bytes - done, offset + (int64_t)done);
-        rc = part > 0 ? 0 : part < 0 ? (int)part : -EIO;
-        done += part > 0 ? (size_t)part : 0;
-    }
+    rc = copy_in(file, (char *)at, bytes, offset);
     fan_sys_munmap((void *)at, bytes);
     return rc;
 }
@@ -111,6 +119,24 @@ static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, in
     return got;
 }
 
+/* Anonymous pages with the file's bytes in them, where RLIMIT_FSIZE allows no memory file of that
+ * size: to make one would raise SIGXFSZ. */
+static long map_anonymous(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
+                          int64_t offset, size_t inside)
+{
+    int keep = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_LOCKED | MAP_32BIT | MAP_NORESERVE);
+    keep |= (flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED; /* VALIDATE is a file's */
+    long got = fan_sys_mmap(at, bytes, PROT_READ | PROT_WRITE, keep | MAP_ANONYMOUS, -1, 0);
+    if (fan_sys_failed(got))
+        return got;
+    int rc = copy_in(file, (char *)got, inside, offset);
+    if (rc == 0)
+        rc = (int)FAN_SYS(mprotect, got, bytes, prot);
+    if (rc != 0)
+        fan_sys_munmap((void *)got, bytes);
+    return rc != 0 ? rc : got;
+}
+
 static int check(const struct fan_file *file, size_t bytes, int prot, int flags, int64_t offset)
 {
     bool shared = (flags & MAP_TYPE) == MAP_SHARED || (flags & MAP_TYPE) == MAP_SHARED_VALIDATE;
@@ -137,12 +163,14 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     if (inside > bytes)
         inside = bytes;
     bool pages = lies_in_pages(file) && inside > 0;
-    long got = pages ? map_pack(file, at, bytes, prot, flags, offset)
-                     : map_copy(file, at, bytes, prot, flags, offset, inside);
+    bool copy = !pages && fan_file_limit_allows(inside);
+    long got = pages  ? map_pack(file, at, bytes, prot, flags, offset)
+               : copy ? map_copy(file, at, bytes, prot, flags, offset, inside)
+                      : map_anonymous(file, at, bytes, prot, flags, offset, inside);
     if (fan_sys_failed(got))
         return got;
     uint64_t end = page_up(inside), all = page_up(bytes);
-    rc = pages ? map_beyond_end((char *)got + end, all - end, prot, flags) : 0;
+    rc = !copy ? map_beyond_end((char *)got + end, all - end, prot, flags) : 0;
     if (rc != 0) {
         fan_sys_munmap((void *)got, all);
         return rc;

@@ -41,7 +41,7 @@ static int map_more(const struct fan_mapped *found, char *at, size_t skip, size_
 static long move_and_grow(const struct fan_mapped *found, char *old, size_t have, size_t all,
                           char *room)
 {
-    int rc = map_more(found, room + have, have, all - have, MAP_FIXED);
+    int rc = all > have ? map_more(found, room + have, have, all - have, MAP_FIXED) : 0;
     return rc != 0 ? rc
                    : FAN_SYS(mremap, old, have, have, MREMAP_MAYMOVE | MREMAP_FIXED, room);
 }

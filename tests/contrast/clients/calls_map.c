@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 static sigjmp_buf escape;
@@ -164,6 +165,32 @@ CASE(mremap_forms)
     at = mremap(at, 8192, 8192, MREMAP_MAYMOVE | MREMAP_FIXED, room);
     SHOW("moved %d %lx", at == room, sum(at, 8192));
     TELL(mremap((void *) 4096, 4096, 8192, MREMAP_MAYMOVE));
+}
+
+CASE(mremap_within_its_pages)
+{
+    char *at = mmap(NULL, 100, PROT_READ, MAP_SHARED, reader("mid.bin"), 4096);
+    char *room = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    at = mremap(at, 100, 4000, MREMAP_MAYMOVE | MREMAP_FIXED, room);
+    SHOW("moved %d", at == room);
+    SHOW("%lx", sum(at, 4096));
+}
+
+/* A limit of what is written says nothing of what is mapped. */
+CASE(beyond_the_limit_of_file_size)
+{
+    struct rlimit limit, none;
+    int fd = reader("small");
+    OK(getrlimit(RLIMIT_FSIZE, &none) == 0);
+    limit = (struct rlimit) {1, none.rlim_max};
+    OK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    char *shared = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0);
+    char *own = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    OK(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    OK(shared != MAP_FAILED && own != MAP_FAILED);
+    SHOW("%lx %d %d", sum(shared, 4096), byte_at(own), byte_at(own + 4096));
+    own[0] = '?';
+    SHOW("%d %d", own[0], byte_at(shared) != '?');
 }
 
 /* Further mappings than one read of /proc/self/maps tells of. */
