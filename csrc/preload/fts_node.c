@@ -124,12 +124,12 @@ static void move_path(FTSENT *node, const char *old, char *path)
 
 int fan_fts_path_room(FTS *walk, size_t bytes, FTSENT *made)
 {
-    if (bytes <= (size_t)walk->fts_pathlen)
-        return 0;
-    if (bytes > USHRT_MAX) {
+    if (bytes > USHRT_MAX) { /* though a buffer of more may be there */
         errno = ENAMETOOLONG;
         return -1;
     }
+    if (bytes <= (size_t)walk->fts_pathlen)
+        return 0;
     size_t size = bytes + PATH_MAX;
     char *old = walk->fts_path, *path = malloc(size);
     if (path == NULL)
