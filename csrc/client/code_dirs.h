@@ -6,7 +6,7 @@
 
 #include "code.h"
 
-enum { FAN_CODE_DIRS_MAX = 64 };
+enum { FAN_CODE_DIRS_MAX = 256 };
 
 struct fan_code_dir {
     const char *path;

@@ -12,7 +12,8 @@
 #include "spelling.h"
 
 /* LOOKS_MAX bounds what a hostile file can have looked for. */
-enum { LOOKS_MAX = 20000, TEXT_BYTES = 1 << 19, LIBRARY_PATH_BYTES = 1 << 16 };
+enum { LOOKS_MAX = 20000, TEXT_BYTES = 1 << 19, LIBRARY_PATH_BYTES = 1 << 16,
+       RPATH_BYTES = 1 << 15 };
 
 struct fan_code_tree {
     const char *library_path;
@@ -27,6 +28,7 @@ struct fan_code_tree {
     struct fan_target other;
     struct fan_code_room room;
     char name[PATH_MAX];
+    char rpath[RPATH_BYTES]; /* or RUNPATH, as in the file */
     char joined[PATH_MAX];
     char path[PATH_MAX];
     char place[PATH_MAX];
@@ -205,8 +207,8 @@ static int load(struct fan_code_tree *tree, int number)
     int fd = fan_sys_openat(AT_FDCWD, real, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     int rc = fd >= 0 ? fan_elf_read(&tree->elf, fd) : fd;
     if (rc >= 0 && tree->elf.rpath != FAN_ELF_NONE && item->rpath == NULL &&
-        fan_elf_string(&tree->elf, tree->elf.rpath, tree->name, sizeof(tree->name)) > 0)
-        item->rpath = keep(tree, tree->name);
+        fan_elf_string(&tree->elf, tree->elf.rpath, tree->rpath, sizeof(tree->rpath)) > 0)
+        item->rpath = keep(tree, tree->rpath);
     if (rc < 0 && fd >= 0)
         fan_sys_close(fd);
     return rc < 0 ? rc : fd;
@@ -235,8 +237,8 @@ static void list_dirs(struct fan_code_tree *tree, int number)
     if (tree->library_path != NULL)
         fan_code_dirs_add(dirs, tree->library_path, NULL, !tree->replaced);
     if (elf->runpath != FAN_ELF_NONE &&
-        fan_elf_string(elf, elf->runpath, tree->name, sizeof(tree->name)) > 0)
-        fan_code_dirs_add(dirs, tree->name, tree->items[number].path,
+        fan_elf_string(elf, elf->runpath, tree->rpath, sizeof(tree->rpath)) > 0)
+        fan_code_dirs_add(dirs, tree->rpath, tree->items[number].path,
                           tree->items[number].place == NULL);
 }
 

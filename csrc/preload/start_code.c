@@ -121,8 +121,8 @@ static bool names_mount(int fd)
     if (fan_elf_read(&elf, fd) != 0)
         return false;
     uint64_t at = elf.runpath != FAN_ELF_NONE ? elf.runpath : elf.rpath;
-    return at != FAN_ELF_NONE && fan_elf_string(&elf, at, list, sizeof(list)) > 0 &&
-           fan_code_mentions_mount(list);
+    int64_t length = at != FAN_ELF_NONE ? fan_elf_string(&elf, at, list, sizeof(list)) : 0;
+    return length == -ENAMETOOLONG || (length > 0 && fan_code_mentions_mount(list));
 }
 
 /* The interpreter of an open script, in `line`, or NULL. */

@@ -118,6 +118,9 @@ def build_programs(top: Path) -> None:
     _compile(programs / "origin", MAIN, *leaf, *_rpath("$ORIGIN/../far"))
     _compile(programs / "absolute", MAIN, *leaf, *_rpath(far))
     _compile(programs / "without", MAIN, *leaf)
+    nowhere = [f"/nowhere/{i:03}-{'x' * 60}" for i in range(100)]
+    for name, old in (("padded", False), ("padded_old", True)):
+        _compile(programs / name, MAIN, *leaf, *_rpath(*nowhere, far, old=old))
     script = programs / "script"
     script.write_text(f"#!{programs / 'origin'} {top / 'bin'}\n")
     script.chmod(0o755)

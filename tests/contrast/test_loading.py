@@ -54,7 +54,7 @@ class Loading:
         tree = self.base / "given" if side == "mount" else root
         shutil.copytree(tree / "caller", outside / "side")
         shutil.copy(tree / "absolute/one/libone.so", outside / "side/libuser.so")
-        for name in ("without", "absolute"):
+        for name in ("without", "absolute", "padded", "padded_old"):
             shutil.copy(tree / "bin" / name, outside)
         (outside / "script").write_text(f"#!{root}/bin/origin\n")
         (outside / "script").chmod(0o755)

@@ -240,6 +240,12 @@ def case_programs() -> None:
     ran(ROOT / "bin/without")
 
 
+def case_programs_of_many_directories() -> None:
+    for top in (ROOT / "bin", OUTSIDE):
+        ran(top / "padded")
+        ran(top / "padded_old")
+
+
 def case_program_spawned() -> None:
     reader, writer = os.pipe()
     actions = [(os.POSIX_SPAWN_DUP2, writer, 1)]
