@@ -129,6 +129,8 @@ bool fan_mapped_at(const void *address, struct fan_mapped *found)
 {
     char text[LINE_BYTES];
     size_t have = 0, used = 0;
+    if (!fan_mmap_was_made())
+        return false;
     int seen = -1, fd = fan_sys_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
     while (fd >= 0 && seen < 0) {
         long got = FAN_SYS(read, fd, text + have, sizeof(text) - 1 - have);

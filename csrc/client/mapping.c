@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -153,11 +154,19 @@ static int check(const struct fan_file *file, size_t bytes, int prot, int flags,
     return shared || (flags & MAP_TYPE) == MAP_PRIVATE ? 0 : -EINVAL;
 }
 
+static atomic_bool mapped_any;
+
+bool fan_mmap_was_made(void)
+{
+    return atomic_load_explicit(&mapped_any, memory_order_relaxed);
+}
+
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset)
 {
     int rc = check(file, bytes, prot, flags, offset);
     if (rc != 0)
         return rc;
+    atomic_store_explicit(&mapped_any, true, memory_order_relaxed);
     uint64_t size = file->record->logical_size;
     uint64_t inside = (uint64_t)offset < size ? size - (uint64_t)offset : 0;
     if (inside > bytes)

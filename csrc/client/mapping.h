@@ -5,6 +5,7 @@
 #ifndef FAN_CLIENT_MAPPING_H
 #define FAN_CLIENT_MAPPING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,5 +17,8 @@ struct fan_file;
 
 /* The address, or a value from -4095 to -1. */
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset);
+
+/* Whether this process, or one that it was forked from since its program began, made any. */
+bool fan_mmap_was_made(void);
 
 #endif

@@ -196,6 +196,7 @@ CASE(beyond_the_limit_of_file_size)
 /* Further mappings than one read of /proc/self/maps tells of. */
 CASE(mremap_among_many)
 {
+    OK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, reader("small"), 0) != MAP_FAILED);
     char *all = mmap(NULL, 512 * 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     OK(all != MAP_FAILED);
     for (int i = 0; i < 512; i++) {
