@@ -17,7 +17,7 @@
 
 static char preload[8192];
 
-/* Under the numbers of closed streams there must be nothing of ours, which the supervisor would lose
+/* Under the numbers of closed streams there must be nothing of ours: the supervisor would lose it
  * with the command's streams. The command finds them closed. */
 static void fill_streams(void)
 {

@@ -106,7 +106,9 @@ static int lead(const char *path, int links)
         if (length + bytes + 2 > sizeof(done))
             return -ENAMETOOLONG;
         if (fan_is_dot_dot(at, bytes)) {
-            *strrchr(done, '/') = '\0';
+            char *last = strrchr(done, '/');
+            if (last != NULL) /* else at the root, whose ".." it is itself */
+                *last = '\0';
         } else if (!fan_is_dot(at, bytes)) {
             done[length] = '/';
             memcpy(done + length + 1, at, bytes);

@@ -151,6 +151,26 @@ static int fill(int fd, const char *path, bool changes)
     return 0;
 }
 
+/* Whether an open directory is the tree's: ".." and links may have led out of it, even to the files
+ * that were packed. */
+static bool is_inside(int fd)
+{
+    char link[32], path[PATH_MAX];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    long bytes = FAN_SYS(readlinkat, AT_FDCWD, link, path, sizeof(path) - 1);
+    path[bytes > 0 ? bytes : 0] = '\0';
+    return fan_origin_is_ours(path);
+}
+
+static bool leads_inside(const char *path, int follow)
+{
+    int fd = fan_sys_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC | follow, 0);
+    bool inside = fd >= 0 && is_inside(fd);
+    if (fd >= 0)
+        fan_sys_close(fd);
+    return inside;
+}
+
 static int make_chain(char *path)
 {
     for (char *at = path + strlen(fan_origin_root) + 1;; at++) {
@@ -183,7 +203,9 @@ int fan_tree_open(struct fan_view *view, const char *relpath, const char *path, 
     pthread_mutex_lock(&lock);
     rc = rc == 0 ? make_chain(real) : rc;
     int fd = rc < 0 ? rc : fan_sys_openat(AT_FDCWD, real, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd >= 0 && !is_filled(view, id)) {
+    if (fd >= 0 && !is_inside(fd))
+        rc = -EXDEV;
+    if (fd >= 0 && rc == 0 && !is_filled(view, id)) {
         rc = fill(fd, path, id == FAN_TREE_CHANGES);
         if (rc == 0)
             set_filled(view, id);
@@ -210,18 +232,19 @@ static bool tree_path(const char *path, char real[PATH_MAX])
 void fan_tree_move(const char *from, const char *to)
 {
     char before[PATH_MAX], after[PATH_MAX];
-    struct stat st;
     if (!tree_path(from, before) || !tree_path(to, after))
         return;
     pthread_mutex_lock(&lock);
-    if (FAN_SYS(newfstatat, AT_FDCWD, before, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISDIR(st.st_mode)) {
-        remove_tree(AT_FDCWD, after, 0);
+    if (leads_inside(before, O_NOFOLLOW)) {
         char *name = strrchr(after, '/');
         *name = '\0';
         make_chain(after);
+        bool inside = leads_inside(after, 0);
         *name = '/';
-        FAN_SYS(renameat2, AT_FDCWD, before, AT_FDCWD, after, 0);
+        if (inside) {
+            remove_tree(AT_FDCWD, after, 0);
+            FAN_SYS(renameat2, AT_FDCWD, before, AT_FDCWD, after, 0);
+        }
     }
     pthread_mutex_unlock(&lock);
 }
@@ -232,6 +255,7 @@ void fan_tree_remove(const char *path)
     if (!tree_path(path, real))
         return;
     pthread_mutex_lock(&lock);
-    remove_tree(AT_FDCWD, real, 0);
+    if (leads_inside(real, O_NOFOLLOW))
+        remove_tree(AT_FDCWD, real, 0);
     pthread_mutex_unlock(&lock);
 }
