@@ -58,5 +58,5 @@ fuzz: build ## fuzz the index and pack readers (FUZZ_ROUNDS=200000)
 
 clean: ## remove what was built (the virtual environment stays)
 	rm -rf build dist *.egg-info bench-*.json
-	rm -f fanstore/_native/*.so fanstore/_native/cdef.h fanstore/_native/*.stamp
+	rm -f fanstore/_native/*.so fanstore/_native/_declarations.py fanstore/_native/*.stamp
 	rm -f $(VENV)/installed-*

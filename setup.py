@@ -24,7 +24,7 @@ def transport_sources():
 class BuildNative(Command):
     """Compiles csrc into fanstore/_native, of the source tree when the install is editable."""
 
-    description = "build the native libraries, fanstore-trap and cdef.h"
+    description = "build the native libraries, fanstore-trap and the declarations"
     user_options = []
     editable_mode = False
 

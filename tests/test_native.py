@@ -38,7 +38,8 @@ def test_preload_exports_exactly_the_intercepts() -> None:
 
 
 def test_declarations_are_up_to_date() -> None:
-    assert (preload_path().parent / "cdef.h").read_text() == native.cdef_text()
+    made = (preload_path().parent / "_declarations.py").read_text()
+    assert made == native.declarations_text(native.cdef_text())
 
 
 def test_every_fenced_struct_is_in_the_layout_table() -> None:

@@ -1,7 +1,7 @@
 """The compiled libraries: `ffi`, `lib` and little else. The only module that opens them.
 
-`lib` is libfanstore_core.so through cffi's ABI mode, declared by the generated cdef.h. When it is
-loaded, the sizes and offsets that the C compiler chose are compared with cffi's.
+`lib` is libfanstore_core.so through cffi's ABI mode, declared by the generated _declarations.py.
+When it is loaded, the sizes and offsets that the C compiler chose are compared with cffi's.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cffi import FFI
-
 if TYPE_CHECKING:
     import numpy as np
+    from cffi import FFI
 
 __all__ = ["LayoutError", "check", "dtype_of", "ffi", "lib", "preload_path"]
 
@@ -26,11 +25,11 @@ class LayoutError(ImportError):
 
 
 def _open() -> tuple[FFI, Any]:
-    ffi = FFI()
     try:
-        ffi.cdef((_FOLDER / "cdef.h").read_text())
+        from fanstore._native._declarations import ffi
+
         lib = ffi.dlopen(str(_FOLDER / "libfanstore_core.so"))
-    except OSError as error:
+    except (ModuleNotFoundError, OSError) as error:
         raise LayoutError(f"FanStore's libraries are not built ({error})") from error
     return ffi, lib
 
@@ -40,9 +39,10 @@ def _own_layout(ffi: FFI) -> dict[tuple[str, str | None], tuple[int, int]]:
     layout: dict[tuple[str, str | None], tuple[int, int]] = {}
     for name in ffi.list_types()[1]:
         ctype = ffi.typeof(f"struct {name}")
-        if ctype.fields is None:
+        try:
+            layout[name, None] = (0, ffi.sizeof(ctype))
+        except ffi.error:  # only declared
             continue
-        layout[name, None] = (0, ffi.sizeof(ctype))
         for field, info in ctype.fields:
             layout[name, field] = (info.offset, ffi.sizeof(info.type))
     return layout

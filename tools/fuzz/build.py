@@ -62,7 +62,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20000, help="mutated inputs a target")
     arguments = parser.parse_args()
     out = ROOT / "build" / arguments.sanitize.replace(",", "-")
-    native.Builder(out, arguments.sanitize).build()
+    native.Builder(out, arguments.sanitize).build_libraries()
     failed = 0
     for command in programs(out, arguments.sanitize, arguments.rounds):
         rc = subprocess.run(command, cwd=out, timeout=LIMIT_S).returncode
