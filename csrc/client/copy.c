@@ -1,16 +1,28 @@
 #include "copy.h"
 
+#include <stdbool.h>
+
 #include "fault.h"
 
 #if defined(__x86_64__)
+
+/* Read by the code below, which the compiler does not see. */
+__attribute__((used)) static bool has_avx2;
+
+__attribute__((constructor)) static void look_at_processor(void)
+{
+    __builtin_cpu_init();
+    has_avx2 = __builtin_cpu_supports("avx2");
+}
 
 /*
  * rdi to, rsi from, rdx bytes. A leaf that keeps nothing on the stack, so that fault.c can leave it
  * at fan_copy_faulted from any instruction, with the error in eax.
  *
- * `rep movsb` is the fastest for a destination on a cache line, and falls to a tenth for one a few
- * bytes past a page boundary, as large Python bytes objects are: those, and small copies, take a
- * loop of unaligned loads and aligned stores.
+ * What processors prefetch by themselves ends with the page, and `rep movsb` falls to a tenth for
+ * destinations a few bytes past a page, as large Python bytes objects are. So up to 384 KiB go by
+ * four pages at once, each of them a stream; more goes page by page, with the next one's first lines
+ * asked for beforehand, and by `rep movsb` only where the destination is on a cache line.
  */
 __asm__(".text\n"
         ".p2align 6\n"
@@ -22,14 +34,25 @@ __asm__(".text\n"
         ".hidden fan_copy_begin\n"
         "fan_copy_begin:\n"
         "    cmp $16, %rdx\n"
-        "    jb 4f\n"
+        "    jb .Lfan_string\n"
         "    cmp $2048, %rdx\n"
-        "    jb 6f\n"
+        "    jb .Lfan_narrow\n"
+        "    cmpb $0, has_avx2(%rip)\n"
+        "    jne .Lfan_wide\n"
         "    test $63, %dil\n"
-        "    jz 4f\n"
-        "6:  movdqu (%rsi), %xmm0\n"
+        "    jnz .Lfan_narrow\n"
+
+        ".Lfan_string:\n"
+        "    mov %rdx, %rcx\n"
+        "    rep movsb\n"
+        "    xor %eax, %eax\n"
+        "    ret\n"
+
+        /* Loads of 16 bytes, aligned stores; the last bytes once more, from xmm5 to r8. */
+        ".Lfan_narrow:\n"
+        "    movdqu (%rsi), %xmm0\n"
         "    movdqu -16(%rsi,%rdx), %xmm5\n"
-        "    lea -16(%rdi,%rdx), %r8\n" /* where the last 16 bytes go */
+        "    lea -16(%rdi,%rdx), %r8\n"
         "    movdqu %xmm0, (%rdi)\n"
         "    mov %rdi, %rcx\n"
         "    neg %rcx\n"
@@ -54,26 +77,147 @@ __asm__(".text\n"
         "    jae 1b\n"
         "2:  add $64, %rdx\n"
         "3:  sub $16, %rdx\n"
-        "    jb 5f\n"
+        "    jb 4f\n"
         "    movdqu (%rsi), %xmm1\n"
         "    movdqa %xmm1, (%rdi)\n"
         "    add $16, %rsi\n"
         "    add $16, %rdi\n"
         "    jmp 3b\n"
-        "5:  movdqu %xmm5, (%r8)\n"
+        "4:  movdqu %xmm5, (%r8)\n"
         "    xor %eax, %eax\n"
         "    ret\n"
-        "4:  mov %rdx, %rcx\n"
+
+        /* The same with 32 bytes, ymm8 and ymm9. */
+        ".Lfan_wide:\n"
+        "    cmp $393216, %rdx\n"
+        "    jb 1f\n"
+        "    test $63, %dil\n"
+        "    jz .Lfan_string_pages\n"
+        "1:  vmovdqu (%rsi), %ymm8\n"
+        "    vmovdqu -32(%rsi,%rdx), %ymm9\n"
+        "    lea -32(%rdi,%rdx), %r8\n"
+        "    vmovdqu %ymm8, (%rdi)\n"
+        "    mov %rdi, %rcx\n"
+        "    neg %rcx\n"
+        "    and $31, %rcx\n"
+        "    add %rcx, %rdi\n"
+        "    add %rcx, %rsi\n"
+        "    sub %rcx, %rdx\n"
+        "    cmp $393216, %rdx\n"
+        "    jae .Lfan_wide_pages\n"
+        "    cmp $16384, %rdx\n"
+        "    jb .Lfan_wide_rest\n"
+
+        /* Four pages at once. */
+        "2:  prefetcht0 16384(%rsi)\n"
+        "    prefetcht0 20480(%rsi)\n"
+        "    prefetcht0 24576(%rsi)\n"
+        "    prefetcht0 28672(%rsi)\n"
+        "    mov $64, %ecx\n"
+        ".p2align 5\n"
+        "3:  vmovdqu (%rsi), %ymm0\n"
+        "    vmovdqu 32(%rsi), %ymm1\n"
+        "    vmovdqu 4096(%rsi), %ymm2\n"
+        "    vmovdqu 4128(%rsi), %ymm3\n"
+        "    vmovdqu 8192(%rsi), %ymm4\n"
+        "    vmovdqu 8224(%rsi), %ymm5\n"
+        "    vmovdqu 12288(%rsi), %ymm6\n"
+        "    vmovdqu 12320(%rsi), %ymm7\n"
+        "    vmovdqa %ymm0, (%rdi)\n"
+        "    vmovdqa %ymm1, 32(%rdi)\n"
+        "    vmovdqa %ymm2, 4096(%rdi)\n"
+        "    vmovdqa %ymm3, 4128(%rdi)\n"
+        "    vmovdqa %ymm4, 8192(%rdi)\n"
+        "    vmovdqa %ymm5, 8224(%rdi)\n"
+        "    vmovdqa %ymm6, 12288(%rdi)\n"
+        "    vmovdqa %ymm7, 12320(%rdi)\n"
+        "    add $64, %rsi\n"
+        "    add $64, %rdi\n"
+        "    dec %ecx\n"
+        "    jnz 3b\n"
+        "    add $12288, %rsi\n"
+        "    add $12288, %rdi\n"
+        "    sub $16384, %rdx\n"
+        "    cmp $16384, %rdx\n"
+        "    jae 2b\n"
+
+        ".Lfan_wide_rest:\n"
+        "    sub $128, %rdx\n"
+        "    jb 5f\n"
+        ".p2align 5\n"
+        "4:  vmovdqu (%rsi), %ymm0\n"
+        "    vmovdqu 32(%rsi), %ymm1\n"
+        "    vmovdqu 64(%rsi), %ymm2\n"
+        "    vmovdqu 96(%rsi), %ymm3\n"
+        "    vmovdqa %ymm0, (%rdi)\n"
+        "    vmovdqa %ymm1, 32(%rdi)\n"
+        "    vmovdqa %ymm2, 64(%rdi)\n"
+        "    vmovdqa %ymm3, 96(%rdi)\n"
+        "    add $128, %rsi\n"
+        "    add $128, %rdi\n"
+        "    sub $128, %rdx\n"
+        "    jae 4b\n"
+        "5:  add $128, %rdx\n"
+        "6:  sub $32, %rdx\n"
+        "    jb 7f\n"
+        "    vmovdqu (%rsi), %ymm0\n"
+        "    vmovdqa %ymm0, (%rdi)\n"
+        "    add $32, %rsi\n"
+        "    add $32, %rdi\n"
+        "    jmp 6b\n"
+        "7:  vmovdqu %ymm9, (%r8)\n"
+        "    vzeroupper\n"
+        "    xor %eax, %eax\n"
+        "    ret\n"
+
+        /* Page by page. */
+        ".Lfan_wide_pages:\n"
+        "    prefetcht0 4096(%rsi)\n"
+        "    prefetcht0 4160(%rsi)\n"
+        "    prefetcht0 4224(%rsi)\n"
+        "    prefetcht0 4288(%rsi)\n"
+        "    prefetchw 4096(%rdi)\n"
+        "    mov $32, %ecx\n"
+        ".p2align 5\n"
+        "1:  vmovdqu (%rsi), %ymm0\n"
+        "    vmovdqu 32(%rsi), %ymm1\n"
+        "    vmovdqu 64(%rsi), %ymm2\n"
+        "    vmovdqu 96(%rsi), %ymm3\n"
+        "    vmovdqa %ymm0, (%rdi)\n"
+        "    vmovdqa %ymm1, 32(%rdi)\n"
+        "    vmovdqa %ymm2, 64(%rdi)\n"
+        "    vmovdqa %ymm3, 96(%rdi)\n"
+        "    add $128, %rsi\n"
+        "    add $128, %rdi\n"
+        "    dec %ecx\n"
+        "    jnz 1b\n"
+        "    sub $4096, %rdx\n"
+        "    cmp $8192, %rdx\n"
+        "    jae .Lfan_wide_pages\n"
+        "    jmp .Lfan_wide_rest\n"
+
+        ".Lfan_string_pages:\n"
+        "    prefetcht0 4096(%rsi)\n"
+        "    prefetcht0 4160(%rsi)\n"
+        "    prefetcht0 4224(%rsi)\n"
+        "    prefetcht0 4288(%rsi)\n"
+        "    prefetchw 4096(%rdi)\n"
+        "    mov $4096, %ecx\n"
         "    rep movsb\n"
-        "    xor %eax, %eax\n"
-        "    ret\n"
+        "    sub $4096, %rdx\n"
+        "    cmp $8192, %rdx\n"
+        "    jae .Lfan_string_pages\n"
+        "    jmp .Lfan_string\n"
         ".globl fan_copy_end\n"
         ".hidden fan_copy_end\n"
         "fan_copy_end:\n"
         ".globl fan_copy_faulted\n"
         ".hidden fan_copy_faulted\n"
         "fan_copy_faulted:\n"
-        "    ret\n"
+        "    cmpb $0, has_avx2(%rip)\n"
+        "    je 1f\n"
+        "    vzeroupper\n"
+        "1:  ret\n"
         ".size fan_copy, . - fan_copy\n");
 
 #else
