@@ -6,13 +6,14 @@
 
 #if defined(__x86_64__)
 
-/* Read by the code below, which the compiler does not see. */
-__attribute__((used)) static bool has_avx2;
+/* Read by the code below. The tests switch it off. */
+extern bool fan_copy_has_avx2 __attribute__((visibility("hidden")));
+bool fan_copy_has_avx2;
 
 __attribute__((constructor)) static void look_at_processor(void)
 {
     __builtin_cpu_init();
-    has_avx2 = __builtin_cpu_supports("avx2");
+    fan_copy_has_avx2 = __builtin_cpu_supports("avx2");
 }
 
 /*
@@ -37,7 +38,7 @@ __asm__(".text\n"
         "    jb .Lfan_string\n"
         "    cmp $2048, %rdx\n"
         "    jb .Lfan_narrow\n"
-        "    cmpb $0, has_avx2(%rip)\n"
+        "    cmpb $0, fan_copy_has_avx2(%rip)\n"
         "    jne .Lfan_wide\n"
         "    test $63, %dil\n"
         "    jnz .Lfan_narrow\n"
@@ -208,17 +209,49 @@ __asm__(".text\n"
         "    cmp $8192, %rdx\n"
         "    jae .Lfan_string_pages\n"
         "    jmp .Lfan_string\n"
+        ".size fan_copy, . - fan_copy\n"
+
+        /* rdi from, rsi bytes: one load a page. */
+        ".p2align 4\n"
+        ".globl fan_touch\n"
+        ".hidden fan_touch\n"
+        ".type fan_touch, @function\n"
+        "fan_touch:\n"
+        "    lea -1(%rdi,%rsi), %r8\n"
+        "1:  movzbl (%rdi), %eax\n"
+        "    add $4096, %rdi\n"
+        "    sub $4096, %rsi\n"
+        "    ja 1b\n"
+        "    movzbl (%r8), %eax\n"
+        "    xor %eax, %eax\n"
+        "    ret\n"
+        ".size fan_touch, . - fan_touch\n"
+
+        /* The same with stores. */
+        ".p2align 4\n"
+        ".globl fan_blot\n"
+        ".hidden fan_blot\n"
+        ".type fan_blot, @function\n"
+        "fan_blot:\n"
+        "    lea -1(%rdi,%rsi), %r8\n"
+        "1:  movb $0, (%rdi)\n"
+        "    add $4096, %rdi\n"
+        "    sub $4096, %rsi\n"
+        "    ja 1b\n"
+        "    movb $0, (%r8)\n"
+        "    xor %eax, %eax\n"
+        "    ret\n"
+        ".size fan_blot, . - fan_blot\n"
         ".globl fan_copy_end\n"
         ".hidden fan_copy_end\n"
         "fan_copy_end:\n"
         ".globl fan_copy_faulted\n"
         ".hidden fan_copy_faulted\n"
         "fan_copy_faulted:\n"
-        "    cmpb $0, has_avx2(%rip)\n"
+        "    cmpb $0, fan_copy_has_avx2(%rip)\n"
         "    je 1f\n"
         "    vzeroupper\n"
-        "1:  ret\n"
-        ".size fan_copy, . - fan_copy\n");
+        "1:  ret\n");
 
 #else
 
@@ -235,6 +268,38 @@ int fan_copy(void *to, const void *from, size_t bytes)
     }
     fan_fault_landing = NULL;
     return -error;
+}
+
+static void visit(volatile char *at, bool stores)
+{
+    if (stores)
+        *at = 0;
+    else
+        (void)*at;
+}
+
+static int visit_pages(volatile char *at, size_t bytes, bool stores)
+{
+    sigjmp_buf landing;
+    int error = sigsetjmp(landing, 0);
+    if (error == 0) {
+        fan_fault_landing = &landing;
+        for (size_t i = 0; i < bytes; i += 4096)
+            visit(at + i, stores);
+        visit(at + bytes - 1, stores);
+    }
+    fan_fault_landing = NULL;
+    return -error;
+}
+
+int fan_touch(const void *from, size_t bytes)
+{
+    return visit_pages((volatile char *)from, bytes, false);
+}
+
+int fan_blot(void *to, size_t bytes)
+{
+    return visit_pages(to, bytes, true);
 }
 
 #endif

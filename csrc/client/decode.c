@@ -33,29 +33,15 @@ static int find_block(struct fan_file *file, uint64_t number, struct fan_block *
     return fan_content_block(index, record, number, ends, block);
 }
 
-/* Touches each page of a mapped pack's bytes, so that one that the disk cannot give is found here
- * and not in a library's decoder. */
-static int probe_readable(const char *from, uint64_t bytes)
-{
-    char seen;
-    if (bytes == 0)
-        return -EIO;
-    for (uint64_t at = 0; at < bytes; at += 4096) {
-        int rc = fan_copy(&seen, from + at, 1);
-        if (rc != 0)
-            return rc;
-    }
-    return fan_copy(&seen, from + bytes - 1, 1);
-}
-
 /* Decodes a block to `to`, which takes its logical bytes. */
 static int decode_block(struct fan_file *file, const struct fan_block *block, char *to)
 {
     if (block->codec == FAN_CODEC_STORE)
         return fan_stored_read(file, to, block->stored_offset, block->stored_bytes);
     if (file->data != NULL) {
+        /* What the disk cannot give is found here, and not in a library's decoder. */
         const char *from = file->data + block->stored_offset;
-        int rc = probe_readable(from, block->stored_bytes);
+        int rc = block->stored_bytes > 0 ? fan_touch(from, block->stored_bytes) : -EIO;
         return rc != 0 ? rc : fan_codec_decode(block->codec, to, block->logical_bytes, from,
                                                block->stored_bytes);
     }
@@ -69,22 +55,10 @@ static int decode_block(struct fan_file *file, const struct fan_block *block, ch
     return rc;
 }
 
-/* Touches each page of a caller's buffer, so that a bad address is found here and not in a
- * library's decoder. The bytes are about to be overwritten. */
-static int probe_writable(char *to, uint64_t bytes)
-{
-    const char zero = 0;
-    for (uint64_t at = 0; at < bytes; at += 4096) {
-        int rc = fan_copy(to + at, &zero, 1);
-        if (rc != 0)
-            return rc;
-    }
-    return fan_copy(to + bytes - 1, &zero, 1);
-}
-
+/* A bad address of the caller's is found here, and not in a library's decoder. */
 static int decode_direct(struct fan_file *file, const struct fan_block *block, char *to)
 {
-    int rc = probe_writable(to, block->logical_bytes);
+    int rc = fan_blot(to, block->logical_bytes);
     return rc != 0 ? rc : decode_block(file, block, to);
 }
 

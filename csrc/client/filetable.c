@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "../common/sys.h"
+#include "../format/pack_format.h"
 #include "arena.h"
 #include "entries.h"
 #include "moved.h"
@@ -174,8 +175,8 @@ struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_
     slot->id = id;
     slot->writable = 0;
     slot->inode = 0;
-    atomic_store(&slot->owner, 0);
-    atomic_store(&slot->signal, 0);
+    atomic_store_explicit(&slot->owner, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->signal, 0, memory_order_relaxed);
     if (fill_file(file, slot) != NULL)
         return file;
     atomic_store(&slot->refs, 0);
@@ -195,22 +196,32 @@ struct fan_file *fan_file_adopt(struct fan_slot *slot)
     return file;
 }
 
+/* Frees what a file holds beside its slot. Whether nobody is at it. Stored content has nothing: no
+ * locked instruction for it. */
+static bool end_buffers(struct fan_file *file, unsigned kind)
+{
+    if (kind == FAN_FILE_REGULAR && file->record->codec == FAN_CODEC_STORE)
+        return true;
+    if (atomic_flag_test_and_set_explicit(&file->decoded.busy, memory_order_acquire))
+        return false;
+    fan_decode_fini(&file->decoded);
+    fan_file_drop_entries(file);
+    atomic_flag_clear_explicit(&file->decoded.busy, memory_order_release);
+    return true;
+}
+
 static void release(struct fan_file *file)
 {
-    atomic_fetch_add(&file->generation, 1);
+    unsigned kind = atomic_load_explicit(&file->kind, memory_order_relaxed);
+    unsigned generation = atomic_load_explicit(&file->generation, memory_order_relaxed);
+    atomic_store_explicit(&file->generation, generation + 1, memory_order_release);
     if (__builtin_expect(file->writable, 0))
         fan_output_let_go(file);
     if (__builtin_expect(atomic_load_explicit(&file->registered, memory_order_relaxed) != 0, 0))
         fan_remote_close(file);
     if (__builtin_expect(atomic_load_explicit(&file->moved, memory_order_relaxed) != 0, 0))
         fan_moved_end(file);
-    bool idle = !atomic_flag_test_and_set_explicit(&file->decoded.busy, memory_order_acquire);
-    if (idle) {
-        fan_decode_fini(&file->decoded);
-        if (__builtin_expect(file->entries != NULL, 0))
-            fan_file_drop_entries(file);
-        atomic_flag_clear_explicit(&file->decoded.busy, memory_order_release);
-    }
+    bool idle = end_buffers(file, kind);
     if (!idle || atomic_load(&file->waiting) > 0 || slot_is_shared(file)) {
         atomic_fetch_add(&zombies, 1);
         atomic_store_explicit(&file->kind, FAN_FILE_ZOMBIE, memory_order_release);
@@ -222,7 +233,8 @@ static void release(struct fan_file *file)
 void fan_file_put(struct fan_file *file)
 {
     atomic_fetch_sub(&file->slot->refs, 1);
-    if (atomic_fetch_sub(&file->refs, 1) == 1)
+    bool last = atomic_load_explicit(&file->refs, memory_order_acquire) == 1;
+    if (last || atomic_fetch_sub(&file->refs, 1) == 1)
         release(file);
 }
 
@@ -329,6 +341,8 @@ int fan_placeholder(int minimum, bool cloexec)
         if (fd < 0)
             return fd;
     }
+    if (minimum == 0 && !cloexec)
+        return (int)FAN_SYS(dup, fd); /* the shorter way through the kernel */
     return fan_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, minimum);
 }
 

@@ -67,7 +67,7 @@ struct fan_file {
     atomic_int moved; /* holder of the real description (moved.h), once this process needed it */
     struct fan_decoded decoded;
     struct fan_entries *entries; /* getdents' snapshot, or NULL; decoded.busy guards it */
-};
+} __attribute__((aligned(64))); /* those of other threads lie on other cache lines */
 
 /* Whether files of a kind are records of the dataset. */
 static inline bool fan_file_has_record(uint32_t kind)
