@@ -22,8 +22,8 @@ __attribute__((constructor)) static void look_at_processor(void)
  *
  * What processors prefetch by themselves ends with the page, and `rep movsb` falls to a tenth for
  * destinations a few bytes past a page, as large Python bytes objects are. So up to 384 KiB go by
- * four pages at once, each of them a stream; more goes page by page, with the next one's first lines
- * asked for beforehand, and by `rep movsb` only where the destination is on a cache line.
+ * four pages at once, each of them a stream; more goes page by page, with the next one's first
+ * lines asked for beforehand, and by `rep movsb` only where the destination is on a cache line.
  */
 __asm__(".text\n"
         ".p2align 6\n"

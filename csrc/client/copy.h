@@ -11,8 +11,8 @@
  * No lock, no allocation; safe in signal handlers. */
 int fan_copy(void *to, const void *from, size_t bytes);
 
-/* Looks at each page of memory that is about to be read by code that cannot bear a fault; `bytes` > 0.
- * As fan_copy. */
+/* Looks at each page of memory that is about to be read by code that cannot bear a fault;
+ * `bytes` > 0. As fan_copy. */
 int fan_touch(const void *from, size_t bytes);
 
 /* Puts a zero on each page of memory that is about to be overwritten; `bytes` > 0. As fan_copy. */

@@ -71,7 +71,7 @@ static int open_file(const struct fan_target *target, int flags, enum fan_file_k
         fan_file_put(file);
         return fd;
     }
-    __builtin_prefetch(file->data); /* most often it is read next; more lines cost more than they save */
+    __builtin_prefetch(file->data); /* read next, most often; more lines cost more than they save */
     if (kind == FAN_FILE_REGULAR && file->data == NULL)
         announce(file);
     rc = fan_file_install(fd, file);

@@ -1,5 +1,7 @@
 #include "scan.h"
 
+#include "examine.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,11 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-    TARGET_MAX_BYTES = 4096,
-    /* A step of a long path: shorter than PATH_MAX with room for any one name. */
-    STEP_BYTES = PATH_MAX - NAME_MAX - 2
-};
+/* A step of a long path: shorter than PATH_MAX with room for any one name. */
+enum { STEP_BYTES = PATH_MAX - NAME_MAX - 2 };
 
 static int grow(void **memory, uint64_t *room, uint64_t wanted, size_t entry_bytes)
 {
@@ -31,7 +30,7 @@ static int grow(void **memory, uint64_t *room, uint64_t wanted, size_t entry_byt
     return 0;
 }
 
-static int keep_bytes(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset)
+int fan_scan_keep(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset)
 {
     int rc = grow((void **)&scan->names, &scan->names_room, scan->names_bytes + n, 1);
     if (rc != 0)
@@ -98,7 +97,8 @@ static void fill_entry(struct fan_scan_entry *entry, const struct stat *st)
     entry->nlink = st->st_nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)st->st_nlink;
 }
 
-static int examine(int dir_fd, const char *name, struct fan_scan_entry *entry, char *target)
+int fan_scan_look(int dir_fd, const char *name, struct fan_scan_entry *entry,
+                  char target[FAN_TARGET_MAX_BYTES])
 {
     struct stat st;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0)
@@ -106,8 +106,8 @@ static int examine(int dir_fd, const char *name, struct fan_scan_entry *entry, c
     fill_entry(entry, &st);
     if (!S_ISLNK(st.st_mode))
         return 0;
-    ssize_t n = readlinkat(dir_fd, name, target, TARGET_MAX_BYTES);
-    if (n <= 0 || n == TARGET_MAX_BYTES)
+    ssize_t n = readlinkat(dir_fd, name, target, FAN_TARGET_MAX_BYTES);
+    if (n <= 0 || n == FAN_TARGET_MAX_BYTES)
         return n < 0 ? -errno : -ENAMETOOLONG;
     entry->target_bytes = (uint32_t)n;
     return 0;
@@ -129,7 +129,7 @@ int fan_scan_stat(int root_fd, const char *path, uint64_t path_bytes,
     int fd = fan_scan_open(root_fd, path, dir_bytes, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     if (fd < 0)
         return fd;
-    int rc = examine(fd, name, entry, target);
+    int rc = fan_scan_look(fd, name, entry, target);
     close(fd);
     return rc;
 }
@@ -155,15 +155,11 @@ int64_t fan_scan_path(const struct fan_scan_entry *entries, const char *names, u
     return length;
 }
 
-static int add_entry(struct fan_scan *scan, int dir_fd, uint64_t parent, const char *name)
+/* An entry of which no more is known than its name. 0 or -ENOMEM. */
+static int add_entry(struct fan_scan *scan, uint64_t parent, const char *name)
 {
-    struct fan_scan_entry entry = {.parent = parent};
-    char target[TARGET_MAX_BYTES];
-    entry.error = -examine(dir_fd, name, &entry, target);
-    entry.name_bytes = (uint32_t)strlen(name);
-    int rc = keep_bytes(scan, name, entry.name_bytes, &entry.name_offset);
-    if (rc == 0)
-        rc = keep_bytes(scan, target, entry.target_bytes, &entry.target_offset);
+    struct fan_scan_entry entry = {.parent = parent, .name_bytes = (uint32_t)strlen(name)};
+    int rc = fan_scan_keep(scan, name, entry.name_bytes, &entry.name_offset);
     if (rc == 0)
         rc = grow((void **)&scan->entries, &scan->entry_room, scan->entry_count + 1,
                   sizeof(entry));
@@ -231,7 +227,7 @@ static int list_directory(struct fan_scan *scan, uint64_t id, DIR *dir)
         if (list.count > 1)
             qsort(list.names, list.count, sizeof(char *), by_name);
         for (uint64_t i = 0; rc == 0 && i < list.count; i++)
-            rc = add_entry(scan, dirfd(dir), id, list.names[i]);
+            rc = add_entry(scan, id, list.names[i]);
     }
     list_fini(&list);
     return rc;
@@ -273,7 +269,7 @@ int fan_scan_init(struct fan_scan *scan, int root_fd)
         return rc;
     memset(&scan->entries[0], 0, sizeof(scan->entries[0]));
     fill_entry(&scan->entries[0], &st);
-    scan->entry_count = 1;
+    scan->entry_count = scan->examined = 1;
     return 0;
 }
 
@@ -281,13 +277,16 @@ int fan_scan_step(struct fan_scan *scan, uint64_t entries)
 {
     uint64_t enough = scan->entry_count + entries;
     while (scan->next_directory < scan->entry_count && scan->entry_count < enough) {
+        int rc = scan->next_directory == scan->examined ? fan_scan_examine(scan) : 0;
         uint64_t id = scan->next_directory++;
         const struct fan_scan_entry *entry = &scan->entries[id];
-        int rc = S_ISDIR(entry->mode) && entry->error == 0 ? scan_directory(scan, id) : 0;
+        if (rc == 0 && S_ISDIR(entry->mode) && entry->error == 0)
+            rc = scan_directory(scan, id);
         if (rc != 0)
             return rc;
     }
-    return scan->next_directory < scan->entry_count;
+    int rc = fan_scan_examine(scan);
+    return rc != 0 ? rc : scan->next_directory < scan->entry_count;
 }
 
 void fan_scan_fini(struct fan_scan *scan)

@@ -8,6 +8,7 @@
 #ifndef FAN_PREPARE_SCAN_H
 #define FAN_PREPARE_SCAN_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* cffi: begin */
@@ -40,6 +41,7 @@ struct fan_scan {
     uint64_t names_bytes;
     uint64_t names_room;
     uint64_t next_directory;
+    uint64_t examined; /* entries before this one are known, of the others only the names */
     int root_fd;
     int reserved;
 };
@@ -47,8 +49,9 @@ struct fan_scan {
 /* Starts at the directory `root_fd`, which is borrowed. 0 or -errno. */
 int fan_scan_init(struct fan_scan *scan, int root_fd);
 
-/* Lists directories until at least `entries` more were found. 1: there is more to list; 0: the
- * scan is complete; -ENOMEM. What cannot be read is noted in its entry and passed over. */
+/* Lists directories until at least `entries` more were found, which several threads examine.
+ * 1: there is more to list; 0: the scan is complete; -ENOMEM. What cannot be read is noted in its
+ * entry and passed over. */
 int fan_scan_step(struct fan_scan *scan, uint64_t entries);
 
 /* Frees what a scan holds; accepts a zeroed one. */
@@ -67,5 +70,14 @@ int fan_scan_open(int root_fd, const char *path, uint64_t path_bytes, int flags)
 /* The path of an entry into a buffer grown with realloc, NUL-terminated. The length or -ENOMEM. */
 int64_t fan_scan_path(const struct fan_scan_entry *entries, const char *names, uint64_t id,
                       char **path, uint64_t *room);
+
+enum { FAN_TARGET_MAX_BYTES = 4096 };
+
+/* lstat of `name` in an open directory into `entry`, a link's target into `target`. 0 or -errno. */
+int fan_scan_look(int dir_fd, const char *name, struct fan_scan_entry *entry,
+                  char target[FAN_TARGET_MAX_BYTES]);
+
+/* Keeps `n` bytes among the names. 0 or -ENOMEM. */
+int fan_scan_keep(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset);
 
 #endif

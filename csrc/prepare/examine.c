@@ -1,0 +1,141 @@
+#include "examine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    THREADS_MAX = 8, /* more than processors: most of them wait for a server */
+    SHARE = 256,     /* entries that a thread takes at a time */
+};
+
+/* Entries first to end - 1, whose link targets go to targets[entry - first]. */
+struct work {
+    struct fan_scan *scan;
+    uint64_t first, end;
+    char **targets;
+    _Atomic uint64_t next;
+    atomic_int error;
+};
+
+/* The directory that a thread has open: that of its last entry. */
+struct place {
+    uint64_t parent;
+    int fd; /* a descriptor, or -errno */
+    char *path;
+    uint64_t room;
+};
+
+/* 0 or -ENOMEM; a directory that cannot be opened is an error of its entries. */
+static int go_to(const struct fan_scan *scan, uint64_t parent, struct place *place)
+{
+    if (place->path != NULL && place->parent == parent)
+        return 0;
+    if (place->path != NULL && place->fd >= 0)
+        close(place->fd);
+    place->fd = -EBADF;
+    int64_t bytes =
+        fan_scan_path(scan->entries, scan->names, parent, &place->path, &place->room);
+    if (bytes < 0)
+        return (int)bytes;
+    place->parent = parent;
+    place->fd = fan_scan_open(scan->root_fd, place->path, (uint64_t)bytes,
+                              O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    return 0;
+}
+
+static int look(const struct fan_scan *scan, struct fan_scan_entry *entry, int dir_fd, char *target)
+{
+    char name[NAME_MAX + 1];
+    if (dir_fd < 0 || entry->name_bytes > NAME_MAX)
+        return dir_fd < 0 ? dir_fd : -ENAMETOOLONG;
+    memcpy(name, scan->names + entry->name_offset, entry->name_bytes);
+    name[entry->name_bytes] = '\0';
+    return fan_scan_look(dir_fd, name, entry, target);
+}
+
+static int examine_one(struct work *work, uint64_t id, struct place *place)
+{
+    struct fan_scan_entry *entry = &work->scan->entries[id];
+    char target[FAN_TARGET_MAX_BYTES];
+    int rc = go_to(work->scan, entry->parent, place);
+    if (rc != 0)
+        return rc;
+    entry->error = -look(work->scan, entry, place->fd, target);
+    if (entry->target_bytes == 0)
+        return 0;
+    char *kept = work->targets[id - work->first] = malloc(entry->target_bytes);
+    if (kept == NULL)
+        return -ENOMEM;
+    memcpy(kept, target, entry->target_bytes);
+    return 0;
+}
+
+static void *examine_some(void *argument)
+{
+    struct work *work = argument;
+    struct place place = {.fd = -EBADF};
+    int rc = 0;
+    for (;;) {
+        uint64_t at = atomic_fetch_add(&work->next, SHARE), end = at + SHARE;
+        if (rc != 0 || at >= work->end)
+            break;
+        for (; rc == 0 && at < end && at < work->end; at++)
+            rc = examine_one(work, at, &place);
+    }
+    if (rc != 0)
+        atomic_store(&work->error, rc);
+    if (place.fd >= 0)
+        close(place.fd);
+    free(place.path);
+    return NULL;
+}
+
+/* With as many threads as there are shares, this one among them; with fewer where the system gives
+ * no more. */
+static void examine_together(struct work *work)
+{
+    pthread_t threads[THREADS_MAX - 1];
+    uint64_t shares = (work->end - work->first + SHARE - 1) / SHARE;
+    unsigned count = 0, wanted = shares < THREADS_MAX ? (unsigned)shares : THREADS_MAX;
+    while (count + 1 < wanted && pthread_create(&threads[count], NULL, examine_some, work) == 0)
+        count++;
+    examine_some(work);
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
+}
+
+/* In the order of the entries, whoever examined them. */
+static int keep_targets(struct work *work)
+{
+    int rc = atomic_load(&work->error);
+    for (uint64_t id = work->first; id < work->end; id++) {
+        struct fan_scan_entry *entry = &work->scan->entries[id];
+        char *target = work->targets[id - work->first];
+        if (rc == 0 && target != NULL)
+            rc = fan_scan_keep(work->scan, target, entry->target_bytes, &entry->target_offset);
+        free(target);
+    }
+    return rc;
+}
+
+int fan_scan_examine(struct fan_scan *scan)
+{
+    struct work work = {.scan = scan, .first = scan->examined, .end = scan->entry_count};
+    if (work.first == work.end)
+        return 0;
+    work.targets = calloc(work.end - work.first, sizeof(*work.targets));
+    if (work.targets == NULL)
+        return -ENOMEM;
+    atomic_init(&work.next, work.first);
+    examine_together(&work);
+    int rc = keep_targets(&work);
+    free(work.targets);
+    scan->examined = work.end;
+    return rc;
+}
