@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import xxhash
 
 from fanstore._native import dtype_of, ffi, lib
+from fanstore.arrays import np
 from fanstore.errors import DatasetDamaged, FanstoreError
 
 if TYPE_CHECKING:

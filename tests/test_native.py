@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -107,3 +109,15 @@ def test_version_script_hides_all_when_nothing_is_intercepted(
     assert native.version_script_text() == "{\n    local: *;\n};\n"
     monkeypatch.setattr(native, "intercepted_names", lambda: ["open"])
     assert "global:\n        open;\n" in native.version_script_text()
+
+
+def test_numpy_starts_no_threads_and_commands_do_not_hear_of_it() -> None:
+    code = (
+        "import os, fanstore.dataset\n"
+        "print(len(os.listdir('/proc/self/task')), 'OPENBLAS_NUM_THREADS' in os.environ)"
+    )
+    environ = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+    output = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environ
+    ).stdout
+    assert output.split() == ["1", "False"]

@@ -30,11 +30,12 @@ C_LAYERS = {
 # A system header that only some folders may include.
 C_SYSTEM = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "zstd.h": set()}
 
-_BASE = {"errors", "_native"}
+_BASE = {"arrays", "errors", "_native"}
 _DATASET = {*_BASE, "dataset", "content"}
 PYTHON_LAYERS = {
+    "arrays": set(),
     "errors": set(),
-    "_native": {"errors"},
+    "_native": {"arrays", "errors"},
     "config": {"errors"},
     "progress": set(),
     "dataset": _BASE,

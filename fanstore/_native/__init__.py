@@ -92,7 +92,7 @@ def dtype_of(struct: str) -> np.dtype[Any]:
 
 
 def _dtype(ctype: Any) -> np.dtype[Any]:
-    import numpy as np
+    from fanstore.arrays import np
 
     if ctype.kind == "array":
         return np.dtype((_dtype(ctype.item), (ctype.length,)))

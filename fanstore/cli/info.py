@@ -29,9 +29,8 @@ def command(dataset: str, as_json: bool) -> int:
 
 def describe(dataset: Dataset) -> dict[str, Any]:
     """Counts, sizes in bytes, codecs in use, and the index's cost a record."""
-    import numpy as np
-
     from fanstore._native import lib
+    from fanstore.arrays import np
 
     header = dataset.header
     records = int(header["record_count"])

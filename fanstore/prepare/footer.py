@@ -5,9 +5,8 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fanstore._native import dtype_of
+from fanstore.arrays import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

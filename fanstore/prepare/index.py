@@ -6,10 +6,10 @@ import stat
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import xxhash
 
 from fanstore._native import check, dtype_of, ffi, lib
+from fanstore.arrays import np
 from fanstore.dataset import PackInfo
 from fanstore.errors import FanstoreError
 from fanstore.prepare.plan import align_up

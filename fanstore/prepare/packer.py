@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import xxhash
 
 from fanstore._native import lib
+from fanstore.arrays import np
 from fanstore.prepare.codecs import Codec
 from fanstore.prepare.encode import Encoded, Encoder
 from fanstore.prepare.large import LargeFile

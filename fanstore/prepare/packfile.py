@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import xxhash
 
 from fanstore._native import dtype_of, lib
+from fanstore.arrays import np
 from fanstore.dataset import PackInfo, pack_name
 from fanstore.prepare.codecs import Buffer
 from fanstore.prepare.plan import align_up

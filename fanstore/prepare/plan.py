@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import xxhash
 
 from fanstore._native import lib
+from fanstore.arrays import np
 from fanstore.errors import UsageError
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import xxhash
 
 from fanstore._native import dtype_of, lib
+from fanstore.arrays import np
 from fanstore.content import PackReader
 from fanstore.dataset import (
     INDEX_NAME,

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from fanstore import __version__
+from fanstore.arrays import np
 from fanstore.dataset import INDEX_NAME, MANIFEST_NAME, PackInfo
 from fanstore.errors import SourceProblems, UsageError
 from fanstore.prepare.codecs import Codec

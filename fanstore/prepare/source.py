@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from fanstore._native import check, ffi, lib
+from fanstore.arrays import np
 from fanstore.errors import UsageError
 from fanstore.prepare.tree import Tree, scan_directory
 

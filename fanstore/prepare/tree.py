@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fanstore._native import check, dtype_of, ffi, lib
+from fanstore.arrays import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

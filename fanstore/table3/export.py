@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
+from fanstore.arrays import np
 from fanstore.content import ContentDamaged, PackReader
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX, DatasetDamaged, UsageError, show_path

@@ -1,0 +1,20 @@
+"""NumPy, as `np`, without the threads of its linear algebra: there would be one for each core of a
+node, waiting busily at first, and FanStore has no use for them."""
+
+from __future__ import annotations
+
+import os
+
+_LIMIT = "OPENBLAS_NUM_THREADS"
+_limits = _LIMIT not in os.environ
+
+# Of this process only: the commands that it runs may want them.
+if _limits:
+    os.environ[_LIMIT] = "1"
+try:
+    import numpy as np
+finally:
+    if _limits:
+        del os.environ[_LIMIT]
+
+__all__ = ["np"]
