@@ -19,7 +19,7 @@ from recorded import Recordings, check, check_staged
 PARTS = tuple(
     f"calls_{part}"
     for part in (
-        *("async", "dirs", "fcntl"),
+        *("async", "dirs_streams", "dirs_lists", "dirs_walks", "fcntl"),
         *("fd", "fts", "map", "old"),
         *("paths_open", "paths_links", "paths_names", "paths_facts", "preload"),
         *("process"),
