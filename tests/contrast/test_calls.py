@@ -22,7 +22,7 @@ PARTS = tuple(
         *("async", "dirs_streams", "dirs_lists", "dirs_walks", "fcntl"),
         *("fd", "fts", "map", "old"),
         *("paths_open", "paths_links", "paths_names", "paths_facts", "preload"),
-        *("process"),
+        *("process_start", "process_threads", "process_limits"),
         *("stdio", "surface"),
     )
 )
