@@ -23,7 +23,7 @@ PARTS = tuple(
         *("fd", "fts", "map", "old"),
         *("paths_open", "paths_links", "paths_names", "paths_facts", "preload"),
         *("process_start", "process_threads", "process_limits"),
-        *("stdio", "surface"),
+        *("stdio_open", "stdio_data", "stdio_ends", "surface"),
     )
 )
 CALLS = Set("calls", parts=PARTS)
