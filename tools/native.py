@@ -46,7 +46,7 @@ COMMON_FLAGS = (
 # since gcc may drop a plain comparison whatever the flag below says.
 PRELOAD_FLAGS = (
     "-U_FORTIFY_SOURCE -fvisibility=hidden -fno-plt -ftls-model=initial-exec "
-    "-fno-delete-null-pointer-checks"
+    "-fno-delete-null-pointer-checks -fno-sanitize=nonnull-attribute"
 ).split()
 LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
 # The wrappers call each other, not what a program defines under the same names (gnulib's renameat2
