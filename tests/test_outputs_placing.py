@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from output_ranks import Cluster, FakePeers
+from output_staging import run, settled, tree
 from small_disk import small_disk
-from test_outputs_stageout import run, settled, tree
 
 from fanstore.outputs import placing, stageout, supply
 from fanstore.outputs.journal import Header, Journal, Name, read_journal

@@ -1,0 +1,60 @@
+"""Stages out what ranks without clients do, and looks at what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from output_ranks import Cluster, Rank
+
+WAIT_S = 60.0
+
+
+def run(
+    cluster: Cluster, work: Callable[[], Awaitable[None]] | None = None, started: bool = True
+) -> list[dict[str, Any]]:
+    """Stages out what `work` does; the summaries."""
+
+    async def whole() -> list[dict[str, Any]]:
+        if started:
+            cluster.start()
+        if work is not None:
+            await work()
+        if not started:
+            cluster.start()
+        try:
+            return await asyncio.wait_for(cluster.flush(), WAIT_S)
+        finally:
+            cluster.close()
+
+    return asyncio.run(whole())
+
+
+def settled(rank: Rank) -> Awaitable[None]:
+    """Until a rank's line is empty, without the haste of the end."""
+
+    async def wait() -> None:
+        for _ in range(6000):
+            if rank.stage_out.figures()["waiting"] == 0:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("nothing moves")
+
+    return wait()
+
+
+def tree(directory: Path) -> dict[str, bytes | str | None]:
+    """Each name below, with a file's bytes, a link's target, or None."""
+    found: dict[str, bytes | str | None] = {}
+    for folder, names, files in os.walk(directory):
+        for name in names + files:
+            path = Path(folder, name)
+            shown = os.fspath(path.relative_to(directory))
+            if path.is_symlink():
+                found[shown] = os.readlink(path)
+            else:
+                found[shown] = path.read_bytes() if path.is_file() else None
+    return found

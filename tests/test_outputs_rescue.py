@@ -1,0 +1,247 @@
+"""Rescue: the daemon is killed, its process's memory gone; its journal says what to place."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from output_ranks import Cluster
+from output_staging import run, settled, tree
+from small_disk import small_disk
+
+from fanstore.outputs.journal import Header, Journal, Name, read_journal
+from fanstore.outputs.rescue import left_behind, needs_rescue, rescue
+
+
+def killed(cluster: Cluster, work: Callable[[], Awaitable[None]]) -> None:
+    """Runs `work`, then nothing more."""
+
+    async def whole() -> None:
+        cluster.start()
+        await work()
+        for rank in cluster.ranks:
+            rank.stage_out.give_up()
+
+    asyncio.run(whole())
+
+
+def test_rescue(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+    job = str(rank.job_directory)
+
+    async def work() -> None:
+        rank.publish(b"overwritten", b"1")
+        rank.publish(b"renamed.tmp", b"2")
+        rank.publish(b"unlinked", b"3")
+        rank.publish(b"whole", b"4")
+        rank.mkdir(b"tmp")
+        rank.publish(b"tmp/inside", b"5")
+        await settled(rank)
+        rank.stage_out.give_up()
+        rank.publish(b"overwritten", b"1 again")
+        rank.rename(b"renamed.tmp", b"renamed")
+        rank.unlink(b"unlinked")
+        rank.publish(b"new\nname", b"6", 0o600, 1_500_000_000_123_456_789)
+        rank.symlink(b"whole", b"link")
+        rank.mkdir(b"directory")
+        rank.rename(b"tmp", b"ckpt")
+
+    killed(cluster, work)
+    with open(rank.job_directory / "outputs.journal", "ab") as stream:
+        stream.write(b'["name", 7, 0, "cut o')
+    assert needs_rescue(job)
+    done = rescue(job)
+    assert done is not None
+    assert sorted(done.placed) == ["ckpt/inside", "new\nname", "overwritten", "renamed"]
+    assert done.kept == []
+    found = tree(cluster.output_dir)
+    assert found.pop("tmp", None) is None  # the empty directory of before
+    assert found == {
+        "overwritten": b"1 again", "renamed": b"2", "whole": b"4", "new\nname": b"6",
+        "link": "whole", "directory": None, "ckpt": None, "ckpt/inside": b"5",
+    }  # fmt: skip
+    assert os.stat(cluster.output_dir / "new\nname").st_mtime_ns == 1_500_000_000_123_456_789
+    assert not needs_rescue(job)
+    assert rescue(job) is None
+
+
+def test_a_journal_that_cannot_be_understood_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "outputs.journal").write_text('["header", "x"]\n')
+    with pytest.raises(OSError, match="no journal of this FanStore"):
+        needs_rescue(str(tmp_path))
+    assert left_behind(str(tmp_path)) is None
+
+
+def test_rescue_into_a_full_directory_keeps(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with small_disk(out):
+        cluster = Cluster(tmp_path)
+        rank = cluster.ranks[0]
+
+        async def work() -> None:
+            rank.stage_out.give_up()
+            rank.publish(b"d/large", b"1" * 2_000_000)
+            rank.publish(b"small", b"2")
+
+        killed(cluster, work)
+        done = rescue(str(rank.job_directory))
+        assert done is not None
+        assert done.placed == ["small"]
+        assert done.kept == [("d/large", os.strerror(errno.ENOSPC))]
+        assert tree(Path(done.folder)) == {"d": None, "d/large": b"1" * 2_000_000}
+        assert Path(done.folder) == tmp_path / "unstaged" / "job0"
+        assert tree(out) == {"small": b"2"}
+
+
+def test_rescue_overwrites_nothing_newer(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank, out = cluster.ranks[0], cluster.output_dir
+    out.mkdir()
+    (out / "older").write_text("older")
+
+    async def work() -> None:
+        rank.stage_out.give_up()
+        rank.publish(b"newer", b"1")
+        rank.publish(b"older", b"2")
+
+    killed(cluster, work)
+    (out / "newer").write_text("newer")
+    # ctimes cannot be set: the job began, as it were, between the two files
+    began = (os.stat(out / "older").st_ctime_ns + os.stat(out / "newer").st_ctime_ns) // 2
+    path = rank.job_directory / "outputs.journal"
+    found = read_journal(str(path))
+    assert found is not None
+    path.write_text(path.read_text().replace(str(found[0].started_ns), str(began)))
+    done = rescue(str(rank.job_directory))
+    assert done is not None
+    assert done.placed == ["older"]
+    assert [name for name, _ in done.kept] == ["newer"]
+    assert tree(out) == {"older": b"2", "older.~1~": b"older", "newer": b"newer"}
+    assert tree(Path(done.folder)) == {"newer": b"1"}
+
+
+def test_rescue_of_what_was_placed_but_not_noted(tmp_path: Path) -> None:
+    """The daemon was killed between the two."""
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+
+    async def work() -> None:
+        rank.publish(b"file", b"1")
+        await settled(rank)
+
+    killed(cluster, work)
+    path = rank.job_directory / "outputs.journal"
+    lines = path.read_bytes().splitlines(keepends=True)
+    noted = [line for line in lines if line.startswith(b'["place"')]
+    assert len(noted) == 1
+    path.write_bytes(b"".join(line for line in lines if line not in noted))
+    done = rescue(str(rank.job_directory))
+    assert done is not None
+    assert (done.placed, done.kept) == (["file"], [])
+    assert tree(cluster.output_dir) == {"file": b"1"}
+
+
+def test_rescue_given_up_keeps_the_rest(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+
+    async def work() -> None:
+        rank.stage_out.give_up()
+        rank.publish(b"file", b"1")
+
+    killed(cluster, work)
+    done = rescue(str(rank.job_directory), lambda: True)
+    assert done is not None
+    assert [name for name, _ in done.kept] == ["file"]
+    assert tree(Path(done.folder)) == {"file": b"1"}
+    assert tree(cluster.output_dir) == {}
+
+
+def test_rescue_follows_no_link(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+    victim = tmp_path / "victim"
+    victim.mkdir()
+
+    async def work() -> None:
+        rank.symlink(os.fsencode(victim), b"a")
+        await settled(rank)
+        rank.stage_out.give_up()
+        rank.unlink(b"a")
+        rank.mkdir(b"a")
+        rank.publish(b"a/x", b"1")
+
+    killed(cluster, work)
+    found = rescue(str(rank.job_directory))
+    assert found is not None and found.placed == ["a/x"]
+    assert tree(victim) == {}
+    assert (cluster.output_dir / "a/x").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("state", ["old", "foreign", "unwritable"])
+def test_a_link_that_is_not_rescued_is_kept(tmp_path: Path, state: str) -> None:
+    cluster = Cluster(tmp_path)
+    rank, out = cluster.ranks[0], cluster.output_dir
+
+    async def work() -> None:
+        if state == "old":
+            rank.symlink(b"1", b"latest")
+        rank.publish(b"other")
+        await settled(rank)
+        rank.stage_out.give_up()
+        if state == "old":
+            rank.unlink(b"latest")
+        rank.symlink(b"2", b"latest")
+
+    killed(cluster, work)
+    if state == "foreign":
+        (out / "latest").write_bytes(b"theirs")
+    elif state == "unwritable":
+        shutil.rmtree(out)
+        out.write_bytes(b"")
+    found = rescue(str(rank.job_directory))
+    assert found is not None and [name for name, _ in found.kept] == ["latest"]
+    assert os.readlink(os.path.join(found.folder, "latest")) == "2"
+    if state == "foreign":
+        assert (out / "latest").read_bytes() == b"theirs"
+
+
+def test_what_cannot_even_be_kept_is_left_to_a_rescue(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank, job = cluster.ranks[0], str(cluster.ranks[0].job_directory)
+    (tmp_path / "unstaged").write_bytes(b"")
+    cluster.output_dir.write_bytes(b"")
+
+    async def work() -> None:
+        rank.publish(b"file", b"content")
+
+    (summary,) = run(cluster, work)
+    ((name, reason),) = summary["unplaced"]
+    assert name == "file" and "not kept" in reason
+    assert needs_rescue(job)
+    cluster.output_dir.unlink()
+    found = rescue(job)
+    assert found is not None and found.placed == ["file"]
+    assert tree(cluster.output_dir) == {"file": b"content"}
+
+
+def test_a_journal_line_cut_off_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(str(path), Header("job", b"/out", (b"",), 0o022, 0))
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:9]))
+    journal.name(1, Name(0, b"cut off"), 1)
+    monkeypatch.undo()
+    journal.name(2, Name(0, b"whole"), 1)
+    journal.close()
+    found = read_journal(str(path))
+    assert found is not None and found[1].named == {2: Name(0, b"whole")}
