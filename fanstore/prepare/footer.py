@@ -26,7 +26,7 @@ class Footers:
         linked = np.bincount(tree.first, minlength=len(tree))[tree.first] > 1
         self._link_ids = np.where(linked, tree.first + 1, 0)
 
-    def entries(self, pack: int) -> tuple[NDArray[Any], bytes, int]:
+    def entries(self, pack: int) -> tuple[NDArray[Any], bytearray, int]:
         """The entries of a pack, its paths section, and its logical bytes."""
         tree, stored = self._tree, self._stored
         ids = np.flatnonzero(self._packs == pack)
@@ -45,18 +45,17 @@ class Footers:
         once = regular & (tree.first[ids] == ids)
         return rows, paths, int(source["size"][once].sum())
 
-    def _add_paths(self, rows: NDArray[Any], ids: NDArray[np.int64]) -> bytes:
+    def _add_paths(self, rows: NDArray[Any], ids: NDArray[np.int64]) -> bytearray:
         """Fills where each path, and the target of each symbolic link, lies in the section."""
         lengths, paths = self._tree.joined_paths(ids)
         ends = np.cumsum(lengths)
         rows["path_bytes"] = lengths
         rows["path_offset"] = ends - lengths
         end = int(ends[-1]) if len(ends) else 0
-        targets = []
         for row in np.flatnonzero((rows["mode"] & 0o170000) == stat.S_IFLNK).tolist():
             target = self._tree.targets[int(ids[row])]
             rows["offset"][row] = end
             rows["logical_size"][row] = len(target)
             end += len(target)
-            targets.append(target)
-        return bytes(paths) + b"".join(targets)
+            paths += target
+        return paths

@@ -209,7 +209,7 @@ def _assemble(header: NDArray[Any], sections: Sequence[NDArray[Any]]) -> tuple[b
     file = bytearray(int(header["file_bytes"][0]))
     for row, section in zip(header["sections"][0], sections, strict=True):
         offset = int(row["offset"])
-        file[offset : offset + section.nbytes] = section.tobytes()
+        file[offset : offset + section.nbytes] = section.view(np.uint8).data
     with memoryview(file) as view, view[_HEADER_BYTES:] as body:
         header["body_checksum"] = xxhash.xxh3_64_intdigest(body)
         identity = xxhash.xxh3_128(header.tobytes())  # dataset_id and header_checksum still zero

@@ -43,15 +43,17 @@ def pack_header(plan_id: bytes, pack: int, pack_count: int, block_bytes: int, fl
     return sealed(row).ljust(_HEADER_BYTES, b"\0")
 
 
-def pack_trailer(entries_offset: int, entries: bytes, count: int, paths: bytes) -> bytes:
+def pack_trailer(entries_offset: int, entries: Buffer, count: int, paths: Buffer) -> bytes:
     """The last 64 bytes of a pack."""
+    checksum = xxhash.xxh3_64(entries)
+    checksum.update(paths)
     row = np.zeros(1, dtype_of("struct fan_pack_trailer"))
     row["magic"] = np.frombuffer(b"FANPEND\n", np.uint8)
     row["entries_offset"] = entries_offset
     row["entry_count"] = count
     row["paths_offset"] = entries_offset + len(entries)
     row["paths_bytes"] = len(paths)
-    row["footer_checksum"] = xxhash.xxh3_64_intdigest(entries + paths)
+    row["footer_checksum"] = checksum.intdigest()
     row["file_bytes"] = entries_offset + len(entries) + len(paths) + row.nbytes
     return sealed(row)
 
@@ -120,12 +122,13 @@ class PackFile:
         self.end, self._digest = mark
         os.ftruncate(self._open(), self.end)
 
-    def finish(self, entries: NDArray[Any], paths: bytes, logical_bytes: int) -> PackInfo:
+    def finish(self, entries: NDArray[Any], paths: Buffer, logical_bytes: int) -> PackInfo:
         """Writes the footer and closes the file."""
-        rows = entries.tobytes()
+        rows = entries.view(np.uint8).data
         self.append(b"", int(lib.FAN_DATA_ALIGN_BYTES))
-        place = self.end
-        self._write(rows + paths + pack_trailer(place, rows, len(entries), paths))
+        trailer = pack_trailer(self.end, rows, len(entries), paths)
+        for part in (rows, paths, trailer):
+            self._write(part)
         self.close()
         checksum = self._digest.intdigest()
         return PackInfo(self.pack, self.end, checksum, len(entries), logical_bytes, self.flags)
