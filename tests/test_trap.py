@@ -180,6 +180,23 @@ def test_programs_that_static_ones_start(stage: Stage, clients: Path) -> None:
     assert done.stdout.split() == ["0", "failed", "deep", "5", "hello", "6"], done.stderr
 
 
+def test_a_way_out_and_back_leaves_the_original_directory_alone(
+    stage: Stage, clients: Path
+) -> None:
+    """From a real directory of ours, through a link that leads out of it."""
+    source = tree(stage, clients)
+    beside = stage.path / "beside"
+    beside.mkdir()
+    (source / "away").symlink_to(beside)
+    where = ("--dataset", str(stage.dataset(source)), "--mount", str(source), "--trap")
+    before = sorted((str(path), path.lstat().st_mode) for path in source.rglob("*"))
+    around, rest = str(clients / "around"), str(clients / "rest")
+    way = f"away/../{source.name}/link"
+    stage.call("run", *where, "--", around, "stand", str(source), rest, "enter", way)
+    assert before == sorted((str(path), path.lstat().st_mode) for path in source.rglob("*"))
+    assert not any(beside.iterdir())
+
+
 UMASKS = """
 umask 027; mkdir {m}/d; umask 0; : >{m}/f; umask 077; : >{m}/g
 stat -c %a {m}/d {m}/f {m}/g; {clients}/rest cat {m}/a.txt

@@ -171,26 +171,35 @@ static bool leads_inside(const char *path, int follow)
     return inside;
 }
 
+/* One directory on the way to another. What is a file now was one when it was listed; links on the
+ * way are followed, and nothing is made or replaced where they leave the tree. */
+static int make_step(char *path, bool last)
+{
+    struct stat st;
+    bool there = FAN_SYS(newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (there && (S_ISDIR(st.st_mode) || (S_ISLNK(st.st_mode) && !last)))
+        return 0;
+    char *name = strrchr(path, '/');
+    *name = '\0';
+    bool inside = strcmp(path, fan_origin_root) == 0 || leads_inside(path, 0);
+    *name = '/';
+    if (!inside)
+        return -EXDEV;
+    if (there)
+        FAN_SYS(unlinkat, AT_FDCWD, path, 0);
+    return (int)FAN_SYS(mkdirat, AT_FDCWD, path, 0700);
+}
+
 static int make_chain(char *path)
 {
     for (char *at = path + strlen(fan_origin_root) + 1;; at++) {
         at += strcspn(at, "/");
         char kept = *at;
         *at = '\0';
-        long rc = FAN_SYS(mkdirat, AT_FDCWD, path, 0700);
-        if (rc == -ENOTDIR || (rc == -EEXIST && kept == '\0')) {
-            struct stat st;
-            if (FAN_SYS(newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-                !S_ISDIR(st.st_mode)) { /* it was a file when it was listed */
-                FAN_SYS(unlinkat, AT_FDCWD, path, 0);
-                rc = FAN_SYS(mkdirat, AT_FDCWD, path, 0700);
-            }
-        }
+        int rc = make_step(path, kept == '\0');
         *at = kept;
-        if (rc < 0 && rc != -EEXIST)
-            return (int)rc;
-        if (kept == '\0')
-            return 0;
+        if (rc < 0 || kept == '\0')
+            return rc;
     }
 }
 
