@@ -162,20 +162,22 @@ static ssize_t copy_until_fault(char *to, const char *from, uint64_t bytes, int 
 }
 
 /* Between the blocks of an unmapped file, too, it must stay the same file. */
-static ssize_t read_compressed(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+static ssize_t read_compressed(struct fan_file *file, unsigned generation, char *to,
+                               uint64_t offset, uint64_t bytes)
 {
     if (file->data != NULL)
-        return fan_decode_read(file, to, offset, bytes);
+        return fan_decode_read(file, generation, to, offset, bytes);
     atomic_fetch_add(&file->waiting, 1);
-    ssize_t got = fan_decode_read(file, to, offset, bytes);
+    ssize_t got = fan_decode_read(file, generation, to, offset, bytes);
     atomic_fetch_sub(&file->waiting, 1);
     return got;
 }
 
-static ssize_t read_inside(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+static ssize_t read_inside(struct fan_file *file, unsigned generation, char *to, uint64_t offset,
+                           uint64_t bytes)
 {
     if (file->record->codec != FAN_CODEC_STORE)
-        return read_compressed(file, to, offset, bytes);
+        return read_compressed(file, generation, to, offset, bytes);
     int rc = fan_stored_read(file, to, offset, bytes);
     if (__builtin_expect(rc == 0, 1))
         return (ssize_t)bytes;
@@ -215,7 +217,8 @@ ssize_t fan_content_pread(struct fan_file *file, void *to, size_t bytes, int64_t
     uint64_t inside = clamp(file, bytes, offset);
     if (inside == 0)
         return 0;
-    return unless_closed(file, generation, read_inside(file, to, (uint64_t)offset, inside));
+    return unless_closed(file, generation,
+                         read_inside(file, generation, to, (uint64_t)offset, inside));
 }
 
 /* Corrects the shared offset after a read that gave less than it had claimed, unless somebody has
@@ -240,7 +243,7 @@ ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes)
     ssize_t got = generation_of(file) != generation
                       ? -EBADF
                       : unless_closed(file, generation,
-                                      read_inside(file, to, (uint64_t)offset, inside));
+                                      read_inside(file, generation, to, (uint64_t)offset, inside));
     if (__builtin_expect(got != (ssize_t)inside, 0))
         step_back(slot, offset, inside, got);
     return got;

@@ -12,6 +12,13 @@
 #include "copy.h"
 #include "filetable.h"
 
+/* A block, and of what. */
+struct wanted {
+    unsigned generation;
+    uint64_t number;
+    struct fan_block block;
+};
+
 static char *reserve(uint64_t bytes)
 {
     long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -63,10 +70,10 @@ static int decode_direct(struct fan_file *file, const struct fan_block *block, c
 }
 
 /* Fills `held` with a block, growing its buffer. */
-static int hold_block(struct fan_file *file, struct fan_decoded *held, uint64_t number,
-                      const struct fan_block *block)
+static int hold_block(struct fan_file *file, struct fan_decoded *held, const struct wanted *wanted)
 {
-    if (held->block == number + 1)
+    const struct fan_block *block = &wanted->block;
+    if (held->block == wanted->number + 1 && held->generation == wanted->generation)
         return 0;
     held->block = 0;
     if (held->capacity < block->logical_bytes) {
@@ -78,21 +85,22 @@ static int hold_block(struct fan_file *file, struct fan_decoded *held, uint64_t 
     }
     int rc = decode_block(file, block, held->bytes);
     if (rc == 0) {
-        held->block = number + 1;
+        held->block = wanted->number + 1;
+        held->generation = wanted->generation;
         FAN_COUNT(decoded_bytes, block->logical_bytes);
     }
     return rc;
 }
 
-static int decode_part(struct fan_file *file, uint64_t number, const struct fan_block *block,
-                       char *to, uint64_t skip, uint64_t bytes)
+static int decode_part(struct fan_file *file, const struct wanted *wanted, char *to, uint64_t skip,
+                       uint64_t bytes)
 {
     struct fan_decoded own = {.busy = ATOMIC_FLAG_INIT};
     struct fan_decoded *held = &file->decoded;
     bool mine = !atomic_flag_test_and_set_explicit(&held->busy, memory_order_acquire);
     if (!mine)
         held = &own;
-    int rc = hold_block(file, held, number, block);
+    int rc = hold_block(file, held, wanted);
     if (rc == 0)
         rc = fan_copy(to, held->bytes + skip, bytes);
     if (mine)
@@ -102,23 +110,25 @@ static int decode_part(struct fan_file *file, uint64_t number, const struct fan_
     return rc;
 }
 
-ssize_t fan_decode_read(struct fan_file *file, char *to, uint64_t offset, size_t bytes)
+ssize_t fan_decode_read(struct fan_file *file, unsigned generation, char *to, uint64_t offset,
+                        size_t bytes)
 {
     uint64_t block_bytes = file->dataset->index.header->block_bytes;
+    struct wanted wanted = {.generation = generation};
+    const struct fan_block *block = &wanted.block;
     size_t done = 0;
     while (done < bytes) {
-        uint64_t number = (offset + done) / block_bytes;
-        struct fan_block block;
-        int rc = find_block(file, number, &block);
+        wanted.number = (offset + done) / block_bytes;
+        int rc = find_block(file, wanted.number, &wanted.block);
         if (rc == 0) {
-            uint64_t skip = offset + done - block.logical_offset;
-            uint64_t part = block.logical_bytes - skip;
+            uint64_t skip = offset + done - block->logical_offset;
+            uint64_t part = block->logical_bytes - skip;
             if (part > bytes - done)
                 part = bytes - done;
-            if (part == block.logical_bytes && file->decoded.block != number + 1)
-                rc = decode_direct(file, &block, to + done);
+            if (part == block->logical_bytes && file->decoded.block != wanted.number + 1)
+                rc = decode_direct(file, block, to + done);
             else
-                rc = decode_part(file, number, &block, to + done, skip, part);
+                rc = decode_part(file, &wanted, to + done, skip, part);
             if (rc == 0)
                 done += part;
         }

@@ -16,11 +16,14 @@ struct fan_decoded {
     char *bytes;
     uint64_t capacity;
     uint64_t block; /* number of the block held + 1; 0: none */
+    unsigned generation; /* of the file whose block it is (filetable.h) */
 };
 
 /* Reads [offset, offset + bytes) of a compressed file, inside its size. The count, less than asked
- * only when a later block failed, or -EIO, -EFAULT, -ENOMEM. */
-ssize_t fan_decode_read(struct fan_file *file, char *to, uint64_t offset, size_t bytes);
+ * only when a later block failed, or -EIO, -EFAULT, -ENOMEM. `generation` is the file's since before
+ * anything else of it was looked at: what is decoded while others close it serves nobody else. */
+ssize_t fan_decode_read(struct fan_file *file, unsigned generation, char *to, uint64_t offset,
+                        size_t bytes);
 
 /* Frees what is held. Only when no thread reads the file any more. */
 void fan_decode_fini(struct fan_decoded *decoded);

@@ -138,6 +138,13 @@ static struct fan_file *take_file(void)
     return file;
 }
 
+/* Only one thread opens or closes a file. */
+static void renew(struct fan_file *file)
+{
+    unsigned generation = atomic_load_explicit(&file->generation, memory_order_relaxed);
+    atomic_store_explicit(&file->generation, generation + 1, memory_order_release);
+}
+
 static struct fan_file *fill_file(struct fan_file *file, struct fan_slot *slot)
 {
     struct fan_view *view = &fan_job.views[slot->view];
@@ -154,6 +161,7 @@ static struct fan_file *fill_file(struct fan_file *file, struct fan_slot *slot)
     file->writable = slot->writable != 0;
     atomic_store_explicit(&file->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&file->kind, slot->kind, memory_order_release);
+    renew(file); /* what was begun with the file before ends as that */
     return file->record == NULL && is_record ? NULL : file;
 }
 
@@ -213,8 +221,7 @@ static bool end_buffers(struct fan_file *file, unsigned kind)
 static void release(struct fan_file *file)
 {
     unsigned kind = atomic_load_explicit(&file->kind, memory_order_relaxed);
-    unsigned generation = atomic_load_explicit(&file->generation, memory_order_relaxed);
-    atomic_store_explicit(&file->generation, generation + 1, memory_order_release);
+    renew(file);
     if (__builtin_expect(file->writable, 0))
         fan_output_let_go(file);
     if (__builtin_expect(atomic_load_explicit(&file->registered, memory_order_relaxed) != 0, 0))

@@ -23,7 +23,7 @@ PARTS = tuple(
         *("fd_reads", "fd_numbers", "fd_copies", "fts", "map", "old"),
         *("paths_open", "paths_links", "paths_names", "paths_facts", "preload"),
         *("process_start", "process_threads", "process_limits"),
-        *("stdio_open", "stdio_data", "stdio_ends", "surface"),
+        *("stdio_open", "stdio_data", "stdio_fread", "stdio_ends", "surface"),
     )
 )
 CALLS = Set("calls", parts=PARTS)
