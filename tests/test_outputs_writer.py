@@ -313,10 +313,6 @@ def test_an_unsaid_close_is_seen(
 # What the end of writers means.
 
 
-def holder(says: Says, dead: bool = False) -> Holder:
-    return Holder(says, dead)
-
-
 HOLDS, CLOSED, LEAVES, HANDS_ON = Says.HOLDS, Says.CLOSED, Says.LEAVES, Says.HANDS_ON
 ALIVE, ENDING, DEAD, KILLED = range(4)
 

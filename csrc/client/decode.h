@@ -20,8 +20,9 @@ struct fan_decoded {
 };
 
 /* Reads [offset, offset + bytes) of a compressed file, inside its size. The count, less than asked
- * only when a later block failed, or -EIO, -EFAULT, -ENOMEM. `generation` is the file's since before
- * anything else of it was looked at: what is decoded while others close it serves nobody else. */
+ * only when a later block failed, or -EIO, -EFAULT, -ENOMEM. `generation` is what the file's was
+ * before anything else of it was looked at: a block that was decoded while another thread closed
+ * the file is nobody else's. */
 ssize_t fan_decode_read(struct fan_file *file, unsigned generation, char *to, uint64_t offset,
                         size_t bytes);
 

@@ -161,7 +161,7 @@ static struct fan_file *fill_file(struct fan_file *file, struct fan_slot *slot)
     file->writable = slot->writable != 0;
     atomic_store_explicit(&file->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&file->kind, slot->kind, memory_order_release);
-    renew(file); /* what was begun with the file before ends as that */
+    renew(file); /* last: whoever sees it sees all of the above */
     return file->record == NULL && is_record ? NULL : file;
 }
 

@@ -57,7 +57,7 @@ struct fan_file {
     const char *data; /* stored bytes in the mapped pack, or NULL */
     uint64_t id;
     atomic_uint refs;       /* descriptors of this process */
-    atomic_uint generation; /* changes when the file is opened or closed: a read that raced says so */
+    atomic_uint generation; /* changes with each open and close: a read that raced says so */
     atomic_uint kind; /* a sweep looks at files that others are filling */
     bool writable;    /* as its slot's, while this process answers for it */
     uint32_t number;  /* own slot's place in the arena */

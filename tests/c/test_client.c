@@ -117,6 +117,31 @@ static void check_damaged(void)
     }
 }
 
+/* A block that is decoded for a file after it was closed is nobody else's. */
+static void check_late_reader(void)
+{
+    uint8_t data[10];
+    uint64_t before = 0;
+    for (uint64_t id = 1; id < tree_index->record_count; id++) {
+        uint64_t size = tree_index->records[id].logical_size;
+        if (!is_stored(id) || size < 20 || size > tree_index->header->block_bytes)
+            continue;
+        int fd = open_record(before != 0 ? before : id);
+        CHECK(fd >= 0);
+        struct fan_file *file = fan_file_get(fd);
+        unsigned generation = atomic_load(&file->generation);
+        close_record(fd);
+        CHECK(fan_decode_read(file, generation, (char *)data, 0, sizeof(data)) == sizeof(data));
+        CHECK((fd = open_record(id)) >= 0 && fan_file_get(fd) == file);
+        generation = atomic_load(&file->generation);
+        CHECK(fan_decode_read(file, generation, (char *)data, 0, sizeof(data)) == sizeof(data));
+        check_bytes(data, sizeof(data), id, 0);
+        close_record(fd);
+        before = id;
+    }
+    CHECK(before != 0);
+}
+
 static void check_missing(void)
 {
     struct fan_target target;
@@ -166,6 +191,7 @@ int main(void)
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     check_damaged();
+    check_late_reader();
     check_missing();
     check_odd_parts();
     printf("test_client: no fault\n");

@@ -241,6 +241,7 @@ CASE(exec_of_scripts_and_failures)
     run("a binary", a_binary);
     put(in_d("e"), "");
     run("empty", an_empty_file);
+    run("a link", a_link);
 }
 
 RUNS(without_environment, char *none[] = {NULL};

@@ -103,7 +103,7 @@ static void *read_until_cancelled(void *unused)
     }
 }
 
-static void cancel_one(int kind)
+static void cancel_one(void)
 {
     pthread_t thread;
     void *result;
@@ -119,7 +119,7 @@ static void cancel_one(int kind)
 CASE(cancelled_readers)
 {
     for (int i = 0; i < 10; i++) {
-        cancel_one(0);
+        cancel_one();
     }
     show_path("reads on", in_r("small"));
 }
