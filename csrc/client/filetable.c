@@ -413,6 +413,7 @@ void fan_file_after_failed_fork(void)
 
 void fan_file_after_fork_child(void)
 {
+    fan_thread_counters = NULL; /* the parent's thread goes on with them */
     fan_overlay_forget();
     fan_arena_after_fork_child();
     fan_session_after_fork_child();

@@ -14,6 +14,7 @@
 #include "park.h"
 
 struct fan_job fan_job __attribute__((aligned(4096)));
+__thread struct fan_counters *fan_thread_counters;
 
 /* Maps a whole file. The mapping or NULL, its size in `bytes`. */
 static void *map_file(const char *path, int writable, uint64_t *bytes)
@@ -155,11 +156,16 @@ int fan_job_attach(const char *directory, const char *library)
         if (rc != 0)
             return rc;
     }
-    unsigned shard = (unsigned)FAN_SYS(getpid) % FAN_COUNTER_SHARDS;
-    fan_job.counters = (struct fan_counters *)(segment + header->counters_offset) + shard;
+    fan_job.counters = (struct fan_counters *)(segment + header->counters_offset);
     fan_job.world_size = header->world_size;
     fan_job.view_count = header->mount_count;
     return 0;
+}
+
+struct fan_counters *fan_choose_counters(void)
+{
+    unsigned shard = (unsigned)FAN_SYS(gettid) % FAN_COUNTER_SHARDS;
+    return fan_thread_counters = fan_job.counters + shard;
 }
 
 /* So that reads, which may be a signal handler's, find them. */

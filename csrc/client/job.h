@@ -68,7 +68,7 @@ struct fan_view {
 struct fan_job {
     unsigned view_count; /* 0: no job, everything passes through */
     uint32_t world_size;
-    struct fan_counters *counters; /* this process's shard */
+    struct fan_counters *counters; /* FAN_COUNTER_SHARDS of them */
     struct fan_text directory;
     const char *variable; /* "FANSTORE_JOB_DIR=" and the directory */
     const char *preload;  /* "LD_PRELOAD=" and the library; NULL: not known */
@@ -129,7 +129,17 @@ static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
     return (word >> (id % 64) & 1) != 0;
 }
 
+/* The counters that this thread writes, its own as long as there are no more threads than shards. */
+extern __thread struct fan_counters *fan_thread_counters;
+struct fan_counters *fan_choose_counters(void);
+
+static inline struct fan_counters *fan_counters(void)
+{
+    struct fan_counters *chosen = fan_thread_counters;
+    return __builtin_expect(chosen != NULL, 1) ? chosen : fan_choose_counters();
+}
+
 #define FAN_COUNT(field, amount)                                                                   \
-    __atomic_fetch_add(&fan_job.counters->field, (uint64_t)(amount), __ATOMIC_RELAXED)
+    __atomic_fetch_add(&fan_counters()->field, (uint64_t)(amount), __ATOMIC_RELAXED)
 
 #endif

@@ -29,11 +29,11 @@ static void scenario_many(void)
     strike_every(0);
     check_no_pin_left();
     CHECK(atomic_load(&control->evictions) > 0);
-    CHECK(count_of(&fan_job.counters->cache_hits) > 0);
-    CHECK(count_of(&fan_job.counters->cache_misses) > 0);
-    CHECK(count_of(&fan_job.counters->remote_opens) == 8 * 60);
-    CHECK(count_of(&fan_job.counters->remote_bytes) > 0);
-    CHECK(count_of(&fan_job.counters->shared_reads) == 0);
+    CHECK(COUNTED(cache_hits) > 0);
+    CHECK(COUNTED(cache_misses) > 0);
+    CHECK(COUNTED(remote_opens) == 8 * 60);
+    CHECK(COUNTED(remote_bytes) > 0);
+    CHECK(COUNTED(shared_reads) == 0);
     CHECK(atomic_load(&control->begun) == 1 && wait_until(&control->open_files, 0));
 }
 
@@ -51,13 +51,13 @@ static void scenario_hits(void)
     int fd = open_record(LARGE);
     check_range(fd, LARGE, 0, LARGE_BYTES);
     unsigned wants = atomic_load(&control->wants);
-    uint64_t misses = count_of(&fan_job.counters->cache_misses);
+    uint64_t misses = COUNTED(cache_misses);
     CHECK(misses == 6 && wants >= 6);
     check_range(fd, LARGE, 100, LARGE_BYTES);
     CHECK(atomic_load(&control->wants) == wants);
-    CHECK(count_of(&fan_job.counters->cache_misses) == misses);
-    CHECK(count_of(&fan_job.counters->cache_hits) == 6);
-    CHECK(count_of(&fan_job.counters->remote_bytes) == 2 * LARGE_BYTES - 100);
+    CHECK(COUNTED(cache_misses) == misses);
+    CHECK(COUNTED(cache_hits) == 6);
+    CHECK(COUNTED(remote_bytes) == 2 * LARGE_BYTES - 100);
     close_record(fd);
 }
 
@@ -68,7 +68,7 @@ static void scenario_errors(void)
     CHECK(fd >= 0 && fan_content_pread(fan_file_get(fd), data, sizeof(data), 0) == -EIO);
     close_record(fd);
     CHECK(shared_reads_for(LOST) == 1);
-    CHECK(count_of(&fan_job.counters->shared_bytes) == records[LOST].logical_size);
+    CHECK(COUNTED(shared_bytes) == records[LOST].logical_size);
     CHECK(shared_reads_for(SMALL) == 0);
     fd = open_record(SMALL);
     CHECK(fan_content_pread(fan_file_get(fd), (void *)8, 10, 0) == -EFAULT);
@@ -83,7 +83,7 @@ static void scenario_damaged_and_lost(void)
     static char data[LARGE_BYTES];
     int fd = open_record(LARGE);
     CHECK(fd >= 0 && fan_content_pread(fan_file_get(fd), data, sizeof(data), 0) == -EIO);
-    CHECK(count_of(&fan_job.counters->shared_reads) == 0);
+    CHECK(COUNTED(shared_reads) == 0);
     close_record(fd);
 }
 
@@ -113,8 +113,8 @@ static void scenario_race(void)
     read_small();
     strike_every(0);
     CHECK(atomic_load(&control->spared) > 0 && atomic_load(&control->evictions) > 0);
-    CHECK(count_of(&fan_job.counters->cache_hits) > 0);
-    CHECK(count_of(&fan_job.counters->shared_reads) == 0);
+    CHECK(COUNTED(cache_hits) > 0);
+    CHECK(COUNTED(shared_reads) == 0);
 }
 
 static void *read_until_ended(void *unused)
@@ -134,7 +134,7 @@ static void scenario_forgotten(void)
         CHECK(pthread_create(&threads[i], NULL, read_until_ended, NULL) == 0);
     for (int i = 0; i < 2; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    CHECK(count_of(&fan_job.counters->shared_reads) > 0);
+    CHECK(COUNTED(shared_reads) > 0);
 }
 
 /* Staged while it is open: read from there, mapped when it is opened again. */
@@ -150,7 +150,7 @@ static void scenario_staged_later(void)
     check_range(fd, LARGE, 0, LARGE_BYTES);
     close_record(fd);
     CHECK(atomic_load(&control->wants) == 0);
-    CHECK(count_of(&fan_job.counters->shared_reads) == 0);
+    CHECK(COUNTED(shared_reads) == 0);
     CHECK(wait_until(&control->open_files, 0));
 }
 
