@@ -45,10 +45,12 @@ static int decode_block(struct fan_file *file, const struct fan_block *block, ch
 {
     if (block->codec == FAN_CODEC_STORE)
         return fan_stored_read(file, to, block->stored_offset, block->stored_bytes);
+    if (block->stored_bytes == 0)
+        return -EIO;
     if (file->data != NULL) {
         /* What the disk cannot give is found here, and not in a library's decoder. */
         const char *from = file->data + block->stored_offset;
-        int rc = block->stored_bytes > 0 ? fan_touch(from, block->stored_bytes) : -EIO;
+        int rc = fan_touch(from, block->stored_bytes);
         return rc != 0 ? rc : fan_codec_decode(block->codec, to, block->logical_bytes, from,
                                                block->stored_bytes);
     }

@@ -113,6 +113,11 @@ static void check_damaged(void)
         if (fd < 0)
             continue;
         CHECK(fan_content_read(fan_file_get(fd), data, sizeof(data)) == -EIO);
+        struct fan_record nothing = *record; /* and whether its pack is mapped or not */
+        nothing.stored_size = 0;
+        fan_file_get(fd)->record = &nothing;
+        fan_file_get(fd)->data = NULL;
+        CHECK(fan_content_pread(fan_file_get(fd), data, sizeof(data), 0) == -EIO);
         close_record(fd);
     }
 }
