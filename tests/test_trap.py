@@ -197,6 +197,24 @@ def test_a_way_out_and_back_leaves_the_original_directory_alone(
     assert not any(beside.iterdir())
 
 
+def test_links_lead_out_of_a_mount(stage: Stage, clients: Path) -> None:
+    source = tree(stage, clients)
+    beside = stage.path / "beside"
+    beside.mkdir()
+    (beside / "f").write_text("beside\n")
+    (source / "sub" / "away").symlink_to(beside)
+    (source / "file").symlink_to(beside / "f")
+    rest, mount = clients / "rest", stage.mount
+    script = (
+        f"{rest} cat {mount}/file; {rest} cat {mount}/sub/away/f; {rest} enter {mount}/sub/away; "
+        f"echo $?; {rest} write {mount}/sub/away/g made; {rest} cat {mount}/a.txt"
+    )
+    done = stage.run(stage.dataset(source), "bash", "-c", script, options=("--trap",))
+    assert done.stdout.split() == ["beside", "beside", "0", "hello"], done.stderr
+    assert (beside / "g").read_text() == "made\n"
+    assert stage.leftovers() == []
+
+
 UMASKS = """
 umask 027; mkdir {m}/d; umask 0; : >{m}/f; umask 077; : >{m}/g
 stat -c %a {m}/d {m}/f {m}/g; {clients}/rest cat {m}/a.txt
@@ -242,18 +260,21 @@ def test_a_killed_process_of_ours_takes_the_command_along(
     stage: Stage, clients: Path, whose: str, code: int
 ) -> None:
     """Nothing stays of what was made for the kernel's sake, either."""
-    dataset = stage.dataset(tree(stage, clients))
+    source = tree(stage, clients)
+    (source / "away").symlink_to("/tmp")
+    dataset = stage.dataset(source)
     where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--trap", "--")
     ready = stage.path / "ready"
     script = (
         f"{clients}/rest exec {stage.mount}/s.sh; {clients}/rest enter {stage.mount}/link || exit;"
+        f" {clients}/rest enter {stage.mount}/away || exit;"
         f" test -L {stage.mount}/link && echo $$ >{ready}.new; mv {ready}.new {ready}; "
         "exec sleep 60"
     )
     with stage.running("run", *where, "sh", "-c", script) as run:
         wait_for(ready.exists, "the command")
         command = int(ready.read_text())
-        assert (stage.mount / "link").is_symlink()
+        assert (stage.mount / "link").is_symlink() and (stage.mount / "away").is_symlink()
         assert (stage.mount / "s.sh").is_symlink()
         os.kill(
             supervisor_of(run.pid) if whose == "supervisor" else command_of(run.pid),

@@ -88,7 +88,9 @@ static int make_real(char done[PATH_MAX])
     }
     if (realpath(done, to) == NULL)
         return -errno;
-    int rc = put_link(done, to);
+    char spelt[PATH_MAX + 2] = "/."; /* so that whoever cleans up knows it for ours */
+    strcpy(spelt + 2, to);
+    int rc = put_link(done, spelt);
     strcpy(done, to);
     return rc < 0 ? rc : 1;
 }

@@ -193,12 +193,12 @@ def _remove_empty_tree(path: str, base: str) -> list[str]:
 
 
 def _is_traps(link: str, prefix: str, base: str) -> bool:
-    """Whether csrc/trap/names.c made a link: for the kernel's sake, to real names of FanStore's."""
+    """Whether csrc/trap/names.c made a link: in a spelling of its own, or to FanStore's names."""
     try:
         to = os.readlink(link)
     except OSError:  # no link, or its supervisor was faster
         return False
-    return _within(to, prefix) or _within(to, base)
+    return to.startswith("/./") or _within(to, prefix) or _within(to, base)
 
 
 def remove_prefix(base: Base, entry: str) -> list[str]:
