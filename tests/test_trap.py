@@ -215,6 +215,24 @@ def test_links_lead_out_of_a_mount(stage: Stage, clients: Path) -> None:
     assert stage.leftovers() == []
 
 
+def test_a_program_of_an_original_directory_stays_where_it_is(
+    stage: Stage, clients: Path
+) -> None:
+    """Found by a link of another mount, whose prefix FanStore made."""
+    source = tree(stage, clients)
+    dataset = stage.dataset(source)
+    (stage.path / "other").mkdir()
+    (stage.path / "other" / "up").symlink_to("..")
+    other = stage.dataset(stage.path / "other", "other-data")
+    both = ("--dataset", str(other), "--mount", str(stage.mount),
+            "--dataset", str(dataset), "--mount", str(source))  # fmt: skip
+    start = (str(clients / "rest"), "exec", f"{stage.mount}/up/{source.name}/program")
+    before = (source / "program").stat()
+    done = stage.call("run", *both, "--trap", "--", *start, "cat", f"{source}/a.txt")
+    assert done.stdout == "hello\n"
+    assert (source / "program").stat().st_ino == before.st_ino
+
+
 UMASKS = """
 umask 027; mkdir {m}/d; umask 0; : >{m}/f; umask 077; : >{m}/g
 stat -c %a {m}/d {m}/f {m}/g; {clients}/rest cat {m}/a.txt

@@ -79,18 +79,22 @@ static struct fan_view *made_view(const char *path, const char **rest)
 static int make_real(char done[PATH_MAX])
 {
     char to[PATH_MAX];
+    const char *rest;
     struct stat st;
     if (lstat(done, &st) != 0)
         return -errno;
+    bool made = made_view(done, &rest) != NULL; /* else a link led elsewhere */
     if (!S_ISLNK(st.st_mode)) {
-        long rc = S_ISDIR(st.st_mode) ? FAN_SYS(mkdirat, AT_FDCWD, done, 0700) : -ENOTDIR;
+        long rc = !S_ISDIR(st.st_mode) ? -ENOTDIR
+                  : made               ? FAN_SYS(mkdirat, AT_FDCWD, done, 0700)
+                                       : 0;
         return rc == -EEXIST ? 0 : (int)rc;
     }
     if (realpath(done, to) == NULL)
         return -errno;
     char spelt[PATH_MAX + 2] = "/."; /* so that whoever cleans up knows it for ours */
     strcpy(spelt + 2, to);
-    int rc = put_link(done, spelt);
+    int rc = made ? put_link(done, spelt) : 0;
     strcpy(done, to);
     return rc < 0 ? rc : 1;
 }
@@ -133,13 +137,15 @@ int fan_names_lead(const char *path)
 
 int fan_names_program(const char *path, const char *copy)
 {
-    char parent[PATH_MAX];
+    char parent[PATH_MAX], real[PATH_MAX];
     const char *rest;
     if (made_view(path, &rest) == NULL || strlen(path) >= sizeof(parent))
         return -EOPNOTSUPP;
     strcpy(parent, path);
     *strrchr(parent, '/') = '\0';
     int rc = lead(parent, LINKS_MAX);
+    if (rc == 0 && (realpath(parent, real) == NULL || made_view(real, &rest) == NULL))
+        return -EOPNOTSUPP; /* a link led where the names are others' */
     rc = rc == 0 ? put_link(path, copy) : rc;
     if (rc != 0 || leads_to(path, copy)) /* it stays: another process may be starting it */
         return rc;
