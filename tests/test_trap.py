@@ -207,10 +207,11 @@ def test_links_lead_out_of_a_mount(stage: Stage, clients: Path) -> None:
     rest, mount = clients / "rest", stage.mount
     script = (
         f"{rest} cat {mount}/file; {rest} cat {mount}/sub/away/f; {rest} enter {mount}/sub/away; "
-        f"echo $?; {rest} write {mount}/sub/away/g made; {rest} cat {mount}/a.txt"
+        f"echo $?; {rest} enter {mount}/sub/away/../mount/link; echo $?; "
+        f"{rest} write {mount}/sub/away/g made; {rest} cat {mount}/a.txt"
     )
     done = stage.run(stage.dataset(source), "bash", "-c", script, options=("--trap",))
-    assert done.stdout.split() == ["beside", "beside", "0", "hello"], done.stderr
+    assert done.stdout.split() == ["beside", "beside", "0", "0", "hello"], done.stderr
     assert (beside / "g").read_text() == "made\n"
     assert stage.leftovers() == []
 

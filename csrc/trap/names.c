@@ -105,7 +105,7 @@ static int lead(const char *path, int links)
     const char *at;
     struct fan_view *view = made_view(path, &at);
     if (view == NULL)
-        return fan_match_above(path, &view) > 0 ? 0 : -EOPNOTSUPP;
+        return fan_match_prefix(path, &at) == NULL ? 0 : -EOPNOTSUPP; /* outside all is there */
     memcpy(done, view->prefix.text, view->prefix.bytes + 1);
     while (*(at += strspn(at, "/")) != '\0') {
         size_t bytes = strcspn(at, "/"), length = strlen(done);
