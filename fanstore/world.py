@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fanstore._native import share_names
 from fanstore.errors import FanstoreError
 from fanstore.launcher import detect, process_manager_fd
 
@@ -299,6 +300,7 @@ def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
     mpi4py.rc.initialize = False
     mpi4py.rc.finalize = False
     outlive_neighbours()
+    share_names()
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:

@@ -121,3 +121,44 @@ def test_numpy_starts_no_threads_and_commands_do_not_hear_of_it() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environ
     ).stdout
     assert output.split() == ["1", "False"]
+
+
+FAKE_UCX = """
+static char address[8] = "address", released;
+signed char ucp_worker_get_address(void *worker, void **to, unsigned long *bytes)
+{
+    *to = address, *bytes = sizeof(address);
+    return worker != 0 ? 0 : -5;
+}
+void ucp_worker_release_address(void *worker, void *what) { released = what == address; }
+int was_released(void) { return released; }
+"""
+
+ASK = """
+import ctypes, sys
+ucx = ctypes.CDLL(sys.argv[1])
+from fanstore._native import share_names
+share_names()
+shared = ctypes.CDLL(None)
+at, size = ctypes.c_void_p(), ctypes.c_size_t()
+get, give_back = shared.ucp_worker_get_address, shared.ucp_worker_release_address
+get.restype = ctypes.c_byte
+print(get(None, ctypes.byref(at), ctypes.byref(size)))
+print(get(ctypes.c_void_p(8), ctypes.byref(at), ctypes.byref(size)), size.value)
+print(ctypes.string_at(at, 8 + 4096) == b"address".ljust(8 + 4096, bytes(1)))
+give_back(ctypes.c_void_p(8), at)
+print(ucx.was_released())
+"""
+
+
+def test_zeros_lie_behind_the_addresses_that_mpi_publishes(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    library = tmp_path / "libucp.so.0"
+    flags = ["-shared", "-fPIC", "-Wl,-soname,libucp.so.0", "-x", "c", "-", "-o", str(library)]
+    subprocess.run([compiler, *flags], input=FAKE_UCX, text=True, check=True)
+    words = subprocess.run(
+        [sys.executable, "-c", ASK, str(library)], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert words == ["-5", "0", "8", "True", "1"]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from getpass import getuser
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +22,9 @@ from serving import Stage, daemon_of, make_stage, runs, wait_for
 
 TOOL = Path(__file__).resolve().parent.parent / "tools" / "slurm" / "cluster.py"
 JOB_LIMIT_S = 120.0
+# Slurm's pmi2 takes at most 1,024 bytes for a request (22.05: one read, whatever came). MPICH's are
+# longer by chance: they hold 4 KiB of its memory, written shorter where that is zero.
+PMI2_BREAKS = "not properly terminated in client request"
 
 
 def load_tool() -> ModuleType:
@@ -127,11 +133,22 @@ class Slurm:
 
     def await_commands(self, script: Path, told: list[Path]) -> None:
         """Waits until each command has said that it runs; if one never does, shows the output."""
+
+        def run() -> bool:
+            assert PMI2_BREAKS not in self.printed(script)
+            return all(path.exists() for path in told)
+
         try:
-            wait_for(lambda: all(path.exists() for path in told), "the commands", JOB_LIMIT_S)
+            wait_for(run, "the commands", JOB_LIMIT_S)
         except AssertionError:
-            printed = self.output(script) if script.with_suffix(".out").exists() else ""
-            raise AssertionError(f"{self.call('squeue', '--long')}\n{printed}") from None
+            queue = self.call("squeue", "--long")
+            self.cancel_all()
+            raise AssertionError(f"{queue}\n{self.printed(script)}") from None
+
+    def cancel_all(self) -> None:
+        """Ends what jobs there are."""
+        self.call("scancel", "--full", "--user", getuser(), code=None)
+        wait_for(lambda: self.call("squeue", "--noheader") == "", "the end of all jobs", 60)
 
     def end(self, job: str) -> tuple[str, int]:
         """State and exit code of a job once it has ended; its output where it does not end."""
@@ -155,6 +172,11 @@ class Slurm:
         """What a job printed."""
         return script.with_suffix(".out").read_text()
 
+    def printed(self, script: Path) -> str:
+        """What a job has printed so far."""
+        path = script.with_suffix(".out")
+        return path.read_text() if path.exists() else ""
+
     def folder(self, name: str) -> Path:
         """A new directory for what the ranks write."""
         path = self.stage.path / name
@@ -165,6 +187,27 @@ class Slurm:
         """What lies in the nodes' local directories."""
         at: Path = self.cluster.folder  # type: ignore[attr-defined]
         return [str(p) for node in ("node1", "node2") for p in (at / node / "tmp").rglob("*")]
+
+
+def again_where_pmi2_breaks(test: Callable[..., None]) -> Callable[..., None]:
+    """A test of jobs, done once more, twice at most, where Slurm broke off the start of MPI."""
+
+    @functools.wraps(test)
+    def run(slurm: Slurm, **arguments: object) -> None:
+        for attempts_left in (2, 1, 0):
+            before = set(slurm.stage.path.iterdir())
+            try:
+                return test(slurm, **arguments)
+            except AssertionError:
+                made = set(slurm.stage.path.iterdir()) - before
+                printed = [path.read_text() for path in made if path.suffix == ".out"]
+                if attempts_left == 0 or not any(PMI2_BREAKS in text for text in printed):
+                    raise
+                slurm.cancel_all()
+                for path in made:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +242,7 @@ def check_ranks(slurm: Slurm, out: Path, ranks: int) -> None:
     assert {tuple(about["fanstore"]) for about in told} == {("0", "2"), ("1", "2")}
 
 
+@again_where_pmi2_breaks
 def test_one_command_a_node(slurm: Slurm) -> None:
     out = slurm.folder("run")
     script = slurm.script("run-job", command=[sys.executable, "-c", READ, str(out)])
@@ -208,6 +252,7 @@ def test_one_command_a_node(slurm: Slurm) -> None:
     assert slurm.node_leftovers() == []
 
 
+@again_where_pmi2_breaks
 def test_one_command_a_node_through_mpiexec(slurm: Slurm) -> None:
     out = slurm.folder("hydra")
     site = slurm.stage.path / "hydra.toml"
@@ -220,6 +265,7 @@ def test_one_command_a_node_through_mpiexec(slurm: Slurm) -> None:
 
 
 @pytest.mark.parametrize("mpiexec", [False, True])
+@again_where_pmi2_breaks
 def test_own_ranks_beside_the_daemons(slurm: Slurm, mpiexec: bool) -> None:
     out = slurm.folder(f"own-{mpiexec}")
     options = ["--mode", "mpi", "--ntasks-per-node", "2"]
@@ -234,6 +280,7 @@ def test_own_ranks_beside_the_daemons(slurm: Slurm, mpiexec: bool) -> None:
     assert slurm.node_leftovers() == []
 
 
+@again_where_pmi2_breaks
 def test_rank_goes_on_when_another_fails_and_the_code_is_known(slurm: Slurm) -> None:
     out = slurm.folder("fails")
     lines = f'[ "$SLURM_PROCID" = 1 ] && exit 3; sleep 3; echo "$SLURM_PROCID" > {out}/went-on'
@@ -254,6 +301,7 @@ def start_patient(slurm: Slurm, name: str, *options: str) -> tuple[Path, Path, s
 
 
 @pytest.mark.parametrize("mode", ["run", "mpi"])
+@again_where_pmi2_breaks
 def test_warning_reaches_every_command(slurm: Slurm, mode: str) -> None:
     out, script, job = start_patient(slurm, f"warned-{mode}", "--mode", mode)
     slurm.call("scancel", "--batch", "--signal=USR2", job)
@@ -263,6 +311,7 @@ def test_warning_reaches_every_command(slurm: Slurm, mode: str) -> None:
         assert (out / str(rank)).read_text() == f"{total} SIGUSR2\n", slurm.output(script)
 
 
+@again_where_pmi2_breaks
 def test_cancelled_job_still_reads_and_leaves_nothing(slurm: Slurm) -> None:
     out, script, job = start_patient(slurm, "cancelled")
     slurm.call("scancel", job)
@@ -293,6 +342,7 @@ save(f"late-{rank}")
 """
 
 
+@again_where_pmi2_breaks
 def test_outputs_of_a_cancelled_job_are_all_there(slurm: Slurm) -> None:
     told, out = slurm.folder("saving"), slurm.stage.path / "saved-by-a-job"
     command = [sys.executable, "-c", WRITER, str(told)]
@@ -323,6 +373,7 @@ print(sum(len(open(path, "rb").read()) for path in paths), file=open(out + "/tot
 """
 
 
+@again_where_pmi2_breaks
 def test_loss_of_a_node_does_not_end_the_other(slurm: Slurm) -> None:
     out = slurm.folder("loss")
     script = slurm.script("loss-job", command=[sys.executable, "-c", BEREAVED, str(out)])

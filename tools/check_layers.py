@@ -47,7 +47,7 @@ PYTHON_LAYERS = {
     "placement": set(),
     "programs": set(),
     "launcher": {"errors"},
-    "world": {"errors", "launcher"},
+    "world": {*_BASE, "launcher"},
     "transport": {*_BASE, "world"},
     "outputs": {*_BASE, "dataset", "config"},
     "load": {*_DATASET, "config", "progress", "placement", "world"},

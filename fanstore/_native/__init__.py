@@ -6,6 +6,7 @@ When it is loaded, the sizes and offsets that the C compiler chose are compared 
 
 from __future__ import annotations
 
+import ctypes
 import os
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from cffi import FFI
 
-__all__ = ["LayoutError", "check", "dtype_of", "ffi", "lib", "preload_path"]
+__all__ = ["LayoutError", "check", "dtype_of", "ffi", "lib", "preload_path", "share_names"]
 
 _FOLDER = Path(__file__).resolve().parent
 
@@ -110,6 +111,12 @@ def _dtype(ctype: Any) -> np.dtype[Any]:
         raise TypeError(f"{ctype.cname} has no NumPy dtype")
     signed = int(ffi.cast(ctype, -1)) < 0
     return np.dtype(f"<{'i' if signed else 'u'}{ffi.sizeof(ctype)}")
+
+
+def share_names() -> None:
+    """Lets libraries that are loaded from now on find the library's functions by name, before those
+    of libraries that they load themselves (csrc/node/ucx_address.c)."""
+    ctypes.CDLL(str(_FOLDER / "libfanstore_core.so"), ctypes.RTLD_GLOBAL)
 
 
 def trap_path() -> Path:
