@@ -46,6 +46,12 @@ def open_unasked(path: bytes) -> int:
     return fd
 
 
+def change_mode(path: bytes, mode: int) -> None:
+    """chmod(2), not in the moment in which another mode is put back."""
+    with _changing:
+        os.chmod(path, mode)
+
+
 def _open_changed(path: bytes, flags: int) -> int:
     """Opens it in the moment in which its owner may read it."""
     mode = stat.S_IMODE(os.lstat(path).st_mode)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from fanstore.outputs.entries import OBJECT_RANK_SHIFT, Attr, Changes, Entry, failure, owner_of
 from fanstore.outputs.interfaces import Peers
-from fanstore.outputs.leases import open_unasked
+from fanstore.outputs.leases import change_mode, open_unasked
 
 _FICLONE = 0x40049409
 _COPY_BYTES = 1 << 26
@@ -166,7 +166,7 @@ def _change(path: bytes, changes: Changes) -> None:
         uid = -1 if changes.uid is None else changes.uid
         os.lchown(path, uid, -1 if changes.gid is None else changes.gid)
     if changes.mode is not None:
-        os.chmod(path, changes.mode)
+        change_mode(path, changes.mode)
     if changes.atime_ns is not None or changes.mtime_ns is not None:
         found = os.lstat(path)
         atime_ns = found.st_atime_ns if changes.atime_ns is None else changes.atime_ns

@@ -280,7 +280,8 @@ def case_daemonized_writer():
             os.setsid()
             if os.fork() == 0:
                 time.sleep(0.1)
-                put(p("f"), b"by a daemon")
+                put(p("g"), b"by a daemon")
+                os.rename(p("g"), p("f"))  # nobody is to see it empty
             os._exit(0)
 
     show("parent", forked(parent))
