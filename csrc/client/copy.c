@@ -27,6 +27,26 @@ __attribute__((constructor)) static void look_at_processor(void)
     fan_copy_has_avx2 = (ebx & bit_AVX2) != 0;
 }
 
+/* 128 bytes on, to a destination on a boundary of 32. */
+#define MOVE_128                                                                                   \
+    "    vmovdqu (%rsi), %ymm0\n"                                                                  \
+    "    vmovdqu 32(%rsi), %ymm1\n"                                                                \
+    "    vmovdqu 64(%rsi), %ymm2\n"                                                                \
+    "    vmovdqu 96(%rsi), %ymm3\n"                                                                \
+    "    vmovdqa %ymm0, (%rdi)\n"                                                                  \
+    "    vmovdqa %ymm1, 32(%rdi)\n"                                                                \
+    "    vmovdqa %ymm2, 64(%rdi)\n"                                                                \
+    "    vmovdqa %ymm3, 96(%rdi)\n"                                                                \
+    "    add $128, %rsi\n"                                                                         \
+    "    add $128, %rdi\n"
+
+#define ASK_FOR_NEXT_PAGE                                                                          \
+    "    prefetcht0 4096(%rsi)\n"                                                                  \
+    "    prefetcht0 4160(%rsi)\n"                                                                  \
+    "    prefetcht0 4224(%rsi)\n"                                                                  \
+    "    prefetcht0 4288(%rsi)\n"                                                                  \
+    "    prefetchw 4096(%rdi)\n"
+
 /*
  * rdi to, rsi from, rdx bytes. A leaf that keeps nothing on the stack, so that fault.c can leave it
  * at fan_copy_faulted from any instruction, with the error in eax.
@@ -157,16 +177,7 @@ __asm__(".text\n"
         "    sub $128, %rdx\n"
         "    jb 5f\n"
         ".p2align 5\n"
-        "4:  vmovdqu (%rsi), %ymm0\n"
-        "    vmovdqu 32(%rsi), %ymm1\n"
-        "    vmovdqu 64(%rsi), %ymm2\n"
-        "    vmovdqu 96(%rsi), %ymm3\n"
-        "    vmovdqa %ymm0, (%rdi)\n"
-        "    vmovdqa %ymm1, 32(%rdi)\n"
-        "    vmovdqa %ymm2, 64(%rdi)\n"
-        "    vmovdqa %ymm3, 96(%rdi)\n"
-        "    add $128, %rsi\n"
-        "    add $128, %rdi\n"
+        "4:\n" MOVE_128
         "    sub $128, %rdx\n"
         "    jae 4b\n"
         "5:  add $128, %rdx\n"
@@ -184,23 +195,10 @@ __asm__(".text\n"
 
         /* Page by page. */
         ".Lfan_wide_pages:\n"
-        "    prefetcht0 4096(%rsi)\n"
-        "    prefetcht0 4160(%rsi)\n"
-        "    prefetcht0 4224(%rsi)\n"
-        "    prefetcht0 4288(%rsi)\n"
-        "    prefetchw 4096(%rdi)\n"
+        ASK_FOR_NEXT_PAGE
         "    mov $32, %ecx\n"
         ".p2align 5\n"
-        "1:  vmovdqu (%rsi), %ymm0\n"
-        "    vmovdqu 32(%rsi), %ymm1\n"
-        "    vmovdqu 64(%rsi), %ymm2\n"
-        "    vmovdqu 96(%rsi), %ymm3\n"
-        "    vmovdqa %ymm0, (%rdi)\n"
-        "    vmovdqa %ymm1, 32(%rdi)\n"
-        "    vmovdqa %ymm2, 64(%rdi)\n"
-        "    vmovdqa %ymm3, 96(%rdi)\n"
-        "    add $128, %rsi\n"
-        "    add $128, %rdi\n"
+        "1:\n" MOVE_128
         "    dec %ecx\n"
         "    jnz 1b\n"
         "    sub $4096, %rdx\n"
@@ -209,11 +207,7 @@ __asm__(".text\n"
         "    jmp .Lfan_wide_rest\n"
 
         ".Lfan_string_pages:\n"
-        "    prefetcht0 4096(%rsi)\n"
-        "    prefetcht0 4160(%rsi)\n"
-        "    prefetcht0 4224(%rsi)\n"
-        "    prefetcht0 4288(%rsi)\n"
-        "    prefetchw 4096(%rdi)\n"
+        ASK_FOR_NEXT_PAGE
         "    mov $4096, %ecx\n"
         "    rep movsb\n"
         "    sub $4096, %rdx\n"

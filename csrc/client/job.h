@@ -129,7 +129,7 @@ static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
     return (word >> (id % 64) & 1) != 0;
 }
 
-/* The counters that this thread writes, its own as long as there are no more threads than shards. */
+/* The counters that this thread writes: a shard by its number, seldom one of others, too. */
 extern __thread struct fan_counters *fan_thread_counters;
 struct fan_counters *fan_choose_counters(void);
 
