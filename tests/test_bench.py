@@ -28,6 +28,12 @@ assert read_report(Path(sys.argv[1])) == Report(report.machine, [good, bad], rep
 print("\\n".join([*lines(report), "--", *missed_lines(report)]))
 """
 
+WALL_CLOCK = """
+from readers import parse, wall_ns_per_unit
+half, other = parse("10 1000 2000 0"), parse("10 1500 2500 0")
+print(wall_ns_per_unit([half]), wall_ns_per_unit([half, other]))
+"""
+
 
 def bench(*arguments: str | os.PathLike[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -64,13 +70,23 @@ def test_every_row_has_both_sides(report: dict[str, Any]) -> None:
     assert found["read-4k"]["times_ns"]["limit"] > 0
 
 
-def test_a_missed_goal_is_named(tmp_path: Path) -> None:
+def in_bench(script: str, *arguments: str | os.PathLike[str]) -> str:
+    """What a script prints that imports the suite's modules."""
     done = subprocess.run(
-        [sys.executable, "-c", REPORT, tmp_path / "report.json"],
+        [sys.executable, "-c", script, *arguments],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(BENCH)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    table, _, missed = done.stdout.partition("--\n")
+    return done.stdout
+
+
+def test_processes_together_are_timed_by_the_wall_clock() -> None:
+    # Two that share a core each see half of its rate: added up, that was twice what there is.
+    assert in_bench(WALL_CLOCK).split() == ["100.0", "75.0"]
+
+
+def test_a_missed_goal_is_named(tmp_path: Path) -> None:
+    table, _, missed = in_bench(REPORT, tmp_path / "report.json").partition("--\n")
     assert missed.splitlines() == [
         "bad: 3.00 times directory, the goal is 3.50",
         "bad: 0.67 times tmpfs, the goal is 1.00",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from peers import Peer
-from readers import start_reader
+from readers import start_reader, wall_ns_per_unit
 from results import OURS, Goal, Result
 from rows import SIZES, TITLES, C, Kind
 from warm import Settings, say
@@ -83,7 +83,7 @@ def read_once(peer: Peer, program: Path, kind: str, seed: int) -> float:
         answer = reader.ask("read", kind, 1, WINDOW_NS)
     finally:
         reader.close()
-    return 1 / answer.per_ns
+    return wall_ns_per_unit([answer])
 
 
 def measure(

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from data import make_files, smaller
 from peers import FANSTORE, Place, serving
-from readers import Reader, ReaderEnded, compile_c, compile_reader, start_reader
+from readers import (
+    Reader,
+    ReaderEnded,
+    compile_c,
+    compile_reader,
+    start_reader,
+    wall_ns_per_unit,
+)
 from results import OURS, Goal, Result
 from rows import KIB, MIB, TITLES, C, Kind
 from warm import Settings, say
@@ -84,7 +91,7 @@ def measure_kind(
             operation = "read" if name == OURS else "decode"
             answer = reader.ask(operation, kind.name, 1, settings.window_ns)
             if repetition > 0:
-                times[name].append(1 / answer.per_ns)
+                times[name].append(wall_ns_per_unit([answer]))
     return Result(
         "compressed", f"{codec}-{kind.name}", f"{codec} {TITLES[kind.name]}", "file",
         {name: statistics.median(values) for name, values in times.items()},

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from peers import LIMIT
+from ranks import CEILING, LOCAL, RANKS, key_of
 from ranks import KINDS as RANK_KINDS
-from ranks import LOCAL, PERFECT, RANKS, key_of
 from results import DIRECTORY, OURS, Report, Result, read_report
 from rows import SIZES, TITLES
 
@@ -20,6 +20,12 @@ COLOURS = {
 }  # fmt: skip
 # The key of a size's row.
 KeyOf = Callable[[str], str]
+
+
+def _say_where(figure: Any, report: Report, text: str) -> None:
+    """Writes below a figure which processes shared the cores; nothing was pinned to one."""
+    cores = report.machine["cores"]
+    figure.supxlabel(f"{text}, on {cores} cores, pinned to none; wall clock", fontsize="small")
 
 
 def _bars(axes: Any, groups: Sequence[str], series: dict[str, list[float]]) -> None:
@@ -78,6 +84,7 @@ def draw_figure_3(report: Report, plt: Any) -> Any | None:
         line[1].set_ylabel(f"{title}: files/s")
     grid[0][1].legend(fontsize="small", ncols=2)  # high on the right nothing is drawn
     figure.suptitle("Reading whole files, one process (after figure 3 of the FanStore paper)")
+    _say_where(figure, report, "one reader, and beside it the servers of those that have one")
     return figure
 
 
@@ -89,7 +96,7 @@ def draw_figure_11(report: Report, plt: Any) -> Any | None:
     for axes, kind in zip(line, RANK_KINDS, strict=True):
         found = [(n, report.find(key_of(kind.name, n))) for n in RANKS]
         rows = [(ranks, result) for ranks, result in found if result is not None]
-        for name, style in ((OURS, "o-"), (LOCAL, "s-"), (PERFECT, "k:")):
+        for name, style in ((OURS, "o-"), (LOCAL, "s-"), (CEILING, "k:")):
             values = [bandwidth(result, result.times_ns[name]) for _, result in rows]
             label = "each pack on one rank" if name == OURS else name.removeprefix("FanStore, ")
             axes.plot([ranks for ranks, _ in rows], values, style, label=label)
@@ -100,8 +107,8 @@ def draw_figure_11(report: Report, plt: Any) -> Any | None:
         axes.grid(alpha=0.3)
     line[0].set_ylabel("MiB/s of all ranks")
     line[0].legend(fontsize="small")
-    cores = report.machine["cores"]
-    figure.suptitle(f"Ranks on one machine of {cores} cores (after figure 11 of the paper)")
+    figure.suptitle("Ranks of one machine (after figure 11 of the FanStore paper)")
+    _say_where(figure, report, "for each rank a reader and a node daemon")
     return figure
 
 
@@ -132,6 +139,7 @@ def draw_ratios(report: Report, plt: Any) -> Any | None:
     axes.set_xlabel("times faster than the directory")
     axes.legend(fontsize="small")
     axes.grid(axis="x", alpha=0.3)
+    _say_where(figure, report, "one reader")
     return figure
 
 
@@ -150,10 +158,11 @@ def draw_threads(report: Report, plt: Any) -> Any | None:
             axes.plot([r.threads for r in there], values, "o-", label=there[0].title)
         axes.set_title(name)
         axes.set_xticks((1, 2, 4, 8))
-        axes.set_xlabel(f"threads, on {report.machine['cores']} cores")
+        axes.set_xlabel("threads")
         axes.grid(alpha=0.3)
     line[0].set_ylabel("throughput, one thread = 1")
     line[0].legend(fontsize="small")
+    _say_where(figure, report, "the threads of one reader")
     return figure
 
 

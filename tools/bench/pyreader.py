@@ -1,7 +1,7 @@
 """The Python side of the comparison: answers as c/reader.c does, with what Python programs call.
 
     pyreader.py DIR SEED
-    OPERATION KIND THREADS WINDOW_NS   ->   UNITS NANOSECONDS SUM
+    OPERATION KIND THREADS WINDOW_NS   ->   UNITS START_NS END_NS SUM
     can OPERATION                      ->   yes | no REASON
 
 Ordinary Python, no use of FanStore.
@@ -17,7 +17,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter_ns
+from time import monotonic_ns
 from typing import Any, NamedTuple
 
 # Modules that an operation needs beside the standard library.
@@ -93,15 +93,6 @@ OPERATIONS: dict[str, tuple[Callable[[str], int], bool, int]] = {
 }
 
 
-def waited_ns() -> int:
-    """Nanoseconds in which this thread could have run and others did; 0 where that is not known."""
-    try:
-        with open("/proc/thread-self/schedstat", "rb") as stream:
-            return int(stream.read().split()[1])
-    except (OSError, IndexError):
-        return 0
-
-
 class Task(threading.Thread):
     """One thread's part of a request."""
 
@@ -111,26 +102,26 @@ class Task(threading.Thread):
         self.paths = list(kind.files if on_files else kind.folders)
         random.Random(seed).shuffle(self.paths)
         self.window_ns = window_ns
-        self.units = self.elapsed_ns = 0
+        self.units = self.start_ns = self.end_ns = 0
 
     def run(self) -> None:
         operation, paths, stride = self.operation, self.paths, self.stride
-        at, units, waited, start = 0, 0, waited_ns(), perf_counter_ns()
+        at, units, start = 0, 0, monotonic_ns()
         while True:
             for path in paths[at : at + stride]:
                 units += operation(path)
             at += stride
-            elapsed_ns = perf_counter_ns() - start
-            if elapsed_ns >= self.window_ns if self.window_ns else at >= len(paths):
+            end = monotonic_ns()
+            if end - start >= self.window_ns if self.window_ns else at >= len(paths):
                 break
             if at >= len(paths):
                 at = 0
-        self.units, self.elapsed_ns = units, max(1, elapsed_ns - (waited_ns() - waited))
+        self.units, self.start_ns, self.end_ns = units, start, end
 
 
 def measure(operation: str, kind: Kind, threads: int, window_ns: int, seed: int) -> str:
     if operation == "sum":
-        return f"{len(kind.files)} 1 {sum_of(kind.files)}"
+        return f"{len(kind.files)} 0 1 {sum_of(kind.files)}"
     if operation == "dataloader":
         return load_epoch(kind, seed)
     tasks = [Task(operation, kind, seed + number, window_ns) for number in range(threads)]
@@ -140,8 +131,8 @@ def measure(operation: str, kind: Kind, threads: int, window_ns: int, seed: int)
     for task in tasks[1:]:
         task.join()
     units = sum(task.units for task in tasks)
-    per_ns = sum(task.units / task.elapsed_ns for task in tasks)
-    return f"{units} {units / per_ns:.0f} 0"
+    start, end = min(task.start_ns for task in tasks), max(task.end_ns for task in tasks)
+    return f"{units} {start} {end} 0"
 
 
 def load_epoch(kind: Kind, seed: int) -> str:
@@ -153,9 +144,9 @@ def load_epoch(kind: Kind, seed: int) -> str:
     loader = torch.utils.data.DataLoader(
         data, LOADER_BATCH, shuffle=True, num_workers=LOADER_WORKERS, collate_fn=len
     )
-    start = perf_counter_ns()
+    start = monotonic_ns()
     files = sum(loader)
-    return f"{files} {perf_counter_ns() - start} 0"
+    return f"{files} {start} {monotonic_ns()} 0"
 
 
 def sum_of(paths: list[str]) -> int:

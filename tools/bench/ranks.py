@@ -1,10 +1,11 @@
 """How reading scales with the ranks of a job: every rank reads all files, in an order of its own.
 
 On 1, 2 and 4 ranks of this machine, each with a local directory of its own: with each pack on one
-rank, so that (N-1)/N of the reads are remote, and with every pack on every rank. A row's times are
-for one file at the rates of all ranks together. "one rank times N" is what a perfect scaling would
-give; on a machine with fewer cores than ranks it cannot be reached, and the second figure says how
-far the cores alone allow it.
+rank, so that (N-1)/N of the reads are remote, and with every pack on every rank. The ranks meet
+before each round and read for the same time; a row's time is the wall clock from the first one's
+start to the last one's end, for each file that any of them read. Readers and daemons are pinned to
+no core. "one rank times cores" is one rank's rate times the ranks that have a core of their own:
+more ranks than cores cannot read faster than that.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from data import make_files
 from mpi import find_mpiexec, run_ranks
 from peers import FANSTORE
-from readers import compile_reader, parse
+from readers import HERE, compile_reader, parse, wall_ns_per_unit
 from results import OURS, Result
 from rows import KIB, MIB, TITLES, Kind
 from warm import Settings, say
@@ -30,12 +33,7 @@ KINDS = (
     Kind("4k", 4 * KIB, 8, 256), Kind("128k", 128 * KIB, 8, 64), Kind("512k", 512 * KIB, 8, 16),
     Kind("2m", 2 * MIB, 8, 6),
 )  # fmt: skip
-PERFECT, LOCAL = "one rank times N", "FanStore, all local"
-# Each rank asks its reader for ROUNDS rounds; the first warms up.
-SCRIPT = (
-    'for i in $(seq "$ROUNDS"); do echo "read $KIND 1 0"; done | '
-    '"$@" "$FANSTORE_MOUNT_PREFIX" "$FANSTORE_RANK" >"$OUT.$FANSTORE_RANK"'
-)
+CEILING, LOCAL = "one rank times cores", "FanStore, all local"
 
 
 def key_of(kind: str, ranks: int) -> str:
@@ -47,37 +45,36 @@ def row_keys() -> list[str]:
     return [key_of(kind.name, ranks) for kind in KINDS for ranks in RANKS]
 
 
-def files_per_ns(work: Path, reader: Path, kind: str, ranks: int, replicas: str) -> float:
-    """Runs one job; what its ranks read together."""
+def ns_per_file(work: Path, reader: Path, kind: str, ranks: int, replicas: str) -> float:
+    """Runs one job; wall clock for each file that its ranks read, the median of its rounds."""
     for rank in range(ranks):
         (work / f"node-{rank}").mkdir(exist_ok=True)
-    out = work / "out"
-    command = [
-        *FANSTORE, "run", "--quiet", "--dataset", work / "dataset", "--replicas", replicas,
-        "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
-        "--output-dir", work / "output", "--", "sh", "-c", SCRIPT, "reader", reader,
-    ]  # fmt: skip
-    run_ranks(ranks, command, {"ROUNDS": str(ROUNDS), "KIND": kind, "OUT": os.fspath(out)})
-    return sum(_rate(Path(f"{out}.{rank}")) for rank in range(ranks))
+    with tempfile.TemporaryDirectory(dir=work) as meeting:
+        command = [
+            *FANSTORE, "run", "--quiet", "--dataset", work / "dataset", "--replicas", replicas,
+            "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
+            "--output-dir", work / "output", "--",
+            sys.executable, HERE / "rank_side.py", reader, kind, ranks, ROUNDS, meeting,
+        ]  # fmt: skip
+        run_ranks(ranks, [str(word) for word in command], {})
+        sides = [Path(meeting, f"answers-{rank}").read_text().split("\n") for rank in range(ranks)]
+    rounds = [[parse(side[number]) for side in sides] for number in range(ROUNDS)]
+    return statistics.median(map(wall_ns_per_unit, rounds))
 
 
-def _rate(answers: Path) -> float:
-    """Files in a nanosecond of one rank, the median of its rounds."""
-    rounds = [parse(line) for line in answers.read_text().splitlines()]
-    return statistics.median(answer.per_ns for answer in rounds[1:])
-
-
-def measure_row(work: Path, reader: Path, kind: Kind, ranks: int, alone: float) -> Result:
-    """One row; `alone` is the rate of one rank."""
-    title = f"{TITLES[kind.name]}, {ranks} ranks"
+def measure_row(work: Path, reader: Path, kind: Kind, ranks: int, alone_ns: float) -> Result:
+    """One row; `alone_ns` is what one rank takes for a file."""
+    title = f"{TITLES[kind.name]}, {ranks} rank" + "s" * (ranks > 1)
     say(title)
-    spread = files_per_ns(work, reader, kind.name, ranks, "1")
-    local = files_per_ns(work, reader, kind.name, ranks, "all")
+    spread = ns_per_file(work, reader, kind.name, ranks, "1")
+    local = ns_per_file(work, reader, kind.name, ranks, "all")
+    cores = len(os.sched_getaffinity(0))
+    ceiling = alone_ns / min(ranks, cores)
     return Result(
         "ranks", key_of(kind.name, ranks), title, "file",
-        {PERFECT: 1 / (alone * ranks), OURS: 1 / spread, LOCAL: 1 / local},
-        bytes_per_unit=kind.file_bytes, processes=ranks,
-        note=f"{spread / (alone * ranks):.2f} and {local / (alone * ranks):.2f} of perfect scaling",
+        {CEILING: ceiling, OURS: spread, LOCAL: local},
+        bytes_per_unit=kind.file_bytes,
+        note=f"readers and daemons on {cores} cores: {ranks} of each",
     )  # fmt: skip
 
 
@@ -97,6 +94,6 @@ def measure(
     for kind in KINDS:
         rows = [ranks for ranks in RANKS if key_of(kind.name, ranks) in wanted]
         if rows:
-            alone = files_per_ns(work, reader, kind.name, 1, "1")
+            alone = ns_per_file(work, reader, kind.name, 1, "1")
             results += [measure_row(work, reader, kind, ranks, alone) for ranks in rows]
     return results, []

@@ -40,16 +40,21 @@ def compile_reader(out: Path) -> Path:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one request did: units, what they took, and a sum over what was seen."""
+    """What a request did: units, its start and end on the wall clock, a sum over what was seen."""
 
     units: int
-    elapsed_ns: float
+    start_ns: int
+    end_ns: int
     seen: int
 
-    @property
-    def per_ns(self) -> float:
-        """Units in a nanosecond."""
-        return self.units / self.elapsed_ns
+
+def wall_ns_per_unit(answers: Sequence[Answer]) -> float:
+    """Nanoseconds a unit of all answers together: from the first start to the last end.
+
+    Rates are never added: processes that share a core would be counted as if each had one.
+    """
+    start, end = min(a.start_ns for a in answers), max(a.end_ns for a in answers)
+    return (end - start) / sum(answer.units for answer in answers)
 
 
 class Reader:
@@ -99,8 +104,8 @@ class Reader:
 
 def parse(line: str) -> Answer:
     """An answer from its line."""
-    units, elapsed_ns, seen = line.split()
-    return Answer(int(units), float(elapsed_ns), int(seen))
+    units, start_ns, end_ns, seen = map(int, line.split())
+    return Answer(units, start_ns, end_ns, seen)
 
 
 def start_reader(peer: Peer, program: Path, language: str, seed: int) -> Reader:
@@ -135,11 +140,11 @@ class Team:
     def ns_per_unit(
         self, language: str, operation: str, kind: str, processes: int, threads: int, window_ns: int
     ) -> float:
-        """Asks so many readers at once; nanoseconds for a unit at the rates of all together."""
+        """Asks so many readers at once; nanoseconds of wall clock for a unit of any of them."""
         readers = [self.reader(language, number) for number in range(processes)]
         for reader in readers:
             reader.send(f"{operation} {kind} {threads} {window_ns}")
-        return 1 / sum(parse(reader.receive()).per_ns for reader in readers)
+        return wall_ns_per_unit([parse(reader.receive()) for reader in readers])
 
     def close(self) -> None:
         """Ends all readers."""

@@ -2,18 +2,16 @@
  * One side of the comparison: does what a line of standard input asks, answers with one line.
  *
  *     reader DIR SEED
- *     OPERATION KIND THREADS WINDOW_NS   ->   UNITS NANOSECONDS SUM
+ *     OPERATION KIND THREADS WINDOW_NS   ->   UNITS START_NS END_NS SUM
  *
  * KIND is a folder of DIR whose folders hold the files. Every thread goes through all files in a
- * random order of its own, again and again until WINDOW_NS have passed; 0 is once. NANOSECONDS is
- * what UNITS took at the rates of all threads together, without the time in which a thread waited
- * for a processor that others had, unless it are its own threads that are more than the processors.
- * SUM depends on what was seen, for `sum`.
+ * random order of its own, again and again until WINDOW_NS have passed; 0 is once. All threads did
+ * UNITS together between START_NS, when the first began, and END_NS, when the last ended, by the
+ * wall clock that all processes share (CLOCK_MONOTONIC). SUM depends on what was seen, for `sum`.
  * With "child-" before an operation, a child forked for it goes through all files once.
  */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,27 +24,27 @@
 
 enum { THREADS_MAX = 64 };
 
+/* What all threads of a request share: they begin together and end at the same time. */
+struct round {
+    pthread_barrier_t start;
+    uint64_t until_ns;
+};
+
 /* What one thread is asked, and what it answers. */
 struct task {
     struct worker worker;
     const struct operation *operation;
     const struct list *list;
     uint64_t window_ns;
-    int counts_waiting; /* for a processor */
     uint64_t units;
-    uint64_t elapsed_ns;
-    pthread_barrier_t *start;
+    uint64_t start_ns;
+    uint64_t end_ns;
+    struct round *round;
 };
 
 static const char *top;
 static struct task tasks[THREADS_MAX];
 static uint64_t random_state = 88172645463325252u;
-
-static unsigned processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
-}
 
 /* Goes through the list until the window is over, at least once through when it is 0. */
 static void go_through(struct task *task, const uint32_t *order)
@@ -54,17 +52,17 @@ static void go_through(struct task *task, const uint32_t *order)
     const struct operation *operation = task->operation;
     char **paths = task->list->paths;
     size_t count = task->list->count, at = 0;
-    uint64_t waited = waited_ns(), start = now_ns(), now = start;
+    uint64_t start = now_ns(), now = start;
     for (;;) {
         for (unsigned i = 0; i < operation->stride && at < count; i++)
             task->units += operation->run(&task->worker, paths[order[at++]]);
         now = now_ns();
-        if (task->window_ns == 0 ? at == count : now - start >= task->window_ns)
+        if (task->window_ns == 0 ? at == count : now >= task->round->until_ns)
             break;
         at = at == count ? 0 : at;
     }
-    waited = task->counts_waiting ? 0 : waited_ns() - waited;
-    task->elapsed_ns = without_waiting(start, now, waited);
+    task->start_ns = start;
+    task->end_ns = now;
 }
 
 static void prepare_task(struct task *task)
@@ -83,7 +81,7 @@ static void *run_task(void *argument)
     struct task *task = argument;
     uint64_t state = task->worker.random;
     uint32_t *order = random_order(task->list->count, &state);
-    pthread_barrier_wait(task->start);
+    pthread_barrier_wait(&task->round->start);
     go_through(task, order);
     free(order);
     return NULL;
@@ -92,21 +90,22 @@ static void *run_task(void *argument)
 static void run_threads(unsigned threads)
 {
     pthread_t handles[THREADS_MAX];
-    pthread_barrier_t start;
-    pthread_barrier_init(&start, NULL, threads);
+    struct round round;
+    pthread_barrier_init(&round.start, NULL, threads);
     for (unsigned i = 0; i < threads; i++) {
-        tasks[i].start = &start;
+        tasks[i].round = &round;
         prepare_task(&tasks[i]);
     }
     for (unsigned i = 1; i < threads; i++)
         if ((errno = pthread_create(&handles[i], NULL, run_task, &tasks[i])) != 0)
             fail("pthread_create");
+    round.until_ns = now_ns() + tasks[0].window_ns; /* none has passed the barrier yet */
     run_task(&tasks[0]);
     for (unsigned i = 1; i < threads; i++)
         pthread_join(handles[i], NULL);
     for (unsigned i = 0; i < threads; i++)
         close_files(&tasks[i].worker);
-    pthread_barrier_destroy(&start);
+    pthread_barrier_destroy(&round.start);
 }
 
 /* The same in a child; what the first task answers comes back through a pipe. */
@@ -136,15 +135,15 @@ static const struct list *operand(const struct operation *operation, struct kind
 
 static void answer(unsigned threads)
 {
-    uint64_t units = 0, sum = 0;
-    double per_ns = 0;
+    uint64_t units = 0, sum = 0, start_ns = UINT64_MAX, end_ns = 0;
     for (unsigned i = 0; i < threads; i++) {
         units += tasks[i].units;
         sum += tasks[i].worker.sum;
-        per_ns += (double)tasks[i].units / (double)tasks[i].elapsed_ns;
+        start_ns = tasks[i].start_ns < start_ns ? tasks[i].start_ns : start_ns;
+        end_ns = tasks[i].end_ns > end_ns ? tasks[i].end_ns : end_ns;
     }
-    printf("%llu %.0f %llu\n", (unsigned long long)units, (double)units / per_ns,
-           (unsigned long long)sum);
+    printf("%llu %llu %llu %llu\n", (unsigned long long)units, (unsigned long long)start_ns,
+           (unsigned long long)end_ns, (unsigned long long)sum);
     fflush(stdout);
 }
 
@@ -164,7 +163,6 @@ static void request(const char *name, const char *kind_name, unsigned threads, u
         tasks[i].operation = operation;
         tasks[i].list = operand(operation, kind);
         tasks[i].window_ns = in_child ? 0 : window_ns;
-        tasks[i].counts_waiting = threads > processors();
     }
     if (in_child)
         run_child();
