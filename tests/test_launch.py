@@ -325,7 +325,10 @@ def test_interrupted_while_the_command_runs(
         for number in numbers:
             process.send_signal(number)
         process.communicate(timeout=LIMIT_S)
-        assert process.returncode != 0
+        # After a second Ctrl-C mpiexec says 255 or, where the ranks were just ending, 0: for ranks
+        # of plain `sleep`, too. Of one it passes on what the ranks said.
+        assert process.returncode != 0 or len(numbers) > 1
+        assert list(spec.parent.glob("[0-9].json")) == []  # no rank did all that it was asked
         stage.assert_clean(shm)
     done = stage.run_ranks(2, dataset, sys.executable, "-c", READ_ALL)
     digests = re.findall("[0-9a-f]{64}", done.stdout)  # mpiexec may join what two ranks print
