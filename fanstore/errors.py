@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from fanstore import exit_codes
+
 # How many names of one kind of problem are listed before the rest is only counted.
 SHOWN_MAX = 1000
 
@@ -12,19 +14,19 @@ SHOWN_MAX = 1000
 class FanstoreError(Exception):
     """A failure of FanStore's own, told in its message."""
 
-    exit_code = 125
+    exit_code = exit_codes.FAILED
 
 
 class UsageError(FanstoreError):
     """What was asked for makes no sense or is refused."""
 
-    exit_code = 2
+    exit_code = exit_codes.USAGE
 
 
 class DatasetDamaged(FanstoreError):
     """A file of a dataset is not what it should be: which file, which field, at what offset."""
 
-    exit_code = 3
+    exit_code = exit_codes.DAMAGED
 
     def __init__(
         self, file: str | os.PathLike[str], field: str, offset: int, reason: str = "damaged"

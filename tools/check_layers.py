@@ -34,7 +34,8 @@ _BASE = {"arrays", "errors", "_native"}
 _DATASET = {*_BASE, "dataset", "content"}
 PYTHON_LAYERS = {
     "arrays": set(),
-    "errors": set(),
+    "exit_codes": set(),
+    "errors": {"exit_codes"},
     "_native": {"arrays", "errors"},
     "config": {"errors"},
     "progress": set(),
@@ -45,7 +46,7 @@ PYTHON_LAYERS = {
     "verify": _DATASET,
     "table3": {*_DATASET, "prepare"},
     "placement": set(),
-    "programs": set(),
+    "programs": {"exit_codes"},
     "launcher": {"errors"},
     "world": {*_BASE, "launcher"},
     "transport": {*_BASE, "world"},
@@ -57,10 +58,12 @@ PYTHON_LAYERS = {
     },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs", "programs", "serve",
+        "exit_codes",
     },
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
-        "placement", "launcher", "load", "outputs", "serve", "launch", "programs",
+        "placement", "launcher", "load", "outputs", "serve", "launch", "programs", "transport",
+        "exit_codes",
     },
     "__main__": {"cli"},
 }

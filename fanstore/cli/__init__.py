@@ -14,9 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from fanstore import __version__
-
-INTERRUPTED = 130
-FAILED = 125
+from fanstore.exit_codes import FAILED, INTERRUPTED
 
 # name: (module, one-line help)
 SUBCOMMANDS = {
@@ -33,6 +31,7 @@ SUBCOMMANDS = {
     "stop": ("stop", "Stop a node daemon."),
     "status": ("status", "Show the node daemons of this machine."),
     "exec": ("exec", "Run a command under a node daemon that is already there."),
+    "clean": ("clean", "Remove what jobs left on this node."),
     "sbatch": ("sbatch", "Print a job script for Slurm."),
     "doctor": ("doctor", "Say what FanStore found here, and what a program needs."),
 }

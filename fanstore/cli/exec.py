@@ -29,7 +29,10 @@ def command(
     trap: bool,
     command: tuple[str, ...],
 ) -> int:
-    """Replace this process by CMD, which sees the mounts of the job."""
+    """Replace this process by CMD, which sees the mounts of the job.
+
+    The exit code is CMD's; 125, 126 and 127 are as for `fanstore run`.
+    """
     from fanstore.errors import FanstoreError
     from fanstore.launch.attach import exec_under
 

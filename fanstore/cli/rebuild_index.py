@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-DAMAGED = 3
+from fanstore.exit_codes import DAMAGED
 
 
 @click.command(short_help="Make the index of a dataset again from its packs.")

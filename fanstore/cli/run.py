@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from fanstore import exit_codes
 from fanstore.cli.dataset_options import (
     ServingCommand,
     make_plan,
@@ -18,6 +19,7 @@ from fanstore.cli.dataset_options import (
     cls=ServingCommand,
     context_settings={"allow_interspersed_args": False},
     short_help="Run a command that sees datasets as ordinary files.",
+    epilog=exit_codes.help_text(),
 )
 @serving_options
 @click.option(
@@ -30,11 +32,7 @@ from fanstore.cli.dataset_options import (
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
 def command(ctx: click.Context, /, command: tuple[str, ...], **options: Any) -> int:
-    """Run CMD with every --dataset mounted at its PREFIX, and remove everything afterwards.
-
-    The exit code is CMD's (128 + signal if it was killed); 125 if FanStore itself failed, 126 if
-    CMD cannot be executed, 127 if it was not found.
-    """
+    """Run CMD with every --dataset mounted at its PREFIX, and remove everything afterwards."""
     from fanstore.launch.wrapper import run
 
     with usage_as_failure():

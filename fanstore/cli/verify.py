@@ -8,7 +8,7 @@ import sys
 
 import click
 
-DAMAGED = 3
+from fanstore.exit_codes import DAMAGED
 
 
 @click.command(short_help="Check every checksum of a dataset.")

@@ -8,10 +8,8 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from fanstore.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 from fanstore.serve.process import die_with_parent
-
-NOT_EXECUTABLE = 126
-NOT_FOUND = 127
 
 _SHELL = "/bin/sh"
 _SCRIPT_HEAD_BYTES = 256  # of a script's first line, as the kernel has it

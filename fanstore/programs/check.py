@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import BinaryIO
 
+from fanstore.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 from fanstore.programs import elf
 from fanstore.programs.script import SCRIPTS_MAX, interpreter_of, run_by_env
 
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
 _SHELL = "/bin/sh"
 _IO_LIBRARIES = {"liburing": "io_uring", "libaio": "libaio"}
 _IO_SYMBOLS = ("io_uring_setup", "io_uring_enter", "io_uring_queue_init")
