@@ -13,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fanstore.load import locks
 from fanstore.load.base import Base, make_private
+
+KEEP = "keep"  # the file that says so
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class StagedDirectory:
         """Lets go; `keep` decides what becomes of the files if this was the last user."""
         if self._fd is None:
             return
-        mark = os.path.join(self.path, "keep")
+        mark = os.path.join(self.path, KEEP)
         with contextlib.suppress(OSError):
             if keep:
                 os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -159,6 +161,31 @@ def _write_marker(target: str, marker: dict[str, object]) -> None:
     os.rename(temporary, target + ".ok")
 
 
+def whole_files(path: str) -> tuple[int, int]:
+    """Of a staged dataset's directory: how many whole packs are in it, and the bytes of all."""
+    packs, total_bytes = 0, 0
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(path):
+            with contextlib.suppress(FileNotFoundError):
+                total_bytes += entry.stat(follow_symlinks=False).st_size
+            packs += entry.name.endswith(".fsp.ok")
+    return packs, total_bytes
+
+
+def kept_words(paths: Iterable[str]) -> str:
+    """What is left of staged datasets whose job has let go of them, for people."""
+    kept = [(path, *whole_files(path)) for path in paths if os.path.isdir(path)]
+    if not kept:
+        return "nothing was kept"
+    packs, total_bytes = sum(each[1] for each in kept), sum(each[2] for each in kept)
+    noun = "pack is" if packs == 1 else "packs are"
+    where = os.path.dirname(kept[0][0])
+    return (
+        f"{packs:,} whole {noun} kept in {where} ({total_bytes / (1 << 20):,.1f} MiB) for the next "
+        "job; `fanstore clean` removes them"
+    )
+
+
 def tidy(path: str) -> None:
     """Removes what a killed copier left, and damaged copies, from a directory nobody uses."""
     for name in os.listdir(path):
@@ -175,7 +202,7 @@ def sweep_datasets(base: Base) -> None:
     """Discards staged datasets that nobody holds and that need not stay. Under the base's lock."""
     for path in base.entries("datasets"):
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
-            if unused and os.path.exists(os.path.join(path, "keep")):
+            if unused and os.path.exists(os.path.join(path, KEEP)):
                 tidy(path)
             elif unused:
                 base.discard(path)

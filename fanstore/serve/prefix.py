@@ -175,6 +175,11 @@ def _read_entry(entry: str) -> list[str]:
     return [path for path in made if isinstance(path, str) and os.path.isabs(path)]
 
 
+def prefix_of(entry: str) -> str:
+    """The mount prefix that an entry stands for, or the entry's own path where it does not say."""
+    return (_read_entry(entry) or [entry])[-1]
+
+
 def _remove_empty_tree(path: str, base: str) -> list[str]:
     """Removes the empty directories at and under `path`, and the links of `--trap` there; the names
     of what is not ours."""

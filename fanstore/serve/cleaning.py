@@ -1,0 +1,135 @@
+"""What jobs left below a local directory: which of it nobody uses, and its removal.
+
+The rules are those of `sweep`, but that a dataset goes which was to stay for the next job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from fanstore.load import locks
+from fanstore.load.base import Base
+from fanstore.load.staged import KEEP
+from fanstore.outputs.keeping import unstaged_of
+from fanstore.outputs.rescue import left_behind, needs_rescue, rescue_lines
+from fanstore.serve.job_directory import clean_up, rescue_dead
+from fanstore.serve.prefix import prefix_of
+
+_DATASET = "staged dataset"
+_UNSTAGED = "unstaged outputs"
+_IN_USE = "a job uses it"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something below the local directory. reason: why it stays; "" for what goes."""
+
+    what: str
+    path: str
+    bytes: int
+    reason: str = ""
+
+    def verb(self, dry_run: bool) -> str:
+        """What happens to it, for people."""
+        if self.reason:
+            return "kept"
+        return "would be removed" if dry_run else "removed"
+
+
+@dataclass
+class Found:
+    """What there was, and what is to be said of outputs."""
+
+    directory: str
+    leftovers: list[Leftover] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    is_short_of_outputs: bool = False
+
+
+class Cleaner:
+    """Below one local directory. with_unstaged: outputs that are nowhere else go, too."""
+
+    def __init__(self, local_dir: str, with_unstaged: bool) -> None:
+        self._base = Base(local_dir)
+        self._with_unstaged = with_unstaged
+
+    def look(self) -> Found:
+        """What `clean` would do now; nothing is removed."""
+        found = Found(self._base.path)
+        if os.path.lexists(self._base.path):
+            with self._base.locked():
+                found.leftovers = list(self._leftovers())
+        return found
+
+    def clean(self) -> Found:
+        """Removes what nobody uses."""
+        found = Found(self._base.path)
+        if not os.path.lexists(self._base.path):
+            return found
+        for rescued in rescue_dead(self._base):
+            found.lines += rescue_lines(rescued)
+            found.is_short_of_outputs |= bool(rescued.kept)
+        with self._base.locked():
+            found.leftovers = list(self._leftovers())
+            for leftover in found.leftovers:
+                if not leftover.reason:
+                    self._let_go(leftover)
+        found.lines += [f"left in an old mount prefix: {name}" for name in clean_up(self._base)]
+        return found
+
+    def _let_go(self, leftover: Leftover) -> None:
+        """Has it go with the next `sweep`, which knows how everything else is removed."""
+        with contextlib.suppress(OSError):
+            if leftover.what == _UNSTAGED:
+                self._base.discard(leftover.path)
+                os.rmdir(os.path.dirname(leftover.path))
+            elif leftover.what == _DATASET:
+                os.unlink(os.path.join(leftover.path, KEEP))
+
+    def _leftovers(self) -> Iterator[Leftover]:
+        """Under the base's lock."""
+        for path in self._base.entries("jobs"):
+            yield self._judged("job", path, self._job_reason)
+        for entry in self._base.entries("prefixes"):
+            with locks.free(entry) as unused:
+                if unused:
+                    yield Leftover("mount prefix", prefix_of(entry), 0)
+        for path in self._base.entries("datasets"):
+            yield self._judged(_DATASET, path, lambda _: "")
+        yield from self._unstaged()
+
+    def _judged(self, what: str, path: str, reason: Callable[[str], str]) -> Leftover:
+        with locks.free(os.path.join(path, "lock")) as unused:
+            return Leftover(what, path, bytes_below(path), reason(path) if unused else _IN_USE)
+
+    def _job_reason(self, path: str) -> str:
+        try:
+            if not needs_rescue(path):
+                return ""
+        except OSError as error:
+            return f"what it wrote cannot be read: {error.strerror}"
+        count, _, output_dir = left_behind(path) or (0, 0, "")
+        return f"it is dead, and {count:,} of its outputs are to be brought to {output_dir} first"
+
+    def _unstaged(self) -> Iterator[Leftover]:
+        folder = os.path.dirname(unstaged_of(os.path.join(self._base.folder("jobs"), "any")))
+        names = []
+        with contextlib.suppress(FileNotFoundError):
+            names = sorted(os.listdir(folder))
+        for name in names:
+            path = os.path.join(folder, name)
+            reason = "" if self._with_unstaged else "it is nowhere else; --unstaged removes it"
+            yield Leftover(_UNSTAGED, path, bytes_below(path), reason)
+
+
+def bytes_below(path: str) -> int:
+    """The size of all files in a tree."""
+    total = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(directory, name)).st_size
+    return total
