@@ -123,7 +123,10 @@ def test_the_command_may_be_an_mpi_program_of_its_own(
     stage: RankStage, dataset: Path, world_size: int
 ) -> None:
     command = (sys.executable, "-c", MPI_PROGRAM)
-    stage.run_ranks(world_size, dataset, *command, SAID=f"{stage.path}/said")
+    done = stage.run_ranks(world_size, dataset, *command, SAID=f"{stage.path}/said")
+    assert ("For one program over all nodes: fanstore sbatch --mode mpi" in done.stderr) == (
+        world_size > 1
+    )
     for rank in range(world_size):
         assert (stage.path / f"said{rank}").read_text() == f"0 1 20 {world_size}"
     stage.assert_clean()

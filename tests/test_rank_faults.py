@@ -16,6 +16,8 @@ import pytest
 from fault_tools import BARE_RANK, RankRun, Ranks, make_ranks, needs_mpi, reader, with_errno
 from serving import find_content, flip, runs, wait_for
 
+from fanstore.serve.stalls import Stalls
+
 pytestmark = needs_mpi
 
 PACKS = 6
@@ -199,6 +201,39 @@ def test_stopped_and_continued(shared: Ranks) -> None:
         assert run.end() == [0] * SIZE, run.said()
     run.check_nothing_left()
     assert not any("lost" in run.err(rank) for rank in range(SIZE)), run.said()
+
+
+def test_a_stall_is_told_while_it_lasts(shared: Ranks) -> None:
+    """That reads go elsewhere, and when the rank is back: all while the job runs."""
+    with shared.running(SIZE, reader("churn"), FANSTORE_DEADLINE_S="2") as run:
+        run.command(0)
+        run.note_processes()
+        run.kill(1, "daemon", number=signal.SIGSTOP)
+        run.tell("churn", names={0: shared.owned(1, SIZE)})
+        wait_for(lambda: "rank 1 does not answer: its packs are read" in run.err(0), "the loss")
+        run.kill(1, "daemon", number=signal.SIGCONT)
+        wait_for(lambda: "rank 1 answers again" in run.err(0), "the return")
+        (run.notes / "stop").touch()
+        assert run.answer("churn", 0)["wrong"] == []
+        assert run.end() == [0] * SIZE, run.said()
+    assert run.err(0).count("rank 1 does not answer") == 1
+    assert "lost: rank" not in run.said()
+    run.check_nothing_left()
+
+
+def test_what_is_said_of_ranks_that_are_waited_for() -> None:
+    stalls, none = Stalls(10.0), (0, 0.0)
+    assert stalls.lines(0.0, (2, 1.5), set(), set()) == []
+    (waits,) = stalls.lines(1.0, (2, 2.5), set(), set())
+    assert "rank 2" in waits and "after 10 s" in waits
+    assert stalls.lines(2.0, (2, 3.5), set(), set()) == []  # once a minute
+    (gone,) = stalls.lines(9.0, none, {2}, set())
+    assert "rank 2 does not answer" in gone
+    assert stalls.lines(10.0, none, {2}, set()) == []
+    assert stalls.lines(11.0, none, set(), set()) == ["rank 2 answers again"]
+    assert stalls.lines(12.0, none, {2}, set()) == []  # nor is every change told
+    assert stalls.lines(13.0, none, set(), set()) == []
+    assert len(stalls.lines(99.0, none, {2}, {1})) == 2
 
 
 def test_stopped_at_the_end_and_for_good(shared: Ranks) -> None:

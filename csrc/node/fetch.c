@@ -332,6 +332,18 @@ void fan_fetch_advance(struct fan_node *node, uint64_t now_ns)
     retry_grounded(node, now_ns);
 }
 
+uint64_t fan_fetch_waited_ns(const struct fan_node *node, uint32_t *rank)
+{
+    uint32_t id = node->cache.filling.head;
+    if (id == FAN_NO_FRAME)
+        return 0;
+    const struct fan_frame *frame = &node->cache.frames[id];
+    uint64_t asked_ns = frame->deadline_ns - node->options.deadline_ns;
+    uint64_t now_ns = fan_now_ns();
+    *rank = frame->rank;
+    return now_ns > asked_ns ? now_ns - asked_ns : 0;
+}
+
 uint64_t fan_fetch_next_ns(const struct fan_node *node)
 {
     uint32_t id = node->cache.filling.head;

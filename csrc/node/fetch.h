@@ -53,6 +53,9 @@ void fan_fetch_ended(struct fan_node *node, const struct fan_transport_event *ev
 /* Gives up attempts that are late or at a lost rank, and starts what was grounded. */
 void fan_fetch_advance(struct fan_node *node, uint64_t now_ns);
 
+/* How long the oldest fetch under way has waited, and for which rank; 0: none is under way. */
+uint64_t fan_fetch_waited_ns(const struct fan_node *node, uint32_t *rank);
+
 /* When that is to be called again at the latest. */
 uint64_t fan_fetch_next_ns(const struct fan_node *node);
 

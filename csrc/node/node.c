@@ -194,6 +194,22 @@ void fan_node_lose(struct fan_node *node, uint32_t rank)
     fan_node_ring(node);
 }
 
+uint64_t fan_node_waited_ns(struct fan_node *node, uint32_t *rank)
+{
+    fan_node_enter(node);
+    uint64_t waited_ns = fan_fetch_waited_ns(node, rank);
+    fan_node_leave(node);
+    return waited_ns;
+}
+
+int fan_node_is_late(struct fan_node *node, uint32_t rank)
+{
+    fan_node_enter(node);
+    bool late = rank < node->ranks.world_size && node->ranks.ranks[rank].suspect;
+    fan_node_leave(node);
+    return late;
+}
+
 void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats)
 {
     const uint64_t *from = (const uint64_t *)&node->stats;

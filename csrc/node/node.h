@@ -83,6 +83,12 @@ int fan_node_finish(struct fan_node *node);
 int fan_node_is_lost(const struct fan_node *node, uint32_t rank);
 void fan_node_lose(struct fan_node *node, uint32_t rank);
 
+/* How long the oldest fetch under way has waited, and for which rank; 0: none is under way. */
+uint64_t fan_node_waited_ns(struct fan_node *node, uint32_t *rank);
+
+/* Whether the last thing that came of `rank` is a deadline that passed. */
+int fan_node_is_late(struct fan_node *node, uint32_t rank);
+
 void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats);
 
 /* Messages between daemons, for what is not the core's own business. Each arrives once and whole,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanstore.errors import FanstoreError
+from fanstore.exit_codes import SIGNALLED
 from fanstore.launch import report
 from fanstore.launch.command import exec_command, exit_code_of
 from fanstore.launch.daemon_process import DaemonFailed, DaemonProcess, start_daemon
@@ -39,6 +40,8 @@ class Started:
                 flush.hear(message)
                 if message.get("type") == "summary":
                     summary = message
+                elif message.get("type") == "stall":
+                    report.say(message["line"])
                 elif message.get("type") == "waiting":
                     report.say(f"stopped; other ranks ({message['ranks']}) still read here")
         flush.close()
@@ -74,8 +77,10 @@ def start(plan: JobPlan) -> Started:
     if answer is None:
         clean_up_directory(plan.local.path)
         if told:  # before it had begun to listen, or while MPI started
-            raise SystemExit(128 + told[0])
-        raise FanstoreError("the node daemon died while it staged; nothing was left behind")
+            report.say("told to end before it served")
+            raise SystemExit(SIGNALLED + told[0])
+        _, status = os.waitpid(daemon.pid, 0)
+        raise FanstoreError(daemon.unspoken_end(status, plan.local.in_memory))
     if answer.get("type") != "ready":
         if answer.get("told"):
             raise SystemExit(answer["exit_code"])

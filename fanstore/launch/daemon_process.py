@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from fanstore.errors import FanstoreError
 from fanstore.launcher import process_manager_fd
+from fanstore.load.memory import KillWatch, hint_for
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.process import die_with_parent, set_name
 from fanstore.serve.protocol import Channel
@@ -32,11 +33,21 @@ class DaemonProcess:
 
     pid: int
     channel: Channel
+    memory: KillWatch
+
+    def unspoken_end(self, status: int, in_memory: bool) -> str:
+        """Why it ended before it served, and said nothing. in_memory: so is the local directory."""
+        if os.waitstatus_to_exitcode(status) == signal.SIGALRM:  # World's own, around MPI's start
+            return "MPI did not bring all ranks together in time: one is missing, or very late"
+        reason = self.memory.reason()
+        hint = f"; {hint_for(in_memory)}" if reason else ""
+        return f"the node daemon died while it staged{reason}{hint}; nothing was left behind"
 
 
 def start_daemon(plan: JobPlan) -> DaemonProcess:
     """Forks a daemon in a session of its own. A "run" daemon is told when its parent dies."""
     ours, theirs = socket.socketpair()
+    memory = KillWatch()
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -44,7 +55,7 @@ def start_daemon(plan: JobPlan) -> DaemonProcess:
     if pid == 0:
         _child(parent, plan, theirs)
     theirs.close()
-    return DaemonProcess(pid, Channel(ours))
+    return DaemonProcess(pid, Channel(ours), memory)
 
 
 def _close_others(keep: Collection[int | None]) -> None:

@@ -22,11 +22,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fanstore.errors import FanstoreError
+from fanstore.exit_codes import SIGNALLED
 from fanstore.launch import report
 from fanstore.launch.command import start_command
 from fanstore.launch.daemon_process import DaemonFailed, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
+from fanstore.launch.mpi_hint import mpi_hint
 from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
 from fanstore.launch.trap import trapped
 from fanstore.launcher import is_launched, process_manager_fd, without_mpi
@@ -76,7 +78,8 @@ class Wrapper:
         finally:
             summary = self._end()
         if summary is None:
-            report.say("the node daemon died; what it left has been removed")
+            died = f"the node daemon died{self._daemon.memory.reason()}"
+            report.say(f"{died}; what it left has been removed")
             return code or FanstoreError.exit_code
         for line in [*report.rank_lines(summary), *report.problem_lines(summary)]:
             report.say(line)
@@ -132,18 +135,13 @@ class Wrapper:
         if error is None and not self._take("summary"):
             self._clean_up()
         if ended_by:
-            return 128 + ended_by
+            report.say(error["message"] if error else "told to end before the command started")
+            return SIGNALLED + ended_by
         if error is None:
-            raise FanstoreError(self._unspoken_end(status))
+            raise FanstoreError(self._daemon.unspoken_end(status, self._plan.local.in_memory))
         if error.get("told"):
             return int(error["exit_code"])
         raise DaemonFailed(error["message"], error["exit_code"])
-
-    def _unspoken_end(self, status: int) -> str:
-        """Why a daemon ended that said nothing."""
-        if os.waitstatus_to_exitcode(status) == signal.SIGALRM:  # World's own, around MPI's start
-            return "MPI did not bring all ranks together in time: one is missing, or very late"
-        return "the node daemon died while it staged; nothing was left behind"
 
     def _hold(self, paths: Sequence[str]) -> None:
         """Holds what the daemon holds, so that its death takes nothing from the command."""
@@ -171,8 +169,12 @@ class Wrapper:
             self._stop_with_command()
             for received in self._events():
                 self._pass_on(received)
+            while (stall := self._take("stall")) is not None:
+                report.say(stall["line"])
         code = os.waitstatus_to_exitcode(status)
-        return 128 - code if code < 0 else code
+        if code == -signal.SIGKILL and (reason := self._daemon.memory.reason()):
+            report.say(f"the command was killed{reason}")
+        return SIGNALLED - code if code < 0 else code
 
     def _announce_command(self, pid: int) -> None:
         """Called by the command's process before it becomes the command."""
@@ -192,7 +194,8 @@ class Wrapper:
             pid, status = os.waitpid(self._daemon.pid, os.WNOHANG)
             if pid:
                 self._daemon_status = status
-                report.say("the node daemon died; files on the local disk stay readable")
+                died = f"the node daemon died{self._daemon.memory.reason()}"
+                report.say(f"{died}; files on the local disk stay readable")
         pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
         if pid and os.WIFSTOPPED(status):
             self._command_stopped = True
@@ -311,6 +314,10 @@ def run(plan: JobPlan, command: Sequence[str]) -> int:
     hint = None if plan.settings.quiet or plan.settings.trap else static_hint(command[0])
     if hint is not None:
         report.say(hint)
+    if not plan.settings.quiet and not plan.settings.keep_mpi_env:
+        hint = mpi_hint(command, plan.launcher)
+        if hint is not None:
+            report.say(hint)
     code = Wrapper(plan).run(command)
     sys.stderr.flush()
     return code

@@ -1,4 +1,4 @@
-"""The memory limit of the control group this process is in."""
+"""The memory limit of the control group this process is in, and whom the kernel killed for it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def _read_number(path: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _read_stat(directory: str) -> dict[str, int]:
+def _read_table(path: str) -> dict[str, int]:
     try:
-        with open(os.path.join(directory, "memory.stat"), encoding="ascii") as stream:
+        with open(path, encoding="ascii") as stream:
             pairs = (line.split() for line in stream)
             return {key: int(value) for key, value in pairs}
     except (OSError, ValueError):
@@ -58,7 +58,38 @@ def available_bytes(
         usage = _read_number(os.path.join(directory, usage_file))
         if limit is None or usage is None or limit >= 1 << 62:
             continue
-        stat = _read_stat(directory)
+        stat = _read_table(os.path.join(directory, "memory.stat"))
         cache = stat.get("active_file", 0) + stat.get("inactive_file", 0)
         rooms.append(max(0, limit - usage + min(cache, usage)))
     return min(rooms, default=None)
+
+
+def kill_count(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> int | None:
+    """How many processes of our own group were killed for want of memory; None: nobody says."""
+    for directory, limit_file, _ in _group_directories(root, membership):
+        name = "memory.events" if limit_file == "memory.max" else "memory.oom_control"
+        count = _read_table(os.path.join(directory, name)).get("oom_kill")
+        if count is not None:
+            return count
+    return None
+
+
+class KillWatch:
+    """Made before a child is started, asked when the child was killed."""
+
+    def __init__(self) -> None:
+        self._before = kill_count()
+
+    def reason(self) -> str:
+        """Why the kernel killed it, as the end of a sentence; "" where memory was not why."""
+        now = kill_count()
+        if now is None or self._before is None or now <= self._before:
+            return ""
+        return ": the memory limit of the job (its control group) was reached"
+
+
+def hint_for(in_memory: bool) -> str:
+    """What to do where staging took too much. in_memory: the local directory is a tmpfs."""
+    if in_memory:
+        return "what is staged in memory counts: use a --local-dir on a disk, or --in-place"
+    return "give the job more memory, or use --in-place"

@@ -1,10 +1,11 @@
 """The node daemon's life: stage, serve until told to end, remove everything.
 
 It runs in a process of its own, forked by the wrapper or by `fanstore start`, with a channel to
-its parent. On that channel it sends "ready" or "error", and at the end "flushing" (outputs are on
-their way), "waiting" (other ranks still read from this one) and "summary"; the wrapper sends
-"command" (the command's pid), "end" and "give_up" (outputs are not waited for). The channel's end
-means that the wrapper died. `fanstore stop` hears the last three, too.
+its parent. On that channel it sends "ready" or "error", later "stall" (what to say of a rank that
+reads wait for), and at the end "flushing" (outputs are on their way), "waiting" (other ranks still
+read from this one) and "summary"; the wrapper sends "command" (the command's pid), "end" and
+"give_up" (outputs are not waited for). The channel's end means that the wrapper died. `fanstore
+stop` hears the last three, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import traceback
 from typing import Any
 
 from fanstore.errors import FanstoreError
-from fanstore.load.stopping import Stop
+from fanstore.load.stopping import Stop, Stopped
 from fanstore.outputs.keeping import unstaged_of
 from fanstore.serve.flush import FLUSH_TELL_S, Flush, account
 from fanstore.serve.job import Job
@@ -29,6 +30,7 @@ from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.process import Process
 from fanstore.serve.protocol import Channel, peer_uid
 from fanstore.serve.sessions import Sessions
+from fanstore.serve.stalls import LOOK_EVERY_S
 from fanstore.world import MpiWorld, RankLost, World
 
 _REQUEST_TIMEOUT_S = 2.0
@@ -73,6 +75,7 @@ class Daemon:
         self._ended = False
         self._with_all = True
         self._no_flush = False
+        self._looked_s = 0.0
         self._stoppers: list[Channel] = []
         self._selector = selectors.DefaultSelector()
         self._wakeup, self._waker = socket.socketpair()
@@ -115,6 +118,8 @@ class Daemon:
         if whole:
             self.world.fail(failure["message"])
         self._close()
+        if isinstance(error, Stopped):
+            failure["message"] = f"told to end before the command started; {self.job.kept()}"
         self._parent.try_send(failure)
         self.world.finish(whole)
         return int(failure["exit_code"])
@@ -205,8 +210,19 @@ class Daemon:
             selector.register(self._parent, selectors.EVENT_READ, self._hear_parent)
         elif self.world.world_size == 1:
             self._parent.close()
-        while not self._ended and self._handle_events(None):
-            pass
+        pause_s = None if server is None else LOOK_EVERY_S
+        while not self._ended and self._handle_events(pause_s):
+            self._tell_stalls()
+
+    def _tell_stalls(self) -> None:
+        """Says which ranks readers wait for, to the log and to the parent."""
+        server = self.job.server
+        if server is None or (now_s := time.monotonic()) - self._looked_s < LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        for line in server.stall_lines():
+            print(line, file=sys.stderr, flush=True)
+            self._tell({"type": "stall", "line": line})
 
     def _handle_events(self, timeout_s: float | None) -> bool:
         """Waits for something and deals with it; false when the daemon is to end."""

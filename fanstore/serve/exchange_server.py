@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from fanstore.config import Settings
 from fanstore.outputs.peers import Peers
 from fanstore.serve.node import Node, default_cache_bytes
+from fanstore.serve.stalls import Stalls
 from fanstore.world import MpiWorld
 
 
@@ -17,6 +19,7 @@ class ExchangeServer:
         """FanstoreError where the block cache cannot be made."""
         self._world = world
         self._deadline_s = settings.deadline_s
+        self._stalls = Stalls(settings.deadline_s)
         self._whole: bool | None = None
         self._last: dict[str, Any] = {}
         self.node = Node(
@@ -43,6 +46,13 @@ class ExchangeServer:
     def finish(self) -> int:
         """Needs nothing more: how many other ranks may still do."""
         return self.node.finish()
+
+    def stall_lines(self) -> list[str]:
+        """What is to be said of ranks that others wait for."""
+        world_size = self._world.world_size
+        late, waits_for = self.node.slow_ranks(world_size)
+        lost = set(self.node.lost_ranks(world_size))
+        return self._stalls.lines(time.monotonic(), waits_for, late, lost)
 
     def figures(self) -> dict[str, Any]:
         """The ranks that were lost, and the core's counts."""

@@ -17,7 +17,7 @@ from fanstore.load.codecs import check_codecs
 from fanstore.load.crew import Crew
 from fanstore.load.index import DatasetInfo, announce
 from fanstore.load.lazy import LazyPart, LazyStager
-from fanstore.load.staged import StagedDirectory
+from fanstore.load.staged import StagedDirectory, kept_words
 from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
 from fanstore.outputs.rescue import rescue_lines
@@ -290,6 +290,10 @@ class Job:
             "started_s": self.started_s,
             "datasets": [_about_dataset(item) for item in self.served],
         }
+
+    def kept(self) -> str:
+        """After `close`: what is still staged of this job's datasets, for people."""
+        return kept_words(staged.path for staged in self._staged.values())
 
     def close(self) -> list[str]:
         """Lets go of everything and removes what nobody uses. What had to stay, by name."""

@@ -56,6 +56,7 @@ class Node:
         self._room = bytearray(_MESSAGE_ROOM_BYTES)
         self._sender = ffi.new("uint32_t *")
         self._needed = ffi.new("uint64_t *")
+        self._slow_rank = ffi.new("uint32_t *")
 
     def set_replicas(self, mount: int, pack: int, ranks: Sequence[int]) -> None:
         """The other ranks that have a pack."""
@@ -120,6 +121,12 @@ class Node:
     def lost_ranks(self, world_size: int) -> list[int]:
         """The ranks that do not answer any more."""
         return [rank for rank in range(world_size) if self.is_lost(rank)]
+
+    def slow_ranks(self, world_size: int) -> tuple[set[int], tuple[int, float]]:
+        """The ranks whose last deadline passed; (rank, seconds) of the oldest fetch under way."""
+        late = {rank for rank in range(world_size) if lib.fan_node_is_late(self._node, rank)}
+        waited_ns = int(lib.fan_node_waited_ns(self._node, self._slow_rank))
+        return late, (int(self._slow_rank[0]), waited_ns / 1e9)
 
     def stats(self) -> dict[str, Any]:
         """Counts since the start; latency_bins: by powers of two of microseconds."""

@@ -1,0 +1,47 @@
+"""Telling, while it happens, that reads wait for a rank: what is to be said when (pure)."""
+
+from __future__ import annotations
+
+LOOK_EVERY_S = 1.0
+_TELL_AFTER_S = 2.0
+_QUIET_S = 60.0  # at least, between two lines about one rank
+
+
+class Stalls:
+    """What was said of each rank, and when."""
+
+    def __init__(self, deadline_s: float) -> None:
+        self._deadline_s = deadline_s
+        self._patience_s = min(_TELL_AFTER_S, deadline_s / 2)
+        self._told_s: dict[tuple[str, int], float] = {}
+        self._away: set[int] = set()
+
+    def lines(
+        self, now_s: float, waits_for: tuple[int, float], late: set[int], lost: set[int]
+    ) -> list[str]:
+        """What to say now. waits_for: the rank of the oldest fetch under way, and its age. late:
+        ranks that let the deadline of a request pass; lost: those that are not asked any more."""
+        rank, waited_s = waits_for
+        said = []
+        if waited_s >= self._patience_s and self._may_tell("slow", rank, now_s):
+            said.append(
+                f"reads wait for rank {rank}, silent for {waited_s:.0f} s; after "
+                f"{self._deadline_s:g} s (deadline_s) they go elsewhere"
+            )
+        gone = late | lost
+        for each in sorted(gone - self._away):
+            if self._may_tell("gone", each, now_s):
+                self._away.add(each)
+                said.append(
+                    f"rank {each} does not answer: its packs are read from other ranks or the "
+                    "shared file system"
+                )
+        said += [f"rank {each} answers again" for each in sorted(self._away - gone)]
+        self._away &= gone
+        return said
+
+    def _may_tell(self, what: str, rank: int, now_s: float) -> bool:
+        if now_s - self._told_s.get((what, rank), -_QUIET_S) < _QUIET_S:
+            return False
+        self._told_s[what, rank] = now_s
+        return True
