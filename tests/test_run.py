@@ -564,10 +564,13 @@ def test_start_status_exec_stop(stage: Stage) -> None:
     assert "no job" in stage.call("status", code=125).stderr
 
 
-def test_several_daemons_must_be_named(stage: Stage) -> None:
+def test_several_daemons_must_be_named_but_for_status(stage: Stage) -> None:
     where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
     jobs = [json.loads(stage.call("start", *where, "--json").stdout)["job_id"] for _ in range(2)]
-    assert "several jobs" in stage.call("status", code=125).stderr
+    assert "several jobs" in stage.call("stop", code=125).stderr
+    assert "list them with --all" in stage.call("status", "--json", code=125).stderr
+    shown = stage.call("status").stdout
+    assert all(f"job {job}: serving" in shown for job in jobs)
     assert len(json.loads(stage.call("status", "--all", "--json").stdout)) == 2
     for job in jobs:
         stage.call("stop", "--job", job)

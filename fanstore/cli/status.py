@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fanstore.cli.job_options import chosen_job, job_options, local_directory
+
+if TYPE_CHECKING:
+    from fanstore.serve.jobs import FoundJob
 
 
 @click.command(short_help="Show the node daemons of this machine.")
@@ -16,16 +19,15 @@ from fanstore.cli.job_options import chosen_job, job_options, local_directory
 @click.option("--all", "show_all", is_flag=True, help="Show every job of this user, dead or alive.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON; a list with --all.")
 def command(job: str | None, local_dir: str | None, show_all: bool, as_json: bool) -> int:
-    """Show a job: its datasets, packs and bytes staged, what was read, damaged files.
+    """Show a job: its datasets, packs and bytes staged, what was read, damaged files. Where several
+    serve and none is named, all of them are shown; --json asks for --job or --all then.
 
-    The exit code is 1 when the job's daemon is dead.
+    The exit code is 1 when a job's daemon is dead; with --all it is 0.
     """
     from fanstore.serve.jobs import describe_job, find_jobs
 
-    if show_all:
-        found = [describe_job(each) for each in find_jobs(local_directory(local_dir))]
-    else:
-        found = [describe_job(chosen_job(job, local_dir))]
+    jobs = find_jobs(local_directory(local_dir)) if show_all else meant(job, local_dir, as_json)
+    found = [describe_job(each) for each in jobs]
     if as_json:
         click.echo(json.dumps(found if show_all else found[0], indent=2))
     else:
@@ -33,6 +35,19 @@ def command(job: str | None, local_dir: str | None, show_all: bool, as_json: boo
             show(each)
     dead = any(each["state"] != "serving" for each in found)
     return 1 if dead and not show_all else 0
+
+
+def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJob]:
+    """The job that the options mean, or all that they may mean."""
+    from fanstore.errors import FanstoreError
+    from fanstore.serve.jobs import SeveralJobs
+
+    try:
+        return [chosen_job(job, local_dir)]
+    except SeveralJobs as several:
+        if only_one:
+            raise FanstoreError(f"{several}, or list them with --all") from several
+        return several.jobs
 
 
 def show(job: dict[str, Any]) -> None:

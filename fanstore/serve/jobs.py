@@ -33,6 +33,15 @@ class FoundJob:
         return os.path.basename(self.directory)
 
 
+class SeveralJobs(FanstoreError):
+    """There is more than one job to choose from: `jobs`."""
+
+    def __init__(self, jobs: list[FoundJob]) -> None:
+        names = ", ".join(job.job_id for job in jobs)
+        super().__init__(f"several jobs ({names}); name one with --job")
+        self.jobs = jobs
+
+
 def find_jobs(local_dir: str) -> list[FoundJob]:
     """The jobs below a local directory, dead ones included."""
     found = []
@@ -46,7 +55,7 @@ def pick_job(local_dir: str, job_id: str | None, environ: Mapping[str, str]) -> 
     """The job named; else the one this process runs in; else the only one alive, or the only one.
     Within a Slurm job, one that was started by another Slurm job has to be named.
 
-    FanstoreError when there is none, or more than one to choose from.
+    FanstoreError when there is none, SeveralJobs when there is more than one to choose from.
     """
     jobs = find_jobs(local_dir)
     if job_id is not None:
@@ -62,8 +71,7 @@ def pick_job(local_dir: str, job_id: str | None, environ: Mapping[str, str]) -> 
     if not chosen:
         raise FanstoreError(f"no job under {Base(local_dir).path}")
     if len(chosen) > 1:
-        names = ", ".join(job.job_id for job in chosen)
-        raise FanstoreError(f"several jobs ({names}); name one with --job")
+        raise SeveralJobs(chosen)
     return chosen[0]
 
 
