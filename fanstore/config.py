@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,37 +168,99 @@ def _load_toml(path: Path) -> dict[str, Any]:
 
 
 def read_config_file(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """The TOML file's settings; empty when there is none. Unknown keys are a UsageError."""
+    """The TOML file's settings; empty when there is none. UsageError."""
     path = config_file(environ)
     if not os.path.isfile(path):  # False, too, in a home that is not ours to look into
         if environ.get("FANSTORE_CONFIG"):
             raise UsageError(f"FANSTORE_CONFIG names {path}, which is not a file")
         return {}
-    table = _load_toml(path)
-    unknown = sorted(set(table) - {setting.name for setting in SETTINGS})
-    if unknown:
-        raise UsageError(f"{path}: unknown setting {unknown[0]!r}")
-    return table
+    return _load_toml(path)
+
+
+def _unknown_keys(table: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
+    """What is wrong with the names in the TOML file."""
+    names = [setting.name for setting in SETTINGS]
+    return [
+        f"{config_file(environ)}: unknown setting {_with_a_guess(name, names)}"
+        for name in sorted(set(table) - set(names))
+    ]
 
 
 def resolve(
     flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ
 ) -> Settings:
     """Every setting's value and source. A flag that was not given is absent or None."""
-    flags = flags or {}
     table = read_config_file(environ)
+    if unknown := _unknown_keys(table, environ):
+        raise UsageError(unknown[0])
+    return _resolved(flags or {}, environ, table, None)
+
+
+def resolve_all(environ: Mapping[str, str] = os.environ) -> tuple[Settings, list[str]]:
+    """As `resolve`, for whoever wants every problem at once: what makes no sense is said, and its
+    default taken."""
+    problems: list[str] = []
+    table: dict[str, Any] = {}
+    try:
+        table = read_config_file(environ)
+    except (UsageError, OSError) as error:
+        problems.append(str(error))
+    problems += _unknown_keys(table, environ)
+    return _resolved({}, environ, table, problems), problems
+
+
+def _resolved(
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str],
+    table: Mapping[str, Any],
+    problems: list[str] | None,
+) -> Settings:
+    """problems: takes what is wrong with a value; None: that is raised."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for setting in SETTINGS:
-        name = setting.name
-        if flags.get(name) is not None:
-            value, source = flags[name], "flag"
-        elif setting.variable in environ:
-            value, source = environ[setting.variable], setting.variable
-        elif name in table:
-            value, source = table[name], str(config_file(environ))
-        else:
+        value, source = _found(setting, flags, environ, table)
+        try:
+            value = value if source == "default" else _parse(setting, value, source)
+        except UsageError as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
             value, source = setting.default, "default"
-        values[name] = value if source == "default" else _parse(setting, value, source)
-        sources[name] = source
+        values[setting.name], sources[setting.name] = value, source
     return Settings(**values, sources=sources)
+
+
+def _found(
+    setting: Setting,
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str],
+    table: Mapping[str, Any],
+) -> tuple[Any, str]:
+    """(value, source) as given."""
+    if flags.get(setting.name) is not None:
+        return flags[setting.name], "flag"
+    if setting.variable in environ:
+        return environ[setting.variable], setting.variable
+    if setting.name in table:
+        return table[setting.name], str(config_file(environ))
+    return setting.default, "default"
+
+
+# What has a meaning and is no setting.
+_OWN_VARIABLES = ("CONFIG", "JOB_DIR", "RANK", "WORLD_SIZE", "FDS", "BUILD_VERBOSE")
+_OWN_VARIABLE = re.compile(rf"FANSTORE_({'|'.join(_OWN_VARIABLES)}|MOUNT_PREFIX(_[0-9]+)?)")
+
+
+def unknown_variables(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The names FANSTORE_* that mean nothing, each with the one that may have been meant."""
+    known = [setting.variable for setting in SETTINGS]
+    unknown = [n for n in environ if n.startswith("FANSTORE_") and n not in known]
+    return [_with_a_guess(n, known) for n in sorted(unknown) if not _OWN_VARIABLE.fullmatch(n)]
+
+
+def _with_a_guess(name: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, 1)
+    return f"{name} (is {close[0]} meant?)" if close else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from serving import Stage, make_stage
 
 from fanstore import config
 from fanstore.errors import UsageError
+from fanstore.transport import trial
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_a_variable_that_makes_no_sense_is_named(name: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("colour = 1", "unknown setting 'colour'"),
+        ("colour = 1", "unknown setting colour"),
         ("quiet = 3", "quiet from .*settings.toml"),
         ('stage_threads = "2"\nlocal_dir = 5', "local_dir from"),
         ("quiet = ", "settings.toml"),
@@ -101,3 +103,45 @@ def test_doctor_says_every_setting_with_its_source(stage: Stage) -> None:
 def test_doctor_makes_nothing(stage: Stage) -> None:
     stage.call("doctor")
     assert list(stage.local.iterdir()) == []
+
+
+def test_doctor_goes_on_after_settings_that_make_no_sense(stage: Stage, tmp_path: Path) -> None:
+    file = tmp_path / "broken.toml"
+    file.write_text('deadline_s = "soon"\nkeep_stage = true\nreplicas = "2"\n')
+    env = {"FANSTORE_CONFIG": str(file), "FANSTORE_STAGE": "never", "FANSTORE_LOCALDIR": "/x"}
+    env["FANSTORE_MOUNT_PREFIX_2"] = "/data"  # FanStore's own
+    done = stage.call("doctor", code=1, **env)
+    for said in ("deadline_s from ", "unknown setting keep_stage (is keep_staged meant?)",
+                 "stage from FANSTORE_STAGE: 'never' is not one of full, lazy",
+                 "unknown variable FANSTORE_LOCALDIR (is FANSTORE_LOCAL_DIR meant?)"):  # fmt: skip
+        assert said in done.stdout
+    assert done.stdout.count("problem: ") == 4 and "codecs:" in done.stdout
+    rows = json.loads(stage.call("doctor", "--json", code=1, **env).stdout)["settings"]
+    assert {r["name"]: r["value"] for r in rows if r["name"] in ("replicas", "stage")} == {
+        "replicas": "2", "stage": "full"
+    }  # fmt: skip
+    file.write_text("= broken")
+    assert f"problem: {file}: " in stage.call("doctor", code=1, FANSTORE_CONFIG=str(file)).stdout
+
+
+@pytest.mark.skipif(find_spec("mpi4py") is None, reason="mpi4py is missing")
+def test_doctor_tries_the_transport(stage: Stage, tmp_path: Path) -> None:
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    said = stage.call("doctor", **env).stdout
+    assert "transport: built for " in said
+    assert list((tmp_path / "cache").rglob("libfanstore_transport-*.so"))
+    env["MPICC"] = str(tmp_path / "nothing")
+    assert "transport: problem: MPICC names " in stage.call("doctor", **env).stdout
+
+
+def test_a_transport_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = tmp_path / "mpicc"
+    stuck.write_text("#!/bin/sh\nexec sleep 60\n")
+    stuck.chmod(0o755)
+    monkeypatch.setenv("MPICC", str(stuck))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    problem = trial.attempt(0.5)["problem"]
+    assert problem is not None
+    assert "took more than 0.5 s" in problem or "mpi4py is not installed" in problem

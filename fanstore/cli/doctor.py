@@ -8,6 +8,7 @@ import platform
 import re
 import resource
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -43,12 +44,24 @@ def _codecs() -> dict[str, str]:
     }
 
 
+def _beside_python() -> str:
+    """Where the `mpich` wheel puts its programs."""
+    return os.path.dirname(sys.executable)
+
+
 def _mpi() -> dict[str, str | None]:
-    """Where MPI is; nothing of it is loaded."""
+    """Where MPI is, and whether several ranks could talk over it: the transport is tried."""
+    from fanstore.transport.trial import attempt
+
+    tried = attempt()
+    version, library = tried.get("library_version"), tried.get("library")
+    built = f"built for {version}: {library or 'not kept, no cache directory'}"
     return {
         "mpi4py": "installed" if find_spec("mpi4py") else None,
-        "mpiexec": shutil.which("mpiexec"),
+        "mpiexec": shutil.which("mpiexec") or shutil.which("mpiexec", path=_beside_python()),
         "srun": shutil.which("srun"),
+        "mpicc": tried.get("mpicc"),
+        "transport": built if tried["problem"] is None else f"problem: {tried['problem']}",
     }
 
 
@@ -120,10 +133,12 @@ def examine_all() -> dict[str, Any]:
     """Everything that doctor says, as data."""
     from fanstore.serve.prefix import default_prefix
 
-    settings = config.resolve()
+    settings, problems = config.resolve_all()
+    problems += [f"unknown variable {name}" for name in config.unknown_variables()]
     return {
         "platform": f"{platform.machine()}, Linux {platform.release()}, "
         f"{' '.join(platform.libc_ver())}, Python {platform.python_version()}",
+        "problems": problems,
         "libraries": _libraries(),
         "codecs": _codecs(),
         "mpi": _mpi(),
@@ -144,6 +159,8 @@ def _show_local(entry: dict[str, Any]) -> str:
 
 def _show(found: dict[str, Any]) -> None:
     click.echo(found["platform"])
+    for problem in found["problems"]:
+        click.echo(f"problem: {problem}")
     for title in ("libraries", "codecs", "mpi", "limits"):
         click.echo(f"{title}:")
         for name, value in found[title].items():
@@ -202,7 +219,8 @@ def _check(programs: Sequence[str], as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.argument("programs", nargs=-1, metavar="[PROGRAM...]")
 def command(check: bool, as_json: bool, programs: tuple[str, ...]) -> int:
-    """Say what FanStore found on this machine, and every setting with where it comes from.
+    """Say what FanStore found on this machine, and every setting with where it comes from. The
+    exit code is 1 when a setting makes no sense.
 
     With --check, say of each PROGRAM whether `fanstore run` reaches it as it is ("preload"), needs
     --trap, or reaches it in neither way. The exit code is 0, 3 or 4, 126 for what cannot be
@@ -217,4 +235,4 @@ def command(check: bool, as_json: bool, programs: tuple[str, ...]) -> int:
         click.echo(json.dumps(found, indent=2))
     else:
         _show(found)
-    return 0
+    return 1 if found["problems"] else 0

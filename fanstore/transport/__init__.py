@@ -7,6 +7,7 @@ both belong to the core's thread.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from fanstore._native import ffi
@@ -107,13 +108,18 @@ def _load(wait: Callable[[Any], None]) -> Any:
     version = MPI.Get_library_version()
     if version not in _loaded:
         with built_library(version, wait) as path:
-            try:
-                library = ffi.dlopen(str(path))
-            except OSError as error:
-                raise FanstoreError(f"{path} cannot be loaded: {error}") from error
-        _compare(version, library)
-        _loaded[version] = library
+            _loaded[version] = load_library(version, path)
     return _loaded[version]
+
+
+def load_library(version: str, path: Path) -> Any:
+    """The library at `path`, seen to be built for the MPI `version`. FanstoreError."""
+    try:
+        library = ffi.dlopen(str(path))
+    except OSError as error:
+        raise FanstoreError(f"{path} cannot be loaded: {error}") from error
+    _compare(version, library)
+    return library
 
 
 def _compare(version: str, library: Any) -> None:

@@ -1,0 +1,71 @@
+"""Trying the transport where no job runs: `fanstore doctor` builds, loads and compares it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+
+from fanstore.errors import FanstoreError
+from fanstore.transport.build import built_library, describe
+
+LIMIT_S = 60.0
+
+_NO_MPI4PY = (
+    "mpi4py is not installed: several nodes need it, the site's or pip install 'fanstore-fs[mpi]'"
+)
+
+
+def attempt(limit_s: float = LIMIT_S) -> dict[str, str | None]:
+    """As `describe`, after a trial: `problem` is what several ranks would meet. In a process of its
+    own, since a library, once loaded, stays; bounded, since a compiler or an MPI may hang."""
+    if find_spec("mpi4py") is None:
+        return {"problem": _NO_MPI4PY}
+    told = describe()
+    if told["problem"] is None:
+        told["problem"] = _problem_of_a_trial(limit_s)
+        told["library"] = describe()["library"]
+    return told
+
+
+def _problem_of_a_trial(limit_s: float) -> str | None:
+    command = [sys.executable, "-m", __name__]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, errors="replace", start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said, wrong = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            return f"building and loading it took more than {limit_s:g} s"
+    if process.returncode != 0:
+        last = (wrong.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        return f"it cannot be tried: {last}"
+    return said.strip() or None
+
+
+def main() -> int:
+    """Prints what is wrong, or nothing. MPI itself is not started."""
+    import mpi4py
+
+    mpi4py.rc.initialize = False
+    from mpi4py import MPI
+
+    from fanstore.transport import load_library
+
+    version = MPI.Get_library_version()
+    try:
+        with built_library(version) as path:
+            load_library(version, path)
+    except FanstoreError as error:
+        print(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
