@@ -78,7 +78,7 @@ def churn(names):
     wrong, rounds, first = [], 0, {name: read(name) for name in names}
     write(f"churning-{rank}", first)
     workers = [os.fork() for _ in range(2)]
-    while not os.path.exists(f"{here}/stop"):
+    while rounds == 0 or not os.path.exists(f"{here}/stop"):
         wrong += [n for n in names if read(n) != first[n]]
         rounds += 1
     if 0 in workers:

@@ -166,6 +166,13 @@ def make_stage(path: Path) -> Stage:
     return stage
 
 
+def shared_memory() -> set[str]:
+    """What FanStore may have made in shared memory; not the benchmarks' own directory there, whose
+    tests may run beside this one."""
+    names = os.listdir("/dev/shm")
+    return {n for n in names if "fanstore" in n and not n.startswith("fanstore-bench-")}
+
+
 def flip(path: Path, offset: int) -> None:
     """Changes one byte of a file."""
     with path.open("r+b") as stream:

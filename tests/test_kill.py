@@ -20,6 +20,7 @@ from serving import (
     make_stage,
     process_name,
     runs,
+    shared_memory,
     wait_for,
 )
 
@@ -49,7 +50,7 @@ def check_next_run(stage: Stage, dataset: Path) -> None:
     expected = hashlib.sha256(b"".join(stage.files[name] for name in sorted(stage.files)))
     assert done.stdout.strip() == expected.hexdigest()
     assert stage.leftovers() == []
-    assert not [name for name in os.listdir("/dev/shm") if "fanstore" in name]
+    assert not shared_memory()
 
 
 @pytest.mark.parametrize("delay_ms", DELAYS_MS)
@@ -69,11 +70,14 @@ def test_wrapper_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
 
 @pytest.mark.parametrize("delay_ms", DELAYS_MS)
 def test_daemon_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
-    argv = arguments(stage, dataset, "sh", "-c", "sleep 0.3; exit 3")
-    with stage.running(*argv) as run:
-        wait_for(lambda: daemon_of(run.pid) or run.poll() is not None, "the daemon")
+    go = stage.path / "go"
+    script = f"until test -e {go}; do sleep 0.02; done; exit 3"
+    with stage.running(*arguments(stage, dataset, "sh", "-c", script)) as run:
+        wait_for(lambda: daemon_of(run.pid), "the daemon")
+        daemon = daemon_of(run.pid)
         time.sleep(delay_ms / 1000)
-        os.kill(daemon_of(run.pid), signal.SIGKILL)
+        os.kill(daemon, signal.SIGKILL)
+        go.touch()
         _, stderr = run.communicate(timeout=60)
         assert run.returncode in (3, 125)
         assert "the node daemon died" in stderr

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from serving import Stage, children, make_stage, wait_for
-
-SHARED_MEMORY = Path("/dev/shm")
+from serving import Stage, children, make_stage, shared_memory, wait_for
 
 # Holds all kinds of things open: inputs, a materialised one, a mapping, a listing, an output.
 HOLDER = """
@@ -60,12 +58,6 @@ def has_ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
-
-
-def shared_memory() -> set[str]:
-    """What FanStore may have made in shared memory; not the benchmarks' own directory there."""
-    names = os.listdir(SHARED_MEMORY)
-    return {n for n in names if "fanstore" in n and not n.startswith("fanstore-bench-")}
 
 
 def check_nothing_left(stage: Stage, before: set[str]) -> None:

@@ -141,11 +141,14 @@ def test_owner_and_shared_copy_gone(own: Ranks) -> None:
 @pytest.mark.parametrize("delay_ms", [0, 250])
 def test_daemon_killed_before_the_command_begins(shared: Ranks, delay_ms: int) -> None:
     """In MPI's start, or soon after: nobody waits for ever, and nothing is left."""
-    with shared.running(SIZE, ["sleep", "0.5"], FANSTORE_PEER_WAIT_S="1") as run:
+    go = shared.stage.path / f"go-{delay_ms}"
+    command = ["sh", "-c", f"until test -e {go}; do sleep 0.02; done"]
+    with shared.running(SIZE, command, FANSTORE_PEER_WAIT_S="1") as run:
         daemon = run.daemon(1)
         time.sleep(delay_ms / 1000)
         os.kill(daemon, signal.SIGKILL)
         run.note_processes()
+        go.touch()
         codes = run.end()
     assert codes[1] == 125, run.said()
     assert set(codes) <= {0, 125}, run.said()
@@ -182,22 +185,36 @@ def test_mpiexec_that_ends_all_when_one_is_lost(shared: Ranks) -> None:
 # ---- a rank stops for a while ----
 
 
+def shared_bytes(ranks: Ranks) -> list[int]:
+    """What each rank has read of the shared file system so far."""
+    return [ranks.status(rank)["counters"]["shared_bytes"] for rank in range(SIZE)]
+
+
+def of_nodes(ranks: Ranks, name: str) -> list[int]:
+    """A figure of each rank's daemon."""
+    return [ranks.status(rank)["node"][name] for rank in range(SIZE)]
+
+
 def test_stopped_and_continued(shared: Ranks) -> None:
     """Past the deadline others serve; late bytes harm nothing; then the rank is asked again."""
-    with shared.running(SIZE, reader("a", "b", "c", "d", "e"), FANSTORE_DEADLINE_S="0.3") as run:
+    again = [f"again-{number}" for number in range(20)]
+    steps = reader("a", "b", *again, "end")
+    with shared.running(SIZE, steps, FANSTORE_DEADLINE_S="1") as run:
         run.step("a")
+        wait_for(lambda: of_nodes(shared, "resident_bytes") == [0] * SIZE, "pieces to be dropped")
         run.kill(1, "daemon", number=signal.SIGSTOP)
         assert run.step("b", ranks=(0, 2)) == [shared.whole] * 2
         run.kill(1, "daemon", number=signal.SIGCONT)
         assert run.answer("b", 1) == shared.whole
-        time.sleep(0.5)
-        assert run.step("c") == [shared.whole] * SIZE
-        served = [shared.status(rank)["counters"]["shared_bytes"] for rank in range(SIZE)]
-        assert run.step("d") == [shared.whole] * SIZE
-        assert [shared.status(r)["counters"]["shared_bytes"] for r in range(SIZE)] == served
+        served, now = [], shared_bytes(shared)
+        while now != served:
+            served = now
+            assert run.step(again.pop(0)) == [shared.whole] * SIZE
+            now = shared_bytes(shared)
         assert served[0] > 0 and served[2] > 0
-        assert [shared.status(r)["node"]["quarantined"] for r in range(SIZE)] == [0] * SIZE
-        run.step("e", names={})
+        wait_for(lambda: of_nodes(shared, "quarantined") == [0] * SIZE, "late bytes")
+        for step in (*again, "end"):
+            run.tell(step, names={})
         assert run.end() == [0] * SIZE, run.said()
     run.check_nothing_left()
     assert not any("lost" in run.err(rank) for rank in range(SIZE)), run.said()

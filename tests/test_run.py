@@ -484,12 +484,13 @@ def drain(terminal: int) -> str:
 
 
 def test_ctrl_c_reaches_the_command_once(stage: Stage) -> None:
+    go = stage.path / "go"
     script = (
-        f"trap 'echo hit' INT; touch {stage.path}/ready; for i in $(seq 50); do sleep 0.02; done"
+        f"trap 'echo hit; touch {go}' INT; touch {stage.path}/ready; "
+        f"until test -e {go}; do sleep 0.02; done; sleep 0.2"
     )
     pid, terminal = on_terminal(stage, run_command(stage, script))
     wait_for((stage.path / "ready").exists, "the command")
-    time.sleep(0.1)
     os.write(terminal, b"\x03")
     shown = drain(terminal)
     os.close(terminal)
