@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from fanstore import exit_codes
@@ -32,3 +34,29 @@ def test_exit_codes_are_those_of_the_definition() -> None:
         assert meaning in re.sub(r"\s+", " ", shown)
         assert re.search(rf"^  +{re.escape(code)} ", shown, re.MULTILINE)
     assert re.sub(r"\s+", " ", exit_codes.COLLISIONS) in re.sub(r"\s+", " ", shown)
+
+
+def literals(path: Path) -> Iterator[str]:
+    """The texts in a source file; what is filled in stands as NUL."""
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = [v.value if isinstance(v, ast.Constant) else "\0" for v in node.values]
+                yield "".join(map(str, parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+    else:
+        yield from re.findall(r'"((?:[^"\\\n]|\\.)*)"', path.read_text())
+
+
+def test_quoted_messages_are_the_programs_own() -> None:
+    sources = [*(ROOT / "fanstore").rglob("*.py"), *(ROOT / "csrc").rglob("*.c")]
+    texts = "\n".join(text for path in sources for text in literals(path))
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    quoted = re.findall(r"^> (.*)$", page, re.MULTILINE)
+    assert len(quoted) > 50
+    for line in quoted:
+        for words in re.split(r"\.\.\.", line):
+            said = words.strip(" :;,().")
+            assert said in texts, f"{line!r}: {said!r} is said nowhere"
+        assert re.search(r"[a-z]{2}", line), line
