@@ -270,8 +270,51 @@ def test_exit_codes(stage: Stage) -> None:
 
 def supervisor_of(wrapper: int) -> int:
     """The supervisor's process, 0 where there is none yet."""
-    found = children(command_of(wrapper)) if command_of(wrapper) else []
-    return found[0] if found and process_name(found[0]) == "fanstore-trap" else 0
+    found = [command_of(wrapper)]
+    for name in ("fanstore-guard", "fanstore-trap"):
+        found = [p for parent in found if parent for p in children(parent)]
+        found = [p for p in found if process_name(p) == name]
+    return found[0] if found else 0
+
+
+def parent_of(pid: int) -> int:
+    """The parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+@pytest.mark.parametrize("whose", ["supervisor", "guard", "by name"])
+def test_all_that_came_of_the_command_ends_with_the_supervisor(
+    stage: Stage, clients: Path, whose: str
+) -> None:
+    """Daemons, orphans and a chain of processes, too: nobody has the pipe any more."""
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--trap", "--")
+    with stage.running("run", *where, str(clients / "rest"), "spread") as run:
+        assert run.stdout is not None
+        supervisor = int(run.stdout.readline())
+        guard = parent_of(supervisor)
+        named = [command_of(run.pid), supervisor]  # as pkill, with -f and without, finds them
+        assert b"fanstore-trap" not in Path(f"/proc/{guard}/cmdline").read_bytes()
+        for pid in {"supervisor": [supervisor], "guard": [guard], "by name": named}[whose]:
+            os.kill(pid, signal.SIGKILL)
+        _, stderr = run.communicate(timeout=30)
+        assert run.returncode == (137 if whose == "by name" else 125)
+        assert ("the supervisor was killed" in stderr) == (whose != "by name")
+    wait_for(lambda: stage.leftovers() == [], "the end of it all")
+
+
+def test_what_the_command_left_ends_with_the_supervisor(stage: Stage, clients: Path) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
+    stage.call("start", *where)
+    try:
+        with stage.running("exec", "--trap", "--", str(clients / "rest"), "spread", "on") as run:
+            assert run.stdout is not None
+            supervisor = int(run.stdout.readline())
+            assert run.wait(timeout=60) == 0
+            os.kill(supervisor, signal.SIGKILL)
+            run.communicate(timeout=30)
+    finally:
+        stage.call("stop")
+    assert stage.leftovers() == []
 
 
 @pytest.mark.parametrize(("whose", "code"), [("supervisor", 125), ("stand-in", 137)])
@@ -301,7 +344,7 @@ def test_a_killed_process_of_ours_takes_the_command_along(
         )
         _, stderr = run.communicate(timeout=60)
         assert run.returncode == code
-        assert ("the supervisor died" in stderr) == (whose == "supervisor")
+        assert ("the supervisor was killed" in stderr) == (whose == "supervisor")
         assert "left in the mount prefix" not in stderr
         wait_for(lambda: not runs(command), "the command's end")
     wait_for(lambda: stage.leftovers() == [], "the end of it all")

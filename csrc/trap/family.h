@@ -2,9 +2,10 @@
  * The processes of `fanstore-trap`:
  *
  *   the stand-in    what was started: passes signals on, ends as the command ends
- *   the supervisor  its child, and the command's parent: answers what is caught, until nobody is
- *                   left who could be; adopts what is daemonised, for it must be an ancestor of all
- *                   whose memory it reads (Yama)
+ *   the guard       its child: ends the command and all that came of it when the supervisor is killed
+ *   the supervisor  the guard's child, and the command's parent: answers what is caught, until nobody
+ *                   is left who could be; adopts what is daemonised, for it must be an ancestor of all
+ *                   whose memory it reads (Yama); does for a killed guard what that does for it
  *   the command
  */
 #ifndef FAN_TRAP_FAMILY_H
@@ -37,6 +38,7 @@ void fan_news_tell(int pipe, enum fan_news_kind kind, int value, const char *ste
  * command got. Shared between the processes. */
 struct fan_witness {
     _Atomic int64_t seen_ns[_NSIG];
+    _Atomic pid_t supervisor;
 };
 extern struct fan_witness *fan_witness;
 
@@ -44,8 +46,16 @@ extern struct fan_witness *fan_witness;
  * signal that killed it. say: who speaks on stderr. */
 int fan_stand_in(char **argv, const char *say);
 
-/* The supervisor's process: does not return. news: the pipe to the stand-in; mask: the command's.
- */
-void fan_supervise(char **argv, int news, const sigset_t *mask) __attribute__((noreturn));
+/* The guard's process: does not return. news: the pipe to the stand-in; mask: the command's. */
+void fan_guard(char **argv, int news, const sigset_t *mask) __attribute__((noreturn));
+
+/* The supervisor's process: does not return. guard: the socket over which the guard gets the
+ * listener, and which ends with it. */
+void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigset_t *mask)
+    __attribute__((noreturn));
+
+/* Kills all that descends from this process, a subreaper, be it daemonised or without a parent of
+ * its own any more; whoever forks meanwhile is seen in the next round. */
+void fan_family_end(void);
 
 #endif

@@ -23,7 +23,7 @@ struct fan_witness *fan_witness;
 struct stand_in {
     const char *say;
     char **argv;
-    pid_t supervisor;
+    pid_t guard;
     int command; /* a pidfd, or -1 */
     int code;
     bool ended;
@@ -63,7 +63,7 @@ static void hear(struct stand_in *own, const struct fan_news *news)
         kill(getpid(), SIGSTOP);
         return;
     case FAN_NEWS_LAST:
-        waitpid(own->supervisor, NULL, 0);
+        waitpid(own->guard, NULL, 0);
         own->code = own->code != 0 ? own->code : end_like(news->value);
         break;
     case FAN_NEWS_ENDED:
@@ -111,7 +111,7 @@ static bool is_groups(unsigned number)
 /* The terminal, Slurm and who signals the group signal the command, too. */
 static void pass_on(const struct stand_in *own, const struct signalfd_siginfo *info)
 {
-    bool reached = info->ssi_code == SI_KERNEL || (pid_t)info->ssi_pid == own->supervisor ||
+    bool reached = info->ssi_code == SI_KERNEL || (pid_t)info->ssi_pid == fan_witness->supervisor ||
                    info->ssi_signo == SIGCHLD || is_slurms((pid_t)info->ssi_pid) ||
                    is_groups(info->ssi_signo);
     if (!reached && own->command >= 0)
@@ -133,8 +133,8 @@ static void run(struct stand_in *own, int news, int signals)
         if (FAN_SYS(read, news, &heard, sizeof(heard)) == sizeof(heard)) {
             hear(own, &heard);
         } else {
-            fprintf(stderr, "%s: error: --trap: the supervisor died, and the command with it\n",
-                    own->say);
+            fprintf(stderr, "%s: error: --trap: the supervisor was killed, and the command and all "
+                            "that it started with it\n", own->say);
             own->code = OWN_FAILURE;
             own->ended = true;
         }
@@ -158,14 +158,14 @@ int fan_stand_in(char **argv, const char *say)
         fprintf(stderr, "%s: error: --trap: %s\n", say, strerror(errno));
         return OWN_FAILURE;
     }
-    own.supervisor = fork();
-    if (own.supervisor == 0) {
+    own.guard = fork();
+    if (own.guard == 0) {
         fan_sys_close(pipes[0]);
         fan_sys_close(signals);
-        fan_supervise(argv, pipes[1], &before);
+        fan_guard(argv, pipes[1], &before);
     }
     fan_sys_close(pipes[1]);
-    if (own.supervisor < 0) {
+    if (own.guard < 0) {
         fprintf(stderr, "%s: error: --trap: fork: %s\n", say, strerror(errno));
         return OWN_FAILURE;
     }

@@ -1,10 +1,7 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -13,10 +10,10 @@
 #include <unistd.h>
 
 #include "../client/jobsocket.h"
-#include "../client/park.h"
 #include "../common/sys.h"
 #include "family.h"
 #include "filter.h"
+#include "handing.h"
 #include "names.h"
 #include "serve.h"
 #include "tree.h"
@@ -25,42 +22,9 @@ struct supervisor {
     int news;      /* to the stand-in; -1: it has gone */
     int listener;  /* -1: everybody who was watched has gone */
     int signals;
+    int guard;     /* ends with the guard */
     pid_t stand_in, command; /* 0: it has ended */
 };
-
-static void send_fd(int socket, int fd)
-{
-    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
-    struct iovec vector = {"", 1};
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control,
-                             .msg_controllen = sizeof(control)};
-    struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(part), &fd, sizeof(fd));
-    FAN_SYS(sendmsg, socket, &message, 0);
-}
-
-/* A descriptor, or -1: the other side has gone. */
-static int receive_fd(int socket)
-{
-    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
-    char byte;
-    int fd;
-    struct iovec vector = {&byte, 1};
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control,
-                             .msg_controllen = sizeof(control)};
-    long got;
-    do {
-        got = FAN_SYS(recvmsg, socket, &message, MSG_CMSG_CLOEXEC);
-    } while (got == -EINTR);
-    struct cmsghdr *part = got == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (part == NULL || part->cmsg_type != SCM_RIGHTS)
-        return -1;
-    memcpy(&fd, CMSG_DATA(part), sizeof(fd));
-    return fd;
-}
 
 /* The command's process until it execs. It dies with the supervisor, without which it could open
  * nothing. */
@@ -76,7 +40,7 @@ static void __attribute__((noreturn)) become(char **argv, int news, int socket,
         fan_news_tell(news, FAN_NEWS_FAILED, -listener, "seccomp");
         _exit(125);
     }
-    send_fd(socket, listener);
+    fan_send_fd(socket, listener);
     FAN_SYS(close, listener);
     if (FAN_SYS(read, socket, &byte, 1) != 1)
         _exit(125);
@@ -92,25 +56,6 @@ static void __attribute__((noreturn)) fail(const struct supervisor *own, const c
     fan_news_tell(own->news, FAN_NEWS_FAILED, -rc, step);
     fan_tree_end();
     _exit(125);
-}
-
-/* Keeps nothing of the command's: its streams, its directory, its descriptors. */
-static void let_go(const struct supervisor *own, int socket)
-{
-    int null = fan_sys_openat(AT_FDCWD, "/dev/null", O_RDWR, 0);
-    DIR *dir = opendir("/proc/self/fd");
-    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        int fd = atoi(entry->d_name);
-        bool kept = fd == own->news || fd == own->signals || fd == socket || fd == dirfd(dir) ||
-                    fd == null || fan_is_parked(fd);
-        if (fd > 2 && !kept)
-            FAN_SYS(close, fd);
-    }
-    if (dir != NULL)
-        closedir(dir);
-    for (int fd = 0; fd < 3 && null >= 0; fd++)
-        FAN_SYS(dup3, null, fd, 0);
-    FAN_SYS(chdir, "/");
 }
 
 /* Whether nobody is left who is watched. */
@@ -162,6 +107,15 @@ static void lose_stand_in(struct supervisor *own)
     own->news = -1;
 }
 
+/* The guard was killed: nobody would end the family if this process were, too. */
+static void __attribute__((noreturn)) lose_guard(void)
+{
+    fan_family_end();
+    fan_names_end();
+    fan_tree_end();
+    _exit(125);
+}
+
 static void witness(int signals)
 {
     struct signalfd_siginfo info;
@@ -174,11 +128,14 @@ static void witness(int signals)
 static void watch(struct supervisor *own)
 {
     while (own->command > 0 || own->listener >= 0) {
-        struct pollfd polled[3] = {{.fd = own->listener},
+        struct pollfd polled[4] = {{.fd = own->listener},
                                    {.fd = own->signals, .events = POLLIN},
-                                   {.fd = own->news}};
-        if (FAN_SYS(ppoll, polled, 3, NULL, NULL, sizeof(uint64_t)) < 0)
+                                   {.fd = own->news},
+                                   {.fd = own->guard}};
+        if (FAN_SYS(ppoll, polled, 4, NULL, NULL, sizeof(uint64_t)) < 0)
             continue;
+        if (polled[3].revents != 0)
+            lose_guard();
         if (polled[1].revents != 0)
             witness(own->signals);
         if (polled[2].revents != 0)
@@ -198,9 +155,9 @@ static void raise_limits(void)
     }
 }
 
-void fan_supervise(char **argv, int news, const sigset_t *mask)
+void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigset_t *mask)
 {
-    struct supervisor own = {.news = news, .stand_in = getppid()};
+    struct supervisor own = {.news = news, .guard = guard, .stand_in = stand_in};
     int sockets[2];
     sigset_t all;
     sigprocmask(SIG_SETMASK, NULL, &all);
@@ -212,6 +169,7 @@ void fan_supervise(char **argv, int news, const sigset_t *mask)
     if (own.signals < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         fail(&own, "descriptors", -errno);
     pid_t self = getpid();
+    atomic_store(&fan_witness->supervisor, self);
     own.command = fork();
     if (own.command == 0) {
         FAN_SYS(close, sockets[0]);
@@ -221,13 +179,14 @@ void fan_supervise(char **argv, int news, const sigset_t *mask)
         fail(&own, "fork", -errno);
     FAN_SYS(close, sockets[1]);
     int socket = sockets[0];
-    let_go(&own, socket);
+    fan_let_go((const int[]){own.news, own.signals, own.guard, socket, -1});
     raise_limits();
-    own.listener = receive_fd(socket);
+    own.listener = fan_receive_fd(socket);
     if (own.listener < 0) { /* it has said why */
         fan_tree_end();
         _exit(125);
     }
+    fan_send_fd(own.guard, own.listener);
     fan_news_tell(own.news, FAN_NEWS_STARTED, own.command, "");
     rc = fan_serve(own.listener);
     if (rc < 0)

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -34,6 +35,40 @@ static int daemonise(const char *path, const char *to)
     dup2(fd, 1);
     int rc = copy(path);
     dprintf(1, "%d\n", rc);
+    return 0;
+}
+
+/* A chain of processes each of which ends when it has started the next; for a minute or so. */
+static void move_on(void)
+{
+    for (int i = 0; i < 60000 && fork() == 0; i++)
+        usleep(500);
+    _exit(0);
+}
+
+/* A family that does not end by itself soon, and keeps its standard output: a daemon, a process whose parent has
+ * ended, one that does not care about its parent's end, and a chain. Says whose child it is. */
+static int spread(int leave)
+{
+    pid_t supervisor = getppid();
+    prctl(PR_SET_PDEATHSIG, 0);
+    if (fork() == 0) {
+        setsid();
+        if (fork() == 0)
+            sleep(60);
+        _exit(0);
+    }
+    if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, 0);
+        signal(SIGTERM, SIG_IGN);
+        sleep(60);
+    }
+    if (fork() == 0)
+        move_on();
+    printf("%d\n", (int)supervisor);
+    fflush(stdout);
+    if (!leave)
+        sleep(60);
     return 0;
 }
 
@@ -76,6 +111,8 @@ int main(int argc, char **argv)
         return copy(argv[2]);
     if (strcmp(what, "daemon") == 0)
         return daemonise(argv[2], argv[3]);
+    if (strcmp(what, "spread") == 0)
+        return spread(argv[2] != NULL);
     if (strcmp(what, "interrupted") == 0)
         return interrupted(argv[2]);
     if (strcmp(what, "uring") == 0) {

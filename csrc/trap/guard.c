@@ -1,0 +1,89 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../client/jobsocket.h"
+#include "../common/sys.h"
+#include "family.h"
+#include "handing.h"
+
+enum { STEP_NS = 200000, OWN_FAILURE = 125 };
+#define LIMIT_NS 10000000000 /* what a dead file system holds goes when that lets it */
+
+static void kill_children(void)
+{
+    FILE *stream = fopen("/proc/thread-self/children", "re");
+    for (int pid; stream != NULL && fscanf(stream, "%d", &pid) == 1;)
+        kill(pid, SIGKILL);
+    if (stream != NULL)
+        fclose(stream);
+}
+
+/* The children of what is killed become ours, for we are a subreaper: the next round's. */
+void fan_family_end(void)
+{
+    const struct timespec step = {.tv_nsec = STEP_NS};
+    int64_t limit_ns = fan_clock_ns() + LIMIT_NS;
+    pid_t ended;
+    for (;;) {
+        kill_children();
+        while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
+            continue;
+        if (ended < 0 || fan_clock_ns() > limit_ns)
+            return;
+        FAN_SYS(nanosleep, &step, NULL);
+    }
+}
+
+/* A name of its own, in place of the arguments: who kills the command or the supervisor by name
+ * (pkill, with -f, too) means not this process, which ends the rest. */
+static void take_name(char **argv)
+{
+    static const char name[] = "fanstore-guard";
+    char *first = program_invocation_name, *end = first;
+    for (; *argv != NULL; argv++)
+        end = *argv + strlen(*argv);
+    memset(first, 0, (size_t)(end - first));
+    snprintf(first, (size_t)(end - first), "%s", name);
+    prctl(PR_SET_NAME, name, 0, 0, 0);
+}
+
+/* While this process has the listener, too, calls that the supervisor cannot answer any more wait,
+ * where they would fail, and the programs go on with that. */
+static void __attribute__((noreturn)) guard(pid_t supervisor, int news, int socket, char **argv)
+{
+    take_name(argv);
+    fan_let_go((const int[]){news, socket, -1});
+    fan_receive_fd(socket);
+    while (waitpid(supervisor, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    fan_family_end();
+    _exit(0);
+}
+
+void fan_guard(char **argv, int news, const sigset_t *mask)
+{
+    int sockets[2];
+    pid_t stand_in = getppid();
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+        fan_news_tell(news, FAN_NEWS_FAILED, errno, "descriptors");
+        _exit(OWN_FAILURE);
+    }
+    pid_t supervisor = fork();
+    if (supervisor == 0) {
+        FAN_SYS(close, sockets[0]);
+        fan_supervise(argv, news, sockets[1], stand_in, mask);
+    }
+    if (supervisor < 0) {
+        fan_news_tell(news, FAN_NEWS_FAILED, errno, "fork");
+        _exit(OWN_FAILURE);
+    }
+    FAN_SYS(close, sockets[1]);
+    guard(supervisor, news, sockets[0], argv);
+}
