@@ -178,7 +178,9 @@ def own_lines(stderr: str) -> list[str]:
 def test_a_mistake_on_one_rank_ends_all(
     stage: RankStage, dataset: Path, odd_one: int, option: str, text: str, auto_cleanup: bool
 ) -> None:
-    wrong = "lazy" if option == "--stage" else str(stage.path / "none")
+    (stage.path / "file").touch()
+    wrongs = {"--stage": "lazy", "--local-dir": str(stage.path / "file")}
+    wrong = wrongs.get(option, str(stage.path / "none"))
     argv = with_one_rank_otherwise(stage, dataset, odd_one, option, wrong)
     if not auto_cleanup:
         argv.insert(1, "-disable-auto-cleanup")

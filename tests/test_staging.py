@@ -298,9 +298,27 @@ def test_network_file_systems_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
         local_dir.choose(None, environ={})
 
 
-def test_a_missing_local_directory_is_refused(stage: Stage) -> None:
-    where = ("--local-dir", str(stage.path / "none"))
-    assert "not a directory" in stage.run(stage.dataset(), "true", options=where, code=125).stderr
+def test_a_missing_local_directory_is_made_and_stays(stage: Stage) -> None:
+    named, where = stage.path / "nodes" / "0", ("--local-dir", f"{stage.path}/nodes/{{rank}}")
+    dataset = stage.dataset()
+    for _ in range(2):
+        stage.run(dataset, "ls", str(stage.mount), options=where)
+    assert list(named.iterdir()) == [] and {p.stat().st_mode & 0o777 for p in (
+        named, named.parent)} == {0o700}  # fmt: skip
+    (stage.path / "file").touch()
+    for wrong in ("file", "file/below"):
+        refused = ("--local-dir", str(stage.path / wrong))
+        said = stage.run(dataset, "true", options=refused, code=125).stderr
+        assert f"local directory {stage.path / wrong} (flag)" in said and "directory" in said
+
+
+def test_a_local_directory_that_is_refused_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_dir, "fs_type", lambda path: "lustre")
+    with pytest.raises(UsageError, match="network file system"):
+        local_dir.choose(str(tmp_path / "a" / "b"), make=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_absent_codec_library_is_named_before_the_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,11 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Where the dataset named before it appears "
             "[default: /tmp/fanstore-$USER/<dataset name>].",
         ),
-        click.option("--local-dir", metavar="DIR", help="Node-local directory for packs."),
+        click.option(
+            "--local-dir",
+            metavar="DIR",
+            help="Node-local directory for packs; made where it is missing.",
+        ),
         click.option(
             "--output-dir",
             metavar="DIR",
@@ -165,11 +169,12 @@ def make_plan(
     with excused(launcher):
         settings = config.resolve(flags)
         refuse_idle_options(settings)
-        local = choose(for_rank(settings.local_dir, launcher), settings.sources["local_dir"])
         output_dir = os.path.abspath(settings.output_dir)
         check_output_dir(output_dir, settings)
         pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
+        named = for_rank(settings.local_dir, launcher)
+        local = choose(named, settings.sources["local_dir"], make=True)
         return JobPlan(
             pairs, settings, local, kind, launcher, output_dir, current_umask()
         )

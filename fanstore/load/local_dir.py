@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
@@ -95,16 +96,54 @@ def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[LocalDirecto
     yield examine("/tmp", "/tmp")
 
 
+def missing_directories(path: str) -> list[str]:
+    """What mkdir -p would make, topmost first."""
+    missing: list[str] = []
+    while not os.path.lexists(path):
+        missing.insert(0, path)
+        path = os.path.dirname(path)
+    return missing
+
+
+def _make(path: str, source: str) -> list[str]:
+    """Makes a directory and its missing parents (0700). Those that were made, topmost first."""
+    made = []
+    for each in missing_directories(path):
+        try:
+            os.mkdir(each, 0o700)
+            made.append(each)
+        except FileExistsError:  # another rank was faster
+            continue
+        except OSError as error:
+            _remove(made)
+            raise UsageError(
+                f"local directory {path} ({source}): {each} cannot be made: {error.strerror}"
+            ) from None
+    return made
+
+
+def _remove(made: list[str]) -> None:
+    for path in reversed(made):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+
+
 def choose(
-    named: str | None, source: str = "flag", environ: Mapping[str, str] = os.environ
+    named: str | None,
+    source: str = "flag",
+    environ: Mapping[str, str] = os.environ,
+    make: bool = False,
 ) -> LocalDirectory:
-    """The named directory, else the first candidate that will do.
+    """The named directory, else the first candidate that will do. make: a named one that is missing
+    is made, and stays.
 
     UsageError when the named one is refused, FanstoreError when no candidate is left.
     """
     if named is not None:
+        made = _make(os.path.abspath(named), source) if make else []
         directory = examine(os.path.abspath(named), source)
         if directory.refusal is not None:
+            _remove(made)
             raise UsageError(f"local directory {named} ({source}): {directory.refusal}")
         return directory
     refused = []
