@@ -3,6 +3,9 @@
 A prefix that did not exist is made, and an entry in `<base>/prefixes` says so before it is; jobs
 of one user share it by holding the entry. What existed before is never touched: directories of
 its dataset are made real in the job's own directory instead.
+
+In a prefix that FanStore made stands a note for those who see the bare directory: programs without
+the preload library. Those with it never see the note, for they are shown what the index lists.
 """
 
 from __future__ import annotations
@@ -17,6 +20,20 @@ from dataclasses import dataclass
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.load import locks
 from fanstore.load.base import FOLDERS, Base, make_private, user_name
+from fanstore.load.local_dir import missing_directories
+
+NOTE_NAME = "SERVED-BY-FANSTORE.txt"
+NOTE = """\
+This directory is a mount of FanStore. Its files are shown to the programs of a job alone, by a
+library that glibc loads into them. Who reads this note has not got it:
+
+- a program outside the job: start it with   fanstore exec -- PROGRAM
+- a program of the job that is static, written in Go, or for another libc than glibc: start the
+  job with   fanstore run --trap ...
+- a program in a container: show FanStore's own files and the job's local directory in there
+
+fanstore doctor --check PROGRAM   says what a program needs. This note goes with the job.
+"""
 
 _TRIES = 10
 
@@ -116,6 +133,7 @@ class PrefixHold:
             return False
         self._fd = locks.take(self.lock_path, exclusive=False)
         os.makedirs(self.prefix, 0o700, exist_ok=True)
+        _put_note(self.prefix)
         self.made = True
         return True
 
@@ -128,7 +146,7 @@ class PrefixHold:
             if os.path.lexists(self.prefix):
                 raise NotADirectoryError(20, os.strerror(20))
             try:
-                self._make_missing(_missing_directories(self.prefix))
+                self._make_missing(missing_directories(self.prefix))
                 return
             except FileExistsError:
                 if tries_left == 0:
@@ -149,16 +167,8 @@ class PrefixHold:
                     os.rmdir(path)
             os.unlink(self.lock_path)
             raise
+        _put_note(self.prefix)
         self.made = True
-
-
-def _missing_directories(path: str) -> list[str]:
-    """What mkdir -p would make, topmost first."""
-    missing: list[str] = []
-    while not os.path.lexists(path):
-        missing.insert(0, path)
-        path = os.path.dirname(path)
-    return missing
 
 
 def _write_entry(entry: str, made: list[str]) -> None:
@@ -180,14 +190,34 @@ def prefix_of(entry: str) -> str:
     return (_read_entry(entry) or [entry])[-1]
 
 
+def _put_note(prefix: str) -> None:
+    """Without it (a full disk) the mount works as well."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        fd = os.open(os.path.join(prefix, NOTE_NAME), flags, 0o400)
+        with open(fd, "w", encoding="ascii") as stream:
+            stream.write(NOTE)
+
+
+def _is_note(path: str, prefix: str) -> bool:
+    """Whether a file is the note, or the beginning of it, as a full disk or a kill leaves it."""
+    if path != os.path.join(prefix, NOTE_NAME):
+        return False
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
+            return NOTE.encode().startswith(stream.read(len(NOTE) + 1))
+    except OSError:
+        return False
+
+
 def _remove_empty_tree(path: str, base: str) -> list[str]:
-    """Removes the empty directories at and under `path`, and the links of `--trap` there; the names
-    of what is not ours."""
+    """Removes the empty directories at and under `path`, and the note and the links of `--trap`
+    there; the names of what is not ours."""
     left = []
     for directory, directories, files in os.walk(path, topdown=False):
         for name in [*directories, *files]:
             full = os.path.join(directory, name)
-            if _is_traps(full, path, base):
+            if _is_note(full, path) or _is_traps(full, path, base):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(full)
             elif os.path.islink(full) or (name in files and os.path.lexists(full)):
