@@ -249,11 +249,12 @@ def test_a_prefix_in_another_jobs_prefix_is_refused(stage: Stage) -> None:
     dataset = stage.dataset()
     inner = ("--dataset", str(dataset), "--mount", str(stage.mount / "sub"))
     outer = ("--dataset", str(dataset), "--mount", str(stage.path))
-    fanstore = (sys.executable, "-m", "fanstore", "run")
-    done = stage.run(dataset, *fanstore, *inner, "--", "true", code=125)
-    assert "another job's" in done.stderr
-    done = stage.run(dataset, *fanstore, *outer, "--", "true", code=125)
-    assert "own directory" in done.stderr
+    stage.call("start", "--dataset", str(dataset), "--mount", str(stage.mount))
+    try:
+        assert "another job's" in stage.call("run", *inner, "--", "true", code=125).stderr
+        assert "own directory" in stage.call("run", *outer, "--", "true", code=125).stderr
+    finally:
+        stage.call("stop")
     assert stage.leftovers() == []
 
 
@@ -591,6 +592,21 @@ def test_within_a_slurm_job_its_own_daemon_is_meant(stage: Stage) -> None:
     assert names["8"] in stage.call("status", "--job", names["8"], SLURM_JOB_ID="7").stdout
     stage.call("stop")
     assert stage.leftovers() == []
+
+
+def test_a_run_inside_a_job_is_refused(stage: Stage) -> None:
+    """It would hide the mounts of that; where the job has ended there is nothing to hide."""
+    dataset = stage.dataset()
+    inner = [sys.executable, "-m", "fanstore", "run", "--dataset", str(dataset),
+             "--mount", str(stage.path / "inner"), "--quiet", "--", "true"]  # fmt: skip
+    script = f"cat {stage.mount}/f01 | wc -c; {shlex.join(inner)}; echo $?; echo $FANSTORE_JOB_DIR"
+    done = stage.run(dataset, "sh", "-c", script)
+    count, code, job = done.stdout.split()
+    assert (count, code) == ("1001", "125")
+    assert f"a command of a FanStore job already ({job})" in done.stderr
+    assert not (stage.path / "inner").exists()
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--quiet", "--")
+    stage.call("run", *where, "test", "-e", f"{stage.mount}/f01", FANSTORE_JOB_DIR=job)
 
 
 def test_stop_refuses_a_job_with_a_wrapper(stage: Stage) -> None:

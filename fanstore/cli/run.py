@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -33,7 +34,9 @@ from fanstore.cli.dataset_options import (
 @click.pass_context
 def command(ctx: click.Context, /, command: tuple[str, ...], **options: Any) -> int:
     """Run CMD with every --dataset mounted at its PREFIX, and remove everything afterwards."""
+    from fanstore.launch.nesting import refuse_nesting
     from fanstore.launch.wrapper import run
 
+    refuse_nesting(os.environ)
     with usage_as_failure():
         return run(make_plan(ctx, "run", **options), command)

@@ -1,0 +1,29 @@
+"""A job inside a job: a program has one of them, and the inner one's would hide the outer's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from fanstore.errors import FanstoreError
+from fanstore.load import locks
+
+
+def refuse_nesting(environ: Mapping[str, str]) -> None:
+    """FanstoreError within a job that is alive. (One that ended may have left its variables.)"""
+    job = environ.get("FANSTORE_JOB_DIR", "")
+    if not job or not _is_alive(job):
+        return
+    raise FanstoreError(
+        f"this is a command of a FanStore job already ({job}), whose mounts an inner one would "
+        "hide; name every dataset in the outer `fanstore run` (--dataset may be given several "
+        "times), or start this one outside of it"
+    )
+
+
+def _is_alive(job: str) -> bool:
+    try:
+        with locks.free(os.path.join(job, "lock")) as unused:
+            return not unused
+    except OSError:  # another user's, whose mounts are not seen here anyway
+        return False
