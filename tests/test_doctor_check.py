@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from fanstore.cli.doctor import command
 from fanstore.programs import elf
-from fanstore.programs.check import Mode, Verdict, check, glibc_needed, static_hint
+from fanstore.programs.check import Mode, Verdict, check, entry_hint, glibc_needed
 from fanstore.programs.script import interpreter_of, run_by_env
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
@@ -323,11 +323,13 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 
 def test_hint_for_static_commands(tmp_path: Path) -> None:
     static = program(tmp_path / "static", loader=None, kind=EXEC)
-    assert static_hint(str(static)) == (
-        f"{static} is statically linked and will not see the mount; use --trap"
-    )
-    assert static_hint("sh") is static_hint("nowhere-at-all") is static_hint("") is None
-    assert static_hint(str(script(tmp_path / "s", "#!/bin/sh"))) is None
+    hint = entry_hint(str(static))
+    assert hint is not None and hint.startswith(f"{static} needs --trap to see the mount: ")
+    assert hint.endswith("statically linked: no loader brings the library in")
+    through = script(tmp_path / "through", f"#!{static}")
+    assert (entry_hint(str(through)) or "").startswith(f"{through} needs --trap")
+    assert entry_hint("sh") is entry_hint("nowhere-at-all") is entry_hint("") is None
+    assert entry_hint(str(script(tmp_path / "s", "#!/bin/sh"))) is None
 
 
 def test_the_library_says_which_glibc_it_needs() -> None:
@@ -354,7 +356,7 @@ def test_run_says_that_a_static_command_needs_trap(tmp_path: Path) -> None:
         words = [*fanstore, "run", *serving, *local, *options, "--", command]
         return subprocess.run(words, capture_output=True, text=True, timeout=60).stderr
 
-    hint = f"fanstore: {static} is statically linked and will not see the mount; use --trap\n"
+    hint = f"fanstore: {static} needs --trap to see the mount: "
     assert hint in stderr(command=str(static))
     assert "statically linked" not in stderr("--quiet", command=str(static))
     assert "statically linked" not in stderr("--trap", command=str(static))

@@ -142,7 +142,7 @@ int fan_job_attach(const char *directory, const char *library)
     char *segment = map_file(path, 1, &bytes);
     if (segment == NULL)
         return -ENOENT;
-    const struct fan_job_header *header = (const void *)segment;
+    struct fan_job_header *header = (void *)segment;
     if (check_header(header, bytes) != 0)
         return -EINVAL;
 
@@ -159,6 +159,7 @@ int fan_job_attach(const char *directory, const char *library)
     fan_job.counters = (struct fan_counters *)(segment + header->counters_offset);
     fan_job.world_size = header->world_size;
     fan_job.view_count = header->mount_count;
+    __atomic_fetch_add(&header->processes, 1, __ATOMIC_RELAXED);
     return 0;
 }
 

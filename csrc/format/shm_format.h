@@ -95,6 +95,7 @@ struct fan_counters {
     uint64_t remote_opens;
 };
 
+/* processes: programs into which the library came and that found the segment, atomic. */
 struct fan_job_header {
     uint8_t magic[8];
     uint32_t version;
@@ -107,7 +108,7 @@ struct fan_job_header {
     uint32_t daemon_pid;
     uint32_t rank;
     uint32_t world_size;
-    uint32_t reserved;
+    uint32_t processes;
 };
 /* cffi: end */
 

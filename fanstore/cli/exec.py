@@ -33,13 +33,19 @@ def command(
 
     The exit code is CMD's; 125, 126 and 127 are as for `fanstore run`.
     """
-    from fanstore.errors import FanstoreError
     from fanstore.launch.attach import exec_under
+
+    return exec_under(_awaited_job(job, local_dir, wait_s), command, trap)
+
+
+def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> dict[str, Any]:
+    """What the job says of itself, once it serves."""
+    from fanstore.errors import FanstoreError
 
     deadline_s = time.monotonic() + wait_s
     while True:
         try:
-            return exec_under(serving_job(job, local_dir), command, trap)
+            return serving_job(job, local_dir)
         except FanstoreError:
             if time.monotonic() > deadline_s:
                 raise

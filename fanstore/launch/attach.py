@@ -15,8 +15,10 @@ from fanstore.launch.command import exec_command, exit_code_of
 from fanstore.launch.daemon_process import DaemonFailed, DaemonProcess, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
+from fanstore.launch.probe import prove
 from fanstore.launch.trap import trapped
 from fanstore.outputs.rescue import rescue_lines
+from fanstore.programs.check import entry_hint
 from fanstore.serve.job_directory import clean_up_directory, rescue_job
 from fanstore.serve.job_plan import JobPlan
 
@@ -102,6 +104,11 @@ def exec_under(job: dict[str, Any], command: Sequence[str], trap: bool = False) 
     environ = command_environment(os.environ, job)
     if trap:
         command, environ = trapped(command, environ)
+    else:
+        hint = entry_hint(command[0])
+        if hint is not None:
+            report.say(hint)
+        prove(environ, job)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     problem = exec_command(command, environ, prefixes)

@@ -77,6 +77,33 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     return lines
 
 
+def unseen_lines(summary: dict[str, Any], entered: int) -> list[str]:
+    """A hint where the command of this rank, or of all, looked at nothing in any mount. entered:
+    into how many programs the library had come before it started."""
+    ranks = summary.get("ranks", [summary])
+    if any(_looked(rank) for rank in ranks):
+        return []
+    where = " or ".join(dataset["mount_prefix"] for dataset in summary["datasets"])
+    if summary["processes"] == entered:
+        return [
+            f"hint: the library came into no program of the command, which saw nothing of {where}; "
+            "static programs and those for another libc need --trap, and a container has to show "
+            "FanStore's own files (docs/limitations.md)"
+        ]
+    if len(ranks) > 1 and summary["rank"] > 0:
+        return []
+    return [
+        f"hint: the command opened nothing in {where}; if it should have: was it given that path, "
+        "and does the program that reads see it (fanstore doctor --check PROGRAM)?"
+    ]
+
+
+def _looked(rank: dict[str, Any]) -> bool:
+    counters, outputs = rank["counters"], rank["outputs"]
+    looked = ("opens", "directory_opens", "stats", "missing", "refused_writes", "errors")
+    return any(counters[name] for name in looked) or bool(outputs.get("published"))
+
+
 def is_short_of_outputs(summary: dict[str, Any]) -> bool:
     """Whether an output of this rank, or of one that was lost, is not in the output directory."""
     outputs = summary["outputs"]

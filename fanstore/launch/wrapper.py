@@ -29,12 +29,13 @@ from fanstore.launch.daemon_process import DaemonFailed, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.mpi_hint import mpi_hint
+from fanstore.launch.probe import prove
 from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
 from fanstore.launch.trap import trapped
 from fanstore.launcher import is_launched, process_manager_fd, without_mpi
 from fanstore.load import locks
 from fanstore.outputs.rescue import left_behind, rescue_lines
-from fanstore.programs.check import static_hint
+from fanstore.programs.check import entry_hint
 from fanstore.serve.job_directory import clean_up_directory, rescue_job
 from fanstore.serve.job_plan import JobPlan
 
@@ -61,6 +62,8 @@ class Wrapper:
         self._stop_asked = False
         self._command_stopped = False
         self._job_directory = ""
+        self._entered = 0  # programs into which the library had come before the command
+        self._ran = False
         self._flush = FlushReport(plan.settings.quiet)
         self._end_signals = 0
 
@@ -86,6 +89,9 @@ class Wrapper:
         if not self._plan.settings.quiet:
             for line in report.summary_lines(summary):
                 report.say(line)
+            if self._ran:
+                for line in report.unseen_lines(summary, self._entered):
+                    report.say(line)
         for name in summary["left"]:
             report.say(f"left in the mount prefix, not FanStore's: {name}")
         if report.is_short_of_outputs(summary):
@@ -156,6 +162,8 @@ class Wrapper:
         environ = command_environment(self._environ(), ready)
         if self._plan.settings.trap:
             command, environ = trapped(command, environ)
+        else:
+            self._entered = prove(environ, ready)
         self._pid, problem = start_command(
             command,
             environ,
@@ -165,6 +173,7 @@ class Wrapper:
         )
         if problem:
             report.say(f"error: {command[0]}: {os.strerror(problem)}")
+        self._ran = not problem
         while (status := self._reap()) is None:
             self._stop_with_command()
             for received in self._events():
@@ -311,7 +320,7 @@ def _keep_from_command(fd: int | None) -> None:
 def run(plan: JobPlan, command: Sequence[str]) -> int:
     """Runs `command` under the job that `plan` describes; its exit code."""
     report.set_rank(plan.launcher)
-    hint = None if plan.settings.quiet or plan.settings.trap else static_hint(command[0])
+    hint = None if plan.settings.quiet or plan.settings.trap else entry_hint(command[0])
     if hint is not None:
         report.say(hint)
     if not plan.settings.quiet and not plan.settings.keep_mpi_env:

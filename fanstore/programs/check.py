@@ -261,14 +261,11 @@ def _gains_privileges(path: str) -> bool:
         return False
 
 
-def static_hint(program: str) -> str | None:
+def entry_hint(program: str) -> str | None:
     """What to say of a command that a run without --trap cannot bring under a mount, or None."""
-    path = find(program)
-    try:
-        with open(path or "", "rb") as file:
-            is_static = file.read(4) == elf.MAGIC and elf.read(file).interpreter is None
-    except (OSError, elf.Damaged):
-        return None
-    if not is_static or os.path.basename(path or "").startswith("ld"):
-        return None
-    return f"{program} is statically linked and will not see the mount; use --trap"
+    verdict = check(program)
+    if verdict.mode is Mode.TRAP:
+        return f"{program} needs --trap to see the mount: {verdict.reasons[0]}"
+    if verdict.mode is Mode.NEITHER:
+        return f"{program} will not see the mount: {verdict.reasons[0]}"
+    return None

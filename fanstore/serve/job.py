@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from fanstore.serve.segment import (
     mark_ended,
     mark_staged,
     read_counters,
+    read_processes,
     write_segment,
 )
 from fanstore.world import MpiWorld, RankLost, World
@@ -254,21 +254,26 @@ class Job:
         """What clients and the block cache have counted so far."""
         node = {"lost_ranks": [], "node": {}} if self.server is None else self.server.figures()
         outputs = {} if self.outputs is None else self.outputs.figures()
-        counters = read_counters(self.directory.file("segment"))
-        return {"counters": counters, **node, "outputs": outputs}
+        segment = self.directory.file("segment")
+        counters, processes = read_counters(segment), read_processes(segment)
+        return {"counters": counters, "processes": processes, **node, "outputs": outputs}
 
     def listener(self) -> Any:
         """The socket for clients of the daemon."""
         return listen(self.directory.path)
 
     def _preload_library(self) -> str:
-        """The preload library under a name that LD_PRELOAD can hold."""
+        """The preload library under a name that LD_PRELOAD can hold. (A link: the local disk may
+        be one from which no library is loaded.)"""
         path = os.fspath(_native.preload_path())
         if _separates(path):
-            path = self.directory.file("libfanstore_preload.so")
-            if _separates(path):
-                raise UsageError(f"{path}: a path with a space or colon cannot be preloaded")
-            shutil.copy(_native.preload_path(), path)
+            link = self.directory.file("libfanstore_preload.so")
+            if _separates(link):
+                raise UsageError(
+                    f"{link}: a path with a space, colon or dollar sign cannot be preloaded"
+                )
+            os.symlink(path, link)
+            path = link
         return path
 
     def lock_paths(self) -> list[str]:
@@ -337,7 +342,8 @@ def _spoken(value: object) -> str:
 
 
 def _separates(path: str) -> bool:
-    return any(separator in path for separator in " :\t\n")
+    """Whether the dynamic linker takes a path apart, or puts something else into it."""
+    return any(separator in path for separator in " :\t\n$")
 
 
 def _spellings(prefix: Prefix) -> tuple[bytes, ...]:

@@ -151,6 +151,14 @@ def read_counters(path: str) -> dict[str, int]:
     }
 
 
+def read_processes(path: str) -> int:
+    """Into how many programs the preload library has come under a segment's job."""
+    offset = dict(ffi.typeof("struct fan_job_header").fields)["processes"].offset
+    with open(path, "rb", buffering=0) as stream:
+        stream.seek(offset)
+        return int.from_bytes(stream.read(4), "little")
+
+
 def mark_staged(path: str, mount: int, pack: int, damaged: Sequence[int]) -> None:
     """Tells clients that a pack is on the local disk from now on; what is damaged in it first."""
     with open(path, "r+b") as stream, mmap.mmap(stream.fileno(), 0) as mapping:

@@ -1,0 +1,68 @@
+"""Proving, before a command starts, that the preload library comes into programs here."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from fanstore.errors import FanstoreError
+from fanstore.programs import elf
+from fanstore.serve.segment import read_processes
+
+_SHELL = "/bin/sh"
+_LIMIT_S = 10.0  # of a machine that starts nothing the command itself will tell
+_LOADERS_REASON = re.compile(r"ld\.so: .*?\((.*)\): ignored")
+
+
+def prove(environ: Mapping[str, str], job: Mapping[str, Any]) -> int:
+    """Into how many programs of the job the library has come, that of the proof among them.
+
+    A program that does nothing is started in the command's environment, and has to be counted in
+    the job's segment: whatever keeps the library out (a file system mounted noexec, a path that
+    nobody here sees, another libc, another LD_PRELOAD) keeps it from that. FanstoreError then: the
+    command would find empty directories, or the originals.
+    """
+    segment = os.path.join(job["job_directory"], "segment")
+    before = read_processes(segment)
+    said = _said_by_nothing(environ)
+    after = read_processes(segment)
+    if after == before and said is not None:
+        raise FanstoreError(_refusal(job["preload"], said))
+    return after
+
+
+def _said_by_nothing(environ: Mapping[str, str]) -> str | None:
+    """What the loader says when a program is started that does nothing; None where none was."""
+    program = [_SHELL, "-c", ":"] if _is_glibcs(_SHELL) else [sys.executable, "-ISc", ""]
+    try:
+        done = subprocess.run(
+            program, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, timeout=_LIMIT_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stderr.decode(errors="replace")
+
+
+def _is_glibcs(program: str) -> bool:
+    """Whether glibc's loader starts a program: a shell may be static."""
+    try:
+        with open(program, "rb") as file:
+            return os.path.basename(elf.read(file).interpreter or "").startswith("ld-linux")
+    except (OSError, elf.Damaged):
+        return False
+
+
+def _refusal(library: str, said: str) -> str:
+    told = _LOADERS_REASON.search(said)
+    lines = said.strip().splitlines()
+    reason = told[1] if told else lines[-1] if lines else "the loader here does not look at it"
+    return (
+        f"{library} does not come into programs here ({reason}), so the command would not see the "
+        "mounts. Install FanStore where programs may be run from and the command can read, or "
+        "use --trap, which needs no library"
+    )
