@@ -100,6 +100,42 @@ def test_a_space_in_the_path_and_a_disk_that_runs_nothing(stage: Stage) -> None:
     assert (done.returncode, done.stdout) == (0, "\1" * 1001), done.stderr
 
 
+ENTER = """
+root=$1; shift
+mount -t tmpfs none $root
+for d in /usr /dev /proc /etc; do mkdir -p $root$d; mount --rbind $d $root$d; done
+for l in bin sbin lib lib64; do
+    if [ -L /$l ]; then cp -a /$l $root/$l; else mkdir $root/$l; mount --bind /$l $root/$l; fi
+done
+while [ "$1" != -- ]; do mkdir -p "$root$1"; mount --bind "$1" "$root$1"; shift; done
+shift
+exec chroot $root "$@"
+"""
+
+
+def test_a_container_has_to_show_the_library_and_the_job(stage: Stage) -> None:
+    """As container runtimes do it: another root, with what is shown bound into it."""
+    root = stage.path / "root"
+    root.mkdir()
+    (stage.path / "enter").write_text(ENTER)
+    enter = f"sh {stage.path}/enter {root}"
+    if subprocess.run(["unshare", "-m", *enter.split(), "--", "true"], check=False,
+                      capture_output=True).returncode != 0:  # fmt: skip
+        pytest.skip("another root takes the right to mount, and programs in /usr")
+    dataset = stage.dataset()
+    read = f"-- sh -c 'cat {stage.mount}/f01 | wc -c; echo own >{stage.mount}/own'"
+    options = ("--output-dir", str(stage.path / "out"))
+    shown = f'{enter} "${{LD_PRELOAD%/*}}" "$FANSTORE_JOB_DIR/../.." {read}'
+    done = stage.run(dataset, "unshare", "-m", "sh", "-c", shown, options=options)
+    assert done.stdout == "1001\n" and hints(done.stderr) == []
+    assert (stage.path / "out" / "own").read_text() == "own\n"
+    done = stage.run(dataset, "unshare", "-m", "sh", "-c", f"{enter} {read}", code=2)
+    assert done.stdout == "0\n" and "opened nothing in" in hints(done.stderr)[0]
+    trapped = f"{enter} -- cat {stage.mount}/f01 | wc -c"
+    done = stage.run(dataset, "unshare", "-m", "sh", "-c", trapped, options=("--trap",))
+    assert done.stdout == "1001\n"
+
+
 def hints(stderr: str) -> list[str]:
     return [line for line in stderr.splitlines() if "hint:" in line]
 
