@@ -20,7 +20,7 @@ def keep_a_copy(stage: Stage) -> tuple[Path, Path]:
     """A dataset, and where --keep-staged left its copy."""
     dataset = stage.dataset()
     stage.run(dataset, "true", options=("--keep-staged",))
-    (kept,) = stage.local.glob("fanstore-*/datasets/*")
+    (kept,) = stage.local.glob(".fanstore-*/datasets/*")
     return dataset, kept
 
 

@@ -52,7 +52,7 @@ def staging(stage: Stage, *words: str) -> Iterator[subprocess.Popen[str]]:
     """`fanstore run` whose daemon has one of two packs, and waits for the other for ever."""
     dataset = stage.dataset()
     stage.run(dataset, "true", options=("--keep-staged",))
-    (copy,) = stage.local.glob("fanstore-*/datasets/*")
+    (copy,) = stage.local.glob(".fanstore-*/datasets/*")
     (copy / "pack-00001.fsp.ok").unlink()
     other_job = locked(copy / "lock", fcntl.LOCK_SH)
     copier = locked(copy / "pack-00001.fsp.lock", fcntl.LOCK_EX)

@@ -54,7 +54,7 @@ def run_shell(stage: Stage, output: Path, script: str, code: int = 0) -> str:
 
 def unstaged(stage: Stage, name: str) -> bytes:
     """The content of an output that could not be placed, where that is kept."""
-    (path,) = stage.local.glob(f"fanstore-*/unstaged/*/{name}")
+    (path,) = stage.local.glob(f".fanstore-*/unstaged/*/{name}")
     return path.read_bytes()
 
 

@@ -377,7 +377,7 @@ def test_a_local_directory_too_deep_for_a_socket_address(stage: Stage) -> None:
 def test_a_base_of_another_user_or_a_link_is_refused(stage: Stage) -> None:
     from fanstore.load.base import user_name
 
-    base = stage.local / f"fanstore-{user_name()}"
+    base = stage.local / f".fanstore-{user_name()}"
     base.symlink_to(stage.path)
     dataset = stage.dataset()
     assert "not a directory" in stage.run(dataset, "true", code=125).stderr

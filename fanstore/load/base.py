@@ -1,10 +1,13 @@
 """The directory of one user on one node's local disk, under which every job keeps its things.
 
-    <local_dir>/fanstore-<user>/lock             held for moments, while names come and go
-                                jobs/<job id>/   see fanstore.serve.job_directory
-                                datasets/<id>/   see fanstore.load.staged
-                                prefixes/<hash>  see fanstore.serve.prefix
-                                trash-*          being removed
+    <local_dir>/.fanstore-<user>/lock             held for moments, while names come and go
+                                 jobs/<job id>/   see fanstore.serve.job_directory
+                                 datasets/<id>/   see fanstore.load.staged
+                                 prefixes/<hash>  see fanstore.serve.prefix
+                                 trash-*          being removed
+
+No mount prefix lies in it (`is_within_any`), so that whatever a dataset is called, a sweep takes it
+for nothing of FanStore's own.
 
 Each job, dataset and prefix has a lock file that its users hold shared. What nobody holds is a
 leftover, and `sweep` removes it; a job's own end and the clean-up of a killed one are the same.
@@ -23,6 +26,7 @@ from fanstore.errors import FanstoreError
 from fanstore.load import locks
 
 FOLDERS = ("jobs", "datasets", "prefixes")
+_NAME = ".fanstore-"
 _LOCK_WAIT_S = 60.0
 
 
@@ -50,11 +54,16 @@ def make_private(path: str) -> None:
         os.chmod(path, 0o700)
 
 
+def is_within_any(path: str) -> bool:
+    """Whether a path is, or lies in, such a directory of any user, below any local directory."""
+    return any(part.startswith(_NAME) for part in path.split("/"))
+
+
 class Base:
     """The paths below one local directory. Nothing is made before `locked` is entered."""
 
     def __init__(self, local_dir: str) -> None:
-        self.path = os.path.join(os.path.realpath(local_dir), f"fanstore-{user_name()}")
+        self.path = os.path.join(os.path.realpath(local_dir), _NAME + user_name())
 
     def folder(self, name: str) -> str:
         """The path of one of FOLDERS."""

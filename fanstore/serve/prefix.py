@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.load import locks
-from fanstore.load.base import FOLDERS, Base, make_private, user_name
+from fanstore.load.base import Base, is_within_any, make_private, user_name
 from fanstore.load.local_dir import missing_directories
 
 NOTE_NAME = "SERVED-BY-FANSTORE.txt"
@@ -77,8 +77,7 @@ def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
             raise UsageError("the mount prefix cannot be /")
         if any("\0" in text or len(os.fsencode(text)) > 3800 for text in (prefix.path,)):
             raise UsageError(f"mount prefix {prefix.path[:60]}...: too long")
-        own = [base.folder(name) for name in FOLDERS]
-        if _within(base.path, prefix.path) or any(_within(prefix.path, path) for path in own):
+        if _within(base.path, prefix.path) or is_within_any(prefix.path):
             raise UsageError(
                 f"mount prefix {prefix.path} meets FanStore's own directory {base.path}; "
                 "name another with --mount"
