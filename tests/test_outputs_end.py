@@ -17,6 +17,8 @@ from ranks import make_rank_stage, needs_ranks
 from serving import LIMIT_S, Stage, children, command_of, daemon_of, make_stage, runs, wait_for
 from small_disk import small_disk
 
+from fanstore.outputs.location import refusal_of
+
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
@@ -141,19 +143,42 @@ def test_an_output_directory_that_is_not_writable(stage: Stage, dataset: Path) -
     assert "is not writable" in done.stderr
 
 
-def test_the_default_under_the_mount_takes_nothing(stage: Stage, dataset: Path) -> None:
-    """A mount over the dataset's own path, the job started in it: originals stay as they are."""
-    original = stage.path / "plain"
-    where = ["--dataset", str(dataset), "--mount", str(original)]
-    command = ["sh", "-c", f"echo 1 >{original}/new; cat {original}/new"]
+def test_the_default_under_a_mount_is_refused_at_the_start(stage: Stage, dataset: Path) -> None:
+    """A mount over the dataset's own path, the job started in it or below, by whatever name."""
+    original, link = stage.path / "plain", stage.path / "link"
+    link.symlink_to(original / "d")
+    pairs = [(stage.mount, dataset), (original, dataset)]
+    where = [word for at, path in pairs for word in ("--dataset", str(path), "--mount", str(at))]
     done = subprocess.run(
-        [sys.executable, "-m", "fanstore", "run", *where, "--", *command],
-        env=stage.env, cwd=original, capture_output=True, text=True, timeout=LIMIT_S,
+        [sys.executable, "-m", "fanstore", "run", *where, "--", "touch", str(stage.path / "ran")],
+        env={**stage.env, "PWD": str(link)}, cwd=link,
+        capture_output=True, text=True, timeout=LIMIT_S,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (125, "1\n")
-    assert "lies in the mount prefix" in done.stderr
+    assert done.returncode == 125
+    assert f"output directory {original}/d/fanstore-output (default): " in done.stderr
+    assert f"lies in the mount prefix {original}; name one elsewhere" in done.stderr
+    assert not (stage.path / "ran").exists()
     assert sorted(os.listdir(original)) == ["d", "input"]
-    assert only_unstaged(stage) == {"new": 2}
+    assert stage.leftovers() == []
+
+
+def test_output_directories_that_lie_in_a_mount(tmp_path: Path) -> None:
+    """Through a link, or as a mount that is bound elsewhere; a link that leads out does not."""
+    for name in ("data/d", "data-2", "bound", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("data/d")
+    (tmp_path / "data/away").symlink_to(tmp_path / "elsewhere")
+    prefixes = [str(tmp_path / "not-there"), str(tmp_path / "data")]
+    for name in ("data", "data/d", "data/new/out", "link", "link/out", "not-there/out"):
+        assert "lies in the mount prefix" in refusal_of(str(tmp_path / name), prefixes), name
+    for name in ("out", "data-2", "data/away/out", "data/../out", "not-there-2"):
+        assert refusal_of(str(tmp_path / name), prefixes) == "", name
+    bind = ["mount", "--bind", str(tmp_path / "data"), str(tmp_path / "bound")]
+    if os.getuid() == 0 and not subprocess.run(bind, capture_output=True).returncode:
+        try:
+            assert refusal_of(str(tmp_path / "bound/d/out"), prefixes) != ""
+        finally:
+            subprocess.run(["umount", str(tmp_path / "bound")], check=True)
 
 
 def test_two_mounts_have_a_directory_each(stage: Stage, dataset: Path, out: Path) -> None:

@@ -111,14 +111,13 @@ class Ledger:
 @dataclass(frozen=True)
 class Header:
     """What a rescue needs to know of the job. root: the output directory; folders: of each mount,
-    in it. refusal: why nothing may be put there. started_ns: when the job began."""
+    in it. started_ns: when the job began."""
 
     job_id: str
     root: bytes
     folders: tuple[bytes, ...]
     umask: int
     started_ns: int
-    refusal: str = ""
 
 
 _RESERVE_BYTES = 1 << 18
@@ -148,7 +147,6 @@ class Journal:
         self._write(
             "header", header.job_id, os.fsdecode(header.root),
             [os.fsdecode(folder) for folder in header.folders], header.umask, header.started_ns,
-            header.refusal,
         )  # fmt: skip
 
     def name(self, object_id: int, name: Name, size: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 
@@ -41,9 +42,17 @@ def problem_of(path: str) -> str:
 
 def refusal_of(path: str, prefixes: Iterable[str]) -> str:
     """Why an output directory cannot be used beside these mount prefixes; "" if it can."""
-    real = os.path.realpath(path)
+    parts = os.path.realpath(path).split("/")
+    ancestors = ["/".join(parts[: n + 1]) or "/" for n in range(len(parts))]
     for prefix in prefixes:
         inside = os.path.realpath(prefix)
-        if real == inside or real.startswith(inside.rstrip("/") + "/"):
+        if any(each == inside or _is_same(each, inside) for each in ancestors):
             return f"lies in the mount prefix {prefix}"
     return ""
+
+
+def _is_same(path: str, other: str) -> bool:
+    """Whether two paths lead to one directory, as bind mounts do."""
+    with contextlib.suppress(OSError):
+        return os.path.samefile(path, other)
+    return False

@@ -29,8 +29,7 @@ class ParentInTheWay(OSError):
 
 
 class OutputDirectory:
-    """root: made, if its parent is there, when the first output is placed. refusal: why it must
-    not be."""
+    """root: made, if its parent is there, when the first output is placed."""
 
     def __init__(
         self,
@@ -38,13 +37,11 @@ class OutputDirectory:
         folders: Sequence[bytes],
         job_id: str,
         umask: int,
-        refusal: str = "",
     ) -> None:
         self.root = root
         self._folders = folders
         self._scratch = os.path.join(root, b".fanstore-" + job_id.encode())
         self._mode = 0o777 & ~umask
-        self._refusal = refusal
         self._numbers = itertools.count(1)
         self._unsynced: set[bytes] = set()
         self._synced_s = time.monotonic()
@@ -52,9 +49,7 @@ class OutputDirectory:
     @staticmethod
     def of(header: Header) -> OutputDirectory:
         """That of the job of a journal."""
-        return OutputDirectory(
-            header.root, header.folders, header.job_id, header.umask, header.refusal
-        )
+        return OutputDirectory(header.root, header.folders, header.job_id, header.umask)
 
     def path(self, name: Name) -> bytes:
         """Where that name's file belongs."""
@@ -209,8 +204,6 @@ class OutputDirectory:
         self.close()
 
     def _make_root(self) -> None:
-        if self._refusal:
-            raise OSError(errno.EROFS, self._refusal, self.root)
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.root, self._mode)
             os.chmod(self.root, self._mode)
@@ -241,7 +234,7 @@ class OutputDirectory:
         """Directories of inputs, which nobody placed, are made as mkdir(1) would. Where something
         else went that was in the way, as links are: they may lead anywhere."""
         path = self.path(name)
-        if not self._refusal and self._is_reached(path):
+        if self._is_reached(path):
             return None
         self._make_root()
         at, backup = self.root, None

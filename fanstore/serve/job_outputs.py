@@ -17,12 +17,15 @@ from fanstore.serve.job_plan import JobPlan
 
 
 def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
-    """UsageError for an output directory that somebody asked for and that is under a mount. (Of the
-    default it is told when there are outputs: most jobs have none.)"""
+    """UsageError for an output directory under a mount, be it the default: where what a job writes
+    is to end is not to turn out when it has been written."""
     source = plan.settings.sources["output_dir"]
     refusal = refusal_of(plan.output_dir, prefixes)
-    if refusal and source != "default":
-        raise UsageError(f"output directory {plan.output_dir} ({source}): {refusal}")
+    if refusal:
+        raise UsageError(
+            f"output directory {plan.output_dir} ({source}): {refusal}; "
+            "name one elsewhere with --output-dir"
+        )
 
 
 def open_service(
@@ -40,7 +43,6 @@ def open_service(
         folders_of(prefixes),
         plan.umask,
         time.time_ns(),
-        refusal_of(plan.output_dir, prefixes),
     )
     stage_out = stage_out_to(header, directory.file(JOURNAL))
     return OutputService(directory.path, directory.file("segment"), mounts, stage_out, peers)
