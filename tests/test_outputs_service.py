@@ -162,7 +162,7 @@ def test_after_the_account_nothing_is_published(tmp_path: Path, dataset: Dataset
         fd = late.call("open", b"late")
         late.call("write", fd, b"x")
         served.service.start_flush().result(30.0)
-        figures = served.service.account(os.fspath(tmp_path / "unstaged"))
+        figures = served.service.start_account(os.fspath(tmp_path / "unstaged")).result(30.0)
         assert figures["unfinished"] == ["/somewhere/late"]
         late.start("close", fd)
         served.service._do(asyncio.sleep(0.1), 10.0)

@@ -89,6 +89,8 @@ def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
         message = f"node daemon: {type(error).__name__}: {error}"
         Channel(channel).try_send({"type": "error", "message": message, "exit_code": code})
     finally:
+        with contextlib.suppress(OSError):
+            channel.shutdown(socket.SHUT_RDWR)  # a thread that hangs keeps it open after the end
         _exit(code)
 
 

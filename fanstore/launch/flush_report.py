@@ -24,11 +24,6 @@ class FlushReport:
         self._meter: Meter | None = None
         self._stack = contextlib.ExitStack()
 
-    @property
-    def is_under_way(self) -> bool:
-        """Whether outputs are waited for."""
-        return self._since_s is not None
-
     def hear(self, message: dict[str, Any]) -> None:
         """A message of the daemon's; only "flushing" means anything here."""
         if message.get("type") != "flushing":
@@ -41,10 +36,12 @@ class FlushReport:
             self._show(message)
 
     def waited_for(self) -> str:
-        """How many outputs there are to wait for, for people."""
+        """What there is to wait for, for people."""
         count = self._last.get("waiting", 0)
+        if count == 0:
+            return "the output directory" if self._last else "the node daemon"
         what = "output" if count == 1 else "outputs"
-        return f"{count:,} {what} ({report.size(self._last.get('waiting_bytes', 0))})"
+        return f"{count:,} {what} ({report.size(self._last['waiting_bytes'])})"
 
     def close(self) -> None:
         """Nothing is waited for any more."""

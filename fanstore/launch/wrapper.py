@@ -40,6 +40,9 @@ from fanstore.serve.job_directory import clean_up_directory, rescue_job
 from fanstore.serve.job_plan import JobPlan
 
 _DAEMON_END_WAIT_S = 60.0
+_GIVE_UP_WAIT_S = 8.0  # for all that a daemon does that was told to give up
+_KILLED_WAIT_S = 3.0
+_REAP_POLL_S = 0.005
 
 
 class Wrapper:
@@ -66,6 +69,7 @@ class Wrapper:
         self._ran = False
         self._flush = FlushReport(plan.settings.quiet)
         self._end_signals = 0
+        self._gave_up = False
 
     def run(self, command: Sequence[str]) -> int:
         """The exit code of the command, 128 + signal, or FanStore's own."""
@@ -239,30 +243,49 @@ class Wrapper:
         waiting = None
         while self._channel_open and (waiting or time.monotonic() < deadline_s):
             ending = [r for r in self._events(timeout_s=1.0) if r.number in ENDING]
-            if self._outwait_outputs(len(ending)):
-                deadline_s = time.monotonic() + _DAEMON_END_WAIT_S
+            gave_up = self._gave_up
+            if self._outwait_outputs(len(ending) if waiting is None else 0):
+                if not gave_up:
+                    limit_s = _GIVE_UP_WAIT_S if self._gave_up else _DAEMON_END_WAIT_S
+                    deadline_s = time.monotonic() + limit_s
                 continue
             waiting = self._outwait_ranks(waiting, bool(ending))
             if waiting is None and ending:
                 deadline_s = time.monotonic() + _DAEMON_END_WAIT_S
         self._flush.close()
+        hangs = not self._reap_daemon()
+        summary = self._take("summary")
+        if hangs:
+            report.say(
+                f"process {self._daemon.pid}, the node daemon, hangs in the file system of "
+                f"{self._plan.output_dir}: it ends when that answers"
+            )
+        if summary is None:
+            self._clean_up(hangs)
+        return summary
+
+    def _reap_daemon(self) -> bool:
+        """Kills a daemon that has not ended. Whether it has gone: one that waits for a file system
+        that hangs cannot be killed, either."""
         if self._channel_open:
             os.kill(self._daemon.pid, signal.SIGKILL)
-        if self._daemon_status is None:
-            os.waitpid(self._daemon.pid, 0)
-        summary = self._take("summary")
-        if summary is None:
-            self._clean_up()
-        return summary
+        until_s = time.monotonic() + (_KILLED_WAIT_S if self._gave_up else _DAEMON_END_WAIT_S)
+        while self._daemon_status is None and time.monotonic() < until_s:
+            pid, status = os.waitpid(self._daemon.pid, os.WNOHANG)
+            if pid:
+                self._daemon_status = status
+            else:
+                time.sleep(_REAP_POLL_S)
+        return self._daemon_status is not None
 
     def _outwait_outputs(self, told_to_end: int) -> bool:
         """Outputs are on their way, as the daemon says every second. The first signal is answered
-        with what they are, the next one leaves them. Whether the daemon has been heard."""
+        with what they are, the next one leaves them. Whether anybody has been heard."""
         heard = False
         while (message := self._take("flushing")) is not None:
             self._flush.hear(message)
             heard = True
-        if not self._flush.is_under_way or self._messages:
+        if self._messages:
             self._flush.close()
             return heard
         for _ in range(told_to_end):
@@ -271,13 +294,15 @@ class Wrapper:
                 report.say(f"waiting for {self._flush.waited_for()}; once more gives up")
             elif self._end_signals == 2:
                 report.say("giving up; what is not there is kept on this node")
+                self._gave_up = True
                 self._daemon.channel.try_send({"type": "give_up"})
         return heard or told_to_end > 0
 
-    def _clean_up(self) -> None:
-        """Does what the daemon can do no more. A signal ends the copying of outputs."""
+    def _clean_up(self, hangs: bool = False) -> None:
+        """Does what the daemon can do no more. A signal ends the copying of outputs. hangs: see
+        `rescue_job`."""
         left = left_behind(self._job_directory) if self._job_directory else None
-        if left is not None and left[0]:
+        if left is not None and left[0] and not self._gave_up:
             count, total_bytes, output_dir = left
             report.say(
                 f"the node daemon died; {count:,} outputs ({report.size(total_bytes)}) are brought "
@@ -288,9 +313,10 @@ class Wrapper:
         def given_up() -> bool:
             nonlocal told
             told += sum(each.number in ENDING for each in self._signals.read())
-            return told > 1
+            return self._gave_up or told > 1
 
-        for rescued in rescue_job(self._job_directory, given_up) if self._job_directory else []:
+        job = self._job_directory
+        for rescued in rescue_job(job, given_up, hangs) if job else []:
             for line in rescue_lines(rescued):
                 report.say(line)
         clean_up_directory(self._plan.local.path)

@@ -9,7 +9,9 @@ import filecmp
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from fanstore.outputs.apart import Tell, told_apart
 from fanstore.outputs.entries import Attr
 from fanstore.outputs.journal import JOURNAL, Header, Ledger, Lone, Name, read_journal
 from fanstore.outputs.keeping import keep_link, keep_object, unstaged_of
@@ -18,6 +20,7 @@ from fanstore.outputs.supply import copy_object, link_again
 
 OBJECTS = "objects"
 LINES_SHOWN = 20
+NOT_WAITED_FOR = "not waited for"
 
 
 @dataclass
@@ -75,49 +78,92 @@ def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> 
     found = _read(job_directory)
     if found is None:
         return None
-    rescuer = _Rescuer(job_directory, *found, given_up)
-    done = rescuer.run()
+    placer = _Placer(job_directory, *found)
+    told = {key: reason for key, reason in told_apart(placer.run, given_up)}
+    done = _keep_rest(job_directory, *found, told)
     if not done.stuck:
         os.unlink(os.path.join(job_directory, JOURNAL))
     return done
 
 
-class _Rescuer:
-    def __init__(
-        self, job_directory: str, header: Header, ledger: Ledger, given_up: Callable[[], bool]
-    ) -> None:
+def _keep_rest(
+    job_directory: str, header: Header, ledger: Ledger, told: dict[int, str | None]
+) -> Rescued:
+    """What became of everything. told: why not, or None, by the number of its turn; what is not
+    among them has not been come to."""
+    shown_of = OutputDirectory.of(header).shown
+    done = Rescued(header.job_id, os.fsdecode(header.root), unstaged_of(job_directory))
+    for turn, step in enumerate(_steps(job_directory, ledger)):
+        shown, reason = shown_of(step.name), told.get(turn, NOT_WAITED_FOR)
+        if reason is not None:
+            _keep(job_directory, done, step, shown, reason)
+        elif step.lone is None:
+            done.placed.append(shown)
+    return done
+
+
+def _keep(job_directory: str, done: Rescued, step: _Step, shown: str, reason: str) -> None:
+    if step.lone is not None:
+        if step.lone.target is not None:
+            with contextlib.suppress(OSError):
+                keep_link(step.lone.target, done.folder, shown)
+    else:
+        try:
+            keep_object(object_file(job_directory, step.object_id), done.folder, shown)
+        except OSError as error:
+            reason += f"; and not kept: {error.strerror}"
+            done.stuck = True
+    done.kept.append((shown, reason))
+
+
+class _Step(NamedTuple):
+    """One thing to bring to the output directory: a file, or what has no object."""
+
+    name: Name
+    object_id: int = 0
+    lone: Lone | None = None
+
+
+def _steps(job_directory: str, ledger: Ledger) -> list[_Step]:
+    """In order."""
+    steps = [_Step(name, lone=lone) for name, lone in sorted(ledger.lone.items())]
+    for object_id in ledger.waiting:
+        if os.path.lexists(object_file(job_directory, object_id)):
+            steps.append(_Step(ledger.named[object_id], object_id))
+    return steps
+
+
+class _Placer:
+    """All that a rescue does in the output directory."""
+
+    def __init__(self, job_directory: str, header: Header, ledger: Ledger) -> None:
         self._job_directory = job_directory
         self._header = header
         self._ledger = ledger
-        self._given_up = given_up
+        self._given_up: Callable[[], bool] = lambda: False
         self._directory = OutputDirectory.of(header)
-        self._done = Rescued(
-            header.job_id, self._directory.shown_root, unstaged_of(job_directory)
-        )
 
-    def run(self) -> Rescued:
-        for name, lone in sorted(self._ledger.lone.items()):
-            self._rescue_lone(name, lone)
-        for object_id in list(self._ledger.waiting):
-            if os.path.lexists(object_file(self._job_directory, object_id)):
-                self._rescue_object(object_id)
+    def run(self, tell: Tell, given_up: Callable[[], bool]) -> None:
+        """Tells of each step why it could not be done, or None."""
+        self._given_up = given_up
+        for turn, step in enumerate(_steps(self._job_directory, self._ledger)):
+            try:
+                self._advance(0)
+                self._do(step)
+                tell((turn, None))
+            except OSError as error:
+                tell((turn, str(error.strerror)))
         for name, identity in self._ledger.stale.items():
             if name not in self._ledger.named.values():
                 with contextlib.suppress(OSError):
                     self._directory.remove_file(name, identity)
         self._directory.clear_scratch()
-        return self._done
 
-    def _rescue_lone(self, name: Name, lone: Lone) -> None:
-        shown = self._directory.shown(name)
-        try:
-            self._make_lone(name, lone)
-        except OSError as error:
-            reason = str(error.strerror)
-            if lone.target is not None:
-                with contextlib.suppress(OSError):
-                    keep_link(lone.target, self._done.folder, shown)
-            self._done.kept.append((shown, reason))
+    def _do(self, step: _Step) -> None:
+        if step.lone is not None:
+            self._make_lone(step.name, step.lone)
+        else:
+            self._place(step.object_id, step.name)
 
     def _make_lone(self, name: Name, lone: Lone) -> None:
         path, mine = self._directory.path(name), self._ledger.stale.get(name)
@@ -126,15 +172,6 @@ class _Rescuer:
         elif not (os.path.islink(path) and os.readlink(path) == lone.target):
             self._refuse_newer(name)
             self._directory.place_link(lone.target, name, 0, mine)
-
-    def _rescue_object(self, object_id: int) -> None:
-        name = self._ledger.named[object_id]
-        shown = self._directory.shown(name)
-        try:
-            self._place(object_id, name)
-            self._done.placed.append(shown)
-        except OSError as error:
-            self._keep(object_id, shown, str(error.strerror))
 
     def _place(self, object_id: int, name: Name) -> None:
         mine = self._ledger.stale.get(name)
@@ -174,17 +211,9 @@ class _Rescuer:
         if not own and found.st_ctime_ns >= self._header.started_ns:
             raise FileExistsError(errno.EEXIST, "something newer is there")
 
-    def _keep(self, object_id: int, shown: str, reason: str) -> None:
-        try:
-            keep_object(object_file(self._job_directory, object_id), self._done.folder, shown)
-        except OSError as error:
-            reason += f"; and not kept: {error.strerror}"
-            self._done.stuck = True
-        self._done.kept.append((shown, reason))
-
     def _advance(self, _: int) -> None:
         if self._given_up():
-            raise OSError(errno.ECANCELED, "not waited for")
+            raise OSError(errno.ECANCELED, NOT_WAITED_FOR)
 
 
 def rescue_lines(rescued: Rescued) -> list[str]:

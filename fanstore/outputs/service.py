@@ -32,7 +32,6 @@ OBJECTS = "objects"
 COPIES = "copies"
 SOCKET = "outputs"
 _WAIT_S = 10.0
-_ACCOUNT_WAIT_S = 60.0
 _THREADS = 4
 _CONNECTIONS_MOST = 512
 
@@ -104,14 +103,14 @@ class OutputService:
         return asyncio.run_coroutine_threadsafe(self._flush(), self._loop)
 
     def give_up(self) -> None:
-        """Ends a flush: what is not placed by now is not. From any thread."""
+        """Ends a flush, or an account's waiting: what is not placed by now is not. From any
+        thread."""
         if self._stage_out is not None:
             self._loop.call_soon_threadsafe(self._stage_out.give_up)
 
-    def account(self, unstaged: str) -> dict[str, Any]:
+    def start_account(self, unstaged: str) -> concurrent.futures.Future[dict[str, Any]]:
         """What became of everything, at the end; what is not placed is moved to `unstaged`."""
-        account: dict[str, Any] = self._do(self._account(unstaged), _ACCOUNT_WAIT_S)
-        return account
+        return asyncio.run_coroutine_threadsafe(self._account(unstaged), self._loop)
 
     def figures(self) -> dict[str, Any]:
         """For people. From any thread."""

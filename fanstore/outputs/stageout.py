@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import errno
 import itertools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ _PARTICULAR = frozenset(
 )
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0)
 _PAUSE_MOST_S = 15.0
+_TIDY_UP_S = 1.0
 
 
 class StageOut:
@@ -64,6 +66,7 @@ class StageOut:
         self._blocked = ""
         self._exhausted = False
         self._given_up = False
+        self._giving_up = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         peers.serve("supply", lambda _, *args: self._supplier.supply(*args))
         peers.serve("names_in", lambda _, mount, path: self._names_in(mount, path))
@@ -109,8 +112,9 @@ class StageOut:
             await self._reconciler.learn_times()
 
     def give_up(self) -> None:
-        """Ends `flush` now; nothing more is placed."""
+        """Ends `flush` now, and what `account` waits for; nothing more is placed."""
         self._given_up = True
+        self._giving_up.set()
         self._supplier.give_up()
         if self._worker is not None:
             self._worker.cancel()
@@ -119,7 +123,7 @@ class StageOut:
     async def account(self, unstaged: str) -> dict[str, Any]:
         """What became of everything, `figures` included; what is not in the output directory is
         moved to `unstaged`. After all ranks have flushed."""
-        failed = [] if self._given_up else await self._end_names()
+        failed = [] if self._given_up else await self._end_names_or_give_up()
         settled = self._accounts.settle(self._reconciler, unstaged, self._reason)
         settled["unplaced"] = (settled["unplaced"] + failed)[:SHOWN_MAX]
         settled["unplaced_count"] += len(failed)
@@ -135,6 +139,16 @@ class StageOut:
                     found.append((shown, f"is there still: {done.reason}"))
         return found
 
+    async def _end_names_or_give_up(self) -> list[tuple[str, str]]:
+        ending = asyncio.ensure_future(self._end_names())
+        giving_up = asyncio.ensure_future(self._giving_up.wait())
+        await asyncio.wait((ending, giving_up), return_when=asyncio.FIRST_COMPLETED)
+        giving_up.cancel()
+        if ending.done():
+            return ending.result()
+        ending.cancel()
+        return [*self._undone, ("", "names are not synced: not waited for")]
+
     async def _end_names(self) -> list[tuple[str, str]]:
         """Ends what is done with names, without other ranks. What is not as it ought to be."""
         await self._reconciler.seal()
@@ -145,13 +159,20 @@ class StageOut:
         return self._undone
 
     def close(self) -> None:
-        """Waits for nothing."""
+        """Waits for nothing but what is being copied early, and where it was given up not long for
+        that: then the file system may hang."""
         if self._worker is not None:
             self._worker.cancel()
-        self._supplier.close()
         self._reconciler.close()
-        self._directory.close()
+        tidying = threading.Thread(target=self._tidy_up, daemon=True)
+        tidying.start()
+        tidying.join(_TIDY_UP_S if self._given_up else None)
         self._journal.close()
+
+    def _tidy_up(self) -> None:
+        """Leaves nothing unfinished in the output directory."""
+        self._supplier.close()
+        self._directory.close()
 
     def figures(self) -> dict[str, Any]:
         """For people, from any thread. blocked: why nothing can be placed now, or ""."""

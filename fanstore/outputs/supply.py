@@ -243,7 +243,7 @@ class Supplier:
         self._given_up = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._early.shutdown(wait=True, cancel_futures=True)
-        for object_id in self._begun:
+        for object_id in list(self._begun):
             with contextlib.suppress(OSError):
                 os.unlink(self._directory.scratch_path(object_id))
         self._begun.clear()

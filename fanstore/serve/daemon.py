@@ -19,12 +19,14 @@ import socket
 import sys
 import time
 import traceback
+from concurrent.futures import Future
 from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.load.stopping import Stop, Stopped
 from fanstore.outputs.keeping import unstaged_of
-from fanstore.serve.flush import FLUSH_TELL_S, Flush, account
+from fanstore.outputs.service import OutputService
+from fanstore.serve.flush import FLUSH_TELL_S, Flush
 from fanstore.serve.job import Job
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.process import Process
@@ -129,9 +131,22 @@ class Daemon:
         outputs = self.job.outputs
         if outputs is None:
             return
+        self._outwait(outputs, outputs.start_flush())
+
+    def _account(self) -> dict[str, Any]:
+        """What became of the outputs; they are all somewhere then."""
+        outputs = self.job.outputs
+        if outputs is None:
+            return {}
+        work = outputs.start_account(unstaged_of(self.job.directory.path))
+        problem = self._outwait(outputs, work)
+        return {**outputs.figures(), "failed": problem} if problem else work.result()
+
+    def _outwait(self, outputs: OutputService, work: Future[Any]) -> str:
+        """Waits for work of the outputs until that is given up. Why it came to nothing, or ""."""
         told_to_end = self.stop.is_set()
         self.stop.clear()
-        flush = Flush(outputs, self._tell, self._wake)
+        flush = Flush(outputs, work, self._tell, self._wake)
         while flush.goes_on():
             if self._no_flush or (self.stop.is_set() and not self._wrapped):
                 flush.give_up()
@@ -140,12 +155,7 @@ class Daemon:
             self.stop.clear()  # Slurm's signal at the time limit is for the command
         elif told_to_end:
             self.stop.set()
-
-    def _account(self) -> dict[str, Any]:
-        """What became of the outputs; they are all somewhere then."""
-        if self.job.outputs is None:
-            return {}
-        return account(self.job.outputs, unstaged_of(self.job.directory.path))
+        return flush.problem()
 
     def _tell(self, message: dict[str, Any]) -> None:
         """The parent, and whoever stopped the daemon."""

@@ -5,38 +5,36 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
-from fanstore.errors import FanstoreError
 from fanstore.outputs.service import OutputService
 
 FLUSH_TELL_S = 1.0
-_GIVE_UP_WAIT_S = 10.0
+_GIVE_UP_WAIT_S = 2.0
 
 
 class Flush:
-    """Begun when it is made. `tell` is given a message about it now and then."""
+    """Waits for `work` of the outputs. `tell` is given a message about it now and then."""
 
     def __init__(
         self,
         outputs: OutputService,
+        work: Future[Any],
         tell: Callable[[dict[str, Any]], None],
         wake: Callable[[], None],
     ) -> None:
         self._outputs = outputs
+        self._work = work
         self._tell = tell
         self._told_s = 0.0
         self._given_up_s: float | None = None
-        self._future = outputs.start_flush()
-        self._future.add_done_callback(lambda _: wake())
+        work.add_done_callback(lambda _: wake())
 
     def goes_on(self) -> bool:
         """Whether it is to be waited for. Not for long once it was given up, whatever hangs."""
         now_s = time.monotonic()
-        if self._future.done():
-            error = self._future.exception()
-            if error is not None:
-                print(f"fanstore: flush: {type(error).__name__}: {error}", file=sys.stderr)
+        if self._work.done():
             return False
         if self._given_up_s is not None and now_s > self._given_up_s + _GIVE_UP_WAIT_S:
             return False
@@ -51,10 +49,12 @@ class Flush:
             self._given_up_s = time.monotonic()
             self._outputs.give_up()
 
-
-def account(outputs: OutputService, unstaged: str) -> dict[str, Any]:
-    """What became of all outputs. failed: why that is not known."""
-    try:
-        return outputs.account(unstaged)
-    except (FanstoreError, OSError) as error:
-        return {**outputs.figures(), "failed": str(error)}
+    def problem(self) -> str:
+        """Why it has come to nothing, or ""."""
+        if not self._work.done():
+            return "not waited for"
+        error = self._work.exception()
+        if error is None:
+            return ""
+        print(f"fanstore: outputs: {type(error).__name__}: {error}", file=sys.stderr)
+        return str(error)

@@ -114,9 +114,15 @@ def clean_up_directory(local_dir: str) -> list[str]:
     return clean_up(base) if os.path.lexists(base.path) else []
 
 
-def rescue_job(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> list[Rescued]:
-    """`rescue_dead` for one job, which may be gone altogether."""
+def rescue_job(
+    job_directory: str, given_up: Callable[[], bool] = lambda: False, hangs: bool = False
+) -> list[Rescued]:
+    """`rescue_dead` for one job, which may be gone altogether. hangs: its daemon was killed, and
+    the kernel is not done with it: it holds the job's lock, and does nothing more."""
     if not os.path.lexists(job_directory):
         return []
+    if hangs:
+        found = rescue(job_directory, given_up) if needs_rescue(job_directory) else None
+        return [] if found is None else [found]
     local_base = os.path.dirname(os.path.dirname(job_directory))
     return rescue_dead(Base(os.path.dirname(local_base)), job_directory, given_up)

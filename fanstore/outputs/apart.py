@@ -1,0 +1,89 @@
+"""Work on a file system that may hang, in a process of its own that can be left behind.
+
+A process that waits for such a file system cannot be killed before that answers, and nobody who
+waits for its end goes on before: so it must be none that anybody waits for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+LEAVE_AFTER_S = 3.0  # since it was told that nobody waits for it any more
+_POLL_S = 0.05
+_REAP_S = 0.5
+
+Tell = Callable[[Any], None]
+Work = Callable[[Tell, Callable[[], bool]], None]
+
+
+def told_apart(work: Work, given_up: Callable[[], bool]) -> Iterator[Any]:
+    """What `work(tell, is_given_up)` tells, one by one, until it ends; once `given_up` says so for
+    LEAVE_AFTER_S more at most, and nothing where it says so at once."""
+    if given_up():
+        return
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        _child(work, theirs)
+    theirs.close()
+    try:
+        with ours:
+            yield from _listen(ours, given_up)
+    finally:
+        _end(pid)
+
+
+def _listen(ours: socket.socket, given_up: Callable[[], bool]) -> Iterator[Any]:
+    pending = b""
+    until_s = None
+    while until_s is None or time.monotonic() < until_s:
+        if until_s is None and given_up():
+            until_s = time.monotonic() + LEAVE_AFTER_S
+            ours.shutdown(socket.SHUT_WR)
+        if not select.select([ours], [], [], _POLL_S)[0]:
+            continue
+        data = ours.recv(1 << 16)
+        if not data:
+            return
+        *lines, pending = (pending + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+def _child(work: Work, link: socket.socket) -> None:
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # the parent says when to end
+        _let_go_of_all_but(link.fileno())
+        work(
+            lambda told: link.sendall(json.dumps(told).encode() + b"\n"),
+            lambda: bool(select.select([link], [], [], 0)[0]),
+        )
+    finally:
+        os._exit(0)
+
+
+def _let_go_of_all_but(fd: int) -> None:
+    """Locks and pipes of the parent are not to be held as long as this one hangs."""
+    for each in [int(name) for name in os.listdir("/proc/self/fd")]:
+        if each != fd:
+            with contextlib.suppress(OSError):
+                os.close(each)
+    for _ in range(3):
+        os.open(os.devnull, os.O_RDWR)
+
+
+def _end(pid: int) -> None:
+    """Kills it, and waits only as long as one takes that does not hang."""
+    os.kill(pid, signal.SIGKILL)
+    until_s = time.monotonic() + _REAP_S
+    while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < until_s:
+        time.sleep(_POLL_S / 10)

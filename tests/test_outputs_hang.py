@@ -1,0 +1,141 @@
+"""The output directory's file system answers no more: whoever gives up need not wait for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from hanging_disk import hanging_disk
+from output_ranks import Cluster
+from output_staging import tree
+from serving import LIMIT_S, Stage, command_of, daemon_of, make_stage, wait_for
+from test_outputs_end import arguments, next_text, only_unstaged, write
+
+from fanstore.outputs.rescue import rescue
+
+SIZES = (3, 2_000_000)
+KEPT = {"f0": 3, "f1": 2_000_000}
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+@pytest.fixture
+def dataset(stage: Stage) -> Path:
+    return stage.dataset(stage.source(files={"input": b"input"}))
+
+
+@pytest.fixture
+def hung(stage: Stage) -> Iterator[Event]:
+    disk = stage.path / "disk"
+    disk.mkdir()
+    with hanging_disk(disk) as asked:
+        yield asked
+
+
+def out(stage: Stage) -> Path:
+    return stage.path / "disk/out"
+
+
+def has_gone(pid: int) -> bool:
+    """Whether all of a process has: of one that hangs a thread is left."""
+    return not os.path.exists(f"/proc/{pid}")
+
+
+def test_the_second_signal_ends_the_waiting(stage: Stage, dataset: Path, hung: Event) -> None:
+    """What is not there is kept and named, though the daemon can be killed by nobody."""
+    with stage.running(*arguments(stage, dataset, out(stage), write(stage, *SIZES))) as run:
+        wait_for(hung.is_set, "the file system to be asked")
+        next_text(run, "waiting for 2 outputs")
+        daemon = daemon_of(run.pid)
+        run.send_signal(signal.SIGINT)
+        next_text(run, "once more gives up")
+        run.send_signal(signal.SIGINT)
+        _, stderr = run.communicate(timeout=LIMIT_S / 2)
+        assert not has_gone(daemon), "it hangs, as it should for this test"
+    assert run.returncode == 125
+    for name in KEPT:
+        assert f"not in {out(stage)}: {name}: not waited for" in stderr
+    assert f"process {daemon}, the node daemon, hangs in the file system of {out(stage)}" in stderr
+    assert "kept on this node instead" in stderr
+    assert only_unstaged(stage) == KEPT
+
+
+def test_a_daemon_that_does_not_even_hear_of_it(stage: Stage, dataset: Path, hung: Event) -> None:
+    """It is killed soon, and the wrapper keeps what there is without looking at the directory."""
+    with stage.running(*arguments(stage, dataset, out(stage), write(stage, *SIZES))) as run:
+        wait_for(hung.is_set, "the file system to be asked")
+        next_text(run, "waiting for 2 outputs")
+        os.kill(daemon_of(run.pid), signal.SIGSTOP)
+        for _ in range(2):
+            run.send_signal(signal.SIGTERM)
+            time.sleep(0.05)  # two of a kind that are pending are one
+        _, stderr = run.communicate(timeout=LIMIT_S / 2)
+    assert run.returncode == 125
+    for name in KEPT:
+        assert f"not in {out(stage)}: {name}: not waited for" in stderr
+    found = {p.name: p.stat().st_size for p in stage.local.rglob("unstaged/*/*")}
+    assert found == KEPT
+
+
+def test_a_dead_daemon_that_the_kernel_is_not_done_with(
+    stage: Stage, dataset: Path, hung: Event
+) -> None:
+    """The job's lock is its own for as long as it hangs."""
+    script = f"{write(stage, *SIZES)[2]}; until test -e {stage.path}/go; do sleep 0.02; done"
+    with stage.running(*arguments(stage, dataset, out(stage), ["sh", "-c", script])) as run:
+        wait_for(hung.is_set, "the file system to be asked")
+        wait_for(lambda: len(journaled(stage)) == 2, "both to be published")
+        os.kill(daemon_of(run.pid), signal.SIGKILL)
+        (stage.path / "go").touch()
+        wait_for(lambda: not command_of(run.pid), "the command's end")
+        run.send_signal(signal.SIGTERM)
+        next_text(run, "once more gives up")
+        run.send_signal(signal.SIGTERM)
+        _, stderr = run.communicate(timeout=LIMIT_S / 2)
+    assert run.returncode == 125
+    assert f"not in {out(stage)}: f0: not waited for" in stderr
+    assert {p.name: p.stat().st_size for p in stage.local.rglob("unstaged/*/*")} == KEPT
+
+
+def journaled(stage: Stage) -> list[bytes]:
+    """What the only job has published."""
+    lines = [path.read_bytes().splitlines() for path in stage.local.rglob("outputs.journal")]
+    return [line for found in lines for line in found if line.startswith(b'["name"')]
+
+
+def test_the_rescue_of_a_dead_job_can_be_given_up(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    cluster = Cluster(tmp_path, output_dir=disk / "out")
+    rank = cluster.ranks[0]
+    for name in (b"one", b"two"):
+        rank.publish(name, name)
+    with hanging_disk(disk) as asked:
+        done = rescue(str(rank.job_directory), asked.is_set)
+    assert done is not None
+    assert done.kept == [("one", "not waited for"), ("two", "not waited for")]
+    assert tree(Path(done.folder)) == {"one": b"one", "two": b"two"}
+
+
+def test_stop_without_flush(stage: Stage, dataset: Path, hung: Event) -> None:
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount)]
+    stage.call("start", *where, "--output-dir", str(out(stage)))
+    stage.call("exec", "--", *write(stage, *SIZES))
+    wait_for(hung.is_set, "the file system to be asked")
+    done = subprocess.run(
+        [sys.executable, "-m", "fanstore", "stop", "--no-flush"],
+        env=stage.env, capture_output=True, text=True, timeout=LIMIT_S / 2,
+    )  # fmt: skip
+    assert done.returncode == 125
+    assert f"not in {out(stage)}: f0: not waited for" in done.stderr
+    assert only_unstaged(stage) == KEPT
