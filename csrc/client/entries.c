@@ -10,7 +10,8 @@
 #include "resolve.h"
 #include "spelling.h"
 
-/* What was made beside the children of a directory of the dataset. */
+/* What was made beside the children of a directory of the dataset. Where nobody can say what that
+ * is any more (EIO: the node daemon, or the home rank, is gone), the children alone are listed. */
 static __attribute__((noinline)) int list_beside(struct fan_entries *entries,
                                                  const struct fan_view *view, uint64_t id)
 {
@@ -20,7 +21,7 @@ static __attribute__((noinline)) int list_beside(struct fan_entries *entries,
         return -EIO;
     path[bytes] = '\0';
     int rc = fan_output_list(view, path, &entries->outputs);
-    return rc == -ENOENT ? 0 : rc;
+    return rc == -ENOENT || rc == -EIO ? 0 : rc;
 }
 
 int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
