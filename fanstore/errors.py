@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from fanstore import exit_codes
+from fanstore.wording import counted
 
 # How many names of one kind of problem are listed before the rest is only counted.
 SHOWN_MAX = 1000
@@ -44,7 +45,7 @@ class SourceProblems(FanstoreError):
         lines = [f"{show_path(path)}: {reason}" for path, reason in problems[:SHOWN_MAX]]
         if len(problems) > SHOWN_MAX:
             lines.append(f"... and {len(problems) - SHOWN_MAX} more")
-        count = f"{len(problems)} {'entry' if len(problems) == 1 else 'entries'}"
+        count = counted(len(problems), "entry")
         hint = "nothing was written (--skip-unreadable leaves them out)"
         super().__init__(f"{count} cannot be packed; {hint}\n  " + "\n  ".join(lines))
         self.problems = list(problems)

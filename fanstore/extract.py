@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from fanstore.content import ContentDamaged, PackReader
 from fanstore.dataset import Dataset
+from fanstore.destination import Destination, make_whole
 from fanstore.errors import FanstoreError, UsageError, show_path
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ExtractDamaged(FanstoreError):
@@ -23,95 +24,88 @@ class ExtractDamaged(FanstoreError):
 class Extractor:
     """Writes records below a directory of our own making.
 
-    Every file is made through a descriptor of its directory, so that no name can lead outside, and
-    no path is too long. `advance` is told the bytes written.
+    Every entry is made through a descriptor of its directory, so that no name can lead outside,
+    and no path is too long. Directories come in the order of a walk, each next to the one before
+    it: what that costs is in proportion to the entries, however deep they lie. `advance` is told
+    the bytes written.
     """
 
     def __init__(self, dataset: Dataset, root: Path, advance: Callable[[int], object]) -> None:
         self._dataset = dataset
-        self._root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        self._walker = _Walker(dataset, root)
         self._advance = advance
         self._links = {int(link["record"]): int(link["first"]) for link in dataset.links}
         self._made: dict[int, int] = {}  # for a first name, the name that was made
         self.damaged: list[bytes] = []
 
     def close(self) -> None:
-        os.close(self._root_fd)
+        self._walker.close()
 
     def extract(self, records: Iterable[int]) -> None:
-        """Writes records, each after its parents, then sets the times of the directories."""
+        """Writes records, each after its parents, then sets what directories below the root are."""
         wanted = sorted(set(records))
-        content = [r for r in wanted if stat.S_ISREG(self._mode(r))]
+        walk = _walk_of(self._dataset, wanted)
+        rank = {record: at for at, record in enumerate(walk)}
+        others: list[int] = []
+        content: list[int] = []
         for record in wanted:
-            if not stat.S_ISREG(self._mode(record)):
-                self._make(record)
-        for pack, ids in self._by_pack(content):
+            if record not in rank:
+                (content if stat.S_ISREG(self._mode(record)) else others).append(record)
+        self._make_directories(walk)
+        for record in sorted(others, key=lambda r: (rank[self._parent(r)], r)):
+            self._symlink(record)
+        for pack, ids in self._by_pack(content, rank):
             with PackReader(self._dataset, pack, self._dataset.pack_path(pack)) as reader:
                 for record in ids:
                     self._file(record, reader)
-        for record in reversed(wanted):
-            if stat.S_ISDIR(self._mode(record)):
-                self._finish_directory(record)
+        self._finish_directories(walk)
 
     def _mode(self, record: int) -> int:
         return int(self._dataset.records[record]["mode"])
 
-    def _by_pack(self, content: list[int]) -> Iterator[tuple[int, list[int]]]:
+    def _parent(self, record: int) -> int:
+        return int(self._dataset.records[record]["parent"])
+
+    def _by_pack(
+        self, content: list[int], rank: dict[int, int]
+    ) -> Iterator[tuple[int, list[int]]]:
         packs = self._dataset.records["pack"]
+        offsets = self._dataset.records["offset"]
         groups: dict[int, list[int]] = {}
         for record in content:
             groups.setdefault(int(packs[record]), []).append(record)
         for pack, ids in sorted(groups.items()):
-            yield pack, sorted(ids, key=lambda r: (int(self._dataset.records[r]["offset"]), r))
-
-    @contextlib.contextmanager
-    def _directory(self, record: int) -> Iterator[int]:
-        """A descriptor of the directory that is `record`."""
-        fd = os.dup(self._root_fd)
-        try:
-            for name in self._dataset.relpath(record).split(b"/") if record else []:
-                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-                os.close(fd)
-                fd = below
-            yield fd
-        finally:
-            os.close(fd)
+            yield pack, sorted(ids, key=lambda r: (rank[self._parent(r)], int(offsets[r]), r))
 
     def _place(self, record: int) -> tuple[int, bytes]:
-        name = self._dataset.basename(record)
-        if name in (b"", b".", b"..") or b"/" in name or b"\0" in name:
-            raise self._dataset.damaged(record, "name_offset", "not a name")
-        return int(self._dataset.records[record]["parent"]), name
+        """A descriptor of an entry's directory, good until the next call, and its name."""
+        return self._walker.go_to(self._parent(record)), self._walker.name(record)
 
-    def _make(self, record: int) -> None:
-        """A directory, open to us until all is in it, or a symbolic link."""
-        if record == 0:
-            return
-        parent, name = self._place(record)
-        with self._directory(parent) as fd:
-            if stat.S_ISDIR(self._mode(record)):
-                os.mkdir(name, 0o700, dir_fd=fd)
-            else:
-                os.symlink(self._dataset.target(record), name, dir_fd=fd)
-                self._set_time(record, name, fd)
+    def _make_directories(self, walk: list[int]) -> None:
+        """Makes directories, open to us until all is in them."""
+        for record in walk[1:]:
+            fd, name = self._place(record)
+            os.mkdir(name, 0o700, dir_fd=fd)
+
+    def _symlink(self, record: int) -> None:
+        fd, name = self._place(record)
+        os.symlink(self._dataset.target(record), name, dir_fd=fd)
+        self._set_time(record, name, fd)
 
     def _file(self, record: int, reader: PackReader) -> None:
-        parent, name = self._place(record)
         first = self._links.get(record, record)
         if first in self._made:
-            self._link(self._made[first], parent, name)
+            self._link(self._made[first], record)
             return
-        with self._directory(parent) as fd:
-            try:
-                self._write(record, reader, name, fd)
-            except ContentDamaged:
-                os.unlink(name, dir_fd=fd)
-                self.damaged.append(self._dataset.relpath(record))
-                return
-            self._made[first] = record
-            self._set_owner(record, name, fd)
-            os.chmod(name, stat.S_IMODE(self._mode(record)), dir_fd=fd)
-            self._set_time(record, name, fd)
+        fd, name = self._place(record)
+        try:
+            self._write(record, reader, name, fd)
+        except ContentDamaged:
+            os.unlink(name, dir_fd=fd)
+            self.damaged.append(self._dataset.relpath(record))
+            return
+        self._made[first] = record
+        self._finish(record, name, fd)
 
     def _write(self, record: int, reader: PackReader, name: bytes, dir_fd: int) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -120,33 +114,93 @@ class Extractor:
                 out.write(piece)
                 self._advance(len(piece))
 
-    def _link(self, made: int, parent: int, name: bytes) -> None:
-        with (
-            self._directory(int(self._dataset.records[made]["parent"])) as from_fd,
-            self._directory(parent) as to_fd,
-        ):
-            source = self._dataset.basename(made)
-            os.link(source, name, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
+    def _link(self, made: int, record: int) -> None:
+        from_fd = os.dup(self._walker.go_to(self._parent(made)))
+        try:
+            fd, name = self._place(record)
+            source = self._walker.name(made)
+            os.link(source, name, src_dir_fd=from_fd, dst_dir_fd=fd, follow_symlinks=False)
+        finally:
+            os.close(from_fd)
 
-    def _set_owner(self, record: int, name: bytes, dir_fd: int) -> None:
-        """Owners are root's to give, as with tar."""
+    def _finish(self, record: int, name: bytes, dir_fd: int) -> None:
+        """Owner, mode and time. Owners are root's to give, as with tar."""
         if os.geteuid() == 0:
             os.chown(name, *self._dataset.owner(record), dir_fd=dir_fd, follow_symlinks=False)
+        self._set_time(record, name, dir_fd)
+        os.chmod(name, stat.S_IMODE(self._mode(record)), dir_fd=dir_fd)
 
     def _set_time(self, record: int, name: bytes, dir_fd: int) -> None:
         when = int(self._dataset.records[record]["mtime_ns"])
         os.utime(name, ns=(when, when), dir_fd=dir_fd, follow_symlinks=False)
 
-    def _finish_directory(self, record: int) -> None:
-        with self._directory(record) as fd:
-            self._set_owner_fd(record, fd)
-            os.fchmod(fd, stat.S_IMODE(self._mode(record)))
-            when = int(self._dataset.records[record]["mtime_ns"])
-            os.utime(fd, ns=(when, when))
+    def _finish_directories(self, walk: list[int]) -> None:
+        """From below, each from its parent: none need be entered once it may be closed to us."""
+        for record in reversed(walk[1:]):
+            fd, name = self._place(record)
+            self._finish(record, name, fd)
 
-    def _set_owner_fd(self, record: int, fd: int) -> None:
-        if os.geteuid() == 0:
-            os.fchown(fd, *self._dataset.owner(record))
+    def finish_root(self) -> None:
+        """What the root is. It comes after the root got its name: only who may write in a
+        directory may move it."""
+        self._finish(0, b".", self._walker.go_to(0))
+
+
+def _walk_of(dataset: Dataset, wanted: list[int]) -> list[int]:
+    """The directories among records, each before those in it, and these right behind it."""
+    below: dict[int, list[int]] = {}
+    for record in wanted:
+        if record and stat.S_ISDIR(int(dataset.records[record]["mode"])):
+            below.setdefault(int(dataset.records[record]["parent"]), []).append(record)
+    walk: list[int] = []
+    waiting = [0]
+    while waiting:
+        record = waiting.pop()
+        walk.append(record)
+        waiting += reversed(below.get(record, ()))
+    return walk
+
+
+class _Walker:
+    """One open directory of a tree that is being written, and ways from it to others."""
+
+    def __init__(self, dataset: Dataset, root: Path) -> None:
+        self._dataset = dataset
+        self._at = 0
+        self._fd = os.open(root, _DIRECTORY)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def name(self, record: int) -> bytes:
+        """The name of an entry, safe to make. Raises DatasetDamaged."""
+        name = self._dataset.basename(record)
+        if name in (b"", b".", b"..") or b"/" in name or b"\0" in name:
+            raise self._dataset.damaged(record, "name_offset", "not a name")
+        return name
+
+    def go_to(self, record: int) -> int:
+        """A descriptor of a directory, good until the next call."""
+        parents = self._dataset.records["parent"]
+        up, down, target = 0, list[int](), record
+        while self._at != target:  # a parent's number is smaller than its child's
+            if self._at > target:
+                self._at = int(parents[self._at])
+                up += 1
+            else:
+                down.append(target)
+                target = int(parents[target])
+        for _ in range(up):
+            self._step(b"..")
+        for child in reversed(down):
+            self._step(self.name(child))
+        self._at = record
+        return self._fd
+
+    def _step(self, name: bytes) -> None:
+        fd = os.open(name, _DIRECTORY, dir_fd=self._fd)
+        os.close(self._fd)
+        self._fd = fd
 
 
 def with_parents(dataset: Dataset, records: Iterable[int]) -> set[int]:
@@ -194,21 +248,19 @@ def extract(
     if not parent.is_dir():
         raise UsageError(f"{parent}: no such directory")
     dataset.check_records()
-    scratch = parent / f".{destination.name}.{os.getpid()}.part"
-    scratch.mkdir(0o700)
     chosen = sorted(records)
-    try:
-        extractor = Extractor(dataset, scratch, advance)
+
+    def work(made: Destination) -> Extractor:
+        extractor = Extractor(dataset, made.directory, advance)
         try:
             extractor.extract(chosen)
+            made.commit()
+            extractor.finish_root()
         finally:
             extractor.close()
-        if destination.exists():
-            shutil.rmtree(destination)
-        scratch.rename(destination)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
+        return extractor
+
+    extractor = make_whole(destination, force, work)
     if extractor.damaged:
         names = "\n  ".join(show_path(name) for name in sorted(extractor.damaged))
         raise ExtractDamaged(f"damaged, not extracted:\n  {names}")

@@ -298,6 +298,14 @@ def test_skip_unreadable_leaves_them_out(small: Path, tmp_path: Path) -> None:
     call("verify", tmp_path / "data")
 
 
+def test_a_time_that_cannot_be_stored_is_named(small: Path, tmp_path: Path) -> None:
+    os.utime(small / "a" / "one", (10**10, 10**10))
+    if os.stat(small / "a" / "one").st_mtime != 10**10:
+        pytest.skip("this file system has no such times")
+    done = call("prepare", small, tmp_path / "data", code=125)
+    assert "a/one: Value too large" in done.stderr
+
+
 @contextlib.contextmanager
 def as_nobody() -> Iterator[None]:
     """Another user for a while."""
@@ -329,6 +337,24 @@ def test_what_may_not_be_read() -> None:
         assert names_of(base / "data") == [b"open"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+def test_directories_that_are_closed_to_their_owner_are_unpacked_and_replaced() -> None:
+    with tempfile.TemporaryDirectory(prefix="fanstore-test-", dir="/tmp") as folder:
+        base = Path(folder)
+        base.chmod(0o777)
+        with as_nobody():
+            (base / "source" / "a" / "b" / "c").mkdir(parents=True)
+            (base / "source" / "a" / "b" / "file").write_bytes(b"x")
+            for name in ("a/b/c", "a/b", "a", "."):
+                (base / "source" / name).chmod(0o500)
+            call("prepare", base / "source", base / "data")
+            call("extract", base / "data", base / "back")
+            assert difference(base / "source", base / "back") == {}
+            call("extract", "--force", base / "data", base / "back")
+            assert difference(base / "source", base / "back") == {}
+            nothing_left(base, "back", "data", "source")
+
+
 @pytest.mark.parametrize("size", [100, 9 << 20])
 @pytest.mark.parametrize("change", ["content", "shorter", "gone"])
 def test_a_file_that_changes_is_reported(tmp_path: Path, size: int, change: str) -> None:
@@ -337,8 +363,8 @@ def test_a_file_that_changes_is_reported(tmp_path: Path, size: int, change: str)
     (root / "same").write_bytes(b"s" * 100)
     (root / "moving").write_bytes(b"m" * size)
 
-    def scan_and_change() -> tuple[preparing.Source, list[tuple[bytes, str]]]:
-        opened = preparing.open_source(root, Options())
+    def scan_and_change(scratch: Path) -> tuple[preparing.Source, list[tuple[bytes, str]]]:
+        opened = preparing.open_source(root, Options(), scratch)
         if change == "gone":
             (root / "moving").unlink()
         else:
@@ -386,7 +412,7 @@ def test_an_end_in_the_middle_leaves_nothing(
     ) as process:
         try:
             deadline_s = time.monotonic() + LIMIT_S
-            while not list(tmp_path.glob(".fanstore-prepare-*/pack-*")):
+            while not list(tmp_path.glob(".fanstore-prepare-*/made/pack-*")):
                 assert time.monotonic() < deadline_s and process.poll() is None
                 time.sleep(0.01)
             process.send_signal(number)

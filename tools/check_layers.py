@@ -30,21 +30,25 @@ C_LAYERS = {
 # A system header that only some folders may include.
 C_SYSTEM = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "zstd.h": set()}
 
-_BASE = {"arrays", "errors", "_native"}
+_BASE = {"arrays", "errors", "wording", "_native"}
 _DATASET = {*_BASE, "dataset", "content"}
+_MAKING = {*_DATASET, "interruption", "destination"}
 PYTHON_LAYERS = {
     "arrays": set(),
     "exit_codes": set(),
-    "errors": {"exit_codes"},
+    "wording": set(),
+    "errors": {"exit_codes", "wording"},
+    "interruption": {"errors"},
     "_native": {"arrays", "errors"},
     "config": {"errors"},
     "progress": set(),
     "dataset": _BASE,
     "content": _DATASET,
-    "prepare": {*_DATASET, "progress"},
-    "extract": _DATASET,
+    "destination": {*_BASE, "dataset", "interruption"},
+    "prepare": {*_MAKING, "progress"},
+    "extract": _MAKING,
     "verify": _DATASET,
-    "table3": {*_DATASET, "prepare"},
+    "table3": {*_MAKING, "prepare"},
     "placement": set(),
     "programs": {"exit_codes"},
     "launcher": {"errors"},

@@ -84,6 +84,12 @@ static int64_t to_ns(const struct timespec *time)
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
+/* Whether a time can be told in nanoseconds: from 1677 to 2262. */
+static bool is_storable(const struct timespec *time)
+{
+    return time->tv_sec > INT64_MIN / 1000000000 && time->tv_sec < INT64_MAX / 1000000000;
+}
+
 static void fill_entry(struct fan_scan_entry *entry, const struct stat *st)
 {
     entry->size = (uint64_t)st->st_size;
@@ -103,6 +109,8 @@ int fan_scan_look(int dir_fd, const char *name, struct fan_scan_entry *entry,
     struct stat st;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0)
         return -errno;
+    if (!is_storable(&st.st_mtim) || !is_storable(&st.st_ctim))
+        return -EOVERFLOW;
     fill_entry(entry, &st);
     if (!S_ISLNK(st.st_mode))
         return 0;

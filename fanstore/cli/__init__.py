@@ -18,7 +18,7 @@ from fanstore.exit_codes import FAILED, INTERRUPTED
 
 # name: (module, one-line help)
 SUBCOMMANDS = {
-    "prepare": ("prepare", "Pack a directory, a list of files or a tar archive into a dataset."),
+    "prepare": ("prepare", "Pack a directory, a list of files or an archive into a dataset."),
     "ls": ("ls", "List what a dataset holds."),
     "info": ("info", "Describe a dataset."),
     "verify": ("verify", "Check every checksum of a dataset."),

@@ -28,8 +28,8 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-@click.command(short_help="Pack a directory, a list of files or a tar archive into a dataset.")
-@click.argument("src", type=click.Path(exists=True, path_type=Path))
+@click.command(short_help="Pack a directory, a list of files or an archive into a dataset.")
+@click.argument("src", type=click.Path(exists=True, allow_dash=True, path_type=Path))
 @click.argument("dst", type=click.Path(path_type=Path))
 @click.option("--files-from", metavar="LIST",
               help="Pack only what LIST (- for stdin) names, relative to SRC; NUL- or "
@@ -55,7 +55,12 @@ def command(
     replicate: tuple[str, ...], block_size: int, jobs: int | None, force: bool,
     skip_unreadable: bool, quiet: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Pack SRC, a directory or a tar archive (plain, gzip or zstd), into the new dataset DST."""
+    """Pack SRC, a directory or an archive, into the new dataset DST.
+
+    SRC may be a tar archive (plain, or with gzip, bzip2, xz, zstd or lz4), a zip archive, or - for
+    one of them on standard input. cpio, 7-Zip, ISO 9660 and RAR are read where libarchive is
+    (pip install 'fanstore-fs[archives]').
+    """
     from fanstore.prepare.codecs import parse_codec
     from fanstore.prepare.listed import read_list
     from fanstore.prepare.run import Options, default_jobs, prepare
@@ -85,18 +90,10 @@ def as_dict(summary: Summary, options: Options) -> dict[str, object]:
     return {**summary.manifest, "left_out": left_out, **timing}
 
 
-def show_bytes(count: float) -> str:
-    """A number of bytes for people, in binary units."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
-        count /= 1024
-    return f"{count:,.1f} TiB"
-
-
 def show(summary: Summary, dst: Path, quiet: bool) -> None:
     """Prints the summary for people; what was left out goes to stderr, always."""
     from fanstore.errors import show_path
+    from fanstore.wording import counted, show_bytes
 
     for path, why in summary.left_out:
         click.echo(f"fanstore: left out: {show_path(path)}: {why}", err=True)
@@ -105,7 +102,7 @@ def show(summary: Summary, dst: Path, quiet: bool) -> None:
     made = summary.manifest
     rate_per_s = made["logical_bytes"] / max(summary.elapsed_s, 1e-9)
     click.echo(
-        f"{dst}: {made['files']:,} files, {show_bytes(made['logical_bytes'])} in "
-        f"{made['packs']:,} pack{'s' * (made['packs'] != 1)} of {show_bytes(made['pack_bytes'])}, "
+        f"{dst}: {counted(made['files'], 'file')}, {show_bytes(made['logical_bytes'])} in "
+        f"{counted(made['packs'], 'pack')} of {show_bytes(made['pack_bytes'])}, "
         f"{summary.elapsed_s:.1f} s, {show_bytes(rate_per_s)}/s"
     )

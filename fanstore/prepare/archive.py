@@ -1,102 +1,28 @@
-"""A source that is a tar archive: plain, gzip or zstd. It is passed over twice, front to back:
-for what it holds, and for the content."""
+"""A source that is an archive. It is passed over twice, front to back: for what it holds, and for
+the content."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
-import tarfile
-import zlib
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-import zstandard
-
-from fanstore.errors import UsageError
+from fanstore.errors import FanstoreError, UsageError, show_path
 from fanstore.prepare.listed import normal_form
-from fanstore.prepare.source import CHANGED, Unreadable
+from fanstore.prepare.member import Member
+from fanstore.prepare.opening import BROKEN, open_reader
+from fanstore.prepare.source import CHANGED, STDIN, Unreadable
 from fanstore.prepare.tree import Item, tree_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-
-_BROKEN = (tarfile.TarError, EOFError, OSError, zlib.error, zstandard.ZstdError)
-
-_TYPES = {
-    tarfile.FIFOTYPE: stat.S_IFIFO,
-    tarfile.CHRTYPE: stat.S_IFCHR,
-    tarfile.BLKTYPE: stat.S_IFBLK,
-    tarfile.DIRTYPE: stat.S_IFDIR,
-    tarfile.SYMTYPE: stat.S_IFLNK,
-}
-
-
-@contextmanager
-def open_archive(path: Path) -> Iterator[tarfile.TarFile]:
-    """Opens a tar archive for one pass. Raises UsageError when it is none."""
-    with path.open("rb") as raw:
-        magic = raw.read(4)
-        raw.seek(0)
-        stream: IO[bytes] | Any = raw
-        mode = "r:"
-        if magic.startswith(_GZIP_MAGIC):
-            mode = "r|gz"
-        elif magic == _ZSTD_MAGIC:
-            mode = "r|"
-            stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        try:
-            archive: tarfile.TarFile = tarfile.open(  # type: ignore[call-overload]  # noqa: SIM115
-                fileobj=stream, mode=mode, encoding="utf-8", errors="surrogateescape"
-            )
-        except tarfile.ReadError as error:
-            raise UsageError(f"{path}: not a tar archive ({error})") from error
-        with archive:
-            yield archive
-
-
-def mtime_ns_of(member: tarfile.TarInfo) -> int:
-    """A member's modification time to the nanosecond, where the archive has it."""
-    text = member.pax_headers.get("mtime")
-    if text is not None:
-        try:
-            return int(Decimal(text) * 1_000_000_000)
-        except (InvalidOperation, ValueError):
-            pass
-    return int(member.mtime * 1_000_000_000)
-
-
-def _encode(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
-
-
-def _item(member: tarfile.TarInfo, ordinal: int) -> Item:
-    kind = _TYPES.get(member.type, stat.S_IFREG)
-    target = _encode(member.linkname) if member.issym() else b""
-    return Item(
-        kind | (member.mode & 0o7777),
-        len(target) if member.issym() else member.size if kind == stat.S_IFREG else 0,
-        mtime_ns_of(member),
-        member.uid,
-        member.gid,
-        target,
-        ordinal,
-    )
-
-
-def _members(archive: tarfile.TarFile) -> Iterator[tuple[int, tarfile.TarInfo]]:
-    """The members with their ordinals, none of them kept in memory."""
-    ordinal = 0
-    while (member := archive.next()) is not None:
-        yield ordinal, member
-        archive.members.clear()  # type: ignore[attr-defined]
-        ordinal += 1
+_COPY_NAME = "source"
 
 
 class Contents:
@@ -110,86 +36,145 @@ class Contents:
         self.items: dict[bytes, Item] = {}
         self.left_out: list[tuple[bytes, str]] = []
 
-    def add(self, member: tarfile.TarInfo, ordinal: int) -> None:
+    def add(self, member: Member, ordinal: int) -> None:
         """Notes one member, or why it cannot be packed."""
-        name = _encode(member.name)
-        path = normal_form(name.lstrip(b"/"))
-        item = self._linked(member) if member.islnk() else _item(member, ordinal)
-        if path is None:
-            self.left_out.append((name, "leads out of the archive"))
-        elif item is None:
-            self.left_out.append((name, f"is a link to {member.linkname}, which is not before it"))
-        elif self._add_parents(path, item):
-            self._put(path, item)
+        reason = member.refusal() or self._place(member, ordinal)
+        if reason is not None:
+            self.left_out.append((member.name, reason))
 
-    def _put(self, path: bytes, item: Item) -> None:
+    def _place(self, member: Member, ordinal: int) -> str | None:
+        path = normal_form(member.name.lstrip(b"/"))
+        if path is None:
+            return "leads out of the archive"
+        if not path and (member.is_link or not stat.S_ISDIR(member.mode)):
+            return "has no name"
+        item = self._linked(member, ordinal) if member.is_link else _item(member, ordinal)
+        if item is None:
+            return f"is a link to {show_path(member.target)}, which is not a file before it"
+        return self._add_parents(path, item) or self._put(path, item)
+
+    def _put(self, path: bytes, item: Item) -> str | None:
         old = self.items.get(path)
         if old is not None and stat.S_ISDIR(old.mode) and not stat.S_ISDIR(item.mode):
-            self.left_out.append((path, "would replace a directory"))
-        else:
-            self.items[path] = item
+            return "would replace a directory"
+        self.items[path] = item
+        return None
 
-    def _linked(self, member: tarfile.TarInfo) -> Item | None:
-        path = normal_form(_encode(member.linkname).lstrip(b"/"))
+    def _linked(self, member: Member, ordinal: int) -> Item | None:
+        path = normal_form(member.target.lstrip(b"/"))
         found = self.items.get(path) if path else None
-        return None if found is None or stat.S_ISDIR(found.mode) else found
+        if found is None or stat.S_ISDIR(found.mode):
+            return None
+        if member.size > 0 and stat.S_ISREG(found.mode):  # cpio stores it with the last name
+            found.size, found.ordinal = member.size, ordinal
+        return found
 
-    def _add_parents(self, path: bytes, item: Item) -> bool:
+    def _add_parents(self, path: bytes, item: Item) -> str | None:
         missing = Item(stat.S_IFDIR | 0o755, 0, item.mtime_ns, item.uid, item.gid)
         at = 0 if path else -1
         while at >= 0:
             parent = self.items.setdefault(path[:at], missing)
             if not stat.S_ISDIR(parent.mode):
-                self.left_out.append((path, "lies behind what is not a directory"))
-                return False
+                return "lies behind what is not a directory"
             at = path.find(b"/", at + 1)
-        return True
+        return None
+
+
+def _item(member: Member, ordinal: int) -> Item:
+    link, regular = stat.S_ISLNK(member.mode), stat.S_ISREG(member.mode)
+    return Item(
+        member.mode,
+        len(member.target) if link else member.size if regular else 0,
+        member.mtime_ns,
+        member.uid,
+        member.gid,
+        member.target if link else b"",
+        ordinal,
+    )
+
+
+def _open(path: Path, place: Path) -> BinaryIO:
+    """The archive as a file to seek in: a pipe's content is copied to `place` first."""
+    if path == STDIN:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UsageError("-: standard input is a terminal, or closed; an archive is wanted")
+        return _copied(sys.stdin.buffer, place)
+    raw = path.open("rb")
+    kind = stat.S_IFMT(os.fstat(raw.fileno()).st_mode)
+    if kind == stat.S_IFREG:
+        return raw
+    with raw:
+        if kind != stat.S_IFIFO:
+            raise UsageError(f"{path}: neither a directory nor an archive")
+        return _copied(raw, place)
+
+
+def _copied(raw: BinaryIO, place: Path) -> BinaryIO:
+    copy = (place / _COPY_NAME).open("w+b")
+    try:
+        (place / _COPY_NAME).unlink()
+        shutil.copyfileobj(raw, copy, 1 << 20)
+        copy.flush()
+    except OSError as error:
+        copy.close()
+        what = f"copying the archive from a pipe to {place.parent}: {error.strerror}"
+        raise FanstoreError(what) from error
+    except BaseException:
+        copy.close()
+        raise
+    return cast(BinaryIO, copy)
 
 
 class ArchiveSource:
-    """A tar archive. Content is read in the order of its members."""
+    """An archive of any format that a Reader knows. Content is read in the order of its members."""
 
     sequential = True
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._before = self._identity()
-        contents = self._scan()
-        self.left_out = contents.left_out
-        self.tree = tree_of(contents.items)
-        self._open = ExitStack()
-        self._archive = self._open.enter_context(open_archive(self.path))
-        self._members = _members(self._archive)
-        self._file: IO[bytes] | None = None
+    def __init__(self, path: Path, place: Path) -> None:
+        self._path = path
+        self._raw = _open(path, place)
+        try:
+            self._before = self._identity()
+            contents = self._scan()
+            self.left_out = contents.left_out
+            self.tree = tree_of(contents.items)
+            self._reader = open_reader(self._raw)
+        except BaseException:
+            self._raw.close()
+            raise
+        self._ordinals = self._walk()
         self._ordinal = -1
 
-    def _identity(self) -> tuple[int, int, int, int]:
-        found = self.path.stat()
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    def _identity(self) -> tuple[int, int]:
+        found = os.fstat(self._raw.fileno())
+        return found.st_size, found.st_mtime_ns
 
     def _scan(self) -> Contents:
         contents = Contents()
         try:
-            with open_archive(self.path) as archive:
-                for ordinal, member in _members(archive):
-                    contents.add(member, ordinal)
-        except _BROKEN as error:
-            raise UsageError(f"{self.path}: not a sound tar archive ({error})") from error
+            reader = open_reader(self._raw)
+            for ordinal, member in enumerate(reader.members()):
+                contents.add(member, ordinal)
+            contents.left_out += reader.remarks
+        except BROKEN as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the disk
+                raise
+            raise UsageError(f"{self._path}: {_sentence(error)}") from error
         contents.items.setdefault(b"", Item(stat.S_IFDIR | 0o755))
         return contents
 
-    def _content_of(self, number: int) -> IO[bytes]:
-        """The content of an entry; never of one before the last asked for."""
+    def _walk(self) -> Iterator[int]:
+        for ordinal, _ in enumerate(self._reader.members()):
+            yield ordinal
+
+    def _go_to(self, number: int) -> None:
+        """To the content of an entry; never of one before the last asked for."""
         wanted = int(self.tree.ordinals[number])
-        if self._ordinal != wanted:
-            self._file = None
-        while self._ordinal != wanted:
-            self._ordinal, member = next(self._members, (wanted, None))
-            if self._ordinal == wanted and member is not None and member.isreg():
-                self._file = self._archive.extractfile(member)
-        if self._file is None:
-            raise Unreadable(CHANGED)
-        return self._file
+        while self._ordinal < wanted:
+            found = next(self._ordinals, None)
+            if found is None:
+                raise Unreadable(CHANGED)
+            self._ordinal = found
 
     def read_files(
         self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
@@ -208,18 +193,15 @@ class ArchiveSource:
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
         """Pieces of one file must follow each other, `start` is where the last one ended."""
         try:
-            content = self._content_of(number)
-            done = 0
-            while done < len(buffer):
-                data = content.read(len(buffer) - done)
-                if not data:
-                    raise Unreadable(CHANGED)
-                buffer[done : done + len(data)] = data
-                done += len(data)
-            if self._identity() != self._before:
-                raise Unreadable(CHANGED)
-        except _BROKEN as error:
-            raise Unreadable(str(error)) from error
+            self._go_to(number)
+            done = self._reader.read_into(buffer)
+        except BROKEN as error:
+            raise Unreadable(_sentence(error)) from error
+        if self._identity() != self._before:
+            raise Unreadable(CHANGED)
+        if done < len(buffer):
+            size = int(self.tree.entries["size"][number])
+            raise Unreadable(f"holds {start + done:,} bytes; the archive says {size:,}")
 
     def try_open(self) -> dict[int, str]:
         """None: the one file that holds all is open."""
@@ -229,4 +211,8 @@ class ArchiveSource:
         self.tree = self.tree.filtered(mask)
 
     def close(self) -> None:
-        self._open.close()
+        self._raw.close()
+
+
+def _sentence(error: BaseException) -> str:
+    return str(error) or "ends too early"

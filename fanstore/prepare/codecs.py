@@ -21,6 +21,9 @@ KEPT_PERCENT = 95
 SAMPLE_BYTES = 65536
 
 _LEVELS = {"lz4hc": (1, 12, 9), "zstd": (1, 22, 3)}
+# No block shrinks further than so many times, as the formats are: bytes of a run, or blocks.
+_RATIO_MAX = {"store": 1, "zstd": 1 << 15}
+_LZ4_RATIO_MAX = 255
 NAMES = ("store", "lz4", "lz4hc", "zstd")
 CHOICES = (*NAMES, "auto")
 
@@ -49,6 +52,11 @@ class Codec:
         if self.name == "auto":
             return int(lib.FAN_CODEC_LZ4)
         return int(getattr(lib, f"FAN_CODEC_{self.name.upper()}"))
+
+    @property
+    def ratio_max(self) -> int:
+        """How many times smaller content can become at most."""
+        return _RATIO_MAX.get(self.name, _LZ4_RATIO_MAX)
 
     def __str__(self) -> str:
         return f"{self.name}:{self.level}" if self.level else self.name

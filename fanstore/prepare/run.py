@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from fanstore import __version__
 from fanstore.arrays import np
 from fanstore.dataset import INDEX_NAME, MANIFEST_NAME, PackInfo
+from fanstore.destination import Destination, check_destination, make_whole
 from fanstore.errors import SourceProblems, UsageError
 from fanstore.prepare.codecs import Codec
-from fanstore.prepare.destination import Destination, check_destination
 from fanstore.prepare.footer import Footers
 from fanstore.prepare.index import build_index
 from fanstore.prepare.packer import Packer
 from fanstore.prepare.plan import assign_packs, plan_id
-from fanstore.prepare.source import DirectorySource, Source
+from fanstore.prepare.source import STDIN, DirectorySource, Source
 from fanstore.progress import progress_of
+from fanstore.wording import show_bytes
 
 if TYPE_CHECKING:
     from fanstore.prepare.packer import Stored
@@ -68,34 +67,10 @@ class Summary:
     elapsed_s: float
 
 
-class _Ended(SystemExit):
-    """A signal that ends the process, after cleaning up."""
-
-
-@contextmanager
-def ending_on_signals() -> Iterator[None]:
-    """Turns SIGTERM and SIGHUP into an exception, so that nothing is left behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, _: object) -> NoReturn:
-        raise _Ended(128 + number)
-
-    ending = (signal.SIGTERM, signal.SIGHUP)
-    taken = [number for number in ending if signal.getsignal(number) == signal.SIG_DFL]
-    try:
-        for number in taken:
-            signal.signal(number, end)
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def open_source(path: Path, options: Options) -> tuple[Source, Problems]:
-    """The source at `path`, and what of it was left out already."""
-    if path.is_dir():
+def open_source(path: Path, options: Options, scratch: Path) -> tuple[Source, Problems]:
+    """The source at `path`, and what of it was left out already. `scratch` takes a copy of what
+    comes through a pipe."""
+    if path != STDIN and path.is_dir():
         if options.listed is None:
             return DirectorySource(path), []
         from fanstore.prepare.listed import ListedSource
@@ -106,8 +81,26 @@ def open_source(path: Path, options: Options) -> tuple[Source, Problems]:
         raise UsageError(f"{path}: a list of files needs a directory")
     from fanstore.prepare.archive import ArchiveSource
 
-    archive = ArchiveSource(path)
+    archive = ArchiveSource(path, scratch)
+    try:
+        _check_room(archive.tree, options.codec, path, scratch)
+    except BaseException:
+        archive.close()
+        raise
     return archive, archive.left_out
+
+
+def _check_room(tree: Tree, codec: Codec, path: Path, scratch: Path) -> None:
+    """Raises UsageError where the content that an archive declares cannot fit, however well it is
+    compressed: a small archive may declare any amount."""
+    total_bytes = sum(tree.entries["size"][tree.content].tolist())
+    found = os.statvfs(scratch)
+    free_bytes = found.f_bavail * found.f_frsize
+    if total_bytes // codec.ratio_max > free_bytes:
+        raise UsageError(
+            f"{path}: its members hold {show_bytes(total_bytes)}, and {show_bytes(free_bytes)} are "
+            f"free in {scratch.parent}"
+        )
 
 
 def _leave_out_problems(source: Source, left_out: Problems, skip: bool) -> None:
@@ -125,38 +118,50 @@ def _leave_out_problems(source: Source, left_out: Problems, skip: bool) -> None:
 
 
 def prepare(path: Path, target: Path, options: Options) -> Summary:
-    """Packs the directory or tar archive at `path` into a new dataset directory `target`.
+    """Packs the directory or archive at `path` (STDIN: standard input) into a new dataset
+    directory `target`.
 
-    Raises UsageError, SourceProblems (every entry that cannot be packed) or OSError; nothing is
-    left behind then, nor after SIGINT, SIGTERM and SIGHUP.
+    Raises UsageError, SourceProblems (every entry that cannot be packed), OSError, or Interrupted
+    after SIGINT, SIGTERM and SIGHUP; nothing is left behind then.
     """
-    return prepare_from(lambda: open_source(path, options), [path], target, options)
+    origins = [] if path == STDIN else [path]
+    return prepare_from(
+        lambda scratch: open_source(path, options, scratch), origins, target, options
+    )
 
 
 def prepare_from(
-    opener: Callable[[], tuple[Source, Problems]],
+    opener: Callable[[Path], tuple[Source, Problems]],
     origins: Sequence[Path],
     target: Path,
     options: Options,
 ) -> Summary:
     """As `prepare`, from a source that `opener` opens, with what it left out. `origins` are the
-    files or directories that it reads."""
+    files or directories that it reads; none: standard input. `opener` is given a directory for
+    files that it needs meanwhile."""
     start = time.monotonic()
     options.check()
-    for origin in origins:
-        check_destination(target, origin, options.force)
-    with ending_on_signals(), Destination(target, options.force) as destination:
-        source, left_out = opener()
+    check_destination(target, origins, options.force)
+
+    def work(destination: Destination) -> Summary:
+        assert destination.scratch is not None
+        source, left_out = opener(destination.scratch)
         with closing(source):
             _leave_out_problems(source, left_out, options.skip_unreadable)
-            manifest = _pack(source, options, destination, left_out)
-        paths = [str(origin.resolve()) for origin in origins]
-        made_from = {"tool": f"fanstore {__version__}", "source": paths if paths[1:] else paths[0]}
-        manifest = {**made_from, **manifest}
+            manifest = {**_origin(origins), **_pack(source, options, destination, left_out)}
         text = json.dumps(manifest, indent=2, ensure_ascii=True) + "\n"
         destination.write(MANIFEST_NAME, text.encode())
+        destination.sync()
         destination.commit()
-    return Summary(manifest, left_out, time.monotonic() - start)
+        return Summary(manifest, left_out, time.monotonic() - start)
+
+    return make_whole(target, options.force, work)
+
+
+def _origin(origins: Sequence[Path]) -> dict[str, Any]:
+    """What the manifest says of where a dataset comes from."""
+    paths = [str(origin.resolve()) for origin in origins] or ["-"]
+    return {"tool": f"fanstore {__version__}", "source": paths if paths[1:] else paths[0]}
 
 
 def _pack(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHANGED = "changed while it was read"
+# The path that means standard input.
+STDIN = Path("-")
 
 
 class Unreadable(Exception):
@@ -62,7 +64,7 @@ class DirectorySource:
         try:
             self.root_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except NotADirectoryError as error:
-            raise UsageError(f"{path}: neither a directory nor a tar archive") from error
+            raise UsageError(f"{path}: not a directory") from error
         try:
             self.tree = self.scan()
         except BaseException:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,9 +11,8 @@ from typing import BinaryIO
 from fanstore.arrays import np
 from fanstore.content import ContentDamaged, PackReader
 from fanstore.dataset import Dataset
+from fanstore.destination import Destination, check_destination, make_whole
 from fanstore.errors import SHOWN_MAX, DatasetDamaged, UsageError, show_path
-from fanstore.prepare.destination import Destination, check_destination
-from fanstore.prepare.run import ending_on_signals
 from fanstore.table3.layout import (
     COUNT_BYTES,
     COUNT_MAX,
@@ -120,17 +118,19 @@ def export_table3(
 
     Raises UsageError naming what does not fit the layout, DatasetDamaged, OSError.
     """
-    check_destination(destination, dataset.directory, force, partition_name(0))
+    check_destination(destination, [dataset.directory], force, partition_name(0))
     dataset.check_records()
     _check_names(dataset)
     exported = Exported(left_out=left_out_of(dataset))
     exporter = Exporter(dataset, advance)
-    with ending_on_signals(), Destination(destination, force) as made:
+
+    def work(made: Destination) -> Exported:
         for pack in range(dataset.pack_count):
             with (made.directory / partition_name(pack)).open("xb") as out:
                 exported.files += exporter.write(pack, out)
-                out.flush()
-                os.fsync(out.fileno())
             exported.partitions += 1
+        made.sync()
         made.commit()
-    return exported
+        return exported
+
+    return make_whole(destination, force, work)

@@ -37,7 +37,7 @@ _IMPLIED_MODE = stat.S_IFDIR | 0o755
 def import_table3(paths: Sequence[Path], destination: Path, options: Options) -> Summary:
     """Packs partition files into the new dataset `destination`; see prepare. Raises what
     Table3Source raises too."""
-    return prepare_from(lambda: (Table3Source(paths), []), paths, destination, options)
+    return prepare_from(lambda _: (Table3Source(paths), []), paths, destination, options)
 
 
 def _identity(fd: int) -> tuple[int, int, int, int]:

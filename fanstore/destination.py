@@ -1,0 +1,232 @@
+"""A directory that appears whole or not at all.
+
+It is made in a hidden directory beside its final place, and renamed when it is complete. A lock
+file beside it is held meanwhile, so that what a killed run left behind is told from what is still
+being made, and removed by the next run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from fanstore._native import check, lib
+from fanstore.dataset import INDEX_NAME
+from fanstore.errors import UsageError
+from fanstore.interruption import Ended, Ending, Interrupted, ending_on_signals
+
+Result = TypeVar("Result")
+
+_PREFIX = ".fanstore-prepare-"
+_LOCK_NAME = "lock"
+_MADE_NAME = "made"
+# A directory this old without a lock file was left behind between two system calls.
+_UNLOCKED_AGE_S = 600
+# File systems commit several waiting syncs as one.
+_SYNCS_AT_ONCE = 8
+
+
+def _hold_lock(directory: Path, flags: int) -> int | None:
+    """Locks a directory's lock file. A descriptor; None when another holds it."""
+    fd = os.open(directory / _LOCK_NAME, flags | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(fd).st_nlink > 0:
+            return fd
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return None
+
+
+def _is_leftover(directory: Path) -> bool:
+    try:
+        fd = _hold_lock(directory, 0)
+    except FileNotFoundError:
+        with suppress(OSError):
+            return time.time() - directory.stat().st_mtime > _UNLOCKED_AGE_S
+        return False
+    except OSError:
+        return False
+    if fd is None:
+        return False
+    os.close(fd)
+    return True
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Removes what killed runs left in a directory, where we may."""
+    for found in parent.glob(_PREFIX + "*"):
+        if _is_leftover(found):
+            remove_tree(found)
+
+
+def remove_tree(top: Path) -> None:
+    """Removes a tree as far as we may, however deep: each directory in it is moved to the top
+    before it is emptied, so that neither paths nor open directories grow with the depth."""
+    moved = os.urandom(6).hex()
+    waiting = [str(top)]
+    count = 0
+    while waiting:
+        directory = waiting.pop()
+        for path, is_directory in _emptied(directory):
+            with suppress(OSError):
+                if not is_directory:
+                    os.unlink(path)
+                    continue
+                count += 1
+                os.chmod(path, 0o700)  # what is moved must be writable, too
+                place = f"{top}/{moved}-{count}"
+                os.rename(path, place)
+                waiting.append(place)
+        if directory != str(top):
+            with suppress(OSError):
+                os.rmdir(directory)
+    with suppress(OSError):
+        os.rmdir(top)
+
+
+def _emptied(directory: str) -> list[tuple[str, bool]]:
+    """What is to go from a directory: paths, and whether they are directories."""
+    with suppress(OSError):
+        os.chmod(directory, 0o700)
+        with os.scandir(directory) as found:
+            return [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in found]
+    return []
+
+
+def _is_within(path: Path, directory: Path) -> bool:
+    return path == directory or directory in path.parents
+
+
+def check_destination(
+    path: Path, sources: Sequence[Path], force: bool, marker: str = INDEX_NAME
+) -> None:
+    """Refuses a destination that exists (with `force`: that has no file `marker`, so is not of
+    our making), or that has a source in it or lies in one. Raises UsageError."""
+    where = path.resolve()
+    if not where.parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {where.parent}")
+    for source in sources:
+        origin = source.resolve()
+        if _is_within(where, origin):
+            raise UsageError(f"{path}: lies inside the source {source}")
+        if _is_within(origin, where):
+            raise UsageError(f"{path}: the source {source} lies inside it")
+    if not os.path.lexists(path):
+        return
+    if not force:
+        raise UsageError(f"{path}: exists already (--force replaces it)")
+    empty = path.is_dir() and not any(path.iterdir())
+    if not (empty or (path / marker).is_file()) or path.is_symlink():
+        raise UsageError(f"{path}: has no {marker} in it, and is not replaced")
+
+
+def _sync(path: Path) -> None:
+    """Makes a file or a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class Destination:
+    """A directory being made: `directory` gets its final name by `commit`; `scratch` is room
+    beside it for what is needed meanwhile. `remove` takes away all but the final one."""
+
+    def __init__(self, path: Path, force: bool, ending: Ending) -> None:
+        self.final = path
+        self._force = force
+        self._ending = ending
+        self._lock: int | None = None
+        self.scratch: Path | None = None
+
+    @property
+    def directory(self) -> Path:
+        """The directory to fill."""
+        assert self.scratch is not None
+        return self.scratch / _MADE_NAME
+
+    def make(self) -> None:
+        """Makes the directories, and removes what killed runs left beside them."""
+        parent = self.final.resolve().parent
+        remove_leftovers(parent)
+        while self._lock is None:
+            self.scratch = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
+            self.scratch.mkdir()
+            with suppress(FileNotFoundError):  # taken for a leftover in this very moment
+                self._lock = _hold_lock(self.scratch, os.O_CREAT)
+        self.directory.mkdir()
+
+    def remove(self) -> None:
+        """Removes what was not committed, and what was replaced. Does no harm a second time."""
+        if self.scratch is not None:
+            remove_tree(self.scratch)
+            if self.scratch.exists():
+                print(f"fanstore: could not remove {self.scratch}", file=sys.stderr)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def write(self, name: str, data: bytes | bytearray) -> None:
+        """Writes a file."""
+        with (self.directory / name).open("xb") as file:
+            file.write(data)
+
+    def sync(self) -> None:
+        """Makes the files in the directory durable."""
+        with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+            list(pool.map(_sync, self.directory.iterdir()))
+        _sync(self.directory)
+
+    def commit(self) -> None:
+        """Gives the directory its name. Raises UsageError when that was taken meanwhile. Signals
+        change nothing from here on."""
+        final = self.final.resolve()
+        exchange = self._force and os.path.lexists(final)
+        self._ending.ignore()
+        if exchange:
+            with suppress(OSError):  # only who may write in a directory may move it
+                os.chmod(final, stat.S_IMODE(final.stat().st_mode) | stat.S_IWUSR)
+        rc = lib.fan_rename(os.fsencode(self.directory), os.fsencode(final), int(exchange))
+        if rc < 0 and os.path.lexists(final) and not self._force:
+            raise UsageError(f"{self.final}: exists already")
+        check(rc, self.final)
+        _sync(final.parent)
+
+
+def make_whole(path: Path, force: bool, work: Callable[[Destination], Result]) -> Result:
+    """Has `work` fill and commit a new directory `path`. Nothing else is left behind, whatever
+    happens and however many signals come. Raises Interrupted after a signal."""
+    with ending_on_signals() as ending:
+        destination = Destination(path, force, ending)
+        try:
+            try:
+                destination.make()
+                return work(destination)
+            finally:
+                # Ended is raised but once: when that is in the first call, the second one is whole.
+                try:
+                    destination.remove()
+                except Ended:
+                    destination.remove()
+                    raise
+        except Ended as ended:
+            state = "is as it was" if os.path.lexists(path) else "was not made"
+            raise Interrupted(ended, f"{path} {state}, and nothing is left behind") from None
+        except OSError as error:
+            if error.filename is None:  # a write: the disk is full, for instance
+                error.filename = os.fspath(path)
+            raise

@@ -1,0 +1,91 @@
+"""What an archive says of one of its members, whatever its format."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+# A longer path is a mistake or an attack: each directory on its way takes its own copy.
+PATH_MAX_BYTES = 16384
+NAME_MAX_BYTES = 255
+TARGET_MAX_BYTES = 4095
+_SIZE_END = 1 << 63
+_OWNER_END = (1 << 32) - 1
+_TIME_END_NS = 1 << 63
+
+
+class ArchiveBroken(Exception):
+    """An archive that cannot be read on from where it is; the message says where and why."""
+
+
+@dataclass
+class Member:
+    """One member: `mode` holds its kind, too. `target` is where a symbolic link leads, or the
+    name of the member that a hard link (`is_link`) is another name of. `problem`: why it cannot
+    be packed, as its reader knows it."""
+
+    name: bytes
+    mode: int = stat.S_IFREG | 0o644
+    size: int = 0
+    mtime_ns: int = 0
+    uid: int = 0
+    gid: int = 0
+    target: bytes = b""
+    is_link: bool = False
+    problem: str | None = None
+
+    def refusal(self) -> str | None:
+        """Why this member cannot be packed as it stands, or None."""
+        if self.problem is not None:
+            return self.problem
+        if self.is_link:
+            return _refused_name(self.name)
+        return _refused_name(self.name) or _refused_target(self) or _refused_number(self)
+
+
+def _refused_name(name: bytes) -> str | None:
+    if b"\0" in name:
+        return "has a NUL in its name"
+    if len(name) > PATH_MAX_BYTES:
+        return f"has a name of {len(name):,} bytes; at most {PATH_MAX_BYTES:,} are taken"
+    if max(map(len, name.split(b"/"))) > NAME_MAX_BYTES:
+        return f"has a name of more than {NAME_MAX_BYTES} bytes on its path"
+    return None
+
+
+def _refused_target(member: Member) -> str | None:
+    if not stat.S_ISLNK(member.mode):
+        return None
+    if not member.target:
+        return "is a symbolic link without a target"
+    if len(member.target) > TARGET_MAX_BYTES:
+        return f"is a symbolic link with a target of {len(member.target):,} bytes; at most " + (
+            f"{TARGET_MAX_BYTES:,} can be made"
+        )
+    return "is a symbolic link with a NUL in its target" if b"\0" in member.target else None
+
+
+def _refused_number(member: Member) -> str | None:
+    if not 0 <= member.size < _SIZE_END:
+        return f"has a size of {member.size} bytes, which no file can have"
+    if not -_TIME_END_NS <= member.mtime_ns < _TIME_END_NS:
+        return "has a time outside the years 1678 to 2261, which cannot be stored"
+    for kind, number in (("uid", member.uid), ("gid", member.gid)):
+        if not 0 <= number < _OWNER_END:
+            return f"has the {kind} {number}, which no user can have"
+    return None
+
+
+class Reader(Protocol):
+    """One pass over an archive. Both methods raise ArchiveBroken, or OSError."""
+
+    # What is wrong with the archive as a whole and does not hinder reading it: (name, reason).
+    remarks: list[tuple[bytes, str]]
+
+    def members(self) -> Iterator[Member]:
+        """The members in the order in which they are stored."""
+
+    def read_into(self, buffer: memoryview) -> int:
+        """Reads on in the content of the member yielded last; fewer bytes only at its end."""

@@ -1,0 +1,128 @@
+"""Sparse files in tar archives: where the stored bytes belong, and the holes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+_ENTRY_BYTES = 24
+_HEADER_MAP, _HEADER_ENTRIES, _HEADER_MORE = 386, 4, 482
+_BLOCK_ENTRIES, _BLOCK_MORE = 21, 504
+
+Places = Sequence[tuple[int, int]]
+Number = Callable[[bytes], int | None]
+
+
+@dataclass
+class Segments:
+    """The stored runs of a file, (offset, bytes) in order, and its size. Read front to back."""
+
+    places: Places
+    size: int
+    _at: int = 0
+    _next: int = 0
+
+    @classmethod
+    def checked(cls, places: Places, size: int, stored: int) -> Segments:
+        """Raises ValueError for a map that is not of this size and so many stored bytes."""
+        end = total = 0
+        for offset, count in places:
+            if offset < end or count < 0:
+                raise ValueError("runs overlap")
+            end = offset + count
+            total += count
+        if end > size or total != stored:
+            raise ValueError("runs and sizes do not fit")
+        return cls(places, size)
+
+    def read_into(self, buffer: memoryview, read: Callable[[int], bytes]) -> int:
+        """Fills a buffer with what comes next; `read` gives the stored bytes."""
+        done = 0
+        while done < len(buffer) and self._at < self.size:
+            start, end = self._run()
+            room = len(buffer) - done
+            if self._at < start:
+                count = min(start - self._at, room)
+                buffer[done : done + count] = bytes(count)
+            else:
+                data = read(min(end - self._at, room))
+                count = len(data)
+                if not count:
+                    break
+                buffer[done : done + count] = data
+            done += count
+            self._at += count
+        return done
+
+    def _run(self) -> tuple[int, int]:
+        """The run that holds what comes next, or the next after it."""
+        while self._next < len(self.places):
+            offset, count = self.places[self._next]
+            if self._at < offset + count:
+                return offset, offset + count
+            self._next += 1
+        return self.size, self.size
+
+
+def _entries(data: bytes, number: Number) -> Iterator[tuple[int, int]]:
+    for at in range(0, len(data), _ENTRY_BYTES):
+        entry = data[at : at + _ENTRY_BYTES]
+        if not entry[12]:
+            return
+        offset, count = number(entry[:12]), number(entry[12:])
+        if offset is None or count is None:
+            raise ValueError("no number")
+        yield offset, count
+
+
+def map_of_old_gnu(
+    header: bytes, more: Callable[[], bytes], number: Number
+) -> tuple[Places, int]:
+    """The map and the size of the file in an old GNU header, and in the blocks behind it."""
+    end = _HEADER_MAP + _HEADER_ENTRIES * _ENTRY_BYTES
+    places = list(_entries(header[_HEADER_MAP:end], number))
+    size = number(header[_HEADER_MORE + 1 : _HEADER_MORE + 13])
+    goes_on = header[_HEADER_MORE]
+    while goes_on:
+        block = more()
+        if len(block) <= _BLOCK_MORE:
+            raise ValueError("cut off")
+        places += _entries(block[: _BLOCK_ENTRIES * _ENTRY_BYTES], number)
+        goes_on = block[_BLOCK_MORE]
+    if size is None:
+        raise ValueError("no number")
+    return places, size
+
+
+def _pairs(numbers: Iterable[int]) -> Places:
+    values = list(numbers)
+    if len(values) % 2:
+        raise ValueError("half a run")
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+def map_of_pax(records: Iterable[tuple[bytes, bytes]]) -> Places:
+    """The map in the records of pax formats 0.0 (a record each number) and 0.1 (one record)."""
+    numbers: list[int] = []
+    for key, value in records:
+        if key == b"GNU.sparse.map":
+            return _pairs(int(part) for part in value.split(b",")) if value else []
+        if key in (b"GNU.sparse.offset", b"GNU.sparse.numbytes"):
+            numbers.append(int(value))
+    return _pairs(numbers)
+
+
+def read_map(block: Callable[[], bytes]) -> Places:
+    """The map of pax format 1.0: lines of decimal numbers in whole blocks before the data."""
+    text = b""
+
+    def line() -> int:
+        nonlocal text
+        while b"\n" not in text:
+            if len(text) > 30:
+                raise ValueError("no number")
+            text += block()
+        head, _, text = text.partition(b"\n")
+        return int(head)
+
+    return _pairs([line() for _ in range(2 * line())])

@@ -1,0 +1,23 @@
+"""How numbers are said to people."""
+
+from __future__ import annotations
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun in the form that fits it: `1 file`, `2,000 entries`."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}s"
+
+
+def show_bytes(count: float) -> str:
+    """A number of bytes for people, in binary units."""
+    if count < 1024:
+        return counted(int(count), "byte")
+    for unit in ("KiB", "MiB", "GiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:,.1f} {unit}"
+    return f"{count / 1024:,.1f} TiB"
