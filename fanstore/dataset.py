@@ -270,6 +270,9 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
                 raise DatasetDamaged(index_path, "header", size, "truncated")
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (FileNotFoundError, NotADirectoryError) as error:
+        if (directory / pack_name(0)).exists():
+            reason = "missing; `fanstore rebuild-index` makes it from the packs"
+            raise DatasetDamaged(index_path, "file", 0, reason) from error
         raise FanstoreError(f"{directory}: not a dataset (no {INDEX_NAME})") from error
     dataset = Dataset(directory, index_path, mapping)
     if verify:

@@ -38,6 +38,18 @@ class DatasetDamaged(FanstoreError):
         self.offset = offset
 
 
+class DatasetIncomplete(FanstoreError):
+    """What a command left undone since a dataset is damaged: all of `findings`, one a line."""
+
+    exit_code = DatasetDamaged.exit_code
+
+    def __init__(self, dataset: str | os.PathLike[str], findings: Sequence[str]) -> None:
+        lines = [*findings[:SHOWN_MAX]]
+        if len(findings) > SHOWN_MAX:
+            lines.append(f"... and {len(findings) - SHOWN_MAX} more")
+        super().__init__(f"{os.fspath(dataset)}: damaged:\n  " + "\n  ".join(lines))
+
+
 class SourceProblems(FanstoreError):
     """Entries of a source that cannot be packed; `problems` holds (relpath, reason)."""
 

@@ -1,7 +1,9 @@
-"""Checking a dataset: the index's checksums, every pack's ends, every file's content."""
+"""Checking a dataset: the index's checksums, every pack's ends, every file's content; or, at a
+glance, all but the content."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,8 @@ from fanstore.dataset import Dataset
 from fanstore.errors import DatasetDamaged
 
 _PIECE_BYTES = 1 << 20
+# File systems that are far away answer several questions at once.
+_LOOKS_AT_ONCE = 16
 
 
 def _checksum(path: Path) -> int:
@@ -24,6 +28,34 @@ def _checksum(path: Path) -> int:
         while piece := file.read(_PIECE_BYTES):
             digest.update(piece)
     return digest.intdigest()
+
+
+def _told(error: DatasetDamaged | OSError) -> str:
+    if isinstance(error, DatasetDamaged):
+        return str(error)
+    reason = "missing" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+    return f"{os.fsdecode(error.filename or '')}: {reason}"
+
+
+def glance(dataset: Dataset) -> list[str]:
+    """What is damaged or missing, as far as the checksum of the index, the size of each pack and
+    its ends tell: the content is not read."""
+    found = []
+    try:
+        dataset.check_body()
+    except DatasetDamaged as error:
+        found.append(_told(error))
+
+    def look(pack: int) -> str | None:
+        try:
+            dataset.check_pack_header(pack)
+        except (DatasetDamaged, OSError) as error:
+            return _told(error)
+        return None
+
+    with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
+        found += [told for told in pool.map(look, range(dataset.pack_count)) if told]
+    return found
 
 
 @dataclass
@@ -72,7 +104,7 @@ class Verifier:
                 raise DatasetDamaged(path, "checksum of the file", 0, "not what the index says")
         except (DatasetDamaged, OSError) as error:
             with self._mutex:
-                self.findings.refused.append(str(error))
+                self.findings.refused.append(_told(error))
 
     def _check_file(self, record: int, reader: PackReader) -> bool:
         sound = reader.is_sound(record)

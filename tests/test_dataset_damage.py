@@ -255,6 +255,41 @@ def test_a_truncated_pack(data: Path) -> None:
     assert str(path) in call("verify", data, code=DAMAGED).stdout.decode()
 
 
+@pytest.mark.parametrize("command", ["info", "ls"])
+@pytest.mark.parametrize("harm", ["missing", "cut off", "another's", "index", "all at once"])
+def test_tools_that_only_look_name_what_is_damaged(
+    data: Path, sound: Path, harm: str, command: str
+) -> None:
+    whole = call(command, sound).stdout.replace(bytes(sound), bytes(data))
+    packs = [data / "pack-00000.fsp", data / "pack-00001.fsp"]
+    if harm in ("missing", "all at once"):
+        packs[1].unlink()
+    if harm in ("cut off", "all at once"):
+        with packs[0].open("r+b") as file:
+            file.truncate(9000)
+    if harm == "another's":
+        packs[1].write_bytes(packs[0].read_bytes())
+    if harm in ("index", "all at once"):
+        flip(data / "index.fsi", (data / "index.fsi").stat().st_size - 20)
+    done = call(command, data, code=DAMAGED)
+    assert done.stdout == whole
+    named = {
+        "missing": ["pack-00001.fsp: missing"],
+        "cut off": ["pack-00000.fsp: trailer"],
+        "another's": ["pack-00001.fsp: header.pack"],
+        "index": ["index.fsi: header.body_checksum"],
+    }
+    for words in named.get(harm, ["pack-00001", "pack-00000", "index.fsi"]):
+        assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_lost_index_is_named_with_the_remedy(data: Path) -> None:
+    (data / "index.fsi").unlink()
+    for command in ("info", "ls", "verify"):
+        assert "fanstore rebuild-index" in call(command, data, code=DAMAGED).stderr
+
+
 def test_packs_that_changed_places(data: Path) -> None:
     (data / "pack-00000.fsp").rename(data / "x")
     (data / "pack-00001.fsp").rename(data / "pack-00000.fsp")

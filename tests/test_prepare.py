@@ -18,11 +18,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import tqdm  # noqa: F401
 import zstandard
 from inprocess import call
 from trees import Facts, make_deep_tree, make_odd_tree, snapshot
 
-import fanstore.cli.prepare  # noqa: F401  # imported while we may
+import fanstore.cli.extract
+import fanstore.cli.prepare
+import fanstore.extract  # noqa: F401  # imported while we may, like these
 from fanstore.dataset import open_dataset
 from fanstore.errors import SourceProblems
 from fanstore.prepare import run as preparing

@@ -15,15 +15,24 @@ if TYPE_CHECKING:
 @click.argument("dataset", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(dataset: str, as_json: bool) -> int:
-    """Describe DATASET: what it holds, how it is packed, what its index costs a file."""
+    """Describe DATASET: what it holds, how it is packed, what its index costs a file.
+
+    A damaged index, and packs that are missing, cut off or not of this dataset, are named, and the
+    exit code is 3. (`fanstore verify` checks the content, too.)
+    """
     from fanstore.dataset import open_dataset
+    from fanstore.errors import DatasetIncomplete
+    from fanstore.verify import glance
 
     with open_dataset(dataset) as opened:
-        described = describe(opened)
+        findings = glance(opened)
+        described = {**describe(opened), "damaged": findings}
     if as_json:
         click.echo(json.dumps(described, indent=2))
     else:
         show(described)
+    if findings:
+        raise DatasetIncomplete(dataset, findings)
     return 0
 
 

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 def command(dataset: str, path: str, as_long: bool, recursive: bool, null: bool) -> int:
     """List a directory of DATASET (its root, or PATH in it), sorted by name.
 
-    Names are printed as they are, one a line; -R prints paths from the root of the dataset.
+    Names are printed as they are, one a line; -R prints paths from the root of the dataset. A
+    damaged index, and packs that are missing or cut off, are named at the end; the exit code is 3.
     """
     from fanstore.dataset import open_dataset
+    from fanstore.errors import DatasetIncomplete
+    from fanstore.verify import glance
 
     end = b"\0" if null else b"\n"
     with open_dataset(dataset) as opened:
@@ -35,6 +38,9 @@ def command(dataset: str, path: str, as_long: bool, recursive: bool, null: bool)
             line = long_line(opened, record, name) if as_long else name
             sys.stdout.buffer.write(line + end)
         sys.stdout.buffer.flush()
+        findings = glance(opened)
+    if findings:
+        raise DatasetIncomplete(dataset, findings)
     return 0
 
 
