@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -431,6 +433,42 @@ def test_an_end_in_the_middle_leaves_nothing(
         call("prepare", tmp_path / "old", data, *force)
         there = ["data", "old"]
     nothing_left(tmp_path, *there)
+
+
+@pytest.mark.parametrize(
+    ("first", "replace"), [(signal.SIGINT, False), (signal.SIGTERM, True)]
+)
+def test_any_number_of_signals_leaves_nothing(
+    slow: Path, tmp_path: Path, first: signal.Signals, replace: bool
+) -> None:
+    data = tmp_path / "data"
+    force = ["--force"] * replace
+    if replace:
+        (tmp_path / "old").mkdir()
+        call("prepare", tmp_path / "old", data)
+        (tmp_path / "old").rmdir()
+    argv = [*FANSTORE, "prepare", str(slow), str(data), "--codec", "zstd:15", *force]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            deadline_s = time.monotonic() + LIMIT_S
+            while not list(tmp_path.glob(".fanstore-prepare-*/made/pack-*")):
+                assert time.monotonic() < deadline_s and process.poll() is None
+                time.sleep(0.01)
+            made = next(tmp_path.glob(".fanstore-prepare-*"))
+            process.send_signal(first)
+            others = itertools.cycle([signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+            while made.exists() and process.poll() is None:  # all through the cleaning up
+                assert time.monotonic() < deadline_s
+                process.send_signal(next(others))
+                time.sleep(0.001)
+            told = process.communicate(timeout=LIMIT_S)[1]
+        finally:
+            process.kill()
+    nothing_left(tmp_path, *["data"] * replace)
+    assert process.returncode in (130, 143, 129)
+    state = "is as it was" if replace else "was not made"
+    assert re.search(rf"ended by SIG\w+: {data} {state}, and nothing is left behind\n", told)
+    assert "Traceback" not in told
 
 
 def test_the_summary_as_json(small: Path, tmp_path: Path) -> None:
