@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 
 #include "../common/sys.h"
+#include "copy.h"
+#include "fault.h"
 #include "filetable.h"
 #include "park.h"
 #include "store.h"
@@ -22,22 +24,31 @@ struct arena {
 
 static struct arena arenas[FAN_ARENAS_MAX];
 
-/* The own arena's address lies on a page that the kernel empties in a fork child, however it was
- * made: the child's first open makes an arena of its own. */
-static _Atomic(_Atomic(struct fan_slot *) *) own_page;
+enum { PAGE = 4096, PAGES = ARENA_BYTES / PAGE };
 
-static _Atomic(struct fan_slot *) *own_place(void)
+/* This process's own arena. touched: a bit for each page of slots that memory was found for. */
+struct own {
+    _Atomic(struct fan_slot *) base;
+    _Atomic uint64_t touched[PAGES / 64];
+};
+_Static_assert(sizeof(struct own) <= PAGE, "it lies on one page");
+
+/* It lies on a page that the kernel empties in a fork child, however it was made: the child's first
+ * open makes an arena of its own. */
+static _Atomic(struct own *) own_page;
+
+static struct own *own_place(void)
 {
-    _Atomic(struct fan_slot *) *page = atomic_load_explicit(&own_page, memory_order_acquire);
+    struct own *page = atomic_load_explicit(&own_page, memory_order_acquire);
     if (__builtin_expect(page != NULL, 1))
         return page;
-    long at = fan_sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    long at = fan_sys_mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fan_sys_failed(at))
         return NULL;
-    FAN_SYS(madvise, at, 4096, MADV_WIPEONFORK);
-    if (atomic_compare_exchange_strong(&own_page, &page, (_Atomic(struct fan_slot *) *)at))
-        return (_Atomic(struct fan_slot *) *)at;
-    fan_sys_munmap((void *)at, 4096);
+    FAN_SYS(madvise, at, PAGE, MADV_WIPEONFORK);
+    if (atomic_compare_exchange_strong(&own_page, &page, (struct own *)at))
+        return (struct own *)at;
+    fan_sys_munmap((void *)at, PAGE);
     return page;
 }
 
@@ -90,11 +101,11 @@ static void enter(struct fan_slot *base, int fd, int store)
         fan_sys_close(store);
 }
 
-static struct fan_slot *make_own(_Atomic(struct fan_slot *) *own)
+static struct fan_slot *make_own(struct own *own)
 {
     int fd = make_memory_file();
     struct fan_slot *base = map_arena(fd), *expected = NULL;
-    if (base != NULL && atomic_compare_exchange_strong(own, &expected, base)) {
+    if (base != NULL && atomic_compare_exchange_strong(&own->base, &expected, base)) {
         enter(base, fd, -1);
         return base;
     }
@@ -105,21 +116,38 @@ static struct fan_slot *make_own(_Atomic(struct fan_slot *) *own)
     return expected;
 }
 
+/* Whether there is memory for a slot: where there is none, as under strict accounting, the first
+ * store to its page would be SIGBUS. */
+static bool has_memory(struct own *own, const struct fan_slot *base, uint32_t number)
+{
+    uint32_t page = (uint32_t)(number * sizeof(struct fan_slot) / PAGE);
+    _Atomic uint64_t *word = &own->touched[page / 64];
+    const uint64_t bit = UINT64_C(1) << page % 64;
+    if (__builtin_expect(atomic_load_explicit(word, memory_order_relaxed) & bit, 1))
+        return true;
+    fan_fault_init();
+    if (fan_touch((const char *)base + (size_t)page * PAGE, 1) != 0)
+        return false;
+    atomic_fetch_or(word, bit);
+    return true;
+}
+
 struct fan_slot *fan_arena_slot(uint32_t number)
 {
-    _Atomic(struct fan_slot *) *own = own_place();
+    struct own *own = own_place();
     if (own == NULL)
         return NULL;
-    struct fan_slot *base = atomic_load_explicit(own, memory_order_acquire);
+    struct fan_slot *base = atomic_load_explicit(&own->base, memory_order_acquire);
     if (__builtin_expect(base == NULL, 0))
         base = make_own(own);
-    return base != NULL && number < FAN_ARENA_SLOTS ? base + number : NULL;
+    bool usable = base != NULL && number < FAN_ARENA_SLOTS && has_memory(own, base, number);
+    return usable ? base + number : NULL;
 }
 
 int fan_arena_is_own(const struct fan_slot *slot)
 {
-    _Atomic(struct fan_slot *) *own = own_place();
-    const struct fan_slot *base = own != NULL ? atomic_load(own) : NULL;
+    struct own *own = own_place();
+    const struct fan_slot *base = own != NULL ? atomic_load(&own->base) : NULL;
     return base != NULL && slot >= base && slot < base + FAN_ARENA_SLOTS;
 }
 
@@ -173,7 +201,10 @@ struct fan_slot *fan_arena_adopt(int fd, int store)
 
 void fan_arena_after_fork_child(void)
 {
-    _Atomic(struct fan_slot *) *own = atomic_load(&own_page);
-    if (own != NULL) /* where the kernel did not */
-        atomic_store(own, NULL);
+    struct own *own = atomic_load(&own_page);
+    if (own == NULL)
+        return;
+    atomic_store(&own->base, NULL); /* where the kernel did not empty the page */
+    for (unsigned i = 0; i < PAGES / 64; i++)
+        atomic_store_explicit(&own->touched[i], 0, memory_order_relaxed);
 }
