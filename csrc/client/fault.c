@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../common/sys.h"
+#include "job.h"
 #include "overlay.h"
 
 #if defined(__x86_64__)
@@ -98,7 +99,8 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
-    if (leave_copy(context, signal == SIGBUS ? EIO : EFAULT))
+    if (leave_copy(context, signal == SIGBUS ? EIO : EFAULT) ||
+        (signal == SIGBUS && info->si_code > 0 && fan_counters_lost(info->si_addr)))
         return;
     int saved = errno;
     pass_on(signal, info, context);

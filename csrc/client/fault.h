@@ -1,7 +1,7 @@
 /*
- * SIGBUS and SIGSEGV inside fan_copy become its return value; every other one goes where the
- * program wants it. The program's own handlers are kept here and answered from here, so that it
- * sees its own settings and never ours.
+ * SIGBUS and SIGSEGV inside fan_copy become its return value, and a counter that a full disk does
+ * not take ends counting; every other one goes where the program wants it. The program's own
+ * handlers are kept here and answered from here, so that it sees its own settings and never ours.
  */
 #ifndef FAN_CLIENT_FAULT_H
 #define FAN_CLIENT_FAULT_H
@@ -9,7 +9,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Installs the two handlers, once. Called before the first copy from a mapping. */
+/* Installs the two handlers, once. Called before the first copy from a mapping, and before the first
+ * count. */
 void fan_fault_init(void);
 
 static inline bool fan_fault_is_ours(int signal)
