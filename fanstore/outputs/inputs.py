@@ -15,9 +15,9 @@ _KINDS = {stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
 class DatasetInputs:
-    """Those of one dataset (interfaces.Inputs). touched: the bitmap of its directories."""
+    """Those of one dataset (interfaces.Inputs)."""
 
-    def __init__(self, dataset: Dataset, prefixes: Sequence[bytes], touched: memoryview) -> None:
+    def __init__(self, dataset: Dataset, prefixes: Sequence[bytes], touched: _Bits) -> None:
         self.prefixes: Sequence[bytes] = list(prefixes)
         self._dataset = dataset
         self._touched = touched
@@ -42,11 +42,34 @@ class DatasetInputs:
 
     def touched(self, record: int) -> bool:
         """Whether clients of this node ask for missing names in that directory."""
-        return bool(self._touched[record // 8] >> record % 8 & 1)
+        return record in self._touched
 
     def touch(self, record: int) -> None:
-        """From now on they do."""
-        self._touched[record // 8] |= 1 << record % 8
+        """From now on they do. OSError where the disk does not take the bit."""
+        self._touched.add(record)
+
+
+class _Bits:
+    """A bitmap in a file that is mapped for reading. Bits are set with pwrite(2): a full disk then
+    is an error, where a store into the mapping would be SIGBUS."""
+
+    def __init__(self, fd: int, start: int, view: memoryview) -> None:
+        self._fd = fd
+        self._start = start
+        self._view = view
+
+    def __contains__(self, bit: int) -> bool:
+        return bool(self._view[bit // 8] >> bit % 8 & 1)
+
+    def add(self, bit: int) -> None:
+        """Sets a bit. By one thread of one process."""
+        if bit not in self:
+            value = self._view[bit // 8] | 1 << bit % 8
+            os.pwrite(self._fd, bytes([value]), self._start + bit // 8)
+
+    def release(self) -> None:
+        """Lets the mapping go."""
+        self._view.release()
 
 
 class TouchedBits:
@@ -54,8 +77,8 @@ class TouchedBits:
     Only one process writes them. Close when done."""
 
     def __init__(self, segment: str | os.PathLike[str]) -> None:
-        with open(segment, "r+b") as stream:
-            self._mapping = mmap.mmap(stream.fileno(), 0)
+        self._fd = os.open(segment, os.O_RDWR | os.O_CLOEXEC)
+        self._mapping = mmap.mmap(self._fd, 0, prot=mmap.PROT_READ)
         self._view = memoryview(self._mapping)
         header = ffi.from_buffer("struct fan_job_header *", self._view)
         size = ffi.sizeof("struct fan_mount") * header.mount_count
@@ -66,10 +89,10 @@ class TouchedBits:
         ffi.release(header)
         table.release()
 
-    def _bits(self, mount: object) -> memoryview:
+    def _bits(self, mount: object) -> _Bits:
         start: int = mount.touched_offset  # type: ignore[attr-defined]
         count: int = mount.record_count  # type: ignore[attr-defined]
-        return self._view[start : start + count // 8 + 1]
+        return _Bits(self._fd, start, self._view[start : start + count // 8 + 1])
 
     def close(self) -> None:
         """Lets the segment go."""
@@ -77,3 +100,4 @@ class TouchedBits:
             bits.release()
         self._view.release()
         self._mapping.close()
+        os.close(self._fd)

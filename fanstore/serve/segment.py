@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Sequence
@@ -9,9 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fanstore._native import ffi, lib
+from fanstore.errors import FanstoreError
+from fanstore.load.room import size
 
 MAGIC = b"FANJOBS\n"
 _ALIGN_BYTES = 128
+_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,22 @@ def _size_bytes(entries: Sequence[MountEntry]) -> int:
     return int(size)
 
 
+def _reserve(fd: int, path: str, size_bytes: int) -> None:
+    """Takes all of a file's room on the disk now: a page that a full disk cannot give any more
+    kills whoever first touches it in a mapping (SIGBUS)."""
+    try:
+        os.posix_fallocate(fd, 0, size_bytes)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        space = os.fstatvfs(fd)
+        raise FanstoreError(
+            f"{path}: {size(size_bytes)} are needed for the job's segment, "
+            f"{size(space.f_bavail * space.f_frsize)} are free: {error.strerror}; "
+            "make room there, or use another --local-dir"
+        ) from None
+
+
 def write_segment(
     path: str, entries: Sequence[MountEntry], daemon_pid: int, rank: int = 0, world_size: int = 1
 ) -> None:
@@ -101,7 +121,7 @@ def write_segment(
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         room = _size_bytes(entries) + ffi.sizeof("struct fan_counters") * lib.FAN_COUNTER_SHARDS
-        os.ftruncate(fd, room + _ALIGN_BYTES)
+        _reserve(fd, path, room + _PAGE_BYTES)
         with mmap.mmap(fd, 0) as mapping, memoryview(mapping) as image:
             header = _fill(image, entries)
             header.daemon_pid = daemon_pid
@@ -132,7 +152,8 @@ def _fill(image: memoryview, entries: Sequence[MountEntry]) -> Any:
     header.layout_id = lib.FAN_JOB_LAYOUT_ID
     header.mounts_offset = mounts_offset
     header.mount_count = len(entries)
-    header.counters_offset = layout.take(ffi.sizeof("struct fan_counters") * lib.FAN_COUNTER_SHARDS)
+    counters_bytes = ffi.sizeof("struct fan_counters") * lib.FAN_COUNTER_SHARDS
+    header.counters_offset = layout.take(counters_bytes, _PAGE_BYTES)
     header.segment_bytes = layout.bytes
     header.state = lib.FAN_JOB_SERVING
     return header
@@ -160,25 +181,42 @@ def read_processes(path: str) -> int:
 
 
 def mark_staged(path: str, mount: int, pack: int, damaged: Sequence[int]) -> None:
-    """Tells clients that a pack is on the local disk from now on; what is damaged in it first."""
-    with open(path, "r+b") as stream, mmap.mmap(stream.fileno(), 0) as mapping:
-        base = ffi.from_buffer(mapping, require_writable=True)
-        header = ffi.cast("struct fan_job_header *", base)
-        entry = ffi.cast("struct fan_mount *", base + header.mounts_offset)[mount]
-        place = ffi.cast("struct fan_place *", base + entry.places_offset) + pack
-        bits = ffi.cast("uint8_t *", base + entry.damage_offset)
-        for record in damaged:
-            bits[record // 8] |= 1 << record % 8
+    """Tells clients that a pack is on the local disk from now on; what is damaged in it first. With
+    write(2): on a full disk a store into a mapping might be SIGBUS."""
+    with open(path, "r+b", buffering=0) as stream:
+        fd = stream.fileno()
+        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as image:
+            place, damage_offset = _places_of(image, mount, pack)
+            changed = {damage_offset + record // 8: 0 for record in damaged}
+            for record in damaged:
+                changed[damage_offset + record // 8] |= 1 << record % 8
+            for offset, bits in changed.items():
+                os.pwrite(fd, bytes([image[offset] | bits]), offset)
         if damaged:
-            place.flags |= int(lib.FAN_PLACE_HAS_DAMAGE)
-        place.state = lib.FAN_PLACE_STAGED
-        del place, bits, entry, header
-        ffi.release(base)
+            _put_field(fd, place, "flags", int(lib.FAN_PLACE_HAS_DAMAGE))
+        _put_field(fd, place, "state", int(lib.FAN_PLACE_STAGED))
+
+
+def _places_of(image: mmap.mmap, mount: int, pack: int) -> tuple[int, int]:
+    """Where a pack's place and the damage bitmap of its mount are in the segment."""
+    base = ffi.from_buffer(image)
+    header = ffi.cast("struct fan_job_header *", base)
+    entry = ffi.cast("struct fan_mount *", base + header.mounts_offset)[mount]
+    place = int(entry.places_offset) + pack * ffi.sizeof("struct fan_place")
+    damage_offset = int(entry.damage_offset)
+    del entry, header
+    ffi.release(base)
+    return place, damage_offset
+
+
+def _put_field(fd: int, place: int, field_name: str, value: int) -> None:
+    """Sets a field of a pack's place. The value fits a byte: clients see the old or the new one."""
+    offset = dict(ffi.typeof("struct fan_place").fields)[field_name].offset
+    os.pwrite(fd, value.to_bytes(4, "little"), place + offset)
 
 
 def mark_ended(path: str) -> None:
     """Tells clients that nobody serves this job any more."""
     offset = dict(ffi.typeof("struct fan_job_header").fields)["state"].offset
     with open(path, "r+b", buffering=0) as stream:
-        stream.seek(offset)
-        stream.write(int(lib.FAN_JOB_ENDED).to_bytes(4, "little"))
+        os.pwrite(stream.fileno(), int(lib.FAN_JOB_ENDED).to_bytes(4, "little"), offset)
