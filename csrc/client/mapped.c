@@ -109,42 +109,55 @@ static bool identify(const struct line *line, uintptr_t address, struct fan_mapp
     return ours;
 }
 
-/* Looks at each whole line of the text. 1: it is ours, 0: it is not, -1: not there yet. `used`: the
- * bytes of the lines. */
-static int look(char *text, uintptr_t address, size_t *used, struct fan_mapped *found)
+/* Looks at each whole line of the text for the one that `address` lies in. `used`: the bytes of the
+ * lines before it. */
+static bool look(char *text, uintptr_t address, size_t *used, struct line *line)
 {
     char *start = text;
     for (char *end; (end = strchr(start, '\n')) != NULL; start = end + 1) {
-        struct line line;
         *end = '\0';
-        parse(start, &line);
-        if (line.first <= address && address < line.end)
-            return identify(&line, address, found);
+        parse(start, line);
+        if (line->first <= address && address < line->end)
+            return true;
     }
     *used = (size_t)(start - text);
-    return -1;
+    return false;
 }
 
-bool fan_mapped_at(const void *address, struct fan_mapped *found)
+/* The kernel's line about an address; `text` is where its words lie. */
+static bool find_line(uintptr_t address, char text[LINE_BYTES], struct line *line)
 {
-    char text[LINE_BYTES];
     size_t have = 0, used = 0;
-    if (!fan_mmap_was_made())
-        return false;
-    int seen = -1, fd = fan_sys_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-    while (fd >= 0 && seen < 0) {
-        long got = FAN_SYS(read, fd, text + have, sizeof(text) - 1 - have);
+    bool seen = false;
+    int fd = fan_sys_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    while (fd >= 0 && !seen) {
+        long got = FAN_SYS(read, fd, text + have, LINE_BYTES - 1 - have);
         if (got <= 0)
             break;
         have += (size_t)got;
         text[have] = '\0';
-        seen = look(text, (uintptr_t)address, &used, found);
-        if (seen < 0) {
+        seen = look(text, address, &used, line);
+        if (!seen) {
             have -= used;
             memmove(text, text + used, have);
         }
     }
     if (fd >= 0)
         fan_sys_close(fd);
-    return seen == 1;
+    return seen;
+}
+
+bool fan_mapped_at(const void *address, struct fan_mapped *found)
+{
+    char text[LINE_BYTES];
+    struct line line;
+    return fan_mmap_was_made() && find_line((uintptr_t)address, text, &line) &&
+           identify(&line, (uintptr_t)address, found);
+}
+
+size_t fan_mapped_as_one(const void *address)
+{
+    char text[LINE_BYTES];
+    struct line line;
+    return find_line((uintptr_t)address, text, &line) ? line.end - (uintptr_t)address : 0;
 }

@@ -6,6 +6,7 @@
 #define FAN_CLIENT_MAPPED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "job.h"
@@ -21,5 +22,8 @@ struct fan_mapped {
 
 /* true with `found` when an input is mapped at `address`. Neither allocates nor locks. */
 bool fan_mapped_at(const void *address, struct fan_mapped *found);
+
+/* For how many bytes from `address` on there is one mapping of the kernel's. 0: none. */
+size_t fan_mapped_as_one(const void *address);
 
 #endif

@@ -30,13 +30,36 @@ static bool lies_in_pages(const struct fan_file *file)
            record->logical_size >= FAN_MAP_THRESHOLD_BYTES;
 }
 
-/* An empty memory file over [at, at + bytes): touching it raises SIGBUS, as pages beyond the end
- * of a file do. */
-static int map_beyond_end(char *at, size_t bytes, int prot, int flags)
+enum { NAME_BYTES = sizeof(FAN_MAPPED_COPY) + 3 * 17 };
+
+/* The name of a copy: what fan_mapped_at (mapped.h) reads again. */
+static void put_name(const struct fan_file *file, int64_t offset, char name[NAME_BYTES])
 {
+    const uint64_t numbers[3] = {(uint64_t)(file->view - fan_job.views), file->id,
+                                 (uint64_t)offset};
+    memcpy(name, FAN_MAPPED_COPY, sizeof(FAN_MAPPED_COPY) - 1);
+    char *to = name + sizeof(FAN_MAPPED_COPY) - 1;
+    for (unsigned i = 0; i < 3; i++) {
+        int shift = 60;
+        while (shift > 0 && numbers[i] >> shift == 0)
+            shift -= 4;
+        *to++ = '.';
+        for (; shift >= 0; shift -= 4)
+            *to++ = "0123456789abcdef"[numbers[i] >> shift & 15];
+    }
+    *to = '\0';
+}
+
+/* An empty memory file over [at, at + bytes): touching it raises SIGBUS, as pages beyond the end
+ * of a file do. `offset`: of the first of them in the file. */
+static int map_beyond_end(const struct fan_file *file, char *at, size_t bytes, int prot, int flags,
+                          int64_t offset)
+{
+    char name[NAME_BYTES];
     if (bytes == 0)
         return 0;
-    int fd = (int)FAN_SYS(memfd_create, "fanstore-end", MFD_CLOEXEC);
+    put_name(file, offset, name);
+    int fd = (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC);
     if (fd < 0)
         return fd;
     long rc = fan_sys_mmap(at, bytes, prot, (flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED, fd,
@@ -68,10 +91,25 @@ static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset
     return 0;
 }
 
+/* Makes an empty memory file `bytes` long, and takes the memory for it: a page that cannot be had
+ * when it is first touched is SIGBUS. */
+static int reserve(int fd, size_t bytes)
+{
+    int rc;
+    if (bytes == 0)
+        return 0;
+    do {
+        rc = (int)FAN_SYS(fallocate, fd, 0, 0, bytes);
+    } while (rc == -EINTR);
+    if (rc == -EOPNOTSUPP || rc == -ENOSYS)
+        rc = (int)FAN_SYS(ftruncate, fd, bytes);
+    return rc == -ENOSPC ? -ENOMEM : rc;
+}
+
 /* Fills an empty memory file with `bytes` of the file from `offset` on. 0 or -errno. */
 static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
 {
-    int rc = (int)FAN_SYS(ftruncate, to, bytes);
+    int rc = reserve(to, bytes);
     if (rc != 0 || bytes == 0)
         return rc;
     long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
@@ -80,26 +118,6 @@ static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
     rc = copy_in(file, (char *)at, bytes, offset);
     fan_sys_munmap((void *)at, bytes);
     return rc;
-}
-
-enum { NAME_BYTES = sizeof(FAN_MAPPED_COPY) + 3 * 17 };
-
-/* The name of a copy: what fan_mapped_at (mapped.h) reads again. */
-static void put_name(const struct fan_file *file, int64_t offset, char name[NAME_BYTES])
-{
-    const uint64_t numbers[3] = {(uint64_t)(file->view - fan_job.views), file->id,
-                                 (uint64_t)offset};
-    memcpy(name, FAN_MAPPED_COPY, sizeof(FAN_MAPPED_COPY) - 1);
-    char *to = name + sizeof(FAN_MAPPED_COPY) - 1;
-    for (unsigned i = 0; i < 3; i++) {
-        int shift = 60;
-        while (shift > 0 && numbers[i] >> shift == 0)
-            shift -= 4;
-        *to++ = '.';
-        for (; shift >= 0; shift -= 4)
-            *to++ = "0123456789abcdef"[numbers[i] >> shift & 15];
-    }
-    *to = '\0';
 }
 
 /* A memory file with the file's bytes in it, and no more: pages that the program gives back
@@ -169,8 +187,8 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     atomic_store_explicit(&mapped_any, true, memory_order_relaxed);
     uint64_t size = file->record->logical_size;
     uint64_t inside = (uint64_t)offset < size ? size - (uint64_t)offset : 0;
-    if (inside > bytes)
-        inside = bytes;
+    if (inside > page_up(bytes))
+        inside = page_up(bytes); /* what is asked for ends within a page, what is mapped does not */
     bool pages = lies_in_pages(file) && inside > 0;
     bool copy = !pages && fan_file_limit_allows(inside);
     long got = pages  ? map_pack(file, at, bytes, prot, flags, offset)
@@ -179,11 +197,12 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     if (fan_sys_failed(got))
         return got;
     uint64_t end = page_up(inside), all = page_up(bytes);
-    rc = !copy ? map_beyond_end((char *)got + end, all - end, prot, flags) : 0;
+    if (!copy)
+        rc = map_beyond_end(file, (char *)got + end, all - end, prot, flags, offset + (int64_t)end);
     if (rc != 0) {
         fan_sys_munmap((void *)got, all);
         return rc;
     }
-    FAN_COUNT(mapped_bytes, inside);
+    FAN_COUNT(mapped_bytes, inside < bytes ? inside : bytes);
     return got;
 }
