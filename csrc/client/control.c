@@ -179,6 +179,12 @@ long fan_control(int fd, struct fan_file *file, int command, long argument)
     }
 }
 
+long fan_copy_status(int fd, const struct fan_file *file)
+{
+    long flags = fan_sys_fcntl(fd, F_GETFL, 0);
+    return flags < 0 ? flags : flags | (atomic_load(&file->slot->status) & (O_NOFOLLOW | O_DIRECT));
+}
+
 static long give_number(void *argument, int number)
 {
     return fan_copy(argument, &number, sizeof(number));

@@ -10,6 +10,9 @@
 /* fcntl(2) of a FAN_FILE_REGULAR, but for duplicating it. Its result or -errno. */
 long fan_control(int fd, struct fan_file *file, int command, long argument);
 
+/* F_GETFL of a FAN_FILE_COPY: with the flags that the kernel cannot give a copy. */
+long fan_copy_status(int fd, const struct fan_file *file);
+
 /* ioctl(2) of a FAN_FILE_REGULAR. Its result or -errno. */
 long fan_device_control(int fd, struct fan_file *file, unsigned long request, void *argument);
 

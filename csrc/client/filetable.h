@@ -28,6 +28,7 @@ enum fan_file_kind {
     FAN_FILE_REGULAR,   /* placeholder descriptor, content from the pack */
     FAN_FILE_DIRECTORY, /* a directory of the mount: a real descriptor where it could be made */
     FAN_FILE_PATH,      /* O_PATH of any record */
+    FAN_FILE_COPY,      /* an input whose descriptor is the kernel's own, of a real copy */
     FAN_FILE_NEAR,      /* a real directory above a mount prefix */
     FAN_FILE_OUTPUT,    /* an output: the descriptor is the kernel's own, of a real file */
     FAN_FILE_OUTDIR,    /* a directory of outputs: a real descriptor in a skeleton */
@@ -72,7 +73,8 @@ struct fan_file {
 /* Whether files of a kind are records of the dataset. */
 static inline bool fan_file_has_record(uint32_t kind)
 {
-    return kind == FAN_FILE_REGULAR || kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_PATH;
+    return kind == FAN_FILE_REGULAR || kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_PATH ||
+           kind == FAN_FILE_COPY;
 }
 
 /* Descriptor to file, in chunks made as they are needed. */

@@ -15,6 +15,7 @@
 #include "moved.h"
 #include "outputs.h"
 #include "overlay.h"
+#include "received.h"
 #include "spelling.h"
 
 /* Text under construction. full is sticky. */
@@ -250,13 +251,17 @@ static bool is_object(int fd)
 }
 
 /* Whether a descriptor may be what was handed on, and no other under its number since. */
-static bool may_be(int fd, uint32_t kind)
+static bool may_be(int fd, const struct fan_slot *slot)
 {
+    const uint32_t kind = slot->kind;
     int flags = fan_sys_fcntl(fd, F_GETFL, 0);
     if (flags < 0)
         return false;
     if (kind == FAN_FILE_OUTPUT)
         return is_object(fd);
+    if (kind == FAN_FILE_COPY)
+        return slot->view < fan_job.view_count &&
+               fan_is_copy_of(fd, &fan_job.views[slot->view], slot->id);
     bool real = kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_NEAR || kind == FAN_FILE_OUTDIR;
     return real || (flags & O_PATH) != 0;
 }
@@ -264,7 +269,7 @@ static bool may_be(int fd, uint32_t kind)
 static void adopt_one(int fd, struct fan_slot *arena, int slot)
 {
     if (arena == NULL || slot < 0 || slot >= FAN_ARENA_SLOTS || fd < 0 ||
-        !may_be(fd, arena[slot].kind))
+        !may_be(fd, &arena[slot]))
         return;
     struct fan_file *file = fan_file_adopt(&arena[slot]);
     if (file == NULL)

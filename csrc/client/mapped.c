@@ -7,6 +7,7 @@
 
 #include "../common/sys.h"
 #include "../format/pack_format.h"
+#include "copyname.h"
 #include "mapping.h"
 
 enum { LINE_BYTES = 4200 }; /* a line of /proc/self/maps with a path of PATH_MAX */
@@ -78,21 +79,12 @@ static bool is_pack(const struct line *line, struct fan_view *view, uint64_t at,
 
 static bool is_copy(const struct line *line, uint64_t at, struct fan_mapped *found)
 {
-    static const char name[] = "/memfd:" FAN_MAPPED_COPY;
-    const char *path = line->path;
-    if (strncmp(path, name, sizeof(name) - 1) != 0)
+    struct fan_copy_name copy;
+    if (!fan_copy_name_of_link(line->path, FAN_COPY_MAPPED, &copy))
         return false;
-    path += sizeof(name) - 1;
-    uint64_t numbers[3];
-    for (unsigned i = 0; i < 3; i++) {
-        path += *path == '.';
-        numbers[i] = take_number(&path, 16);
-    }
-    if (numbers[0] >= fan_job.view_count)
-        return false;
-    found->view = &fan_job.views[numbers[0]];
-    found->id = numbers[1];
-    found->offset = (int64_t)(numbers[2] + line->offset + at);
+    found->view = copy.view;
+    found->id = copy.id;
+    found->offset = (int64_t)(copy.detail + line->offset + at);
     return true;
 }
 

@@ -10,6 +10,7 @@
 #include "../format/pack_format.h"
 #include "arena.h"
 #include "content_io.h"
+#include "copyname.h"
 #include "filetable.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -30,24 +31,14 @@ static bool lies_in_pages(const struct fan_file *file)
            record->logical_size >= FAN_MAP_THRESHOLD_BYTES;
 }
 
-enum { NAME_BYTES = sizeof(FAN_MAPPED_COPY) + 3 * 17 };
-
-/* The name of a copy: what fan_mapped_at (mapped.h) reads again. */
-static void put_name(const struct fan_file *file, int64_t offset, char name[NAME_BYTES])
+/* An empty memory file, named after the part of the file that begins at `offset`: mapped.h finds
+ * that again by the name. */
+static int open_memory_file(const struct fan_file *file, int64_t offset, unsigned flags)
 {
-    const uint64_t numbers[3] = {(uint64_t)(file->view - fan_job.views), file->id,
-                                 (uint64_t)offset};
-    memcpy(name, FAN_MAPPED_COPY, sizeof(FAN_MAPPED_COPY) - 1);
-    char *to = name + sizeof(FAN_MAPPED_COPY) - 1;
-    for (unsigned i = 0; i < 3; i++) {
-        int shift = 60;
-        while (shift > 0 && numbers[i] >> shift == 0)
-            shift -= 4;
-        *to++ = '.';
-        for (; shift >= 0; shift -= 4)
-            *to++ = "0123456789abcdef"[numbers[i] >> shift & 15];
-    }
-    *to = '\0';
+    const struct fan_copy_name copy = {file->view, file->id, (uint64_t)offset};
+    char name[FAN_COPY_NAME_BYTES];
+    fan_copy_name_put(FAN_COPY_MAPPED, &copy, name);
+    return (int)FAN_SYS(memfd_create, name, flags);
 }
 
 /* An empty memory file over [at, at + bytes): touching it raises SIGBUS, as pages beyond the end
@@ -55,11 +46,9 @@ static void put_name(const struct fan_file *file, int64_t offset, char name[NAME
 static int map_beyond_end(const struct fan_file *file, char *at, size_t bytes, int prot, int flags,
                           int64_t offset)
 {
-    char name[NAME_BYTES];
     if (bytes == 0)
         return 0;
-    put_name(file, offset, name);
-    int fd = (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC);
+    int fd = open_memory_file(file, offset, MFD_CLOEXEC);
     if (fd < 0)
         return fd;
     long rc = fan_sys_mmap(at, bytes, prot, (flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED, fd,
@@ -125,9 +114,7 @@ static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
 static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                      int64_t offset, size_t inside)
 {
-    char name[NAME_BYTES];
-    put_name(file, offset, name);
-    int fd = (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = open_memory_file(file, offset, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return fd;
     long got = fill(fd, file, inside, offset);

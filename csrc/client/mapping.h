@@ -11,10 +11,6 @@
 
 struct fan_file;
 
-/* What /proc/self/maps calls a copy, after "/memfd:"; the numbers of its view, its record and its
- * first byte follow. */
-#define FAN_MAPPED_COPY "fanstore-map"
-
 /* The address, or a value from -4095 to -1. */
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset);
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,28 +27,12 @@ static bool is_stale(const struct fan_store_tag *tag, const void *arena)
            atomic_load(&slots[tag->slot].offset) != tag->key;
 }
 
-/* A real file with the content, the status flags, the mode and the time of ours. */
-static int copy_of(struct fan_file *file)
-{
-    const unsigned kept = O_APPEND | O_NONBLOCK | O_NOATIME;
-    const struct fan_record *record = file->record;
-    const struct timespec time = {record->mtime_ns / 1000000000, record->mtime_ns % 1000000000};
-    const struct timespec times[2] = {time, time};
-    int copy = fan_real_copy(file);
-    if (copy < 0)
-        return copy;
-    FAN_SYS(fchmod, copy, record->mode & 07777);
-    FAN_SYS(utimensat, copy, NULL, times, 0);
-    fan_sys_fcntl(copy, F_SETFL, atomic_load(&file->slot->status) & kept);
-    return copy;
-}
-
 int fan_moved_alone(struct fan_file *file)
 {
     int64_t offset = atomic_load(&file->slot->offset);
     if (offset < 0)
         return fan_moved_make(file);
-    int copy = copy_of(file);
+    int copy = fan_real_twin(file);
     if (copy >= 0)
         FAN_SYS(lseek, copy, offset, SEEK_SET);
     return copy;
@@ -110,7 +93,7 @@ int fan_moved_make(struct fan_file *file)
     if (store < 0 || arena == NULL)
         return -EMFILE;
     tag.slot = (uint64_t)(slot - arena);
-    int copy = copy_of(file);
+    int copy = fan_real_twin(file);
     if (copy < 0)
         return copy;
     int rc = fan_store_put(store, &tag, copy, is_stale, arena);

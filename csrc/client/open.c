@@ -86,7 +86,7 @@ static int open_directory(const struct fan_target *target, int flags)
         fan_file_new(target->view, target->id, FAN_FILE_DIRECTORY, (unsigned)flags & ~O_CLOEXEC);
     if (file == NULL)
         return -ENFILE;
-    int keep = flags & (O_CLOEXEC | O_PATH | O_NONBLOCK | O_NOATIME);
+    int keep = flags & (O_CLOEXEC | O_PATH | O_NONBLOCK | O_NOATIME | O_DIRECTORY | O_NOFOLLOW);
     int fd = fan_skeleton_open(target->view, target->dataset, target->id, keep);
     if (fd < 0 && fd != -EMFILE && fd != -ENFILE)
         fd = fan_placeholder(0, (flags & O_CLOEXEC) != 0);

@@ -5,6 +5,7 @@
 
 #include "../common/sys.h"
 #include "open.h"
+#include "output_proc.h"
 #include "outputs.h"
 #include "skeleton.h"
 #include "spelling.h"
@@ -182,4 +183,16 @@ void fan_output_reopened(int fd, const char *path, int flags)
     struct fan_output_attr attr = {.object = file->id, .ino = file->slot->inode};
     bool writable = file->writable && (flags & O_ACCMODE) != O_RDONLY;
     note(fd, file->view, &attr, flags, writable);
+}
+
+void fan_output_received(int fd)
+{
+    char name[PATH_MAX];
+    struct fan_target target;
+    int flags = fan_sys_fcntl(fd, F_GETFL, 0);
+    uint64_t object = fan_job.view_count > 0 ? fan_output_of_fd(fd, name) : 0;
+    if (object != 0 && (flags & O_ACCMODE) == O_RDONLY &&
+        fan_locate(AT_FDCWD, name, FAN_NOFOLLOW, &target) && target.where == FAN_OUTPUT &&
+        target.attr.object == object)
+        note(fd, target.view, &target.attr, flags, false);
 }

@@ -65,3 +65,9 @@ int fan_output_by_proc(const char *path, bool change, char name[PATH_MAX])
     uint64_t object = file != NULL ? file->id : object_by_link(path, fd, name);
     return object != 0 ? ask_name(object, change, name) : 0;
 }
+
+uint64_t fan_output_of_fd(int fd, char name[PATH_MAX])
+{
+    uint64_t object = object_by_link("", fd, name);
+    return object != 0 && ask_name(object, false, name) == 1 ? object : 0;
+}

@@ -35,6 +35,9 @@ int fan_output_open(struct fan_target *target, int flags, unsigned mode);
  * new one stands for the output, too. */
 void fan_output_reopened(int fd, const char *path, int flags);
 
+/* A descriptor that another process gave may be a finished output's, open for reading. */
+void fan_output_received(int fd);
+
 /* Notes that `fd` was opened in the directory of outputs it now is. 0 or -errno. */
 int fan_output_note_directory(int fd, struct fan_view *view, int flags);
 

@@ -76,7 +76,7 @@ int fan_skeleton_open(struct fan_view *view, struct fan_dataset *dataset, uint64
     int64_t length = real_path(view, dataset, id, path, sizeof(path));
     if (length < 0)
         return (int)length;
-    return fan_sys_openat(AT_FDCWD, path, flags | O_DIRECTORY, 0);
+    return fan_sys_openat(AT_FDCWD, path, flags, 0);
 }
 
 int fan_skeleton_chdir(struct fan_view *view, struct fan_dataset *dataset, uint64_t id)

@@ -55,12 +55,12 @@ FAN_EXPORT DIR *opendir(const char *path)
 FAN_EXPORT DIR *fdopendir(int fd)
 {
     struct fan_file *file = fan_file_get(fd);
-    if (file == NULL && fan_open_noticed(fd, O_RDONLY))
+    if (file == NULL && fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0)))
         file = fan_file_get(fd);
     if (file == NULL || file->kind == FAN_FILE_NEAR)
         return REAL(fdopendir)(fd);
-    int error = atomic_load(&file->slot->status) & O_PATH ? -EBADF : -ENOTDIR;
     bool listed = file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
+    int error = listed && (atomic_load(&file->slot->status) & O_PATH) ? -EBADF : -ENOTDIR;
     struct fan_dirstream *stream =
         listed && error == -ENOTDIR ? fan_dirstream_open_fd(fd, file, &error) : NULL;
     if (stream == NULL)

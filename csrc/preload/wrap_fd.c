@@ -108,6 +108,8 @@ FAN_EXPORT int fcntl(int fd, int command, ...)
     }
     if (file->kind == FAN_FILE_PATH && command == F_GETFL)
         return (int)atomic_load(&file->slot->status);
+    if (file->kind == FAN_FILE_COPY && command == F_GETFL)
+        return (int)fan_answer(fan_copy_status(fd, file));
     if (file->kind != FAN_FILE_REGULAR)
         return (int)fan_answer(fan_sys_fcntl(fd, command, argument));
     return (int)fan_answer(fan_control(fd, file, command, argument));

@@ -52,11 +52,6 @@ OF_FILE(ssize_t, ENOTSOCK, recv, (int fd, void *data, size_t bytes, int flags),
 OF_FILE(ssize_t, ENOTSOCK, recvfrom,
         (int fd, void *data, size_t bytes, int flags, struct sockaddr *from, socklen_t *length),
         (fd, data, bytes, flags, from, length))
-OF_FILE(ssize_t, ENOTSOCK, recvmsg, (int fd, struct msghdr *message, int flags),
-        (fd, message, flags))
-OF_FILE(int, ENOTSOCK, recvmmsg,
-        (int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout),
-        (fd, messages, count, flags, timeout))
 OF_FILE(ssize_t, ENOTSOCK, send, (int fd, const void *data, size_t bytes, int flags),
         (fd, data, bytes, flags))
 

@@ -106,7 +106,7 @@ FAN_ALIAS(llseek, lseek);
 FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
     struct fan_file *file = flags & MAP_ANONYMOUS ? NULL : fan_file_get(fd);
-    if (file == NULL || file->record == NULL)
+    if (file == NULL || file->record == NULL || file->kind == FAN_FILE_COPY)
         return REAL(mmap)(at, bytes, prot, flags, fd, offset);
     long got = fan_mmap(file, at, bytes, prot, flags, offset);
     if (fan_sys_failed(got)) {

@@ -8,6 +8,8 @@
 
 #include "../client/output_change.h"
 #include "../client/moved.h"
+#include "../client/realcopy.h"
+#include "../client/received.h"
 #include "../common/sys.h"
 #include "of_file.h"
 #include "real.h"
@@ -162,7 +164,14 @@ static struct fan_file *handed(const struct cmsghdr *part, size_t i, int *fd)
 {
     memcpy(fd, CMSG_DATA(part) + i * sizeof(*fd), sizeof(*fd));
     struct fan_file *file = fan_file_get(*fd);
-    return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
+    bool placeholder = file != NULL &&
+                       (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH);
+    return placeholder ? file : NULL;
+}
+
+static int make_real(struct fan_file *file)
+{
+    return file->kind == FAN_FILE_PATH ? fan_real_path(file) : fan_moved_make(file);
 }
 
 static size_t handed_count(const struct cmsghdr *part)
@@ -196,7 +205,7 @@ static int put_copies(struct msghdr *message, int copies[HANDED_MAX])
             struct fan_file *file = handed(part, i, &fd);
             if (file == NULL)
                 continue;
-            int copy = made < HANDED_MAX ? fan_moved_make(file) : -EINVAL;
+            int copy = made < HANDED_MAX ? make_real(file) : -EINVAL;
             if (copy < 0) {
                 while (made > 0)
                     fan_sys_close(copies[--made]);
@@ -269,4 +278,35 @@ FAN_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fl
         messages[sent].msg_len = (unsigned)bytes;
     }
     return (int)sent;
+}
+
+static void take_descriptors(struct msghdr *message)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL;
+         part = CMSG_NXTHDR(message, part)) {
+        for (size_t i = 0; hands_over(part) && i < handed_count(part); i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
+            fan_received(fd);
+        }
+    }
+}
+
+FAN_EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    ssize_t got = REAL(recvmsg)(fd, message, flags);
+    if (got >= 0 && fan_job.view_count > 0 && message->msg_controllen > 0)
+        take_descriptors(message);
+    return fan_of_file(got, fd, ENOTSOCK);
+}
+
+FAN_EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
+                        struct timespec *timeout)
+{
+    int got = REAL(recvmmsg)(fd, messages, count, flags, timeout);
+    for (int i = 0; i < got && fan_job.view_count > 0; i++) {
+        if (messages[i].msg_hdr.msg_controllen > 0)
+            take_descriptors(&messages[i].msg_hdr);
+    }
+    return (int)fan_of_file(got, fd, ENOTSOCK);
 }

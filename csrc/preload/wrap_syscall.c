@@ -135,6 +135,11 @@ static long by_waiting(long number, const struct fan_arguments *x)
                       (const struct sockaddr *)x->e, (socklen_t)x->f);
     case SYS_sendmsg:
         return sendmsg((int)x->a, (const struct msghdr *)x->b, (int)x->c);
+    case SYS_recvmsg:
+        return recvmsg((int)x->a, (struct msghdr *)x->b, (int)x->c);
+    case SYS_recvmmsg:
+        return recvmmsg((int)x->a, (struct mmsghdr *)x->b, (unsigned)x->c, (int)x->d,
+                        (struct timespec *)x->e);
     case SYS_sendmmsg:
         return sendmmsg((int)x->a, (struct mmsghdr *)x->b, (unsigned)x->c, (int)x->d);
 #ifdef SYS_poll

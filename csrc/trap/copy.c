@@ -64,7 +64,7 @@ int fan_reopen(int fd, int flags)
 int fan_copy_open(struct fan_file *file, int flags)
 {
     const int kept = O_APPEND | O_NONBLOCK | O_NOATIME;
-    char name[FAN_ORIGIN_NAME_BYTES];
+    char name[FAN_COPY_NAME_BYTES];
     fan_origin_name(file->view, file->id, name);
     int to = make(name, file->record->logical_size);
     if (to < 0)
@@ -95,7 +95,7 @@ int fan_copy_file(struct fan_file *file, const char *path, unsigned mode)
 
 int fan_copy_path(const struct fan_file *file)
 {
-    char name[FAN_ORIGIN_NAME_BYTES];
+    char name[FAN_COPY_NAME_BYTES];
     fan_origin_name(file->view, file->id, name);
     int to = (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (to < 0)

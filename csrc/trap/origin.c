@@ -5,19 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../client/copyname.h"
 #include "../client/cwd.h"
 #include "../client/resolve.h"
 #include "../client/spelling.h"
 
-#define MEMORY "/memfd:"
-#define MARK "fanstore."
-
 char fan_origin_root[PATH_MAX];
 
-void fan_origin_name(const struct fan_view *view, uint64_t id, char name[FAN_ORIGIN_NAME_BYTES])
+void fan_origin_name(struct fan_view *view, uint64_t id, char name[FAN_COPY_NAME_BYTES])
 {
-    snprintf(name, FAN_ORIGIN_NAME_BYTES, MARK "%d.%llu", (int)(view - fan_job.views),
-             (unsigned long long)id);
+    const struct fan_copy_name copy = {view, id, 0};
+    fan_copy_name_put(FAN_COPY_OF_FILE, &copy, name);
 }
 
 /* What is behind the root and a slash, or NULL. */
@@ -30,17 +28,14 @@ static const char *below_root(const char *link)
 
 bool fan_origin_record(const char *link, struct fan_view **view, uint64_t *id)
 {
-    const char *at = strncmp(link, MEMORY, strlen(MEMORY)) == 0 ? link + strlen(MEMORY)
-                                                                : below_root(link);
-    if (at == NULL || strncmp(at, MARK, strlen(MARK)) != 0)
+    struct fan_copy_name copy;
+    const char *at = below_root(link);
+    if (at != NULL ? !fan_copy_name_read(at, FAN_COPY_OF_FILE, &copy)
+                   : !fan_copy_name_of_link(link, FAN_COPY_OF_FILE, &copy))
         return false;
-    char *end;
-    unsigned long number = strtoul(at + strlen(MARK), &end, 10);
-    if (number >= fan_job.view_count || *end != '.')
-        return false;
-    *view = &fan_job.views[number];
-    *id = strtoull(end + 1, &end, 10);
-    return (*end == '\0' || *end == ' ' || *end == '.') && *id < (*view)->record_count;
+    *view = copy.view;
+    *id = copy.id;
+    return true;
 }
 
 static int shown_record(struct fan_view *view, uint64_t id, char to[PATH_MAX])

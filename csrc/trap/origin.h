@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../client/copyname.h"
 #include "../client/filetable.h"
 #include "../client/job.h"
 
@@ -18,8 +19,7 @@
 extern char fan_origin_root[PATH_MAX];
 
 /* A name for the copy of a record; no '/'. */
-enum { FAN_ORIGIN_NAME_BYTES = 64 };
-void fan_origin_name(const struct fan_view *view, uint64_t id, char name[FAN_ORIGIN_NAME_BYTES]);
+void fan_origin_name(struct fan_view *view, uint64_t id, char name[FAN_COPY_NAME_BYTES]);
 
 /* The record that a link of /proc names, if it is one of a copy. */
 bool fan_origin_record(const char *link, struct fan_view **view, uint64_t *id);

@@ -59,7 +59,7 @@ long fan_act_chdir(const struct fan_call *call, struct fan_spot *spot)
 /* A program of a mount as a file of the tree's. */
 static int copy_program(struct fan_file *file, char path[PATH_MAX])
 {
-    char name[FAN_ORIGIN_NAME_BYTES];
+    char name[FAN_COPY_NAME_BYTES];
     struct stat st;
     fan_origin_name(file->view, file->id, name);
     if (snprintf(path, PATH_MAX, "%s/%s", fan_origin_root, name) >= PATH_MAX)

@@ -14,7 +14,14 @@ from programs import CLIENTS, parameters, python_cases
 METADATA = python_cases("py_names.py")
 CONTENT = [
     case
-    for source in ("py_open.py", "py_fd.py", "py_process.py", "py_files.py", "py_mmap.py")
+    for source in (
+        "py_open.py",
+        "py_fd.py",
+        "py_received.py",
+        "py_process.py",
+        "py_files.py",
+        "py_mmap.py",
+    )
     for case in python_cases(source)
 ]
 CORE = [

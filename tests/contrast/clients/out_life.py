@@ -195,6 +195,24 @@ def case_sent_over_a_socket():
     show("now", appears(p("f")) and get(p("f")))
 
 
+def case_received_to_read():
+    import socket
+
+    put(p("f"), b"of the sender")
+    left, right = socket.socketpair()
+    fd = os.open(p("f"), os.O_RDONLY)
+
+    def work():
+        _, fds, _, _ = socket.recv_fds(right, 10, 1)
+        named, received = os.stat(p("f")), os.fstat(fds[0])
+        show("same", (named.st_dev, named.st_ino) == (received.st_dev, received.st_ino))
+        show("received", received.st_nlink, received.st_size, os.read(fds[0], 20))
+
+    child = fork(work)
+    socket.send_fds(left, [b"x"], [fd])
+    show("child", reaped(child))
+
+
 def case_threads():
     import threading
 

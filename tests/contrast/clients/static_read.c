@@ -36,8 +36,8 @@ static int inspect(int fd)
     struct stat st;
     if (fstat(fd, &st) != 0)
         return perror("fstat"), 1;
-    printf("mode %o size %ld mtime %ld.%09ld offset %ld flags %o fd flags %d\n", st.st_mode,
-           (long)st.st_size, (long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+    printf("mode %o owner %u %u size %ld mtime %ld.%09ld offset %ld flags %o fd flags %d\n",
+           st.st_mode, st.st_uid, st.st_gid, (long)st.st_size, (long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
            (long)lseek(fd, 0, SEEK_CUR), fcntl(fd, F_GETFL), fcntl(fd, F_GETFD));
     return 0;
 }
