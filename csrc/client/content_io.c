@@ -184,15 +184,18 @@ static ssize_t read_inside(struct fan_file *file, unsigned generation, char *to,
     return file->data != NULL ? copy_until_fault(to, file->data + offset, bytes, rc) : rc;
 }
 
-static ssize_t counted(ssize_t got)
+static inline __attribute__((always_inline)) ssize_t counted(ssize_t got)
 {
     if (got >= 0) {
         FAN_COUNT(reads, 1);
         FAN_COUNT(read_bytes, got);
-    } else if (got == -EIO) {
-        FAN_COUNT(errors, 1);
     }
-    return got;
+    return fan_count_error(got);
+}
+
+ssize_t fan_content_counted(ssize_t got)
+{
+    return counted(got);
 }
 
 /* Another thread may close the descriptor while this one reads: what was read then came from who

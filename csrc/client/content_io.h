@@ -33,6 +33,9 @@ ssize_t fan_content_preadv(struct fan_file *file, const struct iovec *vector, in
 ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes);
 ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int count);
 
+/* Counts what was given out, or the error, past the calls above, which do it themselves. `got`. */
+ssize_t fan_content_counted(ssize_t got);
+
 /* lseek(2), with SEEK_DATA and SEEK_HOLE of a file without holes. The offset or -errno. */
 int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence);
 

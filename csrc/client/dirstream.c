@@ -46,7 +46,7 @@ static struct fan_dirstream *make(const struct place *place, int fd, int *error)
 {
     size_t bytes = place->path != NULL ? strlen(place->path) + 1 : 0;
     struct fan_dirstream *stream = malloc(sizeof(*stream) + bytes);
-    *error = stream == NULL ? -ENOMEM : list(place, &stream->entries);
+    *error = stream == NULL ? -ENOMEM : (int)fan_count_error(list(place, &stream->entries));
     if (*error != 0) {
         free(stream);
         return NULL;

@@ -182,6 +182,12 @@ struct fan_counters *fan_choose_counters(void)
     return fan_thread_counters = fan_job.counters + shard;
 }
 
+long fan_count_eio(void)
+{
+    FAN_COUNT(errors, 1);
+    return -EIO;
+}
+
 /* So that reads, which may be a signal handler's, find them. */
 static void load_codecs(const struct fan_index *index)
 {

@@ -7,6 +7,7 @@
 #ifndef FAN_CLIENT_JOB_H
 #define FAN_CLIENT_JOB_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -145,5 +146,14 @@ bool fan_counters_lost(const void *address);
 
 #define FAN_COUNT(field, amount)                                                                   \
     __atomic_fetch_add(&fan_counters()->field, (uint64_t)(amount), __ATOMIC_RELAXED)
+
+long fan_count_eio(void) __attribute__((cold));
+
+/* What a program is about to be answered of an input: EIO is one of the errors that the report
+ * counts. Where bytes are given out, fan_content_counted does it. */
+static inline long fan_count_error(long rc)
+{
+    return __builtin_expect(rc == -EIO, 0) ? fan_count_eio() : rc;
+}
 
 #endif

@@ -58,13 +58,15 @@ static int map_beyond_end(const struct fan_file *file, char *at, size_t bytes, i
 }
 
 static long map_pack(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
-                     int64_t offset)
+                     int64_t offset, size_t inside)
 {
     int fd = fan_pack_open(file->view, file->record->pack, FAN_PACK_STAGED);
     if (fd < 0)
-        return -EIO;
+        return fan_count_error(-EIO);
     long got = fan_sys_mmap(at, bytes, prot, flags, fd, (int64_t)file->record->offset + offset);
     fan_sys_close(fd);
+    if (!fan_sys_failed(got))
+        FAN_COUNT(mapped_bytes, inside);
     return got;
 }
 
@@ -178,7 +180,7 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
         inside = page_up(bytes); /* what is asked for ends within a page, what is mapped does not */
     bool pages = lies_in_pages(file) && inside > 0;
     bool copy = !pages && fan_file_limit_allows(inside);
-    long got = pages  ? map_pack(file, at, bytes, prot, flags, offset)
+    long got = pages  ? map_pack(file, at, bytes, prot, flags, offset, inside)
                : copy ? map_copy(file, at, bytes, prot, flags, offset, inside)
                       : map_anonymous(file, at, bytes, prot, flags, offset, inside);
     if (fan_sys_failed(got))

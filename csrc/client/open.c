@@ -140,7 +140,7 @@ static int open_input(const struct fan_target *target, int flags, unsigned mode)
     if (flags & O_PATH)
         return open_file(target, flags, FAN_FILE_PATH);
     FAN_COUNT(opens, 1);
-    return open_file(target, flags, FAN_FILE_REGULAR);
+    return (int)fan_count_error(open_file(target, flags, FAN_FILE_REGULAR));
 }
 
 /* Whether the directory is one of outputs is asked as for any other. */

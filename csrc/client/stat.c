@@ -18,7 +18,7 @@ int fan_stat_record(const struct fan_view *view, const struct fan_dataset *datas
     st->st_dev = view->device;
     if (rc == 0 && S_ISDIR(st->st_mode) && fan_view_touched(view, id))
         st->st_nlink = 1; /* not known: there may be directories of outputs in it */
-    return rc;
+    return (int)fan_count_error(rc);
 }
 
 int fan_stat(const struct fan_target *target, struct stat *st)

@@ -52,7 +52,8 @@ bool fan_walk_unusable(const struct fan_walk *walk)
     int fd = fan_sys_openat(AT_FDCWD, fan_job.directory.text, O_PATH | O_CLOEXEC, 0);
     if (fd >= 0)
         fan_sys_close(fd);
-    return fan_walk_missing(walk, fd == -EMFILE || fd == -ENFILE ? -fd : EIO, false);
+    bool full = fd == -EMFILE || fd == -ENFILE;
+    return fan_walk_missing(walk, (int)-(full ? fd : fan_count_error(-EIO)), false);
 }
 
 bool fan_walk_put(struct fan_target *target, const char *head, size_t head_bytes, const char *tail)

@@ -82,7 +82,7 @@ struct fan_counters {
     uint64_t read_bytes;
     uint64_t stats;
     uint64_t decoded_bytes;
-    uint64_t mapped_bytes;
+    uint64_t mapped_bytes; /* of packs; what is mapped from a copy was read */
     uint64_t directory_opens;
     uint64_t errors;
     uint64_t missing;

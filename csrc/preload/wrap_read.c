@@ -134,6 +134,14 @@ static ssize_t next_piece(struct fan_file *file, int64_t at, size_t bytes, char 
     return (uint64_t)left < most ? left : (ssize_t)most;
 }
 
+/* A piece that went straight from the mapped pack: that it could not be read the kernel calls a bad
+ * address. */
+static long count_piece(long put)
+{
+    const long answer = put == -EFAULT ? -EIO : put;
+    return answer > 0 || answer == -EIO ? fan_content_counted(answer) : answer;
+}
+
 /* Moves up to `bytes` from a file of ours into a descriptor of the kernel's, a piece at a time.
  * `offset` as in sendfile(2): NULL takes the shared one. */
 static ssize_t pour(int out, off_t *out_offset, struct fan_file *file, off_t *offset, size_t bytes)
@@ -155,6 +163,8 @@ static ssize_t pour(int out, off_t *out_offset, struct fan_file *file, off_t *of
         long put = out_offset != NULL
                        ? FAN_SYS(pwrite64, out, piece, got, *out_offset + (int64_t)done)
                        : FAN_SYS(write, out, piece, got);
+        if (piece != room)
+            put = count_piece(put);
         if (put < 0 && done == 0)
             return put;
         done += put > 0 ? (size_t)put : 0;

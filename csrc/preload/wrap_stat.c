@@ -282,7 +282,7 @@ static ssize_t readlink_ours(const struct fan_target *target, const char *path, 
     if (target->where == FAN_OUTPUT || !S_ISLNK(target->record->mode))
         return fan_answer(path[0] == '\0' ? -ENOENT : -EINVAL);
     if (fan_index_target(&target->dataset->index, target->record, &to, &length) != 0)
-        return fan_answer(-EIO);
+        return fan_answer(fan_count_error(-EIO));
     return give_text(to, length, buffer, bytes);
 }
 

@@ -154,9 +154,11 @@ def _total(ranks: Iterable[dict[str, Any]], section: str, name: str) -> int:
 def _read_line(ranks: list[dict[str, Any]]) -> str:
     damaged = sum(d["damaged_count"] for d in ranks[0]["datasets"])
     where = f"{len(ranks)} ranks: " if len(ranks) > 1 else ""
+    mapped_bytes = _total(ranks, "counters", "mapped_bytes")
+    mapped = f"{size(mapped_bytes)} mapped, " if mapped_bytes else ""
     return (
         f"{where}{_total(ranks, 'counters', 'opens'):,} files opened, "
-        f"{size(_total(ranks, 'counters', 'read_bytes'))} read, "
+        f"{size(_total(ranks, 'counters', 'read_bytes'))} read, {mapped}"
         f"{_total(ranks, 'counters', 'errors'):,} errors, {damaged:,} damaged files"
     )
 
