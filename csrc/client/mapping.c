@@ -66,7 +66,7 @@ static long map_pack(struct fan_file *file, void *at, size_t bytes, int prot, in
     long got = fan_sys_mmap(at, bytes, prot, flags, fd, (int64_t)file->record->offset + offset);
     fan_sys_close(fd);
     if (!fan_sys_failed(got))
-        FAN_COUNT(mapped_bytes, inside);
+        FAN_COUNT(mapped_bytes, inside < bytes ? inside : bytes);
     return got;
 }
 
@@ -111,18 +111,27 @@ static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
     return rc;
 }
 
+int fan_memory_part(struct fan_file *file, int64_t offset, size_t bytes)
+{
+    if (!fan_file_limit_allows(bytes))
+        return -EFBIG;
+    int fd = open_memory_file(file, offset, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int rc = fd >= 0 ? fill(fd, file, bytes, offset) : fd;
+    if (rc != 0 && fd >= 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
 /* A memory file with the file's bytes in it, and no more: pages that the program gives back
  * (MADV_DONTNEED) come again, and those beyond the end raise SIGBUS, as a file's do. */
 static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                      int64_t offset, size_t inside)
 {
-    int fd = open_memory_file(file, offset, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = fan_memory_part(file, offset, inside);
     if (fd < 0)
         return fd;
-    long got = fill(fd, file, inside, offset);
     fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* no mprotect(2) of a shared mapping */
-    if (got == 0)
-        got = fan_sys_mmap(at, bytes, prot, flags, fd, 0);
+    long got = fan_sys_mmap(at, bytes, prot, flags, fd, 0);
     fan_sys_close(fd);
     return got;
 }
@@ -192,6 +201,5 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
         fan_sys_munmap((void *)got, all);
         return rc;
     }
-    FAN_COUNT(mapped_bytes, inside < bytes ? inside : bytes);
     return got;
 }
