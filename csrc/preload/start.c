@@ -14,6 +14,7 @@
 #include "../client/program.h"
 #include "../client/realcopy.h"
 #include "../common/sys.h"
+#include "cancel.h"
 #include "environment.h"
 #include "real.h"
 #include "start_code.h"
@@ -167,7 +168,7 @@ static int start_ours(struct fan_target *target, const char *path, struct start 
     if (from < 0)
         return from;
     rc = fan_file_get(from) != NULL ? start_open(from, path, start) : -EACCES;
-    close(from);
+    fan_close_quietly(from);
     return rc;
 }
 

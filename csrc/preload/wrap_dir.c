@@ -14,6 +14,7 @@
 #include "../client/open.h"
 #include "../client/skeleton.h"
 #include "../common/sys.h"
+#include "cancel.h"
 #include "real.h"
 #include "undeclared.h"
 
@@ -113,7 +114,7 @@ FAN_EXPORT int closedir(DIR *dir)
         return REAL(closedir)(dir);
     }
     int fd = fan_dirstream_close(stream);
-    return fd >= 0 ? close(fd) : 0;
+    return fd >= 0 ? fan_close_quietly(fd) : 0;
 }
 
 FAN_EXPORT void rewinddir(DIR *dir)

@@ -17,6 +17,7 @@
 #include "../client/overlay.h"
 #include "../client/park.h"
 #include "../common/sys.h"
+#include "cancel.h"
 #include "of_file.h"
 #include "real.h"
 #include "streams.h"
@@ -110,6 +111,8 @@ FAN_EXPORT int fcntl(int fd, int command, ...)
         return (int)atomic_load(&file->slot->status);
     if (file->kind == FAN_FILE_COPY && command == F_GETFL)
         return (int)fan_answer(fan_copy_status(fd, file));
+    if (command == F_SETLKW || command == F_OFD_SETLKW)
+        fan_cancel_point();
     if (file->kind != FAN_FILE_REGULAR)
         return (int)fan_answer(fan_sys_fcntl(fd, command, argument));
     return (int)fan_answer(fan_control(fd, file, command, argument));
@@ -170,6 +173,8 @@ FAN_EXPORT int lockf(int fd, int command, off_t bytes)
 {
     if (regular(fd) == NULL)
         return REAL(lockf)(fd, command, bytes);
+    if (command == F_LOCK)
+        fan_cancel_point();
     const bool known = command == F_ULOCK || command == F_TEST;
     const bool writes = command == F_LOCK || command == F_TLOCK;
     return (int)fan_answer(known ? 0 : writes ? -EBADF : -EINVAL);
@@ -177,14 +182,21 @@ FAN_EXPORT int lockf(int fd, int command, off_t bytes)
 
 FAN_ALIAS(lockf64, lockf);
 
+/* What libc makes a cancellation point, of a file where there is nothing to do. */
+static int nothing_to_do(int rc)
+{
+    fan_cancel_point();
+    return (int)fan_answer(rc);
+}
+
 FAN_EXPORT int fsync(int fd)
 {
-    return regular(fd) != NULL ? 0 : REAL(fsync)(fd);
+    return regular(fd) != NULL ? nothing_to_do(0) : REAL(fsync)(fd);
 }
 
 FAN_EXPORT int fdatasync(int fd)
 {
-    return regular(fd) != NULL ? 0 : REAL(fdatasync)(fd);
+    return regular(fd) != NULL ? nothing_to_do(0) : REAL(fdatasync)(fd);
 }
 
 FAN_EXPORT int syncfs(int fd)
@@ -198,7 +210,7 @@ FAN_EXPORT int sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned f
         return REAL(sync_file_range)(fd, offset, bytes, flags);
     const unsigned known = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
                            SYNC_FILE_RANGE_WAIT_AFTER;
-    return offset < 0 || bytes < 0 || flags & ~known ? (int)fan_answer(-EINVAL) : 0;
+    return nothing_to_do(offset < 0 || bytes < 0 || flags & ~known ? -EINVAL : 0);
 }
 
 FAN_EXPORT int posix_fadvise(int fd, off_t offset, off_t bytes, int advice)
@@ -224,7 +236,7 @@ FAN_ALIAS(ftruncate64, ftruncate);
 
 FAN_EXPORT int fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
-    return regular(fd) != NULL ? (int)fan_answer(-EBADF) : REAL(fallocate)(fd, mode, offset, bytes);
+    return regular(fd) != NULL ? nothing_to_do(-EBADF) : REAL(fallocate)(fd, mode, offset, bytes);
 }
 
 FAN_ALIAS(fallocate64, fallocate);
@@ -273,13 +285,34 @@ static void show(struct pollfd *fds, nfds_t count)
     }
 }
 
+struct polled {
+    struct pollfd *fds;
+    nfds_t count;
+};
+
+static void show_all(void *polled)
+{
+    const struct polled *all = polled;
+    show(all->fds, all->count);
+}
+
+/* The array is the program's: what cleans up after a cancelled thread sees it whole. */
+static int wait_and_show(struct polled *all, const struct timespec *timeout, const sigset_t *mask)
+{
+    int got;
+    pthread_cleanup_push(show_all, all);
+    got = REAL(ppoll)(all->fds, all->count, timeout, mask);
+    pthread_cleanup_pop(1);
+    return got;
+}
+
 static int poll_mixed(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                       const sigset_t *mask)
 {
     static const struct timespec none = {0, 0};
+    struct polled all = {fds, count};
     int ready = hide(fds, count);
-    int got = REAL(ppoll)(fds, count, ready > 0 ? &none : timeout, mask);
-    show(fds, count);
+    int got = wait_and_show(&all, ready > 0 ? &none : timeout, mask);
     return got < 0 ? got : got + ready;
 }
 

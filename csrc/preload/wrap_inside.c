@@ -17,6 +17,7 @@
 
 #include "../client/resolve.h"
 #include "../common/sys.h"
+#include "cancel.h"
 #include "real.h"
 #include "streams.h"
 #include "undeclared.h"
@@ -79,7 +80,7 @@ FAN_EXPORT nl_catd catopen(const char *name, int flag)
         return (nl_catd)-1;
     }
     nl_catd catalogue = REAL(catopen)(path, flag);
-    close(fd);
+    fan_close_quietly(fd);
     return catalogue;
 }
 
@@ -93,7 +94,7 @@ FAN_EXPORT int utmpname(const char *name)
     int fd = real_file(name, path), high = NOT_OURS;
     if (fd >= 0) {
         high = fan_sys_fcntl(fd, F_DUPFD_CLOEXEC, KEPT_FROM);
-        close(fd);
+        fan_close_quietly(fd);
         if (high >= 0)
             snprintf(path, sizeof(path), "/proc/self/fd/%d", high);
     }
@@ -115,11 +116,13 @@ FAN_EXPORT void updwtmp(const char *name, const struct utmp *entry)
         REAL(updwtmp)(name, entry);
         return;
     }
+    bool held = fan_cancel_hold(); /* as libc's own, which is no cancellation point */
     int fd = open(name, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd >= 0 && write(fd, entry, sizeof(*entry)) == sizeof(*entry))
         fsync(fd);
     if (fd >= 0)
         close(fd);
+    fan_cancel_end(held);
 }
 
 /* The same with the type that has the same layout. */

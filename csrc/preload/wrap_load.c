@@ -10,6 +10,7 @@
 
 #include "../client/code_tree.h"
 #include "caller.h"
+#include "cancel.h"
 #include "load_error.h"
 #include "real.h"
 
@@ -286,6 +287,7 @@ static struct onward go_on(void *call, const char *path, int mode, void *caller,
 {
     struct loading loading = {.given = path, .passed = path, .root = -1};
     void *answer;
+    fan_cancel_look_again();
     if (fan_job.view_count > 0 && path != NULL && path[0] != '\0' && !is_ours(caller) &&
         prepare(&loading, mode, caller, base, &answer))
         return (struct onward){NULL, answer};

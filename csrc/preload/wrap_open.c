@@ -8,6 +8,7 @@
 #include "../client/outputs.h"
 #include "../client/park.h"
 #include "../common/sys.h"
+#include "cancel.h"
 #include "real.h"
 #include "undeclared.h"
 
@@ -33,16 +34,24 @@ static void note_real(int fd, const char *path, int flags)
         fan_output_reopened(fd, path, flags);
 }
 
+static int open_ours(struct fan_target *target, int flags, mode_t mode)
+{
+    bool held = fan_cancel_begin();
+    int fd = fan_open(target, flags, mode);
+    fan_cancel_end(held);
+    return (int)fan_answer(fd);
+}
+
 static int open_at(int dirfd, const char *path, int flags, mode_t mode)
 {
     struct fan_target target;
     unsigned how = fan_open_resolve(flags);
     if (fan_locate(dirfd, path, how, &target))
-        return (int)fan_answer(fan_open(&target, flags, mode));
+        return open_ours(&target, flags, mode);
     int fd = real_open(&target, flags, mode);
     if (fd < 0) {
         if (errno == ENOENT && fan_relocate(dirfd, path, how, &target))
-            return (int)fan_answer(fan_open(&target, flags, mode));
+            return open_ours(&target, flags, mode);
     } else if (fan_job.view_count > 0) {
         note_real(fd, path, flags);
     }
@@ -100,14 +109,30 @@ FAN_ALIAS(__open64_2, __open_2);
 FAN_ALIAS(__openat64_2, __openat_2);
 FAN_ALIAS(creat64, creat);
 
+static int close_ours(int fd)
+{
+    fan_file_remove(fd);
+    int rc = fan_sys_close(fd), lost = fan_output_settle();
+    return rc < 0 ? rc : lost;
+}
+
+int fan_close_quietly(int fd)
+{
+    bool ours = fan_job.view_count > 0 && fan_file_get(fd) != NULL;
+    return (int)fan_answer(ours                ? close_ours(fd)
+                           : fan_is_parked(fd) ? -EBADF
+                                               : fan_sys_close(fd));
+}
+
 FAN_EXPORT int close(int fd)
 {
     if (fan_job.view_count == 0)
         return REAL(close)(fd);
     if (fan_file_get(fd) != NULL) {
-        fan_file_remove(fd);
-        int rc = fan_sys_close(fd), lost = fan_output_settle();
-        return (int)fan_answer(rc < 0 ? rc : lost);
+        bool held = fan_cancel_begin();
+        int rc = close_ours(fd);
+        fan_cancel_end(held);
+        return (int)fan_answer(rc);
     }
     if (fan_is_parked(fd))
         return (int)fan_answer(-EBADF);

@@ -12,6 +12,7 @@
 #include "../client/filetable.h"
 #include "../client/mapping.h"
 #include "../common/sys.h"
+#include "cancel.h"
 #include "real.h"
 #include "undeclared.h"
 
@@ -22,11 +23,21 @@ static inline struct fan_file *regular(int fd)
     return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
 }
 
+/* What a call that reads `file` answers, as a cancellation point. */
+#define READING(call)                                                                              \
+    do {                                                                                           \
+        bool held = fan_cancel_begin();                                                            \
+        ssize_t got = call;                                                                        \
+        fan_cancel_end(held);                                                                      \
+        return fan_answer(got);                                                                    \
+    } while (0)
+
 FAN_EXPORT ssize_t read(int fd, void *buffer, size_t bytes)
 {
     struct fan_file *file = regular(fd);
-    return file != NULL ? fan_answer(fan_content_read(file, buffer, bytes))
-                        : REAL(read)(fd, buffer, bytes);
+    if (file == NULL)
+        return REAL(read)(fd, buffer, bytes);
+    READING(fan_content_read(file, buffer, bytes));
 }
 
 FAN_EXPORT ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room)
@@ -39,8 +50,9 @@ FAN_EXPORT ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room)
 FAN_EXPORT ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 {
     struct fan_file *file = regular(fd);
-    return file != NULL ? fan_answer(fan_content_pread(file, buffer, bytes, offset))
-                        : REAL(pread)(fd, buffer, bytes, offset);
+    if (file == NULL)
+        return REAL(pread)(fd, buffer, bytes, offset);
+    READING(fan_content_pread(file, buffer, bytes, offset));
 }
 
 FAN_EXPORT ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room)
@@ -53,15 +65,17 @@ FAN_EXPORT ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset,
 FAN_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 {
     struct fan_file *file = regular(fd);
-    return file != NULL ? fan_answer(fan_content_readv(file, vector, count))
-                        : REAL(readv)(fd, vector, count);
+    if (file == NULL)
+        return REAL(readv)(fd, vector, count);
+    READING(fan_content_readv(file, vector, count));
 }
 
 FAN_EXPORT ssize_t preadv(int fd, const struct iovec *vector, int count, off_t offset)
 {
     struct fan_file *file = regular(fd);
-    return file != NULL ? fan_answer(fan_content_preadv(file, vector, count, offset))
-                        : REAL(preadv)(fd, vector, count, offset);
+    if (file == NULL)
+        return REAL(preadv)(fd, vector, count, offset);
+    READING(fan_content_preadv(file, vector, count, offset));
 }
 
 FAN_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
@@ -71,8 +85,8 @@ FAN_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t 
         return REAL(preadv2)(fd, vector, count, offset, flags);
     if (flags & ~(RWF_HIPRI | RWF_NOWAIT | RWF_DSYNC | RWF_SYNC | RWF_APPEND))
         return fan_answer(-EOPNOTSUPP);
-    return fan_answer(offset == -1 ? fan_content_readv(file, vector, count)
-                                   : fan_content_preadv(file, vector, count, offset));
+    READING(offset == -1 ? fan_content_readv(file, vector, count)
+                         : fan_content_preadv(file, vector, count, offset));
 }
 
 FAN_ALIAS(__read, read);
@@ -195,6 +209,7 @@ FAN_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t 
     struct fan_file *file = regular(in);
     if (file == NULL)
         return REAL(copy_file_range)(in, in_offset, out, out_offset, bytes, flags);
+    fan_cancel_point();
     return fan_answer(flags != 0 ? -EINVAL : pour(out, out_offset, file, in_offset, bytes));
 }
 
@@ -204,6 +219,7 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
     struct fan_file *file = regular(in);
     if (file == NULL)
         return REAL(splice)(in, in_offset, out, out_offset, bytes, flags);
+    fan_cancel_point();
     if (flags & ~(unsigned)(SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT))
         return fan_answer(-EINVAL);
     if (out_offset != NULL)
@@ -211,8 +227,10 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
     /* Once it holds something, a pipe is not waited for: the reader may be this very thread. */
     const size_t page = 4096;
     size_t done = 0;
+    const struct timespec none = {0};
     struct pollfd room = {.fd = out, .events = POLLOUT};
-    while (done < bytes && (done == 0 || REAL(poll)(&room, 1, 0) == 1)) {
+    while (done < bytes &&
+           (done == 0 || FAN_SYS(ppoll, &room, 1, &none, NULL, sizeof(uint64_t)) == 1)) {
         size_t piece = bytes - done < page ? bytes - done : page;
         ssize_t moved = pour(out, NULL, file, in_offset, piece);
         if (moved < 0 && done == 0)

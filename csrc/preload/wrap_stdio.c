@@ -14,6 +14,7 @@
 #include "../client/open.h"
 #include "../client/outputs.h"
 #include "../client/realcopy.h"
+#include "cancel.h"
 #include "real.h"
 #include "streams.h"
 #include "undeclared.h"
@@ -39,7 +40,7 @@ static int cookie_seek(void *cookie, off64_t *offset, int whence)
 
 static int cookie_close(void *cookie)
 {
-    return close(cookie_fd(cookie));
+    return fan_close_quietly(cookie_fd(cookie));
 }
 
 /* Only after freopen: a stream over a file of ours is never written. */
@@ -115,7 +116,7 @@ int fan_stream_real(struct fan_target *target, const char *mode, char path[FAN_R
     const struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
     if (file != NULL && file->kind == FAN_FILE_REGULAR) { /* a link among the outputs led there */
         int copy = fan_real_copy(fan_file_get(fd));
-        close(fd);
+        fan_close_quietly(fd);
         fd = copy;
     }
     if (fd >= 0)
@@ -144,7 +145,7 @@ static FILE *take_over(FILE *stream, int fd)
     struct fan_file *file = fan_file_get(fd);
     if (stream != NULL && file != NULL)
         fan_file_share(stream->_fileno, file);
-    close(fd);
+    fan_close_quietly(fd);
     errno = error;
     return stream;
 }
@@ -159,12 +160,16 @@ static FILE *open_converted(struct fan_target *target, const char *mode)
         return NULL;
     }
     without_exclusive(mode, plain);
-    return take_over(REAL(fopen)(path, plain), fd);
+    bool held = fan_cancel_hold(); /* libc's open of the real file is a cancellation point */
+    FILE *stream = take_over(REAL(fopen)(path, plain), fd);
+    fan_cancel_end(held);
+    return stream;
 }
 
 static FILE *open_stream(struct fan_target *target, const char *mode)
 {
     int flags = parse_mode(mode);
+    fan_cancel_point();
     if (strstr(mode, ",ccs=") != NULL)
         return open_converted(target, mode);
     int fd = flags < 0 ? flags : fan_open(target, flags, 0666);
@@ -176,7 +181,7 @@ static FILE *open_stream(struct fan_target *target, const char *mode)
         lseek(fd, 0, SEEK_END); /* as fopen does, and fdopen does not */
     FILE *stream = fdopen(fd, mode);
     if (stream == NULL)
-        close(fd);
+        fan_close_quietly(fd);
     return stream;
 }
 
@@ -240,6 +245,7 @@ FAN_ALIAS(_IO_fdopen, fdopen);
 static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *stream)
 {
     char path[FAN_REAL_PATH_BYTES], plain[MODE_BYTES];
+    fan_cancel_point();
     int fd = fan_stream_real(target, mode, path);
     if (fd < 0) {
         fclose(stream);
@@ -248,7 +254,10 @@ static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *st
     }
     forget_number(stream);
     without_exclusive(mode, plain);
-    return take_over(REAL(freopen)(path, plain, stream), fd);
+    bool held = fan_cancel_hold();
+    FILE *reopened = take_over(REAL(freopen)(path, plain, stream), fd);
+    fan_cancel_end(held);
+    return reopened;
 }
 
 enum { NO_READS = 4, NO_WRITES = 8 }; /* libc's flags of a stream */
@@ -265,12 +274,12 @@ static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
     if (fd < 0 || dup2(fd, stream->_fileno) < 0) {
         int error = errno;
         if (fd >= 0)
-            close(fd);
+            fan_close_quietly(fd);
         fclose(stream);
         errno = error;
         return NULL;
     }
-    close(fd);
+    fan_close_quietly(fd);
     __fpurge(stream);
     clearerr(stream);
     stream->_flags &= ~(NO_READS | NO_WRITES);

@@ -24,6 +24,7 @@
 #include "../client/mapped.h"
 #include "../client/park.h"
 #include "../common/sys.h"
+#include "cancel.h"
 #include "real.h"
 #include "undeclared.h"
 
@@ -335,6 +336,33 @@ static long dispatch(long number, const struct fan_arguments *x)
     return is_ours(x->a) ? by_content(number, x) : fan_syscall_pass(number, x);
 }
 
+/* The calls that libc makes cancellation points under their own names. syscall(2) is none: it is
+ * what some call because of that. */
+static bool may_cancel(long number)
+{
+    switch (number) {
+    case SYS_openat: case SYS_openat2: case SYS_close: case SYS_read: case SYS_pread64:
+    case SYS_readv: case SYS_preadv: case SYS_preadv2: case SYS_fsync: case SYS_fdatasync:
+    case SYS_fcntl: case SYS_fallocate: case SYS_sync_file_range: case SYS_copy_file_range:
+    case SYS_splice: case SYS_tee: case SYS_ppoll: case SYS_pselect6: case SYS_connect:
+    case SYS_sendto: case SYS_sendmsg: case SYS_sendmmsg:
+#ifdef SYS_open
+    case SYS_open: case SYS_creat: case SYS_poll: case SYS_select:
+#endif
+        return true;
+    default:
+        return false;
+    }
+}
+
+static long dispatch_uncancelled(long number, const struct fan_arguments *x)
+{
+    bool held = !fan_cancel_anywhere && fan_cancel_hold();
+    long rc = dispatch(number, x);
+    fan_cancel_end(held);
+    return rc;
+}
+
 FAN_EXPORT long syscall(long number, ...)
 {
     struct fan_arguments x;
@@ -347,5 +375,7 @@ FAN_EXPORT long syscall(long number, ...)
     x.e = va_arg(list, long);
     x.f = va_arg(list, long);
     va_end(list);
-    return fan_job.view_count == 0 ? fan_syscall_pass(number, &x) : dispatch(number, &x);
+    if (fan_job.view_count == 0)
+        return fan_syscall_pass(number, &x);
+    return may_cancel(number) ? dispatch_uncancelled(number, &x) : dispatch(number, &x);
 }

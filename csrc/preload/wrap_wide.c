@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "cancel.h"
 #include "real.h"
 #include "streams.h"
 #include "undeclared.h"
@@ -48,9 +49,11 @@ FAN_EXPORT wint_t fgetwc(FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
         return REAL(fgetwc)(stream);
+    bool held = fan_cancel_enter();
     flockfile(stream);
     wint_t got = decode(stream);
     funlockfile(stream);
+    fan_cancel_end(held);
     return got;
 }
 
@@ -96,9 +99,11 @@ FAN_EXPORT wchar_t *fgetws(wchar_t *line, int room, FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
         return REAL(fgetws)(line, room, stream);
+    bool held = fan_cancel_enter();
     flockfile(stream);
     wchar_t *got = decode_line(line, room, stream);
     funlockfile(stream);
+    fan_cancel_end(held);
     return got;
 }
 
@@ -157,7 +162,7 @@ static FILE *copy_of_rest(FILE *stream, off_t offset, size_t bytes, bool *whole)
 typedef int scan_fn(FILE *, const wchar_t *, va_list);
 
 /* A scan that ran into the end of a part is done again over more of the file. */
-static int scan(FILE *stream, const wchar_t *format, va_list list, scan_fn *real)
+static int scan_copies(FILE *stream, const wchar_t *format, va_list list, scan_fn *real)
 {
     off_t offset = ftello(stream);
     bool whole = false;
@@ -180,6 +185,14 @@ static int scan(FILE *stream, const wchar_t *format, va_list list, scan_fn *real
         return got;
     }
     return EOF;
+}
+
+static int scan(FILE *stream, const wchar_t *format, va_list list, scan_fn *real)
+{
+    bool held = fan_cancel_enter();
+    int got = scan_copies(stream, format, list, real);
+    fan_cancel_end(held);
+    return got;
 }
 
 /* The family exists once for each standard of C. A libc without the newest has no program that calls

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <wchar.h>
 
+#include "cancel.h"
 #include "real.h"
 #include "streams.h"
 #include "undeclared.h"
@@ -35,9 +36,11 @@ FAN_EXPORT wint_t fputwc(wchar_t wide, FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
         return REAL(fputwc)(wide, stream);
+    bool held = fan_cancel_enter();
     flockfile(stream);
     wint_t put = encode(wide, stream);
     funlockfile(stream);
+    fan_cancel_end(held);
     return put;
 }
 
@@ -59,16 +62,16 @@ FAN_EXPORT int fputws(const wchar_t *text, FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
         return REAL(fputws)(text, stream);
+    bool held = fan_cancel_enter();
     flockfile(stream);
     int put = fputws_unlocked(text, stream);
     funlockfile(stream);
+    fan_cancel_end(held);
     return put;
 }
 
-FAN_EXPORT int vfwprintf(FILE *stream, const wchar_t *format, va_list list)
+static int print(FILE *stream, const wchar_t *format, va_list list)
 {
-    if (!fan_stream_is_ours(stream))
-        return REAL(vfwprintf)(stream, format, list);
     wchar_t *text = NULL;
     size_t length;
     FILE *memory = open_wmemstream(&text, &length);
@@ -78,6 +81,16 @@ FAN_EXPORT int vfwprintf(FILE *stream, const wchar_t *format, va_list list)
     if (fclose(memory) != 0 || (printed >= 0 && fputws(text, stream) < 0))
         printed = -1;
     free(text);
+    return printed;
+}
+
+FAN_EXPORT int vfwprintf(FILE *stream, const wchar_t *format, va_list list)
+{
+    if (!fan_stream_is_ours(stream))
+        return REAL(vfwprintf)(stream, format, list);
+    bool held = fan_cancel_enter();
+    int printed = print(stream, format, list);
+    fan_cancel_end(held);
     return printed;
 }
 

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <pthread.h>
+#include <semaphore.h>
 #include <set>
 #include <sstream>
 #include <string>
@@ -131,4 +133,39 @@ CASE(ofstream_to_scratch)
     std::ifstream in(in_tree("bin/big.bin"), std::ios::binary);
     out << in.rdbuf();
     SHOW("%d", out.good());
+}
+
+static sem_t reading;
+static volatile int destroyed;
+
+struct Watched {
+    ~Watched() { destroyed++; }
+};
+
+static void *read_for_ever(void *)
+{
+    Watched outer;
+    sem_post(&reading);
+    for (;;) {
+        Watched inner;
+        std::ifstream file(in_tree("text/lines.txt"));
+        std::string line;
+        while (std::getline(file, line)) {
+        }
+    }
+    return nullptr;
+}
+
+CASE(cancelled_thread_is_unwound)
+{
+    pthread_t thread;
+    void *result = nullptr;
+    sem_init(&reading, 0, 0);
+    OK(pthread_create(&thread, nullptr, read_for_ever, nullptr) == 0);
+    sem_wait(&reading);
+    destroyed = 0;
+    OK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0);
+    SHOW("cancelled %d unwound %d", result == PTHREAD_CANCELED, destroyed >= 1);
+    std::ifstream file(in_tree("text/hello.txt"));
+    SHOW("reads on %d", file.get());
 }
