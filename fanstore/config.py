@@ -125,10 +125,15 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
         if type(value) is not setting.kind or not _fits(setting, value):
             raise ValueError
     except (KeyError, ValueError):
-        raise UsageError(
-            f"{setting.name} from {source}: {value!r} is not {_wanted(setting)}"
-        ) from None
+        where = spoken(source, setting.name)
+        where = where if source == "flag" else f"{setting.name} from {where}"
+        raise UsageError(f"{where}: {value!r} is not {_wanted(setting)}") from None
     return value
+
+
+def spoken(source: str, name: str) -> str:
+    """Where the value of the setting `name` came from, for people."""
+    return "--" + name.replace("_", "-") if source == "flag" else source
 
 
 def _fits(setting: Setting, value: Any) -> bool:

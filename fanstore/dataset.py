@@ -261,6 +261,17 @@ def open_dataset(path: str | os.PathLike[str], verify: bool = False) -> Dataset:
     return open_index(directory / INDEX_NAME, directory, verify)
 
 
+def _why_no_dataset(directory: Path) -> str:
+    """Why there is no index in what was named as a dataset, and what to do."""
+    if not os.path.lexists(directory):
+        return "no such directory"
+    if not directory.is_dir():
+        return f"not a directory: name the one that holds {INDEX_NAME}"
+    if any(directory.glob("pack-*.fsp")):
+        return f"packs, but no {INDEX_NAME}: `fanstore rebuild-index` makes it again"
+    return f"not a dataset (no {INDEX_NAME}): `fanstore prepare` makes one of a directory"
+
+
 def open_index(index_path: Path, directory: Path, verify: bool = False) -> Dataset:
     """Opens an index that lies elsewhere than the packs in `directory`."""
     try:
@@ -273,7 +284,7 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
         if (directory / pack_name(0)).exists():
             reason = "missing; `fanstore rebuild-index` makes it from the packs"
             raise DatasetDamaged(index_path, "file", 0, reason) from error
-        raise FanstoreError(f"{directory}: not a dataset (no {INDEX_NAME})") from error
+        raise FanstoreError(f"{directory}: {_why_no_dataset(directory)}") from error
     dataset = Dataset(directory, index_path, mapping)
     if verify:
         dataset.check_body()

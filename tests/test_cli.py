@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -77,3 +79,35 @@ def test_exit_codes(
     capsys.readouterr()
     assert exit_code_when(monkeypatch, FileNotFoundError(2, "No such file", "x")) == 125
     assert capsys.readouterr().err == "fanstore: error: x: No such file\n"
+
+
+NONE = "none"  # a path where nothing is
+
+
+@pytest.mark.parametrize(("code", "words", "said"), [
+    (2, "runn", "Is 'run' meant?"),
+    (125, "run --dataset", "Option '--dataset' requires an argument"),
+    (125, f"run --dataset {NONE} -- true", f"{NONE}: no such directory"),
+    (125, f"run --dataset {NONE} --mount= -- true", "one of them is empty"),
+    (125, f"run --dataset {NONE} --stage x -- true", "--stage: 'x' is not one of full, lazy"),
+    (125, f"run --dataset {NONE} --local-dir {NONE} -- true", f"directory {NONE} (--local-dir): "),
+    (125, f"run --dataset {NONE} --output-dir {NONE}/x -- true", "(--output-dir): cannot be made"),
+    (125, "exec -- true", "`fanstore start` starts one"),
+    (125, "stop --job x", "no job x under "),
+    (0, "status --all", "no job here"),
+    (2, f"clean --local-dir {NONE}", "(--local-dir): not a directory"),
+    (2, f"sbatch -N 2 --site {NONE} --dataset d -- true", f"File '{NONE}' does not exist"),
+])  # fmt: skip
+def test_mistakes_are_named_with_their_remedy(
+    tmp_path: Path, code: int, words: str, said: str
+) -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("FANSTORE", "SLURM"))}
+    (tmp_path / "local").mkdir()
+    env = {**kept, "FANSTORE_LOCAL_DIR": str(tmp_path / "local")}
+    command = [sys.executable, "-m", "fanstore", *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env,
+                          cwd=tmp_path)  # fmt: skip
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == code
+    assert list((tmp_path / "local").iterdir()) == []

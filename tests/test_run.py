@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shlex
 import signal
 import stat
@@ -372,6 +373,12 @@ def test_a_local_directory_too_deep_for_a_socket_address(stage: Stage) -> None:
     options = ("--local-dir", str(deep))
     assert stage.run(stage.dataset(), "true", options=options).returncode == 0
     assert list(deep.iterdir()) == []
+
+
+def test_a_local_directory_that_takes_no_directories_is_named_at_once(stage: Stage) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--local-dir", "/proc")
+    done = stage.call("run", *where, "--", "true", code=125)
+    assert re.search("/proc/fanstore-[^ ]*: cannot be made: ", done.stderr)
 
 
 def test_a_base_of_another_user_or_a_link_is_refused(stage: Stage) -> None:

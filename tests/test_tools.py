@@ -76,8 +76,14 @@ def test_a_path_that_is_not_there(data: Path, tmp_path: Path, tool: str) -> None
 def test_what_is_no_dataset(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     tool, *rest = (word.format(out=tmp_path / "out") for word in arguments)
     done = call(tool, tmp_path, *rest, code=125)
-    assert re.fullmatch(r"fanstore: error: .*: not a dataset \(no index\.fsi\)\n", done.stderr)
-    call(tool, tmp_path / "none", *rest, code=125)
+    said = r"not a dataset \(no index\.fsi\): `fanstore prepare` makes one of a directory"
+    assert re.fullmatch(rf"fanstore: error: .*: {said}\n", done.stderr)
+    assert "none: no such directory\n" in call(tool, tmp_path / "none", *rest, code=125).stderr
+    file = tmp_path / "index.fsi"
+    file.write_bytes(b"")
+    assert "name the one that holds index.fsi" in call(tool, file, *rest, code=125).stderr
+    file.rename(tmp_path / "pack-00000.fsp")
+    assert "`fanstore rebuild-index` makes it" in call(tool, tmp_path, *rest, code=125).stderr
     call(tool, code=2)
 
 

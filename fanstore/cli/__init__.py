@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -53,6 +54,15 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A misspelt name is answered with the one that may be meant."""
+        close = [] if args[0] in SUBCOMMANDS else get_close_matches(args[0], SUBCOMMANDS, 1, 0.6)
+        if close:
+            ctx.fail(f"No such command {args[0]!r}. Is {close[0]!r} meant?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in SUBCOMMANDS.items()])
@@ -87,6 +97,7 @@ def call(arguments: list[str] | None) -> Any:
     try:
         return cli.main(args=arguments, prog_name="fanstore", standalone_mode=False)
     except click.Abort:
+        print("fanstore: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
         error.show()

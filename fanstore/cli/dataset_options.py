@@ -24,9 +24,19 @@ class ServingCommand(click.Command):
     """A command that remembers in which order --dataset and --mount came."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        _, _, order = self.parsed(ctx, args)
         ctx.meta[_ORDER] = [p.name for p in order if p.name in ("dataset", "mount")]
         return super().parse_args(ctx, args)
+
+    def parsed(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[dict[str, Any], list[str], list[click.Parameter]]:
+        """The values as written, what is left, and the options in their order."""
+        try:
+            return self.make_parser(ctx).parse_args(args=list(args))
+        except click.UsageError as error:  # without it the mistake would be nobody's
+            error.ctx = error.ctx or ctx
+            raise
 
 
 def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,6 +136,8 @@ def pair_mounts(
     order: list[str], datasets: tuple[str, ...], mounts: tuple[str, ...]
 ) -> tuple[tuple[str, str | None], ...]:
     """Each dataset with the --mount that follows it before the next --dataset, or None."""
+    if "" in (*datasets, *mounts):
+        raise UsageError("--dataset and --mount want a path; one of them is empty")
     names, prefixes = iter(datasets), iter(mounts)
     pairs: list[tuple[str, str | None]] = []
     for option in order:
@@ -158,7 +170,8 @@ def check_output_dir(path: str, settings: config.Settings) -> None:
     problem = problem_of(path)
     source = settings.sources["output_dir"]
     if problem and source != "default":
-        raise UsageError(f"output directory {path} ({source}): {problem}")
+        where = config.spoken(source, "output_dir")
+        raise UsageError(f"output directory {path} ({where}): {problem}")
 
 
 def make_plan(

@@ -32,5 +32,7 @@ def command(dataset: str, destination: str, force: bool, quiet: bool) -> int:
     for path, reason in done.left_out:
         click.echo(f"fanstore: left out: {show_path(path)}: {reason}", err=True)
     if not quiet:
-        click.echo(f"{destination}: {done.files:,} files in {done.partitions} partitions", err=True)
+        files = f"{done.files:,} file{'s' * (done.files != 1)}"
+        partitions = f"{done.partitions:,} partition{'s' * (done.partitions != 1)}"
+        click.echo(f"{destination}: {files} in {partitions}", err=True)
     return 0

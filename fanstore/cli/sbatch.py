@@ -24,7 +24,7 @@ class SbatchCommand(ServingCommand):
     """A command that remembers its options as they were written."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        raw, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        raw, _, order = self.parsed(ctx, args)
         ctx.meta[_GIVEN] = list(as_written(raw, order))
         return super().parse_args(ctx, args)
 
@@ -86,7 +86,9 @@ def our_program() -> str:
     help="With --mode mpi: ranks of CMD on each node [default: 1].",
 )
 @click.option(
-    "--site", type=click.Path(path_type=Path), help="TOML file that describes the cluster."
+    "--site",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file that describes the cluster.",
 )
 @click.option("--time", metavar="LIMIT", help="Time limit, as sbatch takes it.")
 @click.option("--cpus-per-task", type=click.IntRange(min=1), help="CPUs of each task.")

@@ -28,6 +28,8 @@ def command(job: str | None, local_dir: str | None, show_all: bool, as_json: boo
 
     jobs = find_jobs(local_directory(local_dir)) if show_all else meant(job, local_dir, as_json)
     found = [describe_job(each) for each in jobs]
+    if not found and not as_json:
+        click.echo("no job here, alive or dead")
     if as_json:
         click.echo(json.dumps(found if show_all else found[0], indent=2))
     else:
@@ -103,11 +105,12 @@ def _since(job: dict[str, Any]) -> str:
 
 
 def _placed(dataset: dict[str, Any]) -> str:
-    packs = f"{dataset['packs']} packs"
+    packs = f"{dataset['packs']} pack{'s' * (dataset['packs'] != 1)}"
     if dataset["in_place"]:
         return f"{packs}, read in place from {dataset['directory']}"
-    copied = f"{dataset['copied_packs']} staged ({dataset['copied_bytes']:,} bytes)"
-    parts = [copied, f"{dataset['reused_packs']} were there"]
+    parts = [f"{dataset['copied_packs']} staged ({dataset['copied_bytes']:,} bytes)"]
+    if dataset["reused_packs"]:
+        parts.append(f"{dataset['reused_packs']} there already")
     if dataset["received_packs"]:
         parts.append(f"{dataset['received_packs']} received from other ranks")
     if dataset["remote_packs"]:

@@ -43,8 +43,12 @@ def user_name() -> str:
 
 def make_private(path: str) -> None:
     """Makes directory `path` (0700), or checks that it is ours and no symbolic link."""
-    with contextlib.suppress(FileExistsError):
+    try:
         os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:  # ENOENT, too: where there is a directory that takes none (/proc)
+        raise FanstoreError(f"{path}: cannot be made: {error.strerror}") from error
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
         raise FanstoreError(f"{path}: is not a directory")

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from fanstore.config import spoken
 from fanstore.errors import FanstoreError, UsageError
 
 TMPFS_TYPES = {0x01021994: "tmpfs", 0x858458F6: "ramfs"}
@@ -144,7 +145,8 @@ def choose(
         directory = examine(os.path.abspath(named), source)
         if directory.refusal is not None:
             _remove(made)
-            raise UsageError(f"local directory {named} ({source}): {directory.refusal}")
+            where = spoken(source, "local_dir")
+            raise UsageError(f"local directory {named} ({where}): {directory.refusal}")
         return directory
     refused = []
     for directory in candidates(environ):

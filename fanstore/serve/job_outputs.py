@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
+from fanstore.config import spoken
 from fanstore.errors import UsageError
 from fanstore.outputs.journal import JOURNAL, Header
 from fanstore.outputs.location import folders_of, refusal_of
@@ -22,8 +23,9 @@ def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
     source = plan.settings.sources["output_dir"]
     refusal = refusal_of(plan.output_dir, prefixes)
     if refusal:
+        where = spoken(source, "output_dir")
         raise UsageError(
-            f"output directory {plan.output_dir} ({source}): {refusal}; "
+            f"output directory {plan.output_dir} ({where}): {refusal}; "
             "name one elsewhere with --output-dir"
         )
 

@@ -69,7 +69,10 @@ def pick_job(local_dir: str, job_id: str | None, environ: Mapping[str, str]) -> 
     jobs = [job for job in jobs if not _is_of_another(job, environ.get("SLURM_JOB_ID", ""))]
     chosen = [job for job in jobs if job.alive] or jobs
     if not chosen:
-        raise FanstoreError(f"no job under {Base(local_dir).path}")
+        raise FanstoreError(
+            f"no job under {Base(local_dir).path}: `fanstore start` starts one; one with another "
+            "local directory is found with --local-dir"
+        )
     if len(chosen) > 1:
         raise SeveralJobs(chosen)
     return chosen[0]
