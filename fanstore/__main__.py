@@ -1,5 +1,22 @@
-"""`python -m fanstore`."""
+"""The console script, and `python -m fanstore`."""
 
-from fanstore.cli import main
+from __future__ import annotations
 
-main()
+import signal
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Runs the command line. Ctrl-C while it is still being loaded ends it without a traceback."""
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from fanstore.cli import main as run
+
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+if __name__ == "__main__":
+    main()

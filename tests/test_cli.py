@@ -111,3 +111,16 @@ def test_mistakes_are_named_with_their_remedy(
     assert "Traceback" not in done.stderr
     assert done.returncode == code
     assert list((tmp_path / "local").iterdir()) == []
+
+
+@pytest.mark.parametrize(("before", "code"), [("", -2), ("trap '' INT; ", 0)])
+def test_ctrl_c_while_it_is_loaded_is_no_traceback(tmp_path: Path, before: str, code: int) -> None:
+    """Where it is ignored, as under nohup, it stays so."""
+    script = "import os, signal, sys; sys.path.pop(0); os.kill(os.getpid(), signal.SIGINT)\n"
+    script += "del sys.modules['click']; import click\nsys.modules['click'] = click\n"
+    (tmp_path / "click.py").write_text(script)
+    fanstore = [sys.executable, "-m", "fanstore", "--version"]
+    done = subprocess.run(["sh", "-c", f'{before}exec "$@"', "sh", *fanstore], cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)},
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, "")
