@@ -45,6 +45,8 @@ SETTINGS = (
     Setting("local_dir", str, None, "node-local directory for staged packs (default: searched)"),
     Setting("output_dir", str, "./fanstore-output", "where what programs write appears; made with "
             "the first output"),
+    Setting("partial_outputs", str, "keep", "what a killed program was writing: keep it as "
+            "NAME.partial, or drop it", "keep|drop"),
     Setting("in_place", bool, False, "read packs where they lie; nothing is copied"),
     Setting("verify", bool, False, "check every pack before serving, also in place"),
     Setting("keep_staged", bool, False, "leave staged packs on the local disk for the next job"),
@@ -75,6 +77,7 @@ class Settings:
 
     local_dir: str | None
     output_dir: str
+    partial_outputs: str
     in_place: bool
     verify: bool
     keep_staged: bool

@@ -267,8 +267,6 @@ def _why_no_dataset(directory: Path) -> str:
         return "no such directory"
     if not directory.is_dir():
         return f"not a directory: name the one that holds {INDEX_NAME}"
-    if any(directory.glob("pack-*.fsp")):
-        return f"packs, but no {INDEX_NAME}: `fanstore rebuild-index` makes it again"
     return f"not a dataset (no {INDEX_NAME}): `fanstore prepare` makes one of a directory"
 
 
@@ -281,7 +279,7 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
                 raise DatasetDamaged(index_path, "header", size, "truncated")
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (FileNotFoundError, NotADirectoryError) as error:
-        if (directory / pack_name(0)).exists():
+        if any(directory.glob("pack-*.fsp")):
             reason = "missing; `fanstore rebuild-index` makes it from the packs"
             raise DatasetDamaged(index_path, "file", 0, reason) from error
         raise FanstoreError(f"{directory}: {_why_no_dataset(directory)}") from error

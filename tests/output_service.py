@@ -17,7 +17,7 @@ from fanstore.serve.segment import MountEntry, write_segment
 class Served:
     """A service over a job directory of a test's own."""
 
-    def __init__(self, directory: Path, dataset: Dataset) -> None:
+    def __init__(self, directory: Path, dataset: Dataset, keep_partial: bool = False) -> None:
         self.path = os.fspath(directory)
         prefix = "/somewhere"
         entry = MountEntry(
@@ -28,7 +28,8 @@ class Served:
         )  # fmt: skip
         segment = os.path.join(self.path, "segment")
         write_segment(segment, [entry], os.getpid())
-        self.service = OutputService(self.path, segment, [Mount(dataset, (prefix.encode(),))])
+        mounts = [Mount(dataset, (prefix.encode(),))]
+        self.service = OutputService(self.path, segment, mounts, keep_partial=keep_partial)
         self.service.start()
         self.client = Client(self.path)
 

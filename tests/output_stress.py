@@ -27,7 +27,7 @@ from typing import Any
 
 from rank_reader import in_children, wait_until
 from stress_content import Board, Torn, version_of
-from stress_reader import INPUTS, Reader, is_input
+from stress_reader import INPUTS, Reader, is_input, is_partial
 from stress_writer import SLOTS, Writer, path_of
 
 END_S = 60.0
@@ -150,12 +150,15 @@ class Report:
 
 
 def watch(output: Path, ended: threading.Event, wrong: list[str]) -> None:
-    """Whatever is in the output directory is whole at every moment."""
+    """Whatever is in the output directory is whole at every moment, but for what says that it is
+    not."""
     while not ended.wait(0.2):
         for folder, directories, files in os.walk(output):
             directories[:] = [name for name in directories if not name.startswith(".fanstore-")]
             for name in files:
                 with contextlib.suppress(FileNotFoundError):
+                    if is_partial(name):
+                        continue
                     content = Path(folder, name).read_bytes()
                     try:
                         version_of(content)

@@ -17,6 +17,11 @@ WRONG_MAX = 20
 INPUTS = {f"input/in-{n}": random.Random(n).randbytes(50_000 * n) for n in range(4)}
 
 
+def is_partial(relpath: str) -> bool:
+    """Whether a name says that its writer was killed."""
+    return ".partial" in os.path.basename(relpath)
+
+
 def is_input(relpath: str) -> bool:
     """Whether a path is one of the dataset's files."""
     return relpath in INPUTS
@@ -87,7 +92,8 @@ class Reader:
         directory = self._random.choice(DIRECTORIES)
         for entry in os.scandir(os.path.join(self._mount, directory)):
             relpath = os.path.join(directory, entry.name)
-            if not is_input(relpath) and not entry.is_dir(follow_symlinks=False):
+            whole = not is_input(relpath) and not is_partial(relpath)
+            if whole and not entry.is_dir(follow_symlinks=False):
                 self._version(relpath)
 
     def hold(self) -> None:

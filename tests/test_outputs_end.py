@@ -17,8 +17,6 @@ from ranks import make_rank_stage, needs_ranks
 from serving import LIMIT_S, Stage, children, command_of, daemon_of, make_stage, runs, wait_for
 from small_disk import small_disk
 
-from fanstore.outputs.location import refusal_of
-
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
@@ -105,6 +103,20 @@ def test_all_is_there_when_the_job_ends(stage: Stage, dataset: Path, out: Path) 
     assert stage.leftovers() == []
 
 
+def test_the_numbers_of_the_end_add_up(stage: Stage, dataset: Path, full: Path) -> None:
+    """What was renamed is one output, what was replaced or removed is none any more."""
+    script = (
+        f"cd {stage.mount}; echo 1 >a; mv a b; for n in 1 2 3; do echo $n >c; done; echo 4 >x; "
+        f"rm x; echo 55 >e.tmp; mv e.tmp e; echo 6 >f.tmp; mv f.tmp e; head -c {LARGE} /dev/zero >g"
+    )
+    done = stage.run(dataset, "sh", "-c", script, options=options(full), code=125)
+    assert sorted(os.listdir(full)) == ["b", "c", "e", "room"]
+    assert (
+        f"outputs: 8 published, 3 staged out to {full} (6 bytes), 1 not placed, "
+        "4 replaced or removed by the job"
+    ) in done.stderr
+
+
 def test_the_default_is_beside_the_job_and_made_with_the_first_output(
     stage: Stage, dataset: Path
 ) -> None:
@@ -120,65 +132,6 @@ def test_the_default_is_beside_the_job_and_made_with_the_first_output(
         assert [p.name for p in cwd.rglob("*") if p.is_file()] == made
         assert [p.name for p in cwd.iterdir()] == (["fanstore-output"] if made else [])
         assert ("outputs:" in done.stderr) == bool(made)
-
-
-def test_nothing_starts_when_the_output_directory_cannot_be(stage: Stage, dataset: Path) -> None:
-    (stage.path / "file").write_text("")
-    for path, why in {
-        stage.path / "file": "is not a directory",
-        stage.path / "no/such": "does not exist",
-        stage.mount: "lies in the mount prefix",
-        stage.mount / "inside": "cannot be made",
-    }.items():
-        done = stage.run(dataset, "touch", str(stage.path / "ran"), options=options(path), code=125)
-        assert why in done.stderr and str(path) in done.stderr
-        assert stage.leftovers() == []
-    assert not (stage.path / "ran").exists()
-
-
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_an_output_directory_that_is_not_writable(stage: Stage, dataset: Path) -> None:
-    (stage.path / "closed").mkdir(0o555)
-    done = stage.run(dataset, "true", options=options(stage.path / "closed"), code=125)
-    assert "is not writable" in done.stderr
-
-
-def test_the_default_under_a_mount_is_refused_at_the_start(stage: Stage, dataset: Path) -> None:
-    """A mount over the dataset's own path, the job started in it or below, by whatever name."""
-    original, link = stage.path / "plain", stage.path / "link"
-    link.symlink_to(original / "d")
-    pairs = [(stage.mount, dataset), (original, dataset)]
-    where = [word for at, path in pairs for word in ("--dataset", str(path), "--mount", str(at))]
-    done = subprocess.run(
-        [sys.executable, "-m", "fanstore", "run", *where, "--", "touch", str(stage.path / "ran")],
-        env={**stage.env, "PWD": str(link)}, cwd=link,
-        capture_output=True, text=True, timeout=LIMIT_S,
-    )  # fmt: skip
-    assert done.returncode == 125
-    assert f"output directory {original}/d/fanstore-output (default): " in done.stderr
-    assert f"lies in the mount prefix {original}; name one elsewhere" in done.stderr
-    assert not (stage.path / "ran").exists()
-    assert sorted(os.listdir(original)) == ["d", "input"]
-    assert stage.leftovers() == []
-
-
-def test_output_directories_that_lie_in_a_mount(tmp_path: Path) -> None:
-    """Through a link, or as a mount that is bound elsewhere; a link that leads out does not."""
-    for name in ("data/d", "data-2", "bound", "elsewhere"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "link").symlink_to("data/d")
-    (tmp_path / "data/away").symlink_to(tmp_path / "elsewhere")
-    prefixes = [str(tmp_path / "not-there"), str(tmp_path / "data")]
-    for name in ("data", "data/d", "data/new/out", "link", "link/out", "not-there/out"):
-        assert "lies in the mount prefix" in refusal_of(str(tmp_path / name), prefixes), name
-    for name in ("out", "data-2", "data/away/out", "data/../out", "not-there-2"):
-        assert refusal_of(str(tmp_path / name), prefixes) == "", name
-    bind = ["mount", "--bind", str(tmp_path / "data"), str(tmp_path / "bound")]
-    if os.getuid() == 0 and not subprocess.run(bind, capture_output=True).returncode:
-        try:
-            assert refusal_of(str(tmp_path / "bound/d/out"), prefixes) != ""
-        finally:
-            subprocess.run(["umount", str(tmp_path / "bound")], check=True)
 
 
 def test_two_mounts_have_a_directory_each(stage: Stage, dataset: Path, out: Path) -> None:
@@ -277,7 +230,7 @@ def test_a_command_that_is_told_to_end_leaves_what_it_published(
 ) -> None:
     script = f"{write(stage, 10)[2]}; exec 3>{stage.mount}/unfinished; echo half >&3; kill -9 $$"
     stage.run(dataset, "sh", "-c", script, options=options(out), code=137)
-    assert os.listdir(out) == ["f0"]
+    assert sorted(os.listdir(out)) == ["f0", "unfinished.partial"]
 
 
 def test_killed_daemon(stage: Stage, dataset: Path, full: Path) -> None:
@@ -352,8 +305,7 @@ def test_stop_waits_for_the_outputs(stage: Stage, dataset: Path, full: Path) -> 
     stage.call("exec", "--", *write(stage, LARGE, 10))
     assert "0 staged out (0 bytes), 0 being written" in stage.call("status").stdout
     with stage.running("stop") as stop:
-        next_text(stop, "waiting for 2 outputs")
-        assert "No space left on device" in stage.call("status").stdout
+        next_text(stop, "No space left on device; trying again")
         (full / "room").unlink()
         _, stderr = stop.communicate(timeout=LIMIT_S)
     assert stop.returncode == 0, stderr

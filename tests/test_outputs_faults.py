@@ -144,7 +144,7 @@ def test_local_disk_full(stage: Stage, output: Path) -> None:
 
 
 def test_daemon_killed(stage: Stage, output: Path) -> None:
-    """Calls end soon and say so; what was published is rescued, what was not is not."""
+    """Calls end soon and say so; what was published is rescued, what was not is called partial."""
     steps = Steps(stage.path / "steps", "a", "b", "c", "d", "e", "f")
     with stage.running(*arguments(stage, output, *steps.command)) as run:
         steps.do("a", "write('deep/one', 1000)")
@@ -159,7 +159,7 @@ def test_daemon_killed(stage: Stage, output: Path) -> None:
         _, said = run.communicate(timeout=60)
         assert run.returncode == 125, said
     assert (output / "deep" / "one").read_bytes() == content("deep/one", 1000)
-    assert not (output / "two").exists() and not (output / "half").exists()
+    assert sorted(path.name for path in output.iterdir()) == ["deep", "half.partial"]
     assert stage.leftovers() == []
 
 
@@ -236,7 +236,7 @@ def test_wrapper_and_daemon_killed_the_next_start_rescues(
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGKILL"])
 def test_command_ended_in_the_middle(stage: Stage, output: Path, name: str) -> None:
-    """What was finished is placed; a file that was being written is not there at all."""
+    """What was finished is placed; a file that was being written is called what it is."""
     number = getattr(signal, name)
     steps = Steps(stage.path / "steps", "z", "a", "b", "never")
     with stage.running(*arguments(stage, output, *steps.command)) as run:
@@ -250,7 +250,7 @@ def test_command_ended_in_the_middle(stage: Stage, output: Path, name: str) -> N
         _, said = run.communicate(timeout=60)
         assert run.returncode == 128 + number, said
     assert (output / "one").read_bytes() == content("one", 1000)
-    assert sorted(path.name for path in output.iterdir()) == ["one"]
+    assert sorted(path.name for path in output.iterdir()) == ["half.partial", "one"]
     assert stage.leftovers() == []
 
 

@@ -201,7 +201,7 @@ def test_wrapper_of_a_rank_killed(ranks: Ranks, output: Path) -> None:
 
 
 def test_writer_killed_while_another_rank_waits_for_its_file(ranks: Ranks, output: Path) -> None:
-    """The name is free again, on every rank."""
+    """The name is free again, on every rank; what there was has another."""
     steps = told(ranks, "a", "b", "c", "d", "e")
     name = f"{HOME[1]}/contested"
     with ranks.running(SIZE, steps.command, "--output-dir", str(output)) as run:
@@ -216,7 +216,9 @@ def test_writer_killed_while_another_rank_waits_for_its_file(ranks: Ranks, outpu
         steps.tell("e", {rank: f"read('{name}')" for rank in left(2)})
         assert [steps.answer("e", rank) for rank in left(2)] == [digest(name, 2000)] * 2
         run.end()
-    assert in_output(output) == {name: content(name, 2000)}
+    found = in_output(output)
+    assert found.pop(f"{name}.partial") != b""
+    assert found == {name: content(name, 2000)}
     run.check_nothing_left()
 
 

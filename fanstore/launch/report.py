@@ -118,12 +118,16 @@ def problem_lines(summary: dict[str, Any]) -> list[str]:
     lines = [f"outputs: {outputs['failed']}"] if outputs.get("failed") else []
     unplaced = [f"{name}: {reason}" for name, reason in outputs.get("unplaced", [])]
     lines += _named(f"not in {where}", unplaced, outputs.get("unplaced_count", 0))
-    if outputs.get("kept"):
-        lines.append(f"kept on this node instead: {outputs['kept']}")
-    lost = outputs.get("lost", [])
-    lines += _named("lost with its rank, output", lost, outputs.get("lost_count", 0))
     unfinished = outputs.get("unfinished", [])
     lines += _named("still being written, not published", unfinished, len(unfinished))
+    if outputs.get("kept"):
+        lines.append(f"kept on this node instead: {outputs['kept']}")
+    lines += _named(
+        f"in {where}, but not finished when its writer was killed",
+        outputs.get("partials", []), outputs.get("partial_count", 0),
+    )  # fmt: skip
+    lost = outputs.get("lost", [])
+    lines += _named("lost with its rank, output", lost, outputs.get("lost_count", 0))
     backups = outputs.get("backups", [])
     return lines + _named(
         f"was in {where} already, kept as", backups, outputs.get("backup_count", 0)

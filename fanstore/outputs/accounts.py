@@ -4,7 +4,8 @@ output directory, and at the end what is not."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fanstore.errors import SHOWN_MAX
@@ -13,6 +14,7 @@ from fanstore.outputs.home import Home
 from fanstore.outputs.interfaces import ObjectStore, Peers
 from fanstore.outputs.journal import Identity, Journal, Lone, Name
 from fanstore.outputs.keeping import keep_link, keep_object
+from fanstore.outputs.partial import partial_paths
 from fanstore.outputs.placing import OutputDirectory
 from fanstore.outputs.reconcile import Reconciler, name_of, wanted
 from fanstore.outputs.witness import Witness
@@ -37,7 +39,7 @@ class Accounts:
         self._directory = directory
         self._journal = journal
         self._witness = Witness(peers)
-        self._published = self._staged = self._staged_bytes = 0
+        self._published = 0
         peers.serve("placed", lambda _, *args: self._placed(*args))
         peers.serve("note", lambda _, place: self._note(place))
         peers.serve("note_below", lambda _, mount, path: self._note_below(mount, path))
@@ -75,31 +77,42 @@ class Accounts:
         return [split(*ledger.named[each]) for each in ledger.waiting]
 
     def figures(self) -> dict[str, Any]:
-        """For people, from any thread."""
+        """For people, from any thread. published: staged, waiting and gone together; gone: replaced
+        or removed since."""
         ledger = self._journal.ledger
         return {
             "published": self._published,
-            "staged": self._staged,
-            "staged_bytes": self._staged_bytes,
+            "staged": len(ledger.named) - len(ledger.waiting),
+            "staged_bytes": ledger.named_bytes - ledger.waiting_bytes,
+            "gone": self._published - len(ledger.named),
             "waiting": len(ledger.waiting),
             "waiting_bytes": ledger.waiting_bytes,
         }
 
     def settle(
-        self, reconciler: Reconciler, unstaged: str, reason: Callable[[Place], str]
+        self,
+        reconciler: Reconciler,
+        unstaged: str,
+        reason: Callable[[Place], str],
+        partials: Iterable[int],
     ) -> dict[str, Any]:
-        """The end: what is not in the output directory is moved to `unstaged` and named. The
-        journal goes, unless something could not even be moved: that is for a rescue."""
+        """The end: what is not in the output directory is moved to `unstaged` and named, and so are
+        `partials`, wherever they are. The journal goes, unless something could not even be moved:
+        that is for a rescue."""
         unplaced, kept_all = self._keep_objects(unstaged, reason)
-        if kept_all:
+        drafts, kept_drafts = self._keep_drafts(unstaged)
+        if kept_all and kept_drafts:
             self._journal.discard()
         unplaced += self._keep_others(reconciler, unstaged, reason)
+        unfinished = self._shown(partials)
         lost = [self._directory.shown(name) for name in self._witness.lost()]
         backups = reconciler.backups
         return {
             "unplaced": unplaced[:SHOWN_MAX],
             "unplaced_count": len(unplaced),
-            "kept": unstaged if unplaced else "",
+            "kept": unstaged if unplaced or drafts else "",
+            "partials": unfinished[:SHOWN_MAX],
+            "partial_count": len(unfinished),
             "lost": lost[:SHOWN_MAX],
             "lost_count": len(lost),
             "backups": backups[:SHOWN_MAX],
@@ -116,12 +129,8 @@ class Accounts:
 
     def _placed(self, object_id: int, name: Name, identity: Identity) -> None:
         """A copy of an object of this rank is in the output directory."""
-        ledger = self._journal.ledger
-        if object_id not in ledger.placed and object_id in ledger.sizes:
-            self._staged += 1
-            self._staged_bytes += ledger.sizes[object_id]
         self._journal.place(object_id, name, identity)
-        if object_id not in ledger.waiting:
+        if object_id not in self._journal.ledger.waiting:
             self._witness.tell(object_id, None)
 
     def _note(self, place: Place) -> None:
@@ -158,6 +167,27 @@ class Accounts:
                 kept_all = False
             kept.append((shown, why))
         return sorted(kept), kept_all
+
+    def _keep_drafts(self, unstaged: str) -> tuple[int, bool]:
+        """What somebody is still writing: how many there are, and whether all are kept."""
+        count, kept_all = 0, True
+        for object_id, name in self._journal.ledger.drafts.items():
+            source = self._objects.path(object_id)
+            try:
+                if os.lstat(source).st_size > 0:
+                    shown = self._directory.shown(name)
+                    keep_object(source, unstaged, next(partial_paths(shown)))
+                    count += 1
+            except FileNotFoundError:
+                continue
+            except OSError:
+                kept_all = False
+        return count, kept_all
+
+    def _shown(self, objects: Iterable[int]) -> list[str]:
+        """The names of those of these objects that have one, for people."""
+        named = self._journal.ledger.named
+        return sorted(self._directory.shown(named[each]) for each in objects if each in named)
 
     def _keep_others(
         self, reconciler: Reconciler, unstaged: str, reason: Callable[[Place], str]

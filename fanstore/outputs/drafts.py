@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fanstore.outputs.draft_table import Draft, DraftTable
 from fanstore.outputs.entries import Attr, Place
@@ -33,11 +33,18 @@ class Drafts(DraftTable):
 
     publisher: Publisher
 
-    def __init__(self, store: ObjectStore, most_fds: int) -> None:
+    def __init__(
+        self, store: ObjectStore, most_fds: int, keep: Callable[[Place, int], None] | None = None
+    ) -> None:
         """Within the running loop. `publisher` is to be set before the first draft. most_fds: how
-        many descriptors it may keep open."""
+        many descriptors it may keep open. keep: what killed writers leave is kept; called with each
+        draft, and where it is to be published by now."""
         super().__init__()
-        self.counts = {"opened": 0, "published": 0, "dropped": 0, "unchanged": 0, "failed": 0}
+        self.counts = dict.fromkeys(
+            ("opened", "published", "partial", "dropped", "unchanged", "failed"), 0
+        )
+        self.partials: list[int] = []
+        self._keep = keep
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._processes = Processes(self._loop, self._process_ended, most_fds)
@@ -56,6 +63,7 @@ class Drafts(DraftTable):
         """A process was allowed to open a new object for writing."""
         draft = Draft(object_id, place, self._store.original_of(object_id))
         self.add(draft)
+        self._tell(draft)
         self.counts["opened"] += 1
         self._grant(draft, pid)
 
@@ -72,6 +80,16 @@ class Drafts(DraftTable):
             return False
         self._grant(draft, pid)
         return True
+
+    def move(self, object_id: int, place: Place) -> None:
+        """A draft was renamed. Nothing happens when it is unknown."""
+        super().move(object_id, place)
+        for draft in self.known((object_id,)):
+            self._tell(draft)
+
+    def _tell(self, draft: Draft) -> None:
+        if self._keep is not None:
+            self._keep(draft.place, draft.object_id)
 
     def detach(self, object_id: int) -> None:
         """A draft has no name any more: it is never published. Its holders keep it as the kernel
@@ -224,21 +242,32 @@ class Drafts(DraftTable):
     async def _end(self, draft: Draft, verdict: Verdict) -> None:
         number = draft.object_id
         try:
-            attr = self._attr(number) if verdict is Verdict.PUBLISH else None
+            attr = self._attr(number)
             unchanged = attr is not None and _is_unchanged(draft.original, attr)
-            if attr is None or unchanged:
+            if attr is None or unchanged or not self._is_kept(draft, verdict, attr):
                 self.counts["unchanged" if unchanged else "dropped"] += 1
                 with contextlib.suppress(OSError):
                     await self.publisher.release(number)
                 self._store.discard(number)
-            else:
+            elif verdict is Verdict.PUBLISH:
                 await self.publisher.publish(number, attr)
                 self.counts["published"] += 1
+            else:
+                await self.publisher.publish_partial(number, attr)
+                self.counts["partial"] += 1
+                self.partials.append(number)
         except OSError:
             self.counts["failed"] += 1
             raise
         finally:
             self._forget(draft)
+
+    def _is_kept(self, draft: Draft, verdict: Verdict, attr: Attr) -> bool:
+        """Whether a draft that was changed gets a name: of what was given up, opened and not
+        written there is nothing to lose."""
+        if verdict is Verdict.PUBLISH:
+            return True
+        return self._keep is not None and bool(draft.holders) and attr.size > 0
 
     def _attr(self, object_id: int) -> Attr | None:
         try:

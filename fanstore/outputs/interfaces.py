@@ -105,6 +105,10 @@ class Publisher(Protocol):
         """The draft, still known to Drafts, ends without publication; its object is the
         caller's."""
 
+    async def publish_partial(self, object_id: int, attr: Attr) -> None:
+        """The same, but its object gets a name that says that it is not whole (partial.py).
+        Raises OSError: it stays."""
+
 
 class ObjectStore(Protocol):
     """The real files of outputs. Objects may be other ranks' unless said otherwise."""
@@ -153,6 +157,9 @@ class Observer(Protocol):
     def changed(self, place: Place) -> None:
         """Anything else: a name is new, gone or stands for something else, or its attributes. Of a
         rename the new name first."""
+
+    def drafted(self, place: Place, object_id: int) -> None:
+        """An object of this rank is being written, to be published there."""
 
     def stranded(self, place: Place, entry: Entry) -> None:
         """An object of this rank could not be published: the home rank of its name is lost."""

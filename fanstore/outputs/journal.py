@@ -55,21 +55,26 @@ class Lone(NamedTuple):
 
 @dataclass
 class Ledger:
-    """named: under which name an object is published. placed: objects that are in the output
+    """named: under which name an object is published. drafts: under which one that is being
+    written is to be. placed: objects that are in the output
     directory. stale: what was placed of objects that are gone. lone: directories and links of which
     this rank is the home."""
 
     named: dict[int, Name] = field(default_factory=dict)
+    drafts: dict[int, Name] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
     placed: dict[int, Placed] = field(default_factory=dict)
     stale: dict[Name, Identity] = field(default_factory=dict)
     lone: dict[Name, Lone] = field(default_factory=dict)
+    named_bytes: int = 0
     waiting: dict[int, int] = field(default_factory=dict)
     waiting_bytes: int = 0
 
     def name(self, object_id: int, name: Name, size: int) -> None:
         """An object is published there, alone."""
+        self.drafts.pop(object_id, None)
         self.named[object_id] = name
+        self.named_bytes += size - self.sizes.get(object_id, 0)
         self.sizes[object_id] = size
         placed = self.placed.get(object_id)
         if placed is not None and placed.name == name:
@@ -90,9 +95,10 @@ class Ledger:
 
     def drop(self, object_id: int) -> None:
         """It is gone: replaced or unlinked."""
+        self.drafts.pop(object_id, None)
         self._arrived(object_id)
         self.named.pop(object_id, None)
-        self.sizes.pop(object_id, None)
+        self.named_bytes -= self.sizes.pop(object_id, 0)
         placed = self.placed.pop(object_id, None)
         if placed is not None:
             self.stale[placed.name] = placed.identity
@@ -155,6 +161,12 @@ class Journal:
             self._write("name", object_id, *_texts(name), size)
             self.ledger.name(object_id, name, size)
 
+    def draft(self, object_id: int, name: Name) -> None:
+        """An object is being written, to be published there."""
+        if object_id not in self.ledger.named and object_id not in self._gone:
+            self._write("draft", object_id, *_texts(name))
+            self.ledger.drafts[object_id] = name
+
     def place(self, object_id: int, name: Name, identity: Identity) -> None:
         """As Ledger.place."""
         self._write("place", object_id, *_texts(name), *identity)
@@ -163,7 +175,7 @@ class Journal:
     def drop(self, object_id: int) -> None:
         """As Ledger.drop, for good."""
         self._gone.add(object_id)
-        if object_id in self.ledger.named:
+        if object_id in self.ledger.named or object_id in self.ledger.drafts:
             self._write("drop", object_id)
             self.ledger.drop(object_id)
 
@@ -249,6 +261,9 @@ def _apply(ledger: Ledger, step: str, *values: Any) -> None:
     elif step == "place":
         object_id, mount, path, *identity = values
         ledger.place(object_id, Name(mount, os.fsencode(path)), Identity(*identity))
+    elif step == "draft":
+        object_id, mount, path = values
+        ledger.drafts[object_id] = Name(mount, os.fsencode(path))
     elif step == "drop":
         ledger.drop(*values)
     elif step == "lone":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 
 from fanstore.outputs.context import Context
-from fanstore.outputs.entries import Attr, Entry, Place
+from fanstore.outputs.entries import Attr, Entry, Place, failure
 from fanstore.outputs.home import Reservation
+from fanstore.outputs.partial import partial_names
 from fanstore.outputs.watch import has_ended
 
 _RETRY_S = 0.005
@@ -121,6 +123,35 @@ class Publishing:
         await context.gone(replaced)
         self.note(place, entry)
         return True
+
+    async def publish_partial(self, object_id: int, attr: Attr) -> None:
+        """Publisher.publish_partial."""
+        self._context.versions.forget(object_id)
+        async with self._context.gate.passage(awaited=True):
+            place = self._context.drafts.place_of(object_id)
+            if place is None:
+                self._context.store.discard(object_id)
+                return
+            await self._name_partial(place, Entry(object_id, attr))
+            # It may have been renamed meanwhile, by what its killed writer had asked for.
+            await self.release_at(self._context.drafts.place_of(object_id), object_id)
+
+    async def _name_partial(self, place: Place, entry: Entry) -> None:
+        """Gives it the first name of its kind that is free."""
+        for name in partial_names(place.name):
+            partial = Place(place.mount, place.directory, name)
+            if self._context.inputs[place.mount].kind(partial.path) != "missing":
+                continue
+            try:
+                await self._context.homes.insert(partial, entry)
+            except FileExistsError:
+                continue
+            except OSError:
+                self._context.observer.stranded(partial, entry)
+                return
+            self.note(partial, entry)
+            return
+        raise failure(errno.EEXIST, place.path)
 
     async def release(self, object_id: int) -> None:
         """Publisher.release."""

@@ -15,6 +15,7 @@ from fanstore.outputs.apart import Tell, told_apart
 from fanstore.outputs.entries import Attr
 from fanstore.outputs.journal import JOURNAL, Header, Ledger, Lone, Name, read_journal
 from fanstore.outputs.keeping import keep_link, keep_object, unstaged_of
+from fanstore.outputs.partial import partial_paths
 from fanstore.outputs.placing import OutputDirectory
 from fanstore.outputs.supply import copy_object, link_again
 
@@ -25,13 +26,15 @@ NOT_WAITED_FOR = "not waited for"
 
 @dataclass
 class Rescued:
-    """What became of a dead job's outputs. kept: path below the output directory, and why it is not
-    there; all of these are in `folder`, unless that failed too."""
+    """What became of a dead job's outputs. partials: those placed that nobody has finished. kept:
+    path below the output directory, and why it is not there; all of these are in `folder`, unless
+    that failed too."""
 
     job_id: str
     output_dir: str
     folder: str
     placed: list[str] = field(default_factory=list)
+    partials: list[str] = field(default_factory=list)
     kept: list[tuple[str, str]] = field(default_factory=list)
     stuck: bool = False
 
@@ -42,7 +45,7 @@ def object_file(job_directory: str, object_id: int) -> bytes:
 
 
 def left_behind(job_directory: str) -> tuple[int, int, str] | None:
-    """What a job that nobody holds published and did not place: files, bytes, and where they
+    """What a job that nobody holds did not place, of what was written: files, bytes, and where they
     belong. None: it left no journal, or none that can be read."""
     found = None
     with contextlib.suppress(OSError):
@@ -50,9 +53,9 @@ def left_behind(job_directory: str) -> tuple[int, int, str] | None:
     if found is None:
         return None
     header, ledger = found
-    waiting = [each for each in ledger.waiting if os.path.lexists(object_file(job_directory, each))]
-    total_bytes = sum(ledger.waiting[each] for each in waiting)
-    return len(waiting), total_bytes, os.fsdecode(header.root)
+    left = [step for step in _steps(job_directory, ledger) if step.lone is None]
+    total_bytes = sum(os.lstat(object_file(job_directory, each.object_id)).st_size for each in left)
+    return len(left), total_bytes, os.fsdecode(header.root)
 
 
 def needs_rescue(job_directory: str) -> bool:
@@ -62,8 +65,7 @@ def needs_rescue(job_directory: str) -> bool:
     if found is None:
         return False
     _, ledger = found
-    waiting = (os.path.lexists(object_file(job_directory, each)) for each in ledger.waiting)
-    return bool(ledger.lone or ledger.stale) or any(waiting)
+    return bool(ledger.stale or _steps(job_directory, ledger))
 
 
 def _read(job_directory: str) -> tuple[Header, Ledger] | None:
@@ -79,7 +81,7 @@ def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> 
     if found is None:
         return None
     placer = _Placer(job_directory, *found)
-    told = {key: reason for key, reason in told_apart(placer.run, given_up)}
+    told = {turn: (reason, shown) for turn, reason, shown in told_apart(placer.run, given_up)}
     done = _keep_rest(job_directory, *found, told)
     if not done.stuck:
         os.unlink(os.path.join(job_directory, JOURNAL))
@@ -87,18 +89,21 @@ def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> 
 
 
 def _keep_rest(
-    job_directory: str, header: Header, ledger: Ledger, told: dict[int, str | None]
+    job_directory: str, header: Header, ledger: Ledger, told: dict[int, tuple[str | None, str]]
 ) -> Rescued:
-    """What became of everything. told: why not, or None, by the number of its turn; what is not
-    among them has not been come to."""
+    """What became of everything. told: why not, or None, and where, by the number of its turn; what
+    is not among them has not been come to."""
     shown_of = OutputDirectory.of(header).shown
     done = Rescued(header.job_id, os.fsdecode(header.root), unstaged_of(job_directory))
     for turn, step in enumerate(_steps(job_directory, ledger)):
-        shown, reason = shown_of(step.name), told.get(turn, NOT_WAITED_FOR)
+        own = shown_of(step.name)
+        if step.partial:
+            own = next(partial_paths(own))
+        reason, shown = told.get(turn, (NOT_WAITED_FOR, own))
         if reason is not None:
-            _keep(job_directory, done, step, shown, reason)
+            _keep(job_directory, done, step, own, reason)
         elif step.lone is None:
-            done.placed.append(shown)
+            (done.partials if step.partial else done.placed).append(shown)
     return done
 
 
@@ -117,20 +122,31 @@ def _keep(job_directory: str, done: Rescued, step: _Step, shown: str, reason: st
 
 
 class _Step(NamedTuple):
-    """One thing to bring to the output directory: a file, or what has no object."""
+    """One thing to bring to the output directory: a file, be it partial, or what has no object."""
 
     name: Name
     object_id: int = 0
     lone: Lone | None = None
+    partial: bool = False
 
 
 def _steps(job_directory: str, ledger: Ledger) -> list[_Step]:
     """In order."""
     steps = [_Step(name, lone=lone) for name, lone in sorted(ledger.lone.items())]
     for object_id in ledger.waiting:
-        if os.path.lexists(object_file(job_directory, object_id)):
+        if _size(job_directory, object_id) is not None:
             steps.append(_Step(ledger.named[object_id], object_id))
+    for object_id, name in ledger.drafts.items():
+        if _size(job_directory, object_id):
+            steps.append(_Step(name, object_id, partial=True))
     return steps
+
+
+def _size(job_directory: str, object_id: int) -> int | None:
+    """That of an object, None where there is none."""
+    with contextlib.suppress(OSError):
+        return os.lstat(object_file(job_directory, object_id)).st_size
+    return None
 
 
 class _Placer:
@@ -144,26 +160,38 @@ class _Placer:
         self._directory = OutputDirectory.of(header)
 
     def run(self, tell: Tell, given_up: Callable[[], bool]) -> None:
-        """Tells of each step why it could not be done, or None."""
+        """Tells of each step why it could not be done, or None, and where that is."""
         self._given_up = given_up
         for turn, step in enumerate(_steps(self._job_directory, self._ledger)):
             try:
                 self._advance(0)
-                self._do(step)
-                tell((turn, None))
+                name = self._do(step)
+                tell((turn, None, self._directory.shown(name)))
             except OSError as error:
-                tell((turn, str(error.strerror)))
+                tell((turn, str(error.strerror), ""))
         for name, identity in self._ledger.stale.items():
             if name not in self._ledger.named.values():
                 with contextlib.suppress(OSError):
                     self._directory.remove_file(name, identity)
         self._directory.clear_scratch()
 
-    def _do(self, step: _Step) -> None:
+    def _do(self, step: _Step) -> Name:
+        """The name that it has now."""
+        name = self._partial(step) if step.partial else step.name
         if step.lone is not None:
-            self._make_lone(step.name, step.lone)
+            self._make_lone(name, step.lone)
         else:
-            self._place(step.object_id, step.name)
+            self._place(step.object_id, name)
+        return name
+
+    def _partial(self, step: _Step) -> Name:
+        """A free name that says what it is, or the one that it has been given already."""
+        source = object_file(self._job_directory, step.object_id)
+        for path in partial_paths(os.fsdecode(step.name.path)):
+            name = Name(step.name.mount, os.fsencode(path))
+            if not os.path.lexists(self._directory.path(name)) or self._is_there(source, name):
+                return name
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
     def _make_lone(self, name: Name, lone: Lone) -> None:
         path, mine = self._directory.path(name), self._ledger.stale.get(name)
@@ -224,6 +252,11 @@ def rescue_lines(rescued: Rescued) -> list[str]:
             f"job {rescued.job_id} was killed: {len(rescued.placed):,} outputs of it are in "
             f"{rescued.output_dir} now"
         )
+    for name in rescued.partials[:LINES_SHOWN]:
+        lines.append(f"in {rescued.output_dir}, but not finished when its job was killed: {name}")
+    rest = len(rescued.partials) - LINES_SHOWN
+    if rest > 0:
+        lines.append(f"in {rescued.output_dir}, but not finished: {rest:,} more")
     for name, reason in rescued.kept[:LINES_SHOWN]:
         lines.append(f"not in {rescued.output_dir}: {name}: {reason}")
     rest = len(rescued.kept) - LINES_SHOWN

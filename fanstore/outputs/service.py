@@ -61,6 +61,10 @@ class _Relay:
         if self.to is not None:
             self.to.changed(place)
 
+    def drafted(self, place: Place, object_id: int) -> None:
+        if self.to is not None:
+            self.to.drafted(place, object_id)
+
     def stranded(self, place: Place, entry: Entry) -> None:
         if self.to is not None:
             self.to.stranded(place, entry)
@@ -77,12 +81,15 @@ class OutputService:
     def __init__(
         self, directory: str, segment: str, mounts: Sequence[Mount],
         make_stage_out: MakeStageOut | None = None, peers: JoinedPeers | None = None,
+        keep_partial: bool = False,
     ) -> None:  # fmt: skip
-        """directory: the job's. peers: where there are other ranks; not started yet."""
+        """directory: the job's. peers: where there are other ranks; not started yet. keep_partial:
+        what killed programs were writing is kept, under names that say so."""
         self._directory = directory
         self._mounts = mounts
         self._make_stage_out = make_stage_out
         self._joined = peers
+        self._keep_partial = keep_partial
         self._socket = listen(directory, SOCKET)
         self._touched = TouchedBits(segment)
         self._executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
@@ -169,7 +176,8 @@ class OutputService:
         )  # fmt: skip
         if copies is not None:
             copies.serve(self._store.path, self._placed_path)
-        self._drafts = Drafts(self._store, share)
+        keep = relay.drafted if self._keep_partial else None
+        self._drafts = Drafts(self._store, share, keep)
         self._parts.callback(self._drafts.close)
         inputs: list[Inputs] = [
             DatasetInputs(mount.dataset, mount.prefixes, touched)
@@ -204,7 +212,8 @@ class OutputService:
         self._drafts.close()
         if self._stage_out is None:
             return self.figures()
-        return {**self.figures(), **await self._stage_out.account(unstaged)}
+        account = await self._stage_out.account(unstaged, self._drafts.partials)
+        return {**self.figures(), **account}
 
     async def _end(self) -> None:
         self._parts.close()

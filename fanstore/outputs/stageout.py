@@ -13,7 +13,7 @@ import contextlib
 import errno
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fanstore.errors import SHOWN_MAX
@@ -87,6 +87,10 @@ class StageOut:
         self._accounts.changed(place)
         self._queue(place)
 
+    def drafted(self, place: Place, object_id: int) -> None:
+        """A program of this rank is writing a file."""
+        self._journal.draft(object_id, name_of(place))
+
     def stranded(self, place: Place, entry: Entry) -> None:
         """As `published`, where the home rank is lost: this one places it by itself."""
         self.published(place, entry)
@@ -120,11 +124,12 @@ class StageOut:
             self._worker.cancel()
         self._empty.set()
 
-    async def account(self, unstaged: str) -> dict[str, Any]:
+    async def account(self, unstaged: str, partials: Iterable[int] = ()) -> dict[str, Any]:
         """What became of everything, `figures` included; what is not in the output directory is
-        moved to `unstaged`. After all ranks have flushed."""
+        moved to `unstaged`. After all ranks have flushed. partials: objects to be named, as their
+        writers were killed."""
         failed = [] if self._given_up else await self._end_names_or_give_up()
-        settled = self._accounts.settle(self._reconciler, unstaged, self._reason)
+        settled = self._accounts.settle(self._reconciler, unstaged, self._reason, partials)
         settled["unplaced"] = (settled["unplaced"] + failed)[:SHOWN_MAX]
         settled["unplaced_count"] += len(failed)
         return {**self.figures(), **settled}

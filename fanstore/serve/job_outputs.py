@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from fanstore.config import spoken
 from fanstore.errors import UsageError
+from fanstore.load.base import is_within_any
 from fanstore.outputs.journal import JOURNAL, Header
 from fanstore.outputs.location import folders_of, refusal_of
 from fanstore.outputs.peers import Peers
@@ -18,10 +19,12 @@ from fanstore.serve.job_plan import JobPlan
 
 
 def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
-    """UsageError for an output directory under a mount, be it the default: where what a job writes
-    is to end is not to turn out when it has been written."""
+    """UsageError for an output directory under a mount or in a directory of FanStore's own, be it
+    the default: where what a job writes is to end is not to turn out when it has been written."""
     source = plan.settings.sources["output_dir"]
     refusal = refusal_of(plan.output_dir, prefixes)
+    if is_within_any(os.path.realpath(plan.output_dir)):
+        refusal = "lies in FanStore's own directory, which is cleared"
     if refusal:
         where = spoken(source, "output_dir")
         raise UsageError(
@@ -47,4 +50,6 @@ def open_service(
         time.time_ns(),
     )
     stage_out = stage_out_to(header, directory.file(JOURNAL))
-    return OutputService(directory.path, directory.file("segment"), mounts, stage_out, peers)
+    keep_partial = plan.settings.partial_outputs == "keep"
+    segment = directory.file("segment")
+    return OutputService(directory.path, segment, mounts, stage_out, peers, keep_partial)

@@ -72,11 +72,14 @@ def kill_with(number, name):
     return forked(work)
 
 
-def served_killed_publishes_nothing():
+def served_killed_publishes_nothing_under_its_name():
+    partial = []
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT):
         expect(-number, "ended", kill_with, number, "f")
         expect("ENOENT", "nothing", os.stat, p("f"))
-        expect(["given", "sub"], "list", names)
+        partial.append("f.partial" + (f".{len(partial) + 1}" if partial else ""))
+        expect([*partial, "given", "sub"], "list", names)
+        expect(b"half", "partial", get, p(partial[-1]))
     expect(p("f"), "free again", put, p("f"), b"by another")
     expect(b"by another", "content", get, p("f"))
 

@@ -1,0 +1,87 @@
+"""Which output directory a job may have: told before anything of it starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from serving import LIMIT_S, Stage, make_stage
+
+from fanstore.outputs.location import refusal_of
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+@pytest.fixture
+def dataset(stage: Stage) -> Path:
+    return stage.dataset(stage.source(files={"input": b"input", "d/inside": b"inside"}))
+
+
+def options(out: Path) -> tuple[str, ...]:
+    return ("--output-dir", str(out))
+
+
+def test_nothing_starts_when_the_output_directory_cannot_be(stage: Stage, dataset: Path) -> None:
+    (stage.path / "file").write_text("")
+    for path, why in {
+        stage.path / "file": "is not a directory",
+        stage.path / "no/such": "does not exist",
+        stage.mount: "lies in the mount prefix",
+        stage.mount / "inside": "cannot be made",
+        stage.path / ".fanstore-me": "lies in FanStore's own directory",
+    }.items():
+        done = stage.run(dataset, "touch", str(stage.path / "ran"), options=options(path), code=125)
+        assert why in done.stderr and str(path) in done.stderr
+        assert stage.leftovers() == []
+    assert not (stage.path / "ran").exists()
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_an_output_directory_that_is_not_writable(stage: Stage, dataset: Path) -> None:
+    (stage.path / "closed").mkdir(0o555)
+    done = stage.run(dataset, "true", options=options(stage.path / "closed"), code=125)
+    assert "is not writable" in done.stderr
+
+
+def test_the_default_under_a_mount_is_refused_at_the_start(stage: Stage, dataset: Path) -> None:
+    """A mount over the dataset's own path, the job started in it or below, by whatever name."""
+    original, link = stage.path / "plain", stage.path / "link"
+    link.symlink_to(original / "d")
+    pairs = [(stage.mount, dataset), (original, dataset)]
+    where = [word for at, path in pairs for word in ("--dataset", str(path), "--mount", str(at))]
+    done = subprocess.run(
+        [sys.executable, "-m", "fanstore", "run", *where, "--", "touch", str(stage.path / "ran")],
+        env={**stage.env, "PWD": str(link)}, cwd=link,
+        capture_output=True, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == 125
+    assert f"output directory {original}/d/fanstore-output (default): " in done.stderr
+    assert f"lies in the mount prefix {original}; name one elsewhere" in done.stderr
+    assert not (stage.path / "ran").exists()
+    assert sorted(os.listdir(original)) == ["d", "input"]
+    assert stage.leftovers() == []
+
+
+def test_output_directories_that_lie_in_a_mount(tmp_path: Path) -> None:
+    """Through a link, or as a mount that is bound elsewhere; a link that leads out does not."""
+    for name in ("data/d", "data-2", "bound", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("data/d")
+    (tmp_path / "data/away").symlink_to(tmp_path / "elsewhere")
+    prefixes = [str(tmp_path / "not-there"), str(tmp_path / "data")]
+    for name in ("data", "data/d", "data/new/out", "link", "link/out", "not-there/out"):
+        assert "lies in the mount prefix" in refusal_of(str(tmp_path / name), prefixes), name
+    for name in ("out", "data-2", "data/away/out", "data/../out", "not-there-2"):
+        assert refusal_of(str(tmp_path / name), prefixes) == "", name
+    bind = ["mount", "--bind", str(tmp_path / "data"), str(tmp_path / "bound")]
+    if os.getuid() == 0 and not subprocess.run(bind, capture_output=True).returncode:
+        try:
+            assert refusal_of(str(tmp_path / "bound/d/out"), prefixes) != ""
+        finally:
+            subprocess.run(["umount", str(tmp_path / "bound")], check=True)
