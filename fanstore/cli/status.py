@@ -84,6 +84,7 @@ def outputs_lines(outputs: dict[str, Any]) -> list[str]:
         lines.append(
             f"  {outputs['published']:,} published, {outputs['staged']:,} staged out "
             f"({outputs['staged_bytes']:,} bytes), {outputs['drafts']:,} being written"
+            + (f", {outputs['gone']:,} replaced or removed since" if outputs["gone"] else "")
         )
     if waiting:
         lines.append(f"  {waiting:,} waiting ({outputs['waiting_bytes']:,} bytes)")

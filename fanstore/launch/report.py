@@ -141,14 +141,17 @@ def _named(what: str, names: list[str], count: int) -> list[str]:
 
 
 def _output_line(ranks: list[dict[str, Any]]) -> list[str]:
-    """Of all ranks; none where nothing was written."""
+    """Of all ranks, and its numbers add up; none where nothing was written."""
     if not any(rank["outputs"].get("published") for rank in ranks):
         return []
-    staged, staged_bytes = (_total(ranks, "outputs", name) for name in ("staged", "staged_bytes"))
-    return [
-        f"outputs: {_total(ranks, 'outputs', 'published'):,} published, {staged:,} staged out to "
-        f"{ranks[0]['outputs']['output_dir']} ({size(staged_bytes)})"
-    ]
+    published, staged, staged_bytes, gone = (
+        _total(ranks, "outputs", name) for name in ("published", "staged", "staged_bytes", "gone")
+    )
+    missing = published - staged - gone
+    line = f"outputs: {published:,} published, {staged:,} staged out to "
+    line += f"{ranks[0]['outputs']['output_dir']} ({size(staged_bytes)})"
+    line += f", {missing:,} not placed" if missing else ""
+    return [line + (f", {gone:,} replaced or removed by the job" if gone else "")]
 
 
 def _total(ranks: Iterable[dict[str, Any]], section: str, name: str) -> int:
