@@ -47,6 +47,50 @@ def test_every_subcommand_has_help(name: str) -> None:
     assert result.stdout.startswith(f"Usage: fanstore {name}")
 
 
+PRINTING = [
+    ("--help",), ("ls", "{data}"), ("info", "{data}"), ("verify", "{data}"), ("doctor", "--json"),
+    ("sbatch", "-N", "2", "--dataset", "{data}", "--", "true"), ("rebuild-index", "{data}"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "source").mkdir()
+    for number in range(3000):  # more than a buffer of names
+        (folder / "source" / f"a name of some length {number}").touch()
+    assert fanstore("prepare", str(folder / "source"), str(folder / "data")).returncode == 0
+    return folder / "data"
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full", "| head -c 0"])
+def test_output_that_cannot_be_written(data: Path, redirection: str) -> None:
+    """As with coreutils: an error that is named, or the quiet end by SIGPIPE."""
+    is_pipe = redirection.startswith("|")
+    # The left end of the pipe waits until nobody reads.
+    script = "sleep 0.5; " if is_pipe else ""
+    shell = f"{{ {script}\"$@\"; echo $? >&2; }} {redirection}"
+    running = []
+    for arguments in PRINTING:
+        filled = [word.format(data=data) for word in arguments]
+        argv = ["bash", "-c", shell, "sh", sys.executable, "-m", "fanstore", *filled]
+        running.append(subprocess.Popen(argv, stderr=subprocess.PIPE, text=True))
+    for arguments, process in zip(PRINTING, running, strict=True):
+        *told, code = process.communicate(timeout=120)[1].splitlines()
+        if is_pipe:
+            assert (told, code) == ([], "141"), arguments
+            continue
+        reason = "Bad file descriptor" if redirection == ">&-" else "No space left on device"
+        assert told == [f"fanstore: error: standard output: {reason}"], arguments
+        assert code == "125"
+
+
+def test_a_closed_standard_error_does_not_reach_the_output(data: Path) -> None:
+    argv = [sys.executable, "-m", "fanstore", "ls", str(data), "no/such"]
+    done = subprocess.run(["bash", "-c", '"$@" 2>&-', "sh", *argv], stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (125, b"")
+
+
 def test_unknown_subcommand_is_a_usage_error() -> None:
     assert fanstore("frobnicate").returncode == 2
 

@@ -15,6 +15,13 @@ from typing import Any, NoReturn
 import click
 
 from fanstore import __version__
+from fanstore.cli.streams import (
+    PipeBroken,
+    complete_streams,
+    end_by_sigpipe,
+    output_error,
+    past_click,
+)
 from fanstore.exit_codes import FAILED, INTERRUPTED
 
 # name: (module, one-line help)
@@ -43,6 +50,14 @@ WRAPPERS = ("run", "exec")
 
 class LazyGroup(click.Group):
     """A group whose subcommands are imported when called, listed from the table above."""
+
+    def make_context(self, *arguments: Any, **keywords: Any) -> click.Context:
+        with past_click():
+            return super().make_context(*arguments, **keywords)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with past_click():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(SUBCOMMANDS)
@@ -108,15 +123,31 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """The console script: errors as one line on stderr, with their exit codes."""
     from fanstore.errors import FanstoreError
 
+    complete_streams()
+    message: object = None
     try:
         result = call(arguments)
+        code = result if isinstance(result, int) else 0
     except FanstoreError as error:
-        fail(error, error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        message, code = error, error.exit_code
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        code = INTERRUPTED
+    except PipeBroken as error:
+        message, code = error, FAILED
     except OSError as error:
+        message, code = describe(error), FAILED
+    end(message, code)
+
+
+def end(message: object, code: int) -> NoReturn:
+    """Exits, with a message unless that is None; or as becomes one whose output cannot be
+    written."""
+    error = output_error()
+    of_output = isinstance(message, PipeBroken) and message.of_output
+    if of_output or isinstance(error, BrokenPipeError):
+        end_by_sigpipe()
+    if error is not None:
         fail(describe(error), FAILED)
-    sys.exit(result if isinstance(result, int) else 0)
+    if message is not None:
+        fail(message, code)
+    sys.exit(code)
