@@ -9,6 +9,10 @@ PYTEST_FLAGS ?= --numprocesses 2 --dist loadfile
 BENCH_FLAGS ?=
 FUZZ_ROUNDS ?= 200000
 
+ifneq ($(words $(VENV)),1)
+$(error VENV is "$(VENV)", and make cannot name a file with a space: give a path without one)
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help build demo test bench lint asan tsan sanitized fuzz clean
 
@@ -16,7 +20,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	"$(PYTHON)" -m venv $(VENV)
 
 # An editable install with one set of extras; done again when the packaging changes.
 $(VENV)/installed-%: pyproject.toml setup.py | $(BIN)/python
@@ -44,16 +48,16 @@ lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
 	$(BIN)/python tools/check_layers.py
 
 asan: ## C tests and fuzz rounds under the address and undefined sanitizers
-	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --rounds 20000
+	"$(PYTHON)" tools/fuzz/build.py --sanitize address,undefined --rounds 20000
 
 tsan: ## C tests under the thread sanitizer
-	$(PYTHON) tools/fuzz/build.py --sanitize thread
+	"$(PYTHON)" tools/fuzz/build.py --sanitize thread
 
 sanitized: build ## the contrast suite with a sanitized preload library
 	$(BIN)/python tools/sanitized_contrast.py $(PYTEST_FLAGS)
 
 fuzz: build ## fuzz the index and pack readers (FUZZ_ROUNDS=200000)
-	$(PYTHON) tools/fuzz/build.py --sanitize address,undefined --rounds $(FUZZ_ROUNDS)
+	"$(PYTHON)" tools/fuzz/build.py --sanitize address,undefined --rounds $(FUZZ_ROUNDS)
 	$(BIN)/python tools/fuzz/fuzz_dataset.py --rounds $$(($(FUZZ_ROUNDS) / 50))
 
 clean: ## remove what was built (the virtual environment stays)

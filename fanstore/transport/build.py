@@ -119,12 +119,37 @@ def built_library(
     name = library_name(version, mpicc)
     folder = cache_folder()
     with contextlib.ExitStack() as stack:
-        if not _is_ours_to_write(folder):
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fanstore-mpi-")))
+        needs_link = _is_split(mpicc[0])
+        if not _is_ours_to_write(folder) or (needs_link and _is_split(str(folder))):
+            folder = Path(stack.enter_context(_scratch(needs_link)))
         library = folder / name
         if not library.exists():
-            _compile(mpicc, library, wait)
+            _compile(_through_link(mpicc, folder) if needs_link else mpicc, library, wait)
         yield library
+
+
+def _is_split(path: str) -> bool:
+    """Whether a shell script that leaves out the quotes takes a path for several words."""
+    return len(path.split()) != 1
+
+
+def _scratch(needs_link: bool) -> tempfile.TemporaryDirectory[str]:
+    """A folder for one use; where it is to hold a link, at a path without a space."""
+    usual = tempfile.gettempdir()
+    place = "/tmp" if needs_link and _is_split(usual) else usual
+    return tempfile.TemporaryDirectory(prefix="fanstore-mpi-", dir=place)
+
+
+def _through_link(mpicc: list[str], folder: Path) -> list[str]:
+    """The compiler wrapper by a path without a space. MPICH's is a script that finds its headers
+    from its own path, and does not quote what it finds. The link stays beside the library, in which
+    the path is noted."""
+    path = Path(os.path.abspath(mpicc[0]))
+    prefix = path.parent.parent
+    link = folder / f"mpi-{hashlib.sha256(os.fsencode(prefix)).hexdigest()[:16]}"
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to(prefix)
+    return [str(link / path.parent.name / path.name), *mpicc[1:]]
 
 
 def _is_ours_to_write(folder: Path) -> bool:

@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -51,14 +52,15 @@ def parse(output: str) -> dict[str, Any]:
     return parsed
 
 
-def train_on_ranks(dataset: Path) -> list[dict[str, Any]]:
+def train_on_ranks(dataset: Path, local: Path) -> list[dict[str, Any]]:
     """Runs the trainer on each of several ranks of one job; their summaries."""
     out = WORK / "ranks"
+    out.mkdir()
     for rank in range(RANKS):
-        (out / f"node-{rank}").mkdir(parents=True)
+        (local / f"node-{rank}").mkdir()
     options = [
         "--dataset", dataset, "--mount", out / "mount-{rank}",
-        "--local-dir", out / "node-{rank}", "--keep-staged",
+        "--local-dir", local / "node-{rank}", "--keep-staged",
     ]  # fmt: skip
     mpiexec = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     subprocess.run(
@@ -100,11 +102,18 @@ def learned_the_same(plain: dict[str, Any], ours: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    start = time.monotonic()
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
-    images, dataset, local = WORK / "images", WORK / "digits", WORK / "local"
-    local.mkdir()
+    # The preload library may have to be copied to the local directory, to a path without a space.
+    usual = tempfile.gettempdir()
+    place = "/tmp" if " " in usual or ":" in usual else usual
+    with tempfile.TemporaryDirectory(prefix="fanstore-demo-", dir=place) as local:
+        return show(Path(local))
+
+
+def show(local: Path) -> int:
+    start = time.monotonic()
+    images, dataset = WORK / "images", WORK / "digits"
     say(f"writing scikit-learn's handwritten digits as image files to {images}")
     subprocess.run([sys.executable, HERE / "make_images.py", images], check=True)
     say("fanstore prepare")
@@ -116,7 +125,7 @@ def main() -> int:
     options = ["--dataset", dataset, "--mount", mount, "--local-dir", local, "--keep-staged"]
     ours = train([*FANSTORE, "run", *options, "--", *TRAINER, mount])
     say(f"training on {RANKS} ranks of one job, half of the packs on each")
-    ranks = train_on_ranks(dataset)
+    ranks = train_on_ranks(dataset, local)
     same = compare(plain, ours) and all([learned_the_same(plain, rank) for rank in ranks])
     print(f"{'on two ranks':28}{'identical' if same else 'DIFFERENT'}")
     print(f"{'packs':28}")
