@@ -190,7 +190,8 @@ def test_sources_compile_without_a_warning(tmp_path: Path) -> None:
         flags = [*build._FLAGS, "-Werror", "-Wstrict-prototypes", "-Wmissing-prototypes"]
         flags = [flag for flag in flags if flag != "-shared" and not flag.startswith("-Wl,")]
         output = str(tmp_path / "out.o")
-        command = [*build.find_mpicc(), *flags, "-c", str(source), "-o", output]
+        mpicc = build.quotable(build.find_mpicc(), tmp_path)
+        command = [*mpicc, *flags, "-c", str(source), "-o", output]
         assert subprocess.run(command, timeout=LIMIT_S).returncode == 0
 
 

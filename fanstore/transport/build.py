@@ -124,7 +124,7 @@ def built_library(
             folder = Path(stack.enter_context(_scratch(needs_link)))
         library = folder / name
         if not library.exists():
-            _compile(_through_link(mpicc, folder) if needs_link else mpicc, library, wait)
+            _compile(quotable(mpicc, folder), library, wait)
         yield library
 
 
@@ -140,10 +140,12 @@ def _scratch(needs_link: bool) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="fanstore-mpi-", dir=place)
 
 
-def _through_link(mpicc: list[str], folder: Path) -> list[str]:
-    """The compiler wrapper by a path without a space. MPICH's is a script that finds its headers
-    from its own path, and does not quote what it finds. The link stays beside the library, in which
-    the path is noted."""
+def quotable(mpicc: list[str], folder: Path) -> list[str]:
+    """The compiler wrapper, by a link in `folder` where its path has a space. MPICH's is a script
+    that finds its headers from its own path, and does not quote what it finds. What is built has
+    the link's path in it."""
+    if not _is_split(mpicc[0]):
+        return mpicc
     path = Path(os.path.abspath(mpicc[0]))
     prefix = path.parent.parent
     link = folder / f"mpi-{hashlib.sha256(os.fsencode(prefix)).hexdigest()[:16]}"
