@@ -111,16 +111,17 @@ def _is_within(path: Path, directory: Path) -> bool:
 
 
 def check_destination(
-    path: Path, sources: Sequence[Path], force: bool, marker: str = INDEX_NAME
-) -> None:
+    path: Path, sources: Sequence[Path], force: bool, marker: str = INDEX_NAME,
+    may_be_inside: bool = False,
+) -> None:  # fmt: skip
     """Refuses a destination that exists (with `force`: that has no file `marker`, so is not of
-    our making), or that has a source in it or lies in one. Raises UsageError."""
+    our making), or that has a source in it or (unless it may) lies in one. Raises UsageError."""
     where = path.resolve()
     if not where.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {where.parent}")
     for source in sources:
         origin = source.resolve()
-        if _is_within(where, origin):
+        if _is_within(where, origin) and (where == origin or not may_be_inside):
             raise UsageError(f"{path}: lies inside the source {source}")
         if _is_within(origin, where):
             raise UsageError(f"{path}: the source {source} lies inside it")

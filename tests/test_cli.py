@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 import pytest
 
 from fanstore import __version__, cli, errors
+from fanstore.wording import counted
 
 
 def fanstore(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -168,3 +170,13 @@ def test_ctrl_c_while_it_is_loaded_is_no_traceback(tmp_path: Path, before: str, 
                           env={**os.environ, "PYTHONPATH": str(tmp_path)},
                           capture_output=True, text=True, timeout=60)  # fmt: skip
     assert (done.returncode, done.stderr) == (code, "")
+def test_one_of_anything_is_told_as_one(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "file").write_bytes(b"x")
+    data, back = str(tmp_path / "data"), str(tmp_path / "back")
+    told = fanstore("prepare", str(tmp_path / "source"), data).stdout
+    told += fanstore("info", data).stdout + fanstore("verify", data).stdout
+    told += fanstore("extract", data, back).stderr
+    assert re.search(r"\b1 (files|directories|packs|bytes|entries|links)", told) is None, told
+    assert "1 file, 1 byte" in told
+    assert [counted(n, "entry") for n in (0, 1, 2000)] == ["0 entries", "1 entry", "2,000 entries"]

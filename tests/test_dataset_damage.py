@@ -521,4 +521,4 @@ def test_damaged_content_is_named_and_gives_eio(data: Path, sound: Path, stage: 
     assert ran.stdout == "1500\n"
     assert "c/four: Input/output error" in ran.stderr
     assert re.search(r"damaged: .*c/four", ran.stderr)
-    assert "1 damaged files" in ran.stderr
+    assert "1 damaged file" in ran.stderr

@@ -145,6 +145,20 @@ def test_a_list_can_come_from_stdin(small: Path, tmp_path: Path) -> None:
     assert names_of(tmp_path / "data") == [b"b", b"new\nline"]
 
 
+def test_with_a_list_the_dataset_may_lie_in_its_source(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("a/one\nb/three\n")
+    done = call("prepare", small, small / "data", "--files-from", tmp_path / "list")
+    assert b" 2 files, " in done.stdout
+    assert names_of(small / "data") == [b"a", b"a/one", b"b", b"b/three"]
+    nothing_left(small, "a", "b", "data")
+    again = call("prepare", small, small, "--force", "--files-from", tmp_path / "list", code=2)
+    assert "lies inside the source" in again.stderr
+    (tmp_path / "list").write_text("a/one\n")
+    assert b" 1 file, " in call(
+        "prepare", small, small / "data", "--force", "--files-from", tmp_path / "list"
+    ).stdout
+
+
 def test_a_list_with_wrong_names_is_refused_whole(small: Path, tmp_path: Path) -> None:
     listed = tmp_path / "list"
     listed.write_text("a/one\nno/such\n../up\n/etc/passwd\na/one/below\n")

@@ -187,7 +187,15 @@ def test_one_dataset_at_two_prefixes(stage: Stage) -> None:
     assert stage.call("run", *twice, "--", "cat", f"{p}/a", f"{q}/a").stdout == "samesame"
 
 
-@pytest.mark.parametrize("second", ["", "/sub", "/.."])
+def test_two_datasets_at_one_place_are_refused(stage: Stage) -> None:
+    dataset = str(stage.dataset())
+    done = stage.call("run", "--dataset", dataset, "--dataset", dataset, "--", "true", code=125)
+    assert "two datasets would appear at" in done.stderr
+    assert "leave one out if it is given twice" in done.stderr
+    assert stage.leftovers() == []
+
+
+@pytest.mark.parametrize("second", ["/sub", "/.."])
 def test_nested_prefixes_are_refused(stage: Stage, second: str) -> None:
     dataset = str(stage.dataset())
     mounts = (str(stage.mount / "deep"), str(stage.mount / "deep") + second)

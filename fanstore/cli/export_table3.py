@@ -22,6 +22,7 @@ def command(dataset: str, destination: str, force: bool, quiet: bool) -> int:
     from fanstore.errors import show_path
     from fanstore.progress import progress_of
     from fanstore.table3.export import export_table3
+    from fanstore.wording import counted
 
     with (
         open_dataset(dataset, verify=True) as opened,
@@ -32,7 +33,6 @@ def command(dataset: str, destination: str, force: bool, quiet: bool) -> int:
     for path, reason in done.left_out:
         click.echo(f"fanstore: left out: {show_path(path)}: {reason}", err=True)
     if not quiet:
-        files = f"{done.files:,} file{'s' * (done.files != 1)}"
-        partitions = f"{done.partitions:,} partition{'s' * (done.partitions != 1)}"
-        click.echo(f"{destination}: {files} in {partitions}", err=True)
+        files, parts = counted(done.files, "file"), counted(done.partitions, "partition")
+        click.echo(f"{destination}: {files} in {parts}", err=True)
     return 0

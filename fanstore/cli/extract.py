@@ -29,6 +29,7 @@ def command(
 
     from fanstore.dataset import open_dataset
     from fanstore.extract import extract, total_bytes, with_parents
+    from fanstore.wording import counted
 
     with open_dataset(dataset, verify=True) as opened:
         starts = [opened.lookup(normal(os.fsencode(path))) for path in paths] or [0]
@@ -42,5 +43,5 @@ def command(
         ) as bar:
             count = extract(opened, Path(destination), records, force, bar.update)
     if not quiet:
-        click.echo(f"{destination}: {count:,} entries", err=True)
+        click.echo(f"{destination}: {counted(count, 'entry')}", err=True)
     return 0

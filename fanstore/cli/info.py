@@ -74,6 +74,8 @@ def describe(dataset: Dataset) -> dict[str, Any]:
 
 def show(info: dict[str, Any]) -> None:
     """Prints a description for people."""
+    from fanstore.wording import counted
+
     used = info["files_by_codec"].items()
     codecs = ", ".join(f"{count:,} {name}" for name, count in used if count)
     everywhere = f", {info['packs_everywhere']} of them for every node" * bool(
@@ -83,9 +85,10 @@ def show(info: dict[str, Any]) -> None:
     lines = {
         "dataset": info["directory"],
         "id": info["dataset_id"],
-        "entries": f"{info['files']:,} files, {info['directories']:,} directories, "
-        f"{info['symbolic_links']:,} symbolic links",
-        "content": f"{info['logical_bytes']:,} bytes, stored in {info['stored_bytes']:,} "
+        "entries": f"{counted(info['files'], 'file')}, "
+        f"{counted(info['directories'], 'directory')}, "
+        f"{counted(info['symbolic_links'], 'symbolic link')}",
+        "content": f"{counted(info['logical_bytes'], 'byte')}, stored in {info['stored_bytes']:,} "
         f"({saved:.1f} % saved)",
         "codecs": f"{codecs or 'none'}; blocks of {info['block_bytes']:,} bytes",
         "packs": f"{info['packs']:,}{everywhere}, {info['pack_bytes']:,} bytes",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fanstore.cli.job_options import chosen_job, job_options, local_directory
+from fanstore.wording import counted
 
 if TYPE_CHECKING:
     from fanstore.serve.jobs import FoundJob
@@ -106,7 +107,7 @@ def _since(job: dict[str, Any]) -> str:
 
 
 def _placed(dataset: dict[str, Any]) -> str:
-    packs = f"{dataset['packs']} pack{'s' * (dataset['packs'] != 1)}"
+    packs = counted(dataset["packs"], "pack")
     if dataset["in_place"]:
         return f"{packs}, read in place from {dataset['directory']}"
     parts = [f"{dataset['copied_packs']} staged ({dataset['copied_bytes']:,} bytes)"]

@@ -28,6 +28,7 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
     from fanstore.dataset import open_dataset
     from fanstore.errors import show_path
     from fanstore.verify import verify
+    from fanstore.wording import counted
 
     with (
         open_dataset(dataset, verify=True) as opened,
@@ -53,6 +54,7 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
         for line in [*findings.refused, *(f"damaged: {name}" for name in names)]:
             click.echo(line)
         if findings.sound and not quiet:
-            amount = f"{findings.files:,} files, {findings.logical_bytes:,} bytes"
+            size = counted(findings.logical_bytes, "byte")
+            amount = f"{counted(findings.files, 'file')}, {size}"
             click.echo(f"{dataset}: {amount}: sound")
     return 0 if findings.sound else DAMAGED

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fanstore.launcher import Launcher
+from fanstore.wording import counted
 
 DAMAGED_SHOWN = 20
 OUTPUTS_SHOWN = 20
@@ -164,9 +165,10 @@ def _read_line(ranks: list[dict[str, Any]]) -> str:
     mapped_bytes = _total(ranks, "counters", "mapped_bytes")
     mapped = f"{size(mapped_bytes)} mapped, " if mapped_bytes else ""
     return (
-        f"{where}{_total(ranks, 'counters', 'opens'):,} files opened, "
+        f"{where}{counted(_total(ranks, 'counters', 'opens'), 'file')} opened, "
         f"{size(_total(ranks, 'counters', 'read_bytes'))} read, {mapped}"
-        f"{_total(ranks, 'counters', 'errors'):,} errors, {damaged:,} damaged files"
+        f"{counted(_total(ranks, 'counters', 'errors'), 'error')}, "
+        f"{counted(damaged, 'damaged file')}"
     )
 
 

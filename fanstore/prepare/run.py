@@ -141,7 +141,9 @@ def prepare_from(
     files that it needs meanwhile."""
     start = time.monotonic()
     options.check()
-    check_destination(target, origins, options.force)
+    # A list does not name what is only being made.
+    inside = options.listed is not None
+    check_destination(target, origins, options.force, may_be_inside=inside)
 
     def work(destination: Destination) -> Summary:
         assert destination.scratch is not None

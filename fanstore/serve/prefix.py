@@ -83,6 +83,11 @@ def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
                 "name another with --mount"
             )
         for other in prefixes[:number]:
+            if prefix.path == other.path:
+                raise UsageError(
+                    f"two datasets would appear at {prefix.path}: leave one out if it is given "
+                    "twice, else give one another place with --mount"
+                )
             if _nested(prefix.path, other.path):
                 raise UsageError(f"mount prefixes {other.path} and {prefix.path} are nested")
 
