@@ -13,8 +13,8 @@ enum { FAN_ARENA_SLOTS = 262144, FAN_ARENAS_MAX = 64 };
 
 struct fan_slot;
 
-/* Slot `number` of this process's own arena, made when there is none yet. It can be written. NULL: no
- * memory. */
+/* Slot `number` of this process's own arena, made when there is none yet. It can be written. NULL:
+ * no memory. */
 struct fan_slot *fan_arena_slot(uint32_t number);
 
 /* Whether `slot` lies in this process's own arena. */

@@ -9,8 +9,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Installs the two handlers, once. Called before the first copy from a mapping, and before the first
- * count. */
+/* Installs the two handlers, once. Called before the first copy from a mapping, and before the
+ * first count. */
 void fan_fault_init(void);
 
 static inline bool fan_fault_is_ours(int signal)

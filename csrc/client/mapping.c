@@ -12,6 +12,7 @@
 #include "content_io.h"
 #include "copyname.h"
 #include "filetable.h"
+#include "reserve.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* newer than some headers */
@@ -82,27 +83,12 @@ static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset
     return 0;
 }
 
-/* Makes an empty memory file `bytes` long, and takes the memory for it: a page that cannot be had
- * when it is first touched is SIGBUS. */
-static int reserve(int fd, size_t bytes)
-{
-    int rc;
-    if (bytes == 0)
-        return 0;
-    do {
-        rc = (int)FAN_SYS(fallocate, fd, 0, 0, bytes);
-    } while (rc == -EINTR);
-    if (rc == -EOPNOTSUPP || rc == -ENOSYS)
-        rc = (int)FAN_SYS(ftruncate, fd, bytes);
-    return rc == -ENOSPC ? -ENOMEM : rc;
-}
-
 /* Fills an empty memory file with `bytes` of the file from `offset` on. 0 or -errno. */
 static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
 {
-    int rc = reserve(to, bytes);
+    int rc = fan_reserve(to, bytes);
     if (rc != 0 || bytes == 0)
-        return rc;
+        return rc == -ENOSPC ? -ENOMEM : rc;
     long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
     if (fan_sys_failed(at))
         return (int)at;

@@ -14,6 +14,7 @@
 #include "copyname.h"
 #include "filetable.h"
 #include "open.h"
+#include "reserve.h"
 #include "spelling.h"
 
 enum { PIECE_BYTES = 4 << 20, IN_MEMORY_BYTES = 256 << 20 };
@@ -36,7 +37,7 @@ static int fill(int to, struct fan_file *file)
         return 0;
     if (!fan_file_limit_allows(size))
         return -EFBIG;
-    int rc = (int)FAN_SYS(fallocate, to, 0, 0, size); /* a full tmpfs says so here, not by SIGBUS */
+    int rc = fan_reserve(to, size);
     for (uint64_t offset = 0; rc == 0 && offset < size; offset += PIECE_BYTES)
         rc = fill_piece(to, file, (int64_t)offset,
                         size - offset < PIECE_BYTES ? size - offset : PIECE_BYTES);
