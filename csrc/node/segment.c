@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -70,6 +71,17 @@ static int choose_layout(struct fan_cache_header *header, uint64_t cache_bytes)
     }
 }
 
+/* Takes memory for a part of the file. A kernel that cannot do that gives pages when they are
+ * touched. */
+static int take(int fd, uint64_t offset, uint64_t bytes)
+{
+    int rc;
+    do {
+        rc = fallocate(fd, 0, (off_t)offset, (off_t)bytes);
+    } while (rc != 0 && errno == EINTR);
+    return rc == 0 || errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -ENOMEM;
+}
+
 static int make_file(uint64_t bytes)
 {
     int fd = memfd_create("fanstore-cache", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -96,6 +108,35 @@ static void point_into(struct fan_segment *segment, const struct fan_cache_heade
     segment->entry_count = header->entry_count;
 }
 
+/* The `number`th block's worth of data; the last one may be less. */
+static int take_data(struct fan_segment *segment, uint32_t number)
+{
+    uint64_t start = segment->data_offset + (uint64_t)number * FAN_CACHE_BLOCK_BYTES;
+    uint64_t left = segment->bytes - start;
+    if (segment->taken[number])
+        return 0;
+    int rc = take(segment->fd, start, left < FAN_CACHE_BLOCK_BYTES ? left : FAN_CACHE_BLOCK_BYTES);
+    segment->taken[number] = rc == 0;
+    return rc;
+}
+
+int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32_t count)
+{
+    uint32_t last = (first_granule + count - 1) / FAN_BLOCK_GRANULES;
+    int rc = 0;
+    for (uint32_t n = first_granule / FAN_BLOCK_GRANULES; n <= last && rc == 0; n++)
+        rc = take_data(segment, n);
+    return rc;
+}
+
+/* What precedes the data, and the fewest blocks that the cache works with. */
+static int take_least(struct fan_segment *segment)
+{
+    segment->taken = calloc(segment->entry_count / FAN_BLOCK_GRANULES + 1, 1);
+    int rc = segment->taken != NULL ? take(segment->fd, 0, segment->data_offset) : -ENOMEM;
+    return rc != 0 ? rc : fan_segment_take(segment, 0, FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES);
+}
+
 int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t policy)
 {
     struct fan_cache_header header = {.version = FAN_CACHE_VERSION,
@@ -116,9 +157,13 @@ int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t
         return rc;
     }
     *segment = (struct fan_segment){.fd = fd, .base = base, .bytes = header.segment_bytes};
-    *(struct fan_cache_header *)base = header;
     point_into(segment, &header);
-    return 0;
+    rc = take_least(segment);
+    if (rc == 0)
+        *segment->header = header;
+    else
+        fan_segment_fini(segment);
+    return rc;
 }
 
 void fan_segment_fini(struct fan_segment *segment)
@@ -126,6 +171,7 @@ void fan_segment_fini(struct fan_segment *segment)
     if (segment->base == NULL)
         return;
     munmap(segment->base, segment->bytes);
+    free(segment->taken);
     close(segment->fd);
     *segment = (struct fan_segment){.fd = -1};
 }

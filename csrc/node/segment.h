@@ -28,11 +28,16 @@ struct fan_segment {
     uint32_t session_count;
     uint32_t bucket_count;
     uint32_t entry_count; /* that of the granules too */
+    uint8_t *taken;       /* for each block's worth of data, whether there is memory for it */
 };
 
 /* Makes a segment of at most `cache_bytes`. 0, -EINVAL when that is not room for
- * FAN_CACHE_BLOCKS_MIN blocks, or -errno. */
+ * FAN_CACHE_BLOCKS_MIN blocks, or -errno: -ENOMEM where there is no memory for so many. */
 int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t policy);
+
+/* Takes memory for granules that are about to be written: where it cannot be had (it is accounted
+ * strictly, and used up) the first store would be SIGBUS. One thread. 0 or -ENOMEM. */
+int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32_t count);
 
 /* Accepts a zeroed segment. */
 void fan_segment_fini(struct fan_segment *segment);

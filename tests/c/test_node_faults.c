@@ -1,9 +1,14 @@
 /* Node daemons in one process, joined by a loopback whose faults the test chooses. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../../csrc/format/shm_format.h"
 #include "check.h"
@@ -12,6 +17,51 @@
 #include "node_world.h"
 
 enum { LONG_MS = 30000, SHORT_MS = 700 };
+
+static atomic_bool memory_is_out;
+
+/* Takes the place of libc's: as under strict accounting, when all memory is promised. */
+int fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+    if (!atomic_load(&memory_is_out))
+        return (int)syscall(SYS_fallocate, fd, mode, offset, bytes);
+    errno = ENOSPC;
+    return -1;
+}
+
+/* Reads all that is remote, twice. The bytes that the cache takes of memory. */
+static uint64_t read_remote(struct world *world, struct node_client *client)
+{
+    struct stat st;
+    for (uint64_t n = 0; n < 2 * WORLD_FILES; n++) {
+        uint64_t record = 1 + n % WORLD_FILES;
+        if (!world_has(world, 0, world_file_pack(record)))
+            CHECK(client_read(client, 0, record) == 0);
+    }
+    CHECK(fstat(fan_node_cache_fd(world->nodes[0]), &st) == 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* A cache for which there is no more memory goes on with what it has, and stores nowhere else. */
+static void test_no_memory(void)
+{
+    struct world world;
+    struct node_client client;
+    world_open(&world, (struct world_shape){2, 1, WORLD_LARGE_BYTES, LONG_MS, FAN_POLICY_LRU}, 0);
+    client_open(&client, world.nodes[0]);
+    atomic_store(&memory_is_out, true);
+    CHECK(read_remote(&world, &client) ==
+          client.header->data_offset + (uint64_t)8 * FAN_CACHE_BLOCK_BYTES);
+    CHECK(world_stats(&world, 0).evicted > 0);
+    atomic_store(&memory_is_out, false);
+    client_close(&client);
+    world_close(&world);
+    world_open(&world, (struct world_shape){2, 1, WORLD_LARGE_BYTES, LONG_MS, FAN_POLICY_LRU}, 0);
+    client_open(&client, world.nodes[0]);
+    CHECK(read_remote(&world, &client) > 16 << 20);
+    client_close(&client);
+    world_close(&world);
+}
 
 /* One damaged replica is stepped over; damaged everywhere is EIO. */
 static void test_damage(void)
@@ -240,6 +290,7 @@ int main(void)
     test_suspect();
     test_server();
     test_finish();
+    test_no_memory();
     test_stop(false);
     test_stop(true);
     printf("test_node_faults: no fault\n");
