@@ -12,7 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../client/filetable.h"
 #include "../client/job.h"
+#include "../client/park.h"
 #include "../common/sys.h"
 #include "real.h"
 #include "start.h"
@@ -266,6 +268,25 @@ static __attribute__((noinline)) pid_t start_child(struct order *order)
     return pid;
 }
 
+/* The number that an action gives out in the child, or -1. */
+static int given_out(const struct action *action)
+{
+    return action->tag == DO_OPEN ? action->fd : action->tag == DO_DUP2 ? action->to : -1;
+}
+
+/* The child cannot move what stands of ours under the numbers that it gives out. */
+static void make_room(const posix_spawn_file_actions_t *actions)
+{
+    int used = actions != NULL ? actions->__used : 0, highest = -1;
+    fan_file_before_vfork(); /* what the child needs has its place before others are left */
+    for (int i = 0; i < used; i++) {
+        int fd = given_out(&entries(actions)[i]);
+        highest = fd > highest ? fd : highest;
+    }
+    for (int i = 0; i < used; i++)
+        fan_vacate(given_out(&entries(actions)[i]), highest);
+}
+
 static int spawn(struct order *order, pid_t *pid)
 {
     sigset_t all;
@@ -274,6 +295,7 @@ static int spawn(struct order *order, pid_t *pid)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     FAN_SYS(rt_sigprocmask, SIG_BLOCK, &all, &order->mask, sizeof(uint64_t));
     sigset_t before = order->mask;
+    make_room(order->actions);
     pid_t child = start_child(order);
     error = child < 0 ? errno : order->error;
     if (child > 0 && error != 0)

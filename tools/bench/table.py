@@ -8,7 +8,8 @@ from results import DIRECTORY, OURS, Goal, Report, Result
 
 SECTIONS = {
     "warm": "Warm", "cold": "Cold", "compressed": "Compressed packs", "preparing": "Preparing",
-    "start": "Start of a job", "outside": "Outside the prefix", "ranks": "Ranks of one machine",
+    "start": "Start of a job", "outside": "Outside the prefix",
+    "descriptors": "The first open of a process", "ranks": "Ranks of one machine",
     "remote": "Remote reads",
 }  # fmt: skip
 TITLE_WIDTH, CELL_WIDTH = 36, 16

@@ -201,3 +201,64 @@ CASE(fd_flags_of_open)
     TELL(fcntl(open(in_r("small"), O_PATH | O_CLOEXEC), F_GETFD));
     TELL(fcntl(open(in_d("n"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644), F_GETFD));
 }
+
+/* How many descriptors the kernel's table has room for. */
+static int table_size(void)
+{
+    char line[200];
+    int size = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file != NULL && size < 0 && fgets(line, sizeof(line), file) != NULL) {
+        sscanf(line, "FDSize: %d", &size);
+    }
+    fclose(file);
+    return size;
+}
+
+CASE(table_does_not_grow)
+{
+    int before = table_size();
+    show_path("reads", in_r("small"));
+    put(in_d("f"), "written");
+    SHOW("grown by %d", table_size() - before);
+    IN_CHILD("child", show_path("reads", in_r("x")), SHOW("grown by %d", table_size() - before));
+}
+
+CASE(every_number_is_wanted)
+{
+    int fd = reader("small"), null = open("/dev/null", O_RDONLY), wrong = 0;
+    struct stat expected, status;
+    OK(fstat(null, &expected) == 0);
+    for (int i = null + 1; i < 130; i++) {
+        wrong += dup2(null, i) != i;
+    }
+    show_next("first", fd);
+    show_path("new", in_r("x"));
+    put(in_d("f"), "written");
+    for (int i = null + 1; i < 130; i++) {
+        wrong += fstat(i, &status) != 0 || status.st_rdev != expected.st_rdev;
+    }
+    SHOW("wrong %d", wrong);
+    IN_CHILD("child", show_path("reads", in_r("small")));
+    closefrom(3);
+    show_path("again", in_r("small"));
+}
+
+CASE(many_are_open)
+{
+    int fds[300], wrong = 0;
+    for (int i = 0; i < 300; i++) {
+        fds[i] = i % 2 ? reader("small") : open("/dev/null", O_RDONLY);
+    }
+    for (int i = 0; i < 300; i++) {
+        char text[6] = {0};
+        ssize_t got = read(fds[i], text, 5);
+        wrong += i % 2 ? got != 5 || strcmp(text, "hello") != 0 : got != 0;
+    }
+    for (int i = 0; i < 300; i++) {
+        wrong += close(fds[i]) != 0;
+    }
+    SHOW("wrong %d", wrong);
+    TELL(close(fds[7]));
+    show_path("again", in_r("x"));
+}

@@ -28,6 +28,22 @@ CASE(low_limit_of_descriptors)
     TELL(system(text));
 }
 
+CASE(limit_of_descriptors_lowered_later)
+{
+    int fd = reader("small");
+    for (int most = 100; most >= 20; most -= 20) {
+        struct rlimit limit = {most, most};
+        OK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        show_path("reads", in_r("x"));
+        put(in_d("f"), "written");
+    }
+    show_next("still", fd);
+    fflush(NULL);
+    char text[PATH_MAX];
+    snprintf(text, sizeof(text), "cat %s", in_r("small"));
+    TELL(system(text));
+}
+
 CASE(limit_of_descriptors_before_exec)
 {
     char text[PATH_MAX];

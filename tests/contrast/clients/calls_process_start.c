@@ -58,6 +58,44 @@ CASE(vfork_child_executes)
     show_next("parent", fd);
 }
 
+static char *const numbers[] = {"sh", "-c", "cat; readlink /proc/self/fd/60 /proc/self/fd/61 "
+                                "/proc/self/fd/62 /proc/self/fd/63", NULL};
+
+CASE(spawned_child_wants_every_number)
+{
+    pid_t child;
+    posix_spawn_file_actions_t actions;
+    int fd = reader("small"), null = open("/dev/null", O_RDONLY);
+    OK(posix_spawn_file_actions_init(&actions) == 0);
+    OK(posix_spawn_file_actions_adddup2(&actions, fd, 0) == 0);
+    for (int i = 20; i < 70; i++) {
+        OK(posix_spawn_file_actions_adddup2(&actions, null, i) == 0);
+    }
+    OK(posix_spawn_file_actions_addopen(&actions, 63, "/dev/zero", O_RDONLY, 0) == 0);
+    TELL_CODE(posix_spawn(&child, "/bin/sh", &actions, NULL, numbers, environ));
+    show_end("child", child);
+    TELL(fcntl(63, F_GETFD));
+    OK(lseek(fd, 0, SEEK_SET) == 0);
+    show_next("parent", fd);
+    show_path("new", in_r("x"));
+}
+
+CASE(vfork_child_wants_every_number)
+{
+    int fd = reader("small"), null = open("/dev/null", O_RDONLY);
+    pid_t child = vfork();
+    if (child == 0) {
+        for (int i = 20; i < 70; i++) {
+            dup2(null, i);
+        }
+        execv("/bin/sh", numbers);
+        _exit(9);
+    }
+    show_end("child", child);
+    show_next("parent", fd);
+    show_path("new", in_r("x"));
+}
+
 CASE(vfork_child_closes_and_exits)
 {
     int fd = reader("small");

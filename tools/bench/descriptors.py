@@ -1,0 +1,90 @@
+"""The first open of a process, and its forks after that, by limits of descriptors and with threads.
+
+A process for each reading: the descriptors that FanStore keeps for itself come with its first open.
+The limits are those of login shells, of batch systems and of containers.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from outside import job_environment, sides_of
+from readers import compile_c
+from results import DIRECTORY, OURS, Result
+from warm import Settings, say
+
+LIMITS = (1024, 20_000, 1_048_576)
+THREADS = (0, 3)
+PROCESSES = 3  # of each side, per repetition
+
+
+def keys_of(limit: int, threads: int) -> tuple[str, str]:
+    """The two rows that one process of `first` gives."""
+    end = f"{limit}-threads" if threads else f"{limit}"
+    return f"first-open-{end}", f"first-fork-{end}"
+
+
+def row_keys() -> list[str]:
+    """The rows."""
+    return [key for limit in LIMITS for threads in THREADS for key in keys_of(limit, threads)]
+
+
+def titles(limit: int, threads: int) -> tuple[str, str]:
+    """What the table says of them."""
+    end = f", limit {limit:,}" + (", with threads" if threads else "")
+    return f"first open{end}", f"fork after it{end}"
+
+
+def run_first(command: Sequence[str | Path], environment: Mapping[str, str]) -> list[int]:
+    """Nanoseconds of the first open and of a fork."""
+    done = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+    return [int(word) for word in done.stdout.split()]
+
+
+def measure_pair(
+    program: Path, paths: Mapping[str, Path], sides: Mapping[str, dict[str, str]],
+    limit: int, threads: int, readings: int,
+) -> Iterator[Result]:  # fmt: skip
+    """Both rows: the sides take turns, and the first turn only warms up."""
+    taken: dict[str, list[list[int]]] = {name: [] for name in paths}
+    for turn in range(readings + 1):
+        for name, path in paths.items():
+            numbers = run_first([program, path, str(threads), str(limit)], sides[name])
+            if turn > 0:
+                taken[name].append(numbers)
+    for at, key in enumerate(keys_of(limit, threads)):
+        times = {name: [numbers[at] for numbers in all_] for name, all_ in taken.items()}
+        yield Result(
+            "descriptors", key, titles(limit, threads)[at], "call",
+            {name: statistics.median(values) for name, values in times.items()},
+            {name: (min(values), max(values)) for name, values in times.items()},
+        )  # fmt: skip
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """The rows of `wanted`; those whose limit this process may not set are named."""
+    results, skipped = [], []
+    program = compile_c(work, ("first.c",), "-pthread")
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with job_environment(work) as environment:
+        plain, _, ours = sides_of(environment).values()
+        sides = {DIRECTORY: plain, OURS: ours}
+        paths = {DIRECTORY: work / "source" / "file", OURS: work / "mount" / "file"}
+        for limit, threads in [(limit, threads) for limit in LIMITS for threads in THREADS]:
+            keys = keys_of(limit, threads)
+            if not set(keys) & set(wanted):
+                continue
+            if limit > most:
+                skipped += [f"{key}: no limit above {most} may be set here" for key in keys]
+                continue
+            say(titles(limit, threads)[0])
+            readings = settings.repetitions * PROCESSES
+            pair = measure_pair(program, paths, sides, limit, threads, readings)
+            results += [result for result in pair if result.key in wanted]
+    return results, skipped
