@@ -8,6 +8,7 @@
 #include "../client/handoff.h"
 #include "../client/job.h"
 #include "../client/outputs.h"
+#include "environment.h"
 #include "load.h"
 #include "streams.h"
 
@@ -49,7 +50,10 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     (void)argv;
     const char *directory = variable(env, FAN_JOB_ENV, 0);
     const char *handed = variable(env, FAN_HANDOFF_ENV, 1);
-    if (directory == NULL || fan_job_attach(directory, own_path(env)) != 0)
+    bool off = fan_environment_off(variable(env, FAN_OFF_ENV, 0));
+    bool attached = !off && directory != NULL && fan_job_attach(directory, own_path(env)) == 0;
+    fan_environment_hide(env);
+    if (!attached)
         return;
     fan_load_begin(env);
     pthread_atfork(fan_file_before_fork, NULL, fan_file_after_fork_child);

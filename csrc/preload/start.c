@@ -50,7 +50,7 @@ static void give_real_files(struct start *start, bool shut_out)
 static int exec_outside(int dirfd, const char *path, int flags, struct start *start)
 {
     if (start->environment.need.placeholders)
-        give_real_files(start, fan_program_shuts_out(dirfd, path));
+        give_real_files(start, start->environment.off || fan_program_shuts_out(dirfd, path));
     if (dirfd != AT_FDCWD || flags != 0)
         return (int)FAN_SYS(execveat, dirfd, path, start->argv, start->environment.entries, flags);
     REAL(execve)(path, start->argv, start->environment.entries);
@@ -61,7 +61,7 @@ static int exec_outside(int dirfd, const char *path, int flags, struct start *st
 static int exec_open(int fd, struct start *start)
 {
     if (start->environment.need.placeholders)
-        give_real_files(start, fan_program_shuts_out_fd(fd));
+        give_real_files(start, start->environment.off || fan_program_shuts_out_fd(fd));
     return (int)FAN_SYS(execveat, fd, "", start->argv, start->environment.entries, AT_EMPTY_PATH);
 }
 

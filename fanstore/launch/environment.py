@@ -22,7 +22,12 @@ def command_environment(
         for name in environ.get("LD_PRELOAD", "").replace(":", " ").split()
         if name.rpartition("/")[2] != preload.rpartition("/")[2]
     ]
-    changed = {name: value for name, value in environ.items() if not _is_prefix(name)}
+    dropped = ("FANSTORE_OFF", "FANSTORE_ADDED")  # a command that a job starts is in it
+    changed = {
+        name: value
+        for name, value in environ.items()
+        if not _is_prefix(name) and name not in dropped
+    }
     changed["LD_PRELOAD"] = ":".join([preload, *inherited])
     changed["FANSTORE_JOB_DIR"] = job["job_directory"]
     changed["FANSTORE_RANK"] = str(job["rank"])
