@@ -18,6 +18,7 @@
 #include "environment.h"
 #include "real.h"
 #include "start_code.h"
+#include "start_linker.h"
 
 enum { ARGUMENTS_MAX = 1 << 20 };
 
@@ -172,11 +173,34 @@ static int start_ours(struct fan_target *target, const char *path, struct start 
     return rc;
 }
 
+/* The dynamic linker is given the program of a mount that was made real. -ENOENT: it asks for none. */
+static int start_linker(const char *path, struct start *start)
+{
+    struct fan_target target;
+    struct fan_start_code code;
+    char *const *before = start->argv;
+    size_t at = fan_linker_program(before), given = count(before);
+    if (at == 0 || !fan_locate(AT_FDCWD, before[at], 0, &target) ||
+        target.where == FAN_MISSING ||
+        fan_start_code_begin(&code, before[at], path, start->environment.entries) != 0)
+        return -ENOENT;
+    char **list = alloca((given + 1) * sizeof(*list));
+    memcpy(list, before, (given + 1) * sizeof(*list));
+    list[at] = strcpy(alloca(strlen(code.program) + 1), code.program);
+    start->argv = list;
+    int rc = exec_code(&code, start);
+    start->argv = before;
+    return rc;
+}
+
 static int start_outside(const char *path, struct start *start)
 {
     char head[FAN_SCRIPT_HEAD_BYTES + 1];
     const char *program;
     struct fan_start_code code;
+    int rc = fan_is_linker(path) ? start_linker(path, start) : -ENOENT;
+    if (rc != -ENOENT)
+        return rc;
     switch (fan_start_look(path, start->environment.entries, head, &program)) {
     case FAN_START_INTERPRETED:
         return start_script(path, head, start);

@@ -65,7 +65,8 @@ int fan_start_code_begin(struct fan_start_code *code, const char *program, const
     }
     const struct fan_code_item *item = fan_code_item(tree, (unsigned)number);
     *code = (struct fan_start_code){.tree = tree, .before = old};
-    code->path = script != NULL ? script : item->place != NULL ? item->place : item->path;
+    code->program = item->place != NULL ? item->place : item->path;
+    code->path = script != NULL ? script : code->program;
     code->bytes = strlen(code->path) + 1;
     if (replace || has_foreign(tree))
         code->library_path = fan_code_library_path(tree, old);

@@ -16,6 +16,7 @@ struct fan_code_tree;
 struct fan_start_code {
     struct fan_code_tree *tree;
     const char *path;         /* of the file to be run */
+    const char *program;      /* where it was made real */
     const char *library_path; /* NULL: as it is */
     const char *before;
     size_t bytes; /* of memory to be given to fan_start_code_end */

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def command_environment(
-    environ: Mapping[str, str], job: Mapping[str, Any]
-) -> dict[str, str]:
+def command_environment(environ: Mapping[str, str], job: Mapping[str, Any]) -> dict[str, str]:
     """`environ` with the preload (ours first), the job, its ranks and the mount prefixes.
 
     `job`: what a daemon says of itself ("preload", "job_directory", "rank", "world_size",
