@@ -1,4 +1,4 @@
-"""FANSTORE_OFF: a command of a job outside its mounts; and what a program sees that left the job."""
+"""FANSTORE_OFF: a command outside the mounts of its job; what a program sees that left the job."""
 
 from __future__ import annotations
 
