@@ -10,6 +10,7 @@
 #include "../client/outputs.h"
 #include "environment.h"
 #include "load.h"
+#include "raw.h"
 #include "streams.h"
 
 /* The value of a variable in an environment, taken out of it when `take`: from the one
@@ -56,6 +57,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     if (!attached)
         return;
     fan_load_begin(env);
+    fan_raw_begin();
     pthread_atfork(fan_file_before_fork, NULL, fan_file_after_fork_child);
     if (handed == NULL)
         return;

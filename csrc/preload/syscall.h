@@ -8,6 +8,9 @@ struct fan_arguments {
     long a, b, c, d, e, f;
 };
 
+/* Any call, in a process with mounts. -1 and errno on failure. */
+long fan_syscall_answer(long number, const struct fan_arguments *x);
+
 /* The real call. */
 long fan_syscall_pass(long number, const struct fan_arguments *x);
 

@@ -12,6 +12,7 @@
 #include "caller.h"
 #include "cancel.h"
 #include "load_error.h"
+#include "raw.h"
 #include "real.h"
 
 /* LD_LIBRARY_PATH of the program's start, where it may name mounts; whether the linker got places
@@ -294,9 +295,21 @@ static struct onward go_on(void *call, const char *path, int mode, void *caller,
     return (struct onward){call, loading.passed};
 }
 
+/* A library whose system calls are redirected cannot be left to its caller: it runs afterwards. */
+static struct onward load_raw(struct onward to, int mode)
+{
+    void *handle = REAL(dlopen)(to.path, mode);
+    if (handle != NULL)
+        fan_raw_loaded(handle);
+    return (struct onward){NULL, handle};
+}
+
 struct onward fan_load_dlopen(const char *path, int mode, void *caller)
 {
-    return go_on((void *)REAL(dlopen), path, mode, caller, true);
+    struct onward to = go_on((void *)REAL(dlopen), path, mode, caller, true);
+    if (fan_job.view_count > 0 && to.call != NULL && to.path != NULL && fan_raw_wanted(to.path))
+        return load_raw(to, mode);
+    return to;
 }
 
 struct onward fan_load_dlmopen(Lmid_t space, const char *path, int mode, void *caller)

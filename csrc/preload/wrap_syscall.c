@@ -329,7 +329,7 @@ static bool is_of_descriptor(long number)
     }
 }
 
-static long dispatch(long number, const struct fan_arguments *x)
+long fan_syscall_answer(long number, const struct fan_arguments *x)
 {
     if (!is_of_descriptor(number))
         return by_number(number, x);
@@ -358,7 +358,7 @@ static bool may_cancel(long number)
 static long dispatch_uncancelled(long number, const struct fan_arguments *x)
 {
     bool held = !fan_cancel_anywhere && fan_cancel_hold();
-    long rc = dispatch(number, x);
+    long rc = fan_syscall_answer(number, x);
     fan_cancel_end(held);
     return rc;
 }
@@ -377,5 +377,5 @@ FAN_EXPORT long syscall(long number, ...)
     va_end(list);
     if (fan_job.view_count == 0)
         return fan_syscall_pass(number, &x);
-    return may_cancel(number) ? dispatch_uncancelled(number, &x) : dispatch(number, &x);
+    return may_cancel(number) ? dispatch_uncancelled(number, &x) : fan_syscall_answer(number, &x);
 }

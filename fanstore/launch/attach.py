@@ -54,7 +54,7 @@ class Started:
                 for line in rescue_lines(rescued):
                     report.say(line)
             return FanstoreError.exit_code
-        lines = [*report.rank_lines(summary), *report.problem_lines(summary)]
+        lines = report.warning_lines(summary)
         for line in [*lines, *report.summary_lines(summary)]:
             report.say(line)
         return FanstoreError.exit_code if report.is_short_of_outputs(summary) else 0

@@ -65,6 +65,20 @@ def rank_lines(summary: dict[str, Any]) -> list[str]:
     return [f"lost: rank {rank} did not answer any more" for rank in lost]
 
 
+def raw_call_lines(summary: dict[str, Any]) -> list[str]:
+    """Programs and libraries whose own system calls went past FanStore on this node."""
+    return [
+        f"{path} makes system calls by itself, which could not be redirected here: what it opened "
+        "or saved under the mount went past FanStore; use --trap"
+        for path in summary["raw_calls"]
+    ]
+
+
+def warning_lines(summary: dict[str, Any]) -> list[str]:
+    """What is said of a job's end even with --quiet."""
+    return [*rank_lines(summary), *raw_call_lines(summary), *problem_lines(summary)]
+
+
 def summary_lines(summary: dict[str, Any]) -> list[str]:
     """What a job has served: on rank 0 of all ranks, where all are there; else of this one."""
     ranks = summary.get("ranks", [summary])

@@ -88,7 +88,7 @@ class Wrapper:
             died = f"the node daemon died{self._daemon.memory.reason()}"
             report.say(f"{died}; what it left has been removed")
             return code or FanstoreError.exit_code
-        for line in [*report.rank_lines(summary), *report.problem_lines(summary)]:
+        for line in report.warning_lines(summary):
             report.say(line)
         if not self._plan.settings.quiet:
             for line in report.summary_lines(summary):

@@ -256,7 +256,10 @@ class Job:
         outputs = {} if self.outputs is None else self.outputs.figures()
         segment = self.directory.file("segment")
         counters, processes = read_counters(segment), read_processes(segment)
-        return {"counters": counters, "processes": processes, **node, "outputs": outputs}
+        return {
+            "counters": counters, "processes": processes, **node, "outputs": outputs,
+            "raw_calls": self.directory.raw_calls(),
+        }  # fmt: skip
 
     def listener(self) -> Any:
         """The socket for clients of the daemon."""

@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from fanstore.load import locks
@@ -50,6 +51,15 @@ class JobDirectory:
     def file(self, *names: str) -> str:
         """A path inside."""
         return os.path.join(self.path, *names)
+
+    def raw_calls(self) -> list[str]:
+        """The programs and libraries whose own system calls a client could not redirect
+        (csrc/preload/raw.c)."""
+        try:
+            text = Path(self.file("raw-calls")).read_text("utf-8", "surrogateescape")
+        except FileNotFoundError:
+            return []
+        return sorted(set(text.splitlines()))
 
     def describe(self, about: dict[str, Any]) -> None:
         """Writes job.json."""

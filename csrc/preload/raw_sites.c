@@ -1,0 +1,140 @@
+#include "raw_sites.h"
+
+#ifdef FAN_RAW_CALLS
+#include <emmintrin.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+/* The calls that are redirected: those with a path or a descriptor that syscall(2) of ours knows. */
+static bool is_answered(unsigned number)
+{
+    switch (number) {
+    case SYS_open: case SYS_openat: case SYS_openat2: case SYS_creat: case SYS_close:
+    case SYS_read: case SYS_pread64: case SYS_readv: case SYS_preadv: case SYS_preadv2:
+    case SYS_lseek: case SYS_mmap: case SYS_getdents: case SYS_getdents64:
+    case SYS_stat: case SYS_lstat: case SYS_fstat: case SYS_newfstatat: case SYS_statx:
+    case SYS_statfs: case SYS_fstatfs: case SYS_access: case SYS_faccessat:
+    case SYS_faccessat2: case SYS_readlink: case SYS_readlinkat: case SYS_getcwd:
+    case SYS_chdir: case SYS_fchdir: case SYS_rename: case SYS_renameat: case SYS_renameat2:
+    case SYS_unlink: case SYS_unlinkat: case SYS_rmdir: case SYS_mkdir: case SYS_mkdirat:
+    case SYS_mknod: case SYS_mknodat: case SYS_link: case SYS_linkat: case SYS_symlink:
+    case SYS_symlinkat: case SYS_chmod: case SYS_fchmod: case SYS_fchmodat: case SYS_chown:
+    case SYS_lchown: case SYS_fchown: case SYS_fchownat: case SYS_utime: case SYS_utimes:
+    case SYS_futimesat: case SYS_utimensat: case SYS_truncate: case SYS_ftruncate:
+    case SYS_fallocate: case SYS_fadvise64: case SYS_readahead: case SYS_flock: case SYS_fcntl:
+    case SYS_ioctl: case SYS_fsync: case SYS_fdatasync: case SYS_syncfs: case SYS_sync_file_range:
+    case SYS_dup: case SYS_dup2: case SYS_dup3: case SYS_sendfile: case SYS_copy_file_range:
+    case SYS_splice: case SYS_execve: case SYS_execveat:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The next `syscall`, or two bytes that look like one. */
+static const unsigned char *find_syscall(const unsigned char *at, const unsigned char *end)
+{
+    const __m128i first = _mm_set1_epi8(0x0f), second = _mm_set1_epi8(0x05);
+    for (; end - at > 16; at += 16) {
+        __m128i here = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at), first);
+        __m128i next = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(at + 1)), second);
+        int found = _mm_movemask_epi8(_mm_and_si128(here, next));
+        if (found != 0)
+            return at + __builtin_ctz((unsigned)found);
+    }
+    for (; end - at >= FAN_RAW_SYSCALL_BYTES; at++) {
+        if (at[0] == 0x0f && at[1] == 0x05)
+            return at;
+    }
+    return NULL;
+}
+
+/* The bytes of an operand in memory or a register, from its ModRM byte on; 0: it is relative to
+ * the instruction, and would mean something else elsewhere. */
+static unsigned operand_bytes(const unsigned char *at)
+{
+    unsigned mode = at[0] >> 6, kind = at[0] & 7, bytes = 1;
+    if (mode == 3)
+        return bytes;
+    if (mode == 0 && kind == 5)
+        return 0;
+    if (kind == 4) {
+        bytes++;
+        if (mode == 0 && (at[1] & 7) == 5)
+            bytes += 4;
+    }
+    return bytes + (mode == 1 ? 1 : mode == 2 ? 4 : 0);
+}
+
+static unsigned with_operand(const unsigned char *at, unsigned before, unsigned behind)
+{
+    unsigned operand = operand_bytes(at + before);
+    return operand != 0 ? before + operand + behind : 0;
+}
+
+/* The length of an instruction of the few kinds by which arguments are loaded; 0: another one, which
+ * must stay where it is. */
+static unsigned movable_bytes(const unsigned char *at)
+{
+    unsigned rex = (at[0] & 0xf0) == 0x40 ? 1 : 0;
+    bool wide = rex && (at[0] & 8);
+    unsigned char code = at[rex];
+    switch (code) {
+    case 0x01: case 0x03: case 0x09: case 0x0b: case 0x21: case 0x23: case 0x29: case 0x2b:
+    case 0x31: case 0x33: case 0x63: case 0x89: case 0x8b: case 0x8d: case 0x85:
+        return with_operand(at, rex + 1, 0);
+    case 0x83:
+        return with_operand(at, rex + 1, 1);
+    case 0x81: case 0xc7:
+        return with_operand(at, rex + 1, 4);
+    case 0x0f:
+        if (at[rex + 1] == 0xb6 || at[rex + 1] == 0xb7 || at[rex + 1] >> 4 == 0x4)
+            return with_operand(at, rex + 2, 0);
+        return 0;
+    default:
+        return code >> 3 == 0xb8 >> 3 ? rex + (wide ? 9u : 5u) : 0;
+    }
+}
+
+/* Whether movable instructions alone lie from `at` to the call. */
+static bool leads_to(const unsigned char *at, const unsigned char *call)
+{
+    while (at < call) {
+        unsigned bytes = movable_bytes(at);
+        if (bytes == 0)
+            return false;
+        at += bytes;
+    }
+    return at == call;
+}
+
+/* Whether `mov $number, %eax` lies here, and is not the end of a longer move: to r8, or of 64 bits. */
+static bool is_number(const unsigned char *begin, const unsigned char *at, const unsigned char *call)
+{
+    enum { REX_B = 0x41, REX_W = 0x48, REX_WB = 0x49 };
+    if (at[0] != 0xb8 || at[3] != 0 || at[4] != 0 || !is_answered(at[1] | (unsigned)at[2] << 8))
+        return false;
+    if (!leads_to(at + FAN_RAW_MOV_BYTES, call))
+        return false;
+    unsigned char before = at > begin ? at[-1] : 0;
+    bool may_be_longer = before == REX_B || before == REX_W || before == REX_WB;
+    return !may_be_longer || !leads_to(at - 1, call);
+}
+
+bool fan_raw_next(const unsigned char *begin, const unsigned char **at, const unsigned char *end,
+                  struct fan_raw_site *site)
+{
+    const unsigned char *call;
+    while ((call = find_syscall(*at, end)) != NULL) {
+        *at = call + FAN_RAW_SYSCALL_BYTES;
+        ptrdiff_t room = call - begin, most = FAN_RAW_SITE_BYTES - FAN_RAW_SYSCALL_BYTES;
+        for (ptrdiff_t back = FAN_RAW_MOV_BYTES; back <= most && back <= room; back++) {
+            if (is_number(begin, call - back, call)) {
+                *site = (struct fan_raw_site){call - back, call + FAN_RAW_SYSCALL_BYTES};
+                return true;
+            }
+        }
+    }
+    return false;
+}
+#endif
