@@ -22,13 +22,15 @@ library.all_calls(sys.argv[2].encode())
 print("registers", library.changed_registers((sys.argv[2] + "/a.txt").encode()))
 """
 
-REFUSED = """
-import ctypes, os, sys
+FORBIDDEN = """
+import ctypes, sys
 MDWE, GAIN_NO_EXEC = 65, 1
 if ctypes.CDLL(None).prctl(MDWE, GAIN_NO_EXEC, 0, 0, 0) != 0:
     sys.exit(77)
-ctypes.CDLL(sys.argv[1]).all_calls(sys.argv[2].encode())
 """
+
+REFUSED = FORBIDDEN + "ctypes.CDLL(sys.argv[1]).all_calls(sys.argv[2].encode())"
+DOCTOR = FORBIDDEN + "from fanstore.cli.doctor import examine_all; print(examine_all()['libraries'])"
 
 SAFETENSORS = """
 import os, sys
@@ -116,6 +118,17 @@ def test_where_code_may_not_be_changed_the_report_says_so(stage: Stage, built: P
         pytest.skip("this kernel cannot forbid it")
     assert f"{library} makes system calls by itself" in done.stderr
     assert "use --trap" in done.stderr
+
+
+def test_doctor_says_where_code_may_not_be_changed(stage: Stage) -> None:
+    said = stage.call("doctor").stdout
+    assert "system calls of Rust libraries: redirected\n" in said
+    done = subprocess.run(
+        [sys.executable, "-c", DOCTOR], env=stage.env, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 77:
+        pytest.skip("this kernel cannot forbid it")
+    assert "forbids to change loaded code" in done.stdout and "--trap" in done.stdout
 
 
 def test_safetensors_saves_into_the_mount(stage: Stage) -> None:

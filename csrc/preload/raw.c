@@ -13,7 +13,7 @@
 #include "../client/job.h"
 #include "../common/sys.h"
 #include "raw_redirect.h"
-#include "raw_sites.h"
+#include "../client/raw_sites.h"
 #include "real.h"
 
 /* What Rust's standard library asks of libc, and little else does. Libraries of C++ have far longer

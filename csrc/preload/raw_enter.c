@@ -1,6 +1,6 @@
 #include "raw_enter.h"
 
-#include "raw_sites.h"
+#include "../client/raw_sites.h"
 
 #ifdef FAN_RAW_CALLS
 #include <cpuid.h>

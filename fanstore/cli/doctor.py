@@ -26,8 +26,15 @@ def _libraries() -> dict[str, str]:
     """Each of FanStore's own libraries: its path, or what is wrong with it."""
     try:
         from fanstore._native import preload_path
+        from fanstore.programs.redirect import problem
 
-        return {"core": "loaded", "preload": os.fspath(preload_path())}
+        left = problem()
+        redirected = "redirected" if left is None else f"{left}: safetensors needs --trap to save"
+        return {
+            "core": "loaded",
+            "preload": os.fspath(preload_path()),
+            "system calls of Rust libraries": redirected,
+        }
     except ImportError as error:
         return {"core": str(error)}
 

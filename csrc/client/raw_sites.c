@@ -31,6 +31,9 @@ static bool is_answered(unsigned number)
     }
 }
 
+/* A call has code behind it: what is decoded before it never reaches the end. */
+enum { INSTRUCTION_BYTES = 8 };
+
 /* The next `syscall`, or two bytes that look like one. */
 static const unsigned char *find_syscall(const unsigned char *at, const unsigned char *end)
 {
@@ -125,7 +128,7 @@ bool fan_raw_next(const unsigned char *begin, const unsigned char **at, const un
                   struct fan_raw_site *site)
 {
     const unsigned char *call;
-    while ((call = find_syscall(*at, end)) != NULL) {
+    while ((call = find_syscall(*at, end)) != NULL && end - call >= INSTRUCTION_BYTES) {
         *at = call + FAN_RAW_SYSCALL_BYTES;
         ptrdiff_t room = call - begin, most = FAN_RAW_SITE_BYTES - FAN_RAW_SYSCALL_BYTES;
         for (ptrdiff_t back = FAN_RAW_MOV_BYTES; back <= most && back <= room; back++) {

@@ -2,8 +2,8 @@
  * System calls that code makes by itself, with the instruction and not through libc: where they lie,
  * as far as they can be redirected. Pure: looks at bytes, knows nothing of the process.
  */
-#ifndef FAN_PRELOAD_RAW_SITES_H
-#define FAN_PRELOAD_RAW_SITES_H
+#ifndef FAN_CLIENT_RAW_SITES_H
+#define FAN_CLIENT_RAW_SITES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct fan_raw_site {
 enum { FAN_RAW_MOV_BYTES = 5, FAN_RAW_SYSCALL_BYTES = 2, FAN_RAW_SITE_BYTES = 48 };
 
 /* Finds the next site from *at on, and moves *at behind it; false: none before `end`. Only calls
- * that syscall(2) of this library answers count. */
+ * that syscall(2) of the preload library answers count. */
 bool fan_raw_next(const unsigned char *begin, const unsigned char **at, const unsigned char *end,
                   struct fan_raw_site *site);
 
