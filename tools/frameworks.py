@@ -1,0 +1,320 @@
+"""Runs small programs of the frameworks that jobs use: on a plain directory, under FanStore, and
+with --trap. Makes docs/frameworks.md.
+
+    tools/frameworks.py [--check] [--venv DIR] [NAME ...]
+
+The programs are in tools/frameworks/. What they need goes into a virtual environment outside the
+repository (about 4 GB for all); what is missing there is installed. --check compares outcomes with
+the page instead of writing it: exit code 1 where one differs. With NAMEs the other rows stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DOC = ROOT / "docs" / "frameworks.md"
+PROGRAMS = Path(__file__).with_name("frameworks")
+MODES = ("plain", "preload", "trap")
+
+_LIMIT_S = 300.0
+_HEADER = re.compile(r"^# (does|needs|version|remark): *(.*)$", re.MULTILINE)
+_ROW = re.compile(r"^\| `(\w+)` \|.*$", re.MULTILINE)
+_QUIET = {
+    "HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu",
+    "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow", "OMP_NUM_THREADS": "2",
+    "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+}  # fmt: skip
+_FILES = {
+    "a.txt": "a line\n" * 100, "sub/b.txt": "another line\n", "sub/deep/c.txt": "third\n",
+    "a.json": '{"x": [1, 2, {"y": "z"}]}\n', "n.h": "#define N 7\n",
+    "main.c": '#include <stdio.h>\n#include <n.h>\nint main(void) { printf("%d\\n", N); }\n',
+    "Walk.java": """import java.nio.file.*;
+class Walk {
+    public static void main(String[] a) throws Exception {
+        try (var all = Files.walk(Path.of(a[0], "files"))) {
+            all.sorted().forEach(System.out::println);
+        }
+        Files.copy(Path.of(a[0], "files/a.txt"), Path.of(a[0], "out/j.txt"));
+        System.out.println(Files.size(Path.of(a[0], "out/j.txt")));
+    }
+}
+""",
+}  # fmt: skip
+
+HEAD = """# Frameworks that were tried
+
+Made by `tools/frameworks.py`: each row is a small program (`tools/frameworks/`) that reads inputs
+and writes outputs, run on a plain directory, under `fanstore run` and under `fanstore run --trap`,
+in a prefix that FanStore made. **same**: the exit code, all that it printed and the names of what
+it wrote are those of the plain directory, and every output is in the output directory with the
+bytes that the program saw. A row says what was tried, and no more.
+
+"""
+
+
+@dataclass
+class Program:
+    """One program, as the comments at its top have it."""
+
+    name: str
+    path: Path
+    does: str = ""
+    needs: list[str] = field(default_factory=list)
+    version: str = ""
+    remark: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> Program:
+        found = dict(_HEADER.findall(path.read_text()))
+        return cls(
+            path.stem, path, found["does"], found.get("needs", "").split(),
+            found.get("version", ""), found.get("remark", ""),
+        )
+
+    def command(self, action: str, directory: Path, python: str) -> list[str]:
+        if self.path.suffix == ".py":
+            return [python, str(self.path), action, str(directory)]
+        return ["sh", str(self.path), str(directory)]
+
+
+def programs(names: Sequence[str] = ()) -> list[Program]:
+    """All programs, or those named."""
+    paths = sorted([*PROGRAMS.glob("*.py"), *PROGRAMS.glob("*.sh")])
+    found = [Program.read(path) for path in paths if path.stem != "case"]
+    unknown = set(names) - {program.name for program in found}
+    if unknown:
+        raise SystemExit(f"no such program: {', '.join(sorted(unknown))}")
+    return [program for program in found if not names or program.name in names]
+
+
+def prepare_venv(venv: Path, chosen: Sequence[Program]) -> str:
+    """The interpreter of an environment that has what the programs need."""
+    if not any(program.needs for program in chosen):
+        return sys.executable
+    python = venv / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    for needed in sorted({need for program in chosen for need in program.needs}):
+        if _version(str(python), needed) is None:
+            pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*pip, needed], check=False)
+    return str(python)
+
+
+def _version(python: str, needed: str) -> str | None:
+    name = needed.partition("==")[0]
+    code = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
+    done = subprocess.run([python, "-c", code, name], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def versions(program: Program, python: str) -> str | None:
+    """What is shown as the version; None where something is not there."""
+    if program.version:
+        with contextlib.suppress(FileNotFoundError):
+            done = subprocess.run(
+                program.version.split(), capture_output=True, text=True, check=False
+            )
+            first = (done.stdout or done.stderr).splitlines()[0]
+            return re.sub(r" \([^)]*\)| *(Copyright|multi-call|protocol).*", "", first).strip()
+        return None
+    if not program.needs:
+        return f"Python {sys.version.split()[0]}"
+    found = [(need.partition("==")[0], _version(python, need)) for need in program.needs]
+    if any(version is None for _, version in found):
+        return None
+    return f"{found[0][0]} {found[0][1]}"
+
+
+def make_inputs(chosen: Sequence[Program], source: Path, python: str) -> list[str]:
+    """A directory for each program, filled. The names of those that could not be."""
+    failed = []
+    for program in chosen:
+        directory = source / program.name
+        directory.mkdir(parents=True)
+        if program.path.suffix == ".py":
+            done = run_limited(program.command("make", directory, python))
+            if done["code"] != 0:
+                failed.append(program.name)
+                print(f"{program.name}: cannot make its inputs: {done['stderr'][-2000:]}")
+            continue
+        for name, text in _FILES.items():
+            (directory / "files" / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / "files" / name).write_text(text)
+    return failed
+
+
+def run_limited(argv: Sequence[str]) -> dict[str, object]:
+    """Runs a command in a session of its own; killed after _LIMIT_S."""
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        errors="replace", env={**os.environ, **_QUIET}, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            stdout, stderr = process.communicate(timeout=_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            stdout, stderr = process.communicate()
+            stderr += f"\nkilled after {_LIMIT_S:.0f} s"
+    return {"code": process.returncode, "stdout": stdout, "stderr": stderr}
+
+
+def digests(directory: Path) -> dict[str, str]:
+    """The content of each file below, by name; symbolic links by where they lead."""
+    found = {}
+    for base, _, names in os.walk(directory):
+        for name in names:
+            path = Path(base, name)
+            what = os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
+            found[str(path.relative_to(directory))] = hashlib.sha256(what).hexdigest()
+    return found
+
+
+def inner(base: str, spec: str) -> int:
+    """Runs programs in `base`, and leaves what they said beside `spec`."""
+    said = json.loads(Path(spec).read_text())
+    results = {}
+    for program in programs(said["names"]):
+        directory = Path(base) / program.name
+        print(f"{said['mode']}: {program.name}", flush=True)
+        if program.path.suffix == ".sh":
+            (directory / "out").mkdir()
+        done = run_limited(program.command("use", directory, said["python"]))
+        stdout = str(done["stdout"]).replace(base, "BASE")
+        results[program.name] = {**done, "stdout": stdout, "files": digests(directory / "out")}
+    Path(said["results"]).write_text(json.dumps(results))
+    return 0
+
+
+def run_mode(mode: str, names: Sequence[str], python: str, scratch: Path) -> dict[str, dict]:
+    """What all programs said in one mode; `staged` what of them is in the output directory."""
+    here = scratch / mode
+    here.mkdir()
+    spec = {"mode": mode, "names": list(names), "python": python, "results": str(here / "results")}
+    (here / "spec").write_text(json.dumps(spec))
+    # One name in all modes, as long as the others: what programs print of paths is aligned.
+    base = here / "data"
+    before: list[str] = []
+    if mode == "plain":
+        shutil.copytree(scratch / "source", base)
+    else:
+        before = [
+            sys.executable, "-m", "fanstore", "run", "--quiet", "--dataset",
+            str(scratch / "dataset"), "--mount", str(base), "--output-dir", str(here / "out"),
+            "--local-dir", str(here), *(["--trap"] if mode == "trap" else []), "--",
+        ]  # fmt: skip
+    argv = [*before, sys.executable, __file__, "--inner", str(base), str(here / "spec")]
+    subprocess.run(argv, check=False)
+    results = json.loads((here / "results").read_text())
+    for name in results:
+        results[name]["staged"] = digests(here / "out" / name / "out")
+    return results
+
+
+def outcome(plain: dict, mounted: dict) -> str:
+    """"same", or what differs first."""
+    if plain["code"] != mounted["code"]:
+        return f"exit code {mounted['code']} instead of {plain['code']}"
+    if plain["stdout"] != mounted["stdout"]:
+        return "prints otherwise"
+    if _names(plain["files"]) != _names(mounted["files"]):
+        return "writes otherwise"
+    return "same" if mounted["files"] == mounted["staged"] else "not staged out whole"
+
+
+def _names(files: dict[str, str]) -> list[str]:
+    """Without what is new in each run: digests and random parts."""
+    return sorted(re.sub(r"[0-9a-f]{16,}(-\d+)?|\d{10,}", "N", name) for name in files)
+
+
+def rows(
+    chosen: Sequence[Program], shown: dict[str, str], results: dict[str, dict[str, dict]]
+) -> Iterator[tuple[str, str]]:
+    """A row of the table for each program that was run, by name."""
+    for program in chosen:
+        if program.name not in shown or program.name not in results["plain"]:
+            cells = ["not tried", "", "", ""]
+        else:
+            plain = results["plain"][program.name]
+            ran = "exit code 0" if plain["code"] == 0 else f"exit code {plain['code']}"
+            others = [outcome(plain, results[mode][program.name]) for mode in MODES[1:]]
+            worst = any(other != "same" for other in others)
+            cells = [ran, *others, program.remark if worst else ""]
+        said = shown.get(program.name, "")
+        yield program.name, f"| `{program.name}` | {said} | {program.does} | {' | '.join(cells)} |"
+
+
+def page(table: dict[str, str]) -> str:
+    """The whole document; programs that were never run have a row that says so."""
+    untried = rows(programs(), {}, {"plain": {}})
+    table = {**dict(untried), **table}
+    head = ["program", "version", "what it does", "plain directory", "under FanStore"]
+    head += ["with `--trap`", "remark"]
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    return HEAD + "\n".join([*lines, *(table[name] for name in sorted(table))]) + "\n"
+
+
+def listed() -> dict[str, str]:
+    """The rows of the page, by name."""
+    return {m.group(1): m.group(0) for m in _ROW.finditer(DOC.read_text())} if DOC.exists() else {}
+
+
+def _outcomes(row: str) -> list[str]:
+    return [cell.strip() for cell in row.split("|")][4:7]
+
+
+def try_all(chosen: Sequence[Program], venv: Path, details: Path | None) -> dict[str, str]:
+    """Runs programs in every mode: their rows."""
+    python = prepare_venv(venv, chosen)
+    found = {program.name: versions(program, python) for program in chosen}
+    shown = {name: version for name, version in found.items() if version is not None}
+    with tempfile.TemporaryDirectory(prefix="frameworks-") as folder:
+        scratch = Path(folder)
+        there = [program for program in chosen if program.name in shown]
+        failed = make_inputs(there, scratch / "source", python)
+        names = [program.name for program in there if program.name not in failed]
+        prepare = [sys.executable, "-m", "fanstore", "prepare", "--quiet"]
+        subprocess.run([*prepare, str(scratch / "source"), str(scratch / "dataset")], check=True)
+        results = {mode: run_mode(mode, names, python, scratch) for mode in MODES}
+    if details is not None:
+        details.write_text(json.dumps(results, indent=1))
+    return dict(rows(chosen, shown, results))
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--inner"]:
+        return inner(*sys.argv[2:])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--check", action="store_true", help="compare with the page")
+    parser.add_argument("--venv", type=Path, default=Path.home() / ".cache" / "fanstore-frameworks")
+    parser.add_argument("--details", type=Path, help="write all that the programs said here")
+    options = parser.parse_args()
+    table = try_all(programs(options.names), options.venv, options.details)
+    before = listed()
+    if not options.check:
+        DOC.write_text(page({**before, **table} if options.names else table))
+        return 0
+    wrong = [n for n in table if n not in before or _outcomes(table[n]) != _outcomes(before[n])]
+    for name in wrong:
+        print(f"now:    {table[name]}\nlisted: {before.get(name, '')}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""What the programs in this folder share: `PROGRAM make DIR` fills a directory with inputs,
+`PROGRAM use DIR` reads them, writes into DIR/out and prints what it found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def run(make: Callable[[Path], object], use: Callable[[Path], object]) -> None:
+    """What the command line asks for."""
+    action, directory = sys.argv[1], Path(sys.argv[2])
+    if action == "use":
+        (directory / "out").mkdir()
+        use(directory)
+    else:
+        make(directory)
