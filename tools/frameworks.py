@@ -196,7 +196,8 @@ def inner(base: str, spec: str) -> int:
             (directory / "out").mkdir()
         done = run_limited(program.command("use", directory, said["python"]))
         stdout = str(done["stdout"]).replace(base, "BASE")
-        results[program.name] = {**done, "stdout": stdout, "files": digests(directory / "out")}
+        files = digests(directory / "out")
+        results[program.name] = {**done, "base": base, "stdout": stdout, "files": files}
     Path(said["results"]).write_text(json.dumps(results))
     return 0
 
@@ -232,14 +233,16 @@ def outcome(plain: dict, mounted: dict) -> str:
         return f"exit code {mounted['code']} instead of {plain['code']}"
     if plain["stdout"] != mounted["stdout"]:
         return "prints otherwise"
-    if _names(plain["files"]) != _names(mounted["files"]):
+    if _names(plain) != _names(mounted):
         return "writes otherwise"
     return "same" if mounted["files"] == mounted["staged"] else "not staged out whole"
 
 
-def _names(files: dict[str, str]) -> list[str]:
-    """Without what is new in each run: digests and random parts."""
-    return sorted(re.sub(r"[0-9a-f]{16,}(-\d+)?|\d{10,}", "N", name) for name in files)
+def _names(result: dict) -> list[str]:
+    """Of what was written, without what is new in each run: places, digests and random parts."""
+    place = result["base"].replace("/", "_")
+    names = [name.replace(place, "BASE") for name in result["files"]]
+    return sorted(re.sub(r"[0-9a-f]{16,}(-\d+)?|\d{10,}", "N", name) for name in names)
 
 
 def rows(

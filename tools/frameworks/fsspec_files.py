@@ -1,4 +1,4 @@
-# does: LocalFileSystem: glob, cat, put, mv; a zip archive through its own file system
+# does: LocalFileSystem: glob, cat, put, mv; a compressed file
 # needs: fsspec
 import fsspec
 from case import run
@@ -15,9 +15,9 @@ def use(directory):
     files.makedirs(f"{directory}/out/sub")
     files.put(f"{directory}/1.txt", f"{directory}/out/sub/1.txt")
     files.mv(f"{directory}/out/sub/1.txt", f"{directory}/out/2.txt")
-    with fsspec.open(f"zip://in::{directory}/out/z.zip", "w") as file:
+    with fsspec.open(f"{directory}/out/z.gz", "wt", compression="gzip") as file:
         file.write("inside")
-    with fsspec.open(f"zip://in::{directory}/out/z.zip", "r") as file:
+    with fsspec.open(f"{directory}/out/z.gz", "rt", compression="gzip") as file:
         print(file.read(), sorted(p.rsplit("/", 1)[1] for p in files.ls(f"{directory}/out")))
 
 
