@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import signal
 import stat
 import subprocess
@@ -308,6 +309,20 @@ def test_drift_of_the_originals_is_warned_of(stage: Stage) -> None:
     done = stage.call("run", *where, "--", "cat", str(source / "f03"))
     assert "has changed since it was packed" in done.stderr
     assert done.stdout.encode() == stage.files["f03"]
+
+
+def test_a_file_that_was_added_since_is_warned_of(stage: Stage) -> None:
+    source = stage.source()
+    dataset = stage.dataset(source)
+    assert "has changed" not in stage.run(dataset, "true").stderr
+    (source / "added").write_bytes(b"new")
+    for _ in range(20):  # a start waits for it no longer than some milliseconds
+        told = stage.run(dataset, "true").stderr
+        if "has changed" in told:
+            break
+    assert f"{source} has changed since it was packed: 1 of " in told
+    shutil.rmtree(source)
+    assert "has changed" not in stage.run(dataset, "true").stderr
 
 
 def test_prefix_through_a_symbolic_link(stage: Stage) -> None:

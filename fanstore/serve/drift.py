@@ -1,15 +1,19 @@
-"""Whether the originals under a mount prefix have changed since they were packed."""
+"""Whether the originals of a dataset have changed since they were packed, by a few of them."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
+import threading
 from collections.abc import Iterator
 
 from fanstore.dataset import Dataset
 
-SAMPLES = 16
+# So many files, and so many directories, which tell of what was added or removed in them.
+SAMPLES = 32
+# A start waits no longer for the file system of the originals.
+LIMIT_S = 0.05
 
 
 def _source(dataset: Dataset) -> str | None:
@@ -22,13 +26,16 @@ def _source(dataset: Dataset) -> str | None:
     return source if isinstance(source, str) else None
 
 
+def _spread(records: list[int]) -> list[int]:
+    return records[:: max(1, len(records) // SAMPLES)][:SAMPLES]
+
+
 def _sample(dataset: Dataset) -> Iterator[int]:
-    """Up to SAMPLES regular files, spread over the records."""
-    count = len(dataset.records)
-    step = max(1, count // (SAMPLES * 2))
-    modes = dataset.records["mode"][::step]
-    files = [i * step for i, mode in enumerate(modes.tolist()) if stat.S_ISREG(mode)]
-    yield from files[:: max(1, len(files) // SAMPLES)][:SAMPLES]
+    """Regular files and directories, spread over the records."""
+    step = max(1, len(dataset.records) // (SAMPLES * 32))
+    modes = dataset.records["mode"][::step].tolist()
+    for kind in (stat.S_IFDIR, stat.S_IFREG):
+        yield from _spread([i * step for i, mode in enumerate(modes) if stat.S_IFMT(mode) == kind])
 
 
 def _differs(dataset: Dataset, record: int, path: str) -> bool:
@@ -37,19 +44,47 @@ def _differs(dataset: Dataset, record: int, path: str) -> bool:
     except OSError:
         return True
     packed = dataset.records[record]
-    return (found.st_size, found.st_mtime_ns) != (
-        int(packed["logical_size"]),
-        int(packed["mtime_ns"]),
-    )
+    if found.st_mtime_ns != int(packed["mtime_ns"]):
+        return True
+    return not stat.S_ISDIR(found.st_mode) and found.st_size != int(packed["logical_size"])
+
+
+class _Look:
+    """Compares samples with the originals, as far as it comes in time."""
+
+    def __init__(self, dataset: Dataset, source: str) -> None:
+        self._source = source
+        # Making the dataset changed the directory that it is in.
+        self._parent = os.path.dirname(os.path.realpath(dataset.directory))
+        self.seen = 0
+        self.differing: list[str] = []
+        self._samples = [(r, os.fsdecode(dataset.relpath(r))) for r in _sample(dataset)]
+        self._dataset = dataset
+
+    def __call__(self) -> None:
+        if not os.path.isdir(self._source):
+            return
+        for record, relpath in self._samples:
+            path = os.path.join(self._source, relpath).rstrip("/")
+            if path == self._parent:
+                continue
+            if _differs(self._dataset, record, path):
+                self.differing.append(path)
+            self.seen += 1
 
 
 def drifted_files(dataset: Dataset, prefix: str) -> list[str]:
-    """A warning when `prefix` is where the dataset came from and a sampled file differs."""
+    """A warning when some of the originals differ from what was packed. Where the dataset appears
+    elsewhere than it came from and all of them differ, another tree is there by now."""
     source = _source(dataset)
-    if source is None or os.path.realpath(source) != prefix:
+    if source is None or not os.path.isabs(source):
         return []
-    for record in _sample(dataset):
-        path = os.path.join(prefix, os.fsdecode(dataset.relpath(record)))
-        if _differs(dataset, record, path):
-            return [f"{path} has changed since it was packed; the packed content is served"]
-    return []
+    look = _Look(dataset, source)
+    thread = threading.Thread(target=look, name="fanstore-drift", daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    differing, seen = len(look.differing), look.seen
+    if not differing or (differing >= seen and os.path.realpath(source) != prefix):
+        return []
+    what = f"{differing} of {seen} entries looked at differ, {look.differing[0]} for one"
+    return [f"{source} has changed since it was packed: {what}; the packed content is served"]

@@ -163,8 +163,7 @@ class Job:
         rank, world_size = self.world.rank, self.world.world_size
         write_segment(self.directory.file("segment"), entries, os.getpid(), rank, world_size)
         for item in self.served:
-            if not item.hold.made:
-                self.warnings += drifted_files(item.dataset, item.prefix.path)
+            self.warnings += drifted_files(item.dataset, item.prefix.path)
         self.directory.describe(self.about())
 
     def _damaged_for_all(self) -> list[dict[int, list[int]]]:
