@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Iterator
 
 from fanstore.dataset import Dataset
+from fanstore.errors import DatasetDamaged
 
 # So many files, and so many directories, which tell of what was added or removed in them.
 SAMPLES = 32
@@ -38,6 +40,13 @@ def _sample(dataset: Dataset) -> Iterator[int]:
         yield from _spread([i * step for i, mode in enumerate(modes) if stat.S_IFMT(mode) == kind])
 
 
+def _named(dataset: Dataset) -> Iterator[tuple[int, str]]:
+    """The samples with their paths below the source; damaged records have none and are left out."""
+    for record in _sample(dataset):
+        with contextlib.suppress(DatasetDamaged):
+            yield record, os.fsdecode(dataset.relpath(record))
+
+
 def _differs(dataset: Dataset, record: int, path: str) -> bool:
     try:
         found = os.lstat(path)
@@ -58,7 +67,7 @@ class _Look:
         self._parent = os.path.dirname(os.path.realpath(dataset.directory))
         self.seen = 0
         self.differing: list[str] = []
-        self._samples = [(r, os.fsdecode(dataset.relpath(r))) for r in _sample(dataset)]
+        self._samples = list(_named(dataset))
         self._dataset = dataset
 
     def __call__(self) -> None:

@@ -60,7 +60,9 @@ def test_two_mounts_of_one_job(recordings: Recordings) -> None:
         timeout=120,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    # Other cases write to the tree that the dataset was packed from.
+    told = [n for n in done.stderr.splitlines() if b"has changed since it was packed" not in n]
+    assert (done.returncode, told) == (0, [])
     said = b"one\nd\nhello.txt\nsub\nx\nrename EXDEV\nlink EXDEV\none\none\nmore\nby a link\n"
     assert done.stdout == said
     assert (out / "two/text/g").read_text() == "one\nmore\n"

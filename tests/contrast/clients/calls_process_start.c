@@ -72,8 +72,9 @@ CASE(spawned_child_wants_every_number)
         OK(posix_spawn_file_actions_adddup2(&actions, null, i) == 0);
     }
     OK(posix_spawn_file_actions_addopen(&actions, 63, "/dev/zero", O_RDONLY, 0) == 0);
-    TELL_CODE(posix_spawn(&child, "/bin/sh", &actions, NULL, numbers, environ));
+    int code = posix_spawn(&child, "/bin/sh", &actions, NULL, numbers, environ);
     show_end("child", child);
+    SHOW("spawn %d", code);
     TELL(fcntl(63, F_GETFD));
     OK(lseek(fd, 0, SEEK_SET) == 0);
     show_next("parent", fd);

@@ -365,14 +365,14 @@ def case_lowest_free_number():
 
 
 def case_emfile():
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
     held = []
     try:
         while True:
             held.append(os.open(f"{T}/many/f{len(held):05d}.dat", os.O_RDONLY))
     except OSError as error:
         same("errno", errno.errorcode[error.errno], "EMFILE")
-    same("first and last", (held[0], held[-1], len(held) > 50), (3, 63, True))
+    same("first and last", (held[0], held[-1], len(held) > 110), (3, 127, True))
     same("contents", all(os.read(fd, 10) == b"%d\n" % i for i, fd in enumerate(held)), True)
     os.close(held.pop())
     show("one again", os.read(os.open(HELLO, os.O_RDONLY), 5))
