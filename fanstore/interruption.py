@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fanstore.errors import FanstoreError
+from fanstore.exit_codes import SIGNALLED
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -25,7 +26,7 @@ class Interrupted(FanstoreError):
 
     def __init__(self, ended: Ended, message: str) -> None:
         super().__init__(f"ended by {signal.Signals(ended.number).name}: {message}")
-        self.exit_code = 128 + ended.number
+        self.exit_code = SIGNALLED + ended.number
 
 
 class Ending:

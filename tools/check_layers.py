@@ -30,7 +30,7 @@ C_LAYERS = {
 # A system header that only some folders may include.
 C_SYSTEM = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "zstd.h": set()}
 
-_BASE = {"arrays", "errors", "wording", "_native"}
+_BASE = {"arrays", "errors", "exit_codes", "wording", "_native"}
 _DATASET = {*_BASE, "dataset", "content"}
 _MAKING = {*_DATASET, "interruption", "destination"}
 PYTHON_LAYERS = {
@@ -38,7 +38,7 @@ PYTHON_LAYERS = {
     "exit_codes": set(),
     "wording": set(),
     "errors": {"exit_codes", "wording"},
-    "interruption": {"errors"},
+    "interruption": {"errors", "exit_codes"},
     "_native": {"arrays", "errors"},
     "config": {"errors"},
     "progress": set(),
@@ -62,12 +62,10 @@ PYTHON_LAYERS = {
     },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs", "programs", "serve",
-        "exit_codes",
     },
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs", "serve", "launch", "programs", "transport",
-        "exit_codes",
     },
     "__main__": {"cli"},
 }

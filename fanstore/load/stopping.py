@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 
 from fanstore.errors import FanstoreError
+from fanstore.exit_codes import INTERRUPTED
 
 
 class Stopped(FanstoreError):
     """The job was told to end before it had begun."""
 
-    exit_code = 130
+    exit_code = INTERRUPTED
 
 
 class Stop:

@@ -31,6 +31,7 @@ from fanstore.dataset import (
     read_pack_trailer,
 )
 from fanstore.errors import SHOWN_MAX, DatasetDamaged, FanstoreError
+from fanstore.exit_codes import DAMAGED
 from fanstore.prepare.index import build_index
 from fanstore.prepare.listed import normal_form
 from fanstore.prepare.packer import Stored
@@ -47,7 +48,7 @@ _ALL_ONES = (1 << 64) - 1
 class PacksMissing(FanstoreError):
     """Packs without which the index cannot be made."""
 
-    exit_code = 3
+    exit_code = DAMAGED
 
 
 @dataclass(frozen=True)
