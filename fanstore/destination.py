@@ -106,7 +106,8 @@ def _emptied(directory: str) -> list[tuple[str, bool]]:
     return []
 
 
-def _is_within(path: Path, directory: Path) -> bool:
+def is_within(path: Path, directory: Path) -> bool:
+    """Whether a path is a directory, or lies in it, both resolved."""
     return path == directory or directory in path.parents
 
 
@@ -121,9 +122,9 @@ def check_destination(
         raise UsageError(f"{path}: there is no directory {where.parent}")
     for source in sources:
         origin = source.resolve()
-        if _is_within(where, origin) and (where == origin or not may_be_inside):
+        if is_within(where, origin) and (where == origin or not may_be_inside):
             raise UsageError(f"{path}: lies inside the source {source}")
-        if _is_within(origin, where):
+        if is_within(origin, where):
             raise UsageError(f"{path}: the source {source} lies inside it")
     if not os.path.lexists(path):
         return

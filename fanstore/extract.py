@@ -9,8 +9,9 @@ from pathlib import Path
 
 from fanstore.content import ContentDamaged, PackReader
 from fanstore.dataset import Dataset
-from fanstore.destination import Destination, make_whole
+from fanstore.destination import Destination, is_within, make_whole
 from fanstore.errors import FanstoreError, UsageError, show_path
+from fanstore.exit_codes import DAMAGED
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -18,7 +19,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class ExtractDamaged(FanstoreError):
     """Files whose content is damaged; they were left out."""
 
-    exit_code = 3
+    exit_code = DAMAGED
 
 
 class Extractor:
@@ -229,6 +230,18 @@ def total_bytes(dataset: Dataset, records: Iterable[int]) -> int:
     return int(rows["logical_size"][regular].sum())
 
 
+def _check_destination(dataset: Dataset, destination: Path, force: bool) -> None:
+    if destination.is_symlink() or (destination.exists() and not force):
+        raise UsageError(f"{destination}: exists (--force replaces it)")
+    if not destination.parent.is_dir():
+        raise UsageError(f"{destination.parent}: no such directory")
+    where, packed = destination.resolve(), dataset.directory.resolve()
+    if is_within(packed, where):
+        raise UsageError(f"{destination}: the dataset {dataset.directory} lies inside it")
+    if is_within(where, packed):
+        raise UsageError(f"{destination}: lies inside the dataset {dataset.directory}")
+
+
 def extract(
     dataset: Dataset,
     destination: Path,
@@ -238,15 +251,11 @@ def extract(
 ) -> int:
     """Unpacks records to `destination`, which appears whole: it is written beside it first.
 
-    Returns the number of records written. Raises UsageError when it exists and not `force`,
-    DatasetDamaged when a record is not sound, ExtractDamaged naming the files whose content is
-    damaged (the others are there).
+    Returns the number of records written. Raises UsageError when it exists and not `force`, and
+    where it and the dataset lie in one another; DatasetDamaged when a record is not sound,
+    ExtractDamaged naming the files whose content is damaged (the others are there).
     """
-    if destination.is_symlink() or (destination.exists() and not force):
-        raise UsageError(f"{destination}: exists (--force replaces it)")
-    parent = destination.parent
-    if not parent.is_dir():
-        raise UsageError(f"{parent}: no such directory")
+    _check_destination(dataset, destination, force)
     dataset.check_records()
     chosen = sorted(records)
 

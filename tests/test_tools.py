@@ -132,6 +132,14 @@ def test_extract_some_paths(data: Path, source: Path, tmp_path: Path) -> None:
     assert two[-1] == whole[b"links/elsewhere/two"][-1]
 
 
+def test_extract_does_not_replace_the_dataset_that_it_reads(data: Path, tmp_path: Path) -> None:
+    before = snapshot(data)
+    for destination in (data, data.parent, data / "index.fsi", data / "new"):
+        done = call("extract", "--force", data, destination, code=2)
+        assert " inside " in str(done.stderr)
+    assert snapshot(data) == before
+
+
 def test_hard_links_stay_links_without_their_first_name(tmp_path: Path) -> None:
     root = tmp_path / "source"
     for name in ("a", "b", "c"):
