@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hanging_disk import hanging_disk
@@ -18,6 +20,9 @@ from output_staging import tree
 from serving import LIMIT_S, Stage, command_of, daemon_of, make_stage, wait_for
 from test_outputs_end import arguments, next_text, only_unstaged, write
 
+from fanstore.launch.flush_report import FlushReport
+from fanstore.launch.signals import Received
+from fanstore.launch.wrapper import Wrapper
 from fanstore.outputs.rescue import rescue
 
 SIZES = (3, 2_000_000)
@@ -134,3 +139,41 @@ def test_stop_without_flush(stage: Stage, dataset: Path, hung: Event) -> None:
     assert done.returncode == 125
     assert f"not in {out(stage)}: f0: not waited for" in done.stderr
     assert only_unstaged(stage) == KEPT
+
+
+class Ending(Wrapper):
+    """A wrapper at its end: what the daemon says and who presses Ctrl-C is given turn by turn."""
+
+    def __init__(self, turns: list[tuple[list[dict[str, Any]], int]]) -> None:
+        self._turns = turns
+        self.told: list[dict[str, Any]] = []
+        channel = SimpleNamespace(try_send=self.told.append)
+        settings = SimpleNamespace(quiet=True)
+        self._plan = cast(Any, SimpleNamespace(settings=settings))
+        self._daemon = cast(Any, SimpleNamespace(pid=0, channel=channel))
+        self._messages: list[dict[str, Any]] = []
+        self._holds, self._channel_open, self._gave_up = [], True, False
+        self._end_signals, self._flush = 0, FlushReport(True)
+
+    def _events(self, timeout_s: float | None = None) -> list[Received]:
+        messages, interrupts = self._turns.pop(0)
+        self._messages += messages
+        self._channel_open = bool(self._turns)
+        return [Received(signal.SIGINT, "")] * interrupts
+
+    def _reap_daemon(self) -> bool:
+        return True
+
+    def end(self) -> dict[str, Any] | None:
+        return self._end()
+
+
+def test_what_is_said_of_a_slow_rank_hides_no_signal(capsys: pytest.CaptureFixture[str]) -> None:
+    """It may come in the very moment in which the command ends."""
+    flushing = {"type": "flushing", "waiting": 1, "waiting_bytes": 5, "copied_bytes": 0}
+    stall = {"type": "stall", "line": "reads wait for rank 1"}
+    wrapper = Ending([([stall, flushing], 0), ([flushing], 1), ([], 1), ([{"type": "summary"}], 0)])
+    assert wrapper.end() == {"type": "summary"}
+    assert wrapper.told == [{"type": "end"}, {"type": "give_up"}]
+    said = capsys.readouterr().err
+    assert "reads wait for rank 1" in said and "once more gives up" in said

@@ -182,12 +182,16 @@ class Wrapper:
             self._stop_with_command()
             for received in self._events():
                 self._pass_on(received)
-            while (stall := self._take("stall")) is not None:
-                report.say(stall["line"])
+            self._tell_stalls()
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGKILL and (reason := self._daemon.memory.reason()):
             report.say(f"the command was killed{reason}")
         return SIGNALLED - code if code < 0 else code
+
+    def _tell_stalls(self) -> None:
+        """Says which ranks reads wait for. Messages that nobody takes would hide later ones."""
+        while (stall := self._take("stall")) is not None:
+            report.say(stall["line"])
 
     def _announce_command(self, pid: int) -> None:
         """Called by the command's process before it becomes the command."""
@@ -243,6 +247,7 @@ class Wrapper:
         waiting = None
         while self._channel_open and (waiting or time.monotonic() < deadline_s):
             ending = [r for r in self._events(timeout_s=1.0) if r.number in ENDING]
+            self._tell_stalls()
             gave_up = self._gave_up
             if self._outwait_outputs(len(ending) if waiting is None else 0):
                 if not gave_up:
