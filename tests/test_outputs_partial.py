@@ -142,6 +142,28 @@ def test_rescue_of_what_nobody_finished(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_rescue_while_somebody_writes_on(tmp_path: Path) -> None:
+    """An output that was empty has content by the time when the next one has been placed."""
+    job, out = tmp_path / "jobs/job", tmp_path / "out"
+    (job / "objects").mkdir(parents=True)
+    out.mkdir()
+    journal = Journal(
+        str(job / "outputs.journal"), Header("job", os.fsencode(out), (b"",), 0o022, 0)
+    )
+    for number, text in ((1, ""), (2, "half")):
+        (job / f"objects/{number}").write_text(text)
+        journal.draft(number, Name(0, b"log%d" % number))
+    journal.close()
+
+    def writes_on() -> bool:
+        if (out / "log2.partial").exists():
+            (job / "objects/1").write_text("late")
+        return False
+
+    done = rescue(str(job), writes_on)
+    assert done is not None and (done.partials, done.kept) == (["log2.partial"], [])
+
+
 # A whole job.
 
 

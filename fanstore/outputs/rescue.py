@@ -80,22 +80,27 @@ def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> 
     found = _read(job_directory)
     if found is None:
         return None
-    placer = _Placer(job_directory, *found)
+    header, ledger = found
+    steps = _steps(job_directory, ledger)  # once: somebody may write to a partial output even now
+    placer = _Placer(job_directory, header, ledger, steps)
     told = {turn: (reason, shown) for turn, reason, shown in told_apart(placer.run, given_up)}
-    done = _keep_rest(job_directory, *found, told)
+    done = _keep_rest(job_directory, header, steps, told)
     if not done.stuck:
         os.unlink(os.path.join(job_directory, JOURNAL))
     return done
 
 
 def _keep_rest(
-    job_directory: str, header: Header, ledger: Ledger, told: dict[int, tuple[str | None, str]]
+    job_directory: str,
+    header: Header,
+    steps: list[_Step],
+    told: dict[int, tuple[str | None, str]],
 ) -> Rescued:
     """What became of everything. told: why not, or None, and where, by the number of its turn; what
     is not among them has not been come to."""
     shown_of = OutputDirectory.of(header).shown
     done = Rescued(header.job_id, os.fsdecode(header.root), unstaged_of(job_directory))
-    for turn, step in enumerate(_steps(job_directory, ledger)):
+    for turn, step in enumerate(steps):
         own = shown_of(step.name)
         if step.partial:
             own = next(partial_paths(own))
@@ -152,17 +157,20 @@ def _size(job_directory: str, object_id: int) -> int | None:
 class _Placer:
     """All that a rescue does in the output directory."""
 
-    def __init__(self, job_directory: str, header: Header, ledger: Ledger) -> None:
+    def __init__(
+        self, job_directory: str, header: Header, ledger: Ledger, steps: list[_Step]
+    ) -> None:
         self._job_directory = job_directory
         self._header = header
         self._ledger = ledger
+        self._steps = steps
         self._given_up: Callable[[], bool] = lambda: False
         self._directory = OutputDirectory.of(header)
 
     def run(self, tell: Tell, given_up: Callable[[], bool]) -> None:
         """Tells of each step why it could not be done, or None, and where that is."""
         self._given_up = given_up
-        for turn, step in enumerate(_steps(self._job_directory, self._ledger)):
+        for turn, step in enumerate(self._steps):
             try:
                 self._advance(0)
                 name = self._do(step)
