@@ -53,6 +53,23 @@ def test_what_a_job_uses_stays(stage: Stage) -> None:
     assert stage.leftovers() == []
 
 
+def test_outputs_that_a_job_is_just_putting_aside_stay(stage: Stage) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
+    with stage.running("run", *where, "--", "sleep", "60") as run:
+        wait_for(lambda: command_of(run.pid), "the command")
+        (job,) = stage.local.glob(".fanstore-*/jobs/*")
+        aside = job.parent.parent / "unstaged" / job.name / "log"
+        aside.parent.mkdir(parents=True)
+        aside.write_text("nowhere else")
+        said = stage.call("clean", "--unstaged").stdout
+        assert f"kept: unstaged outputs {aside.parent} (12 bytes): a job uses it" in said
+        assert aside.exists()
+        run.terminate()
+        assert run.wait(60) == 143
+    stage.call("clean", "--unstaged")
+    assert stage.leftovers() == []
+
+
 def test_a_dead_job_goes(stage: Stage) -> None:
     where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
     job = json.loads(stage.call("start", *where, "--json").stdout)

@@ -121,8 +121,12 @@ class Cleaner:
             names = sorted(os.listdir(folder))
         for name in names:
             path = os.path.join(folder, name)
-            reason = "" if self._with_unstaged else "it is nowhere else; --unstaged removes it"
+            with locks.free(os.path.join(self._base.folder("jobs"), name, "lock")) as unused:
+                reason = self._unstaged_reason() if unused else _IN_USE
             yield Leftover(_UNSTAGED, path, bytes_below(path), reason)
+
+    def _unstaged_reason(self) -> str:
+        return "" if self._with_unstaged else "it is nowhere else; --unstaged removes it"
 
 
 def bytes_below(path: str) -> int:
