@@ -256,7 +256,9 @@ def _found(
 
 
 # What has a meaning and is no setting.
-_OWN_VARIABLES = ("CONFIG", "JOB_DIR", "RANK", "WORLD_SIZE", "FDS", "BUILD_VERBOSE")
+_OWN_VARIABLES = (
+    "CONFIG", "JOB_DIR", "RANK", "WORLD_SIZE", "FDS", "OFF", "ADDED", "BUILD_VERBOSE",
+)  # fmt: skip
 _OWN_VARIABLE = re.compile(rf"FANSTORE_({'|'.join(_OWN_VARIABLES)}|MOUNT_PREFIX(_[0-9]+)?)")
 
 

@@ -109,7 +109,7 @@ def test_doctor_goes_on_after_settings_that_make_no_sense(stage: Stage, tmp_path
     file = tmp_path / "broken.toml"
     file.write_text('deadline_s = "soon"\nkeep_stage = true\nreplicas = "2"\n')
     env = {"FANSTORE_CONFIG": str(file), "FANSTORE_STAGE": "never", "FANSTORE_LOCALDIR": "/x"}
-    env["FANSTORE_MOUNT_PREFIX_2"] = "/data"  # FanStore's own
+    env.update(FANSTORE_MOUNT_PREFIX_2="/data", FANSTORE_OFF="0", FANSTORE_ADDED="1")  # its own
     done = stage.call("doctor", code=1, **env)
     for said in ("deadline_s from ", "unknown setting keep_stage (is keep_staged meant?)",
                  "stage from FANSTORE_STAGE: 'never' is not one of full, lazy",
@@ -122,6 +122,19 @@ def test_doctor_goes_on_after_settings_that_make_no_sense(stage: Stage, tmp_path
     }  # fmt: skip
     file.write_text("= broken")
     assert f"problem: {file}: " in stage.call("doctor", code=1, FANSTORE_CONFIG=str(file)).stdout
+
+
+def test_doctor_says_what_a_job_would_make_of_a_local_directory_that_is_missing(
+    stage: Stage,
+) -> None:
+    named = str(stage.path / "new/{rank}")
+    said = stage.call("doctor", FANSTORE_LOCAL_DIR=named).stdout
+    assert f"FANSTORE_LOCAL_DIR: {stage.path}/new/0 (" in said
+    assert "free): used; `fanstore run` makes it\n" in said
+    assert not (stage.path / "new").exists()
+    (stage.path / "file").touch()
+    said = stage.call("doctor", FANSTORE_LOCAL_DIR=str(stage.path / "file/new")).stdout
+    assert f"missing, and {stage.path}/file is not a directory" in said
 
 
 @pytest.mark.skipif(find_spec("mpi4py") is None, reason="mpi4py is missing")

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fanstore import config
+from fanstore.errors import UsageError
+from fanstore.launcher import ALONE, Launcher, detect, for_rank
 
 if TYPE_CHECKING:
     from fanstore.programs.check import Verdict
@@ -72,13 +74,22 @@ def _mpi() -> dict[str, str | None]:
     }
 
 
-def _local_directories(settings: config.Settings) -> list[dict[str, Any]]:
-    """The named directory, or every candidate in the order they are tried; the chosen one."""
-    from fanstore.load.local_dir import candidates, examine
+def _launcher(problems: list[str]) -> Launcher:
+    """This process among its ranks; adds what makes no sense there to `problems`."""
+    try:
+        return detect(os.environ)
+    except UsageError as error:
+        problems.append(str(error))
+        return ALONE
 
-    if settings.local_dir is not None:
-        path = os.path.abspath(settings.local_dir)
-        found = [examine(path, settings.sources["local_dir"])]
+
+def _local_directories(settings: config.Settings, launcher: Launcher) -> list[dict[str, Any]]:
+    """The named directory, or every candidate in the order they are tried; the chosen one."""
+    from fanstore.load.local_dir import candidates, examine_named
+
+    named = for_rank(settings.local_dir, launcher)
+    if named is not None:
+        found = [examine_named(os.path.abspath(named), settings.sources["local_dir"])]
     else:
         found = list(candidates())
     chosen = next((entry for entry in found if entry.refusal is None), None)
@@ -149,7 +160,7 @@ def examine_all() -> dict[str, Any]:
         "libraries": _libraries(),
         "codecs": _codecs(),
         "mpi": _mpi(),
-        "local_directories": _local_directories(settings),
+        "local_directories": _local_directories(settings, _launcher(problems)),
         "limits": _limits(),
         "mount_prefix": default_prefix("<dataset name>"),
         "prepare": _prepare_defaults(),
@@ -159,7 +170,8 @@ def examine_all() -> dict[str, Any]:
 
 
 def _show_local(entry: dict[str, Any]) -> str:
-    verdict = "used" if entry["chosen"] else entry["refusal"] or "not needed"
+    used = "used; `fanstore run` makes it" if entry["is_missing"] else "used"
+    verdict = used if entry["chosen"] else entry["refusal"] or "not needed"
     free = f"{entry['free_bytes'] / (1 << 30):,.1f} GiB free"
     return f"  {entry['source']}: {entry['path']} ({entry['fs_type']}, {free}): {verdict}"
 

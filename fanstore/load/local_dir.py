@@ -7,7 +7,7 @@ import ctypes
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanstore.config import spoken
 from fanstore.errors import FanstoreError, UsageError
@@ -43,13 +43,15 @@ NETWORK_TYPES = {
 
 @dataclass(frozen=True)
 class LocalDirectory:
-    """A candidate: where it came from, its file system, and why it is refused (or None)."""
+    """A candidate: where it came from, its file system, and why it is refused (or None).
+    is_missing: a job makes it."""
 
     path: str
     source: str
     fs_type: str
     free_bytes: int
     refusal: str | None
+    is_missing: bool = False
 
     @property
     def in_memory(self) -> bool:
@@ -85,6 +87,16 @@ def examine(path: str, source: str) -> LocalDirectory:
     return LocalDirectory(path, source, kind, space.f_bavail * space.f_frsize, _refusal(path, kind))
 
 
+def examine_named(path: str, source: str) -> LocalDirectory:
+    """As `examine`, of one that somebody named: where it is missing, what it would be worth."""
+    missing = missing_directories(path)
+    if not missing:
+        return examine(path, source)
+    parent = examine(os.path.dirname(missing[0]), source)
+    refusal = parent.refusal and f"missing, and {parent.path} is {parent.refusal}"
+    return replace(parent, path=path, refusal=refusal, is_missing=True)
+
+
 def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[LocalDirectory]:
     """The directories searched when none is named, in order."""
     for variable in ("SLURM_TMPDIR", "TMPDIR_LOCAL", "JOBFS"):
@@ -118,7 +130,8 @@ def _make(path: str, source: str) -> list[str]:
         except OSError as error:
             _remove(made)
             raise UsageError(
-                f"local directory {path} ({source}): {each} cannot be made: {error.strerror}"
+                f"local directory {path} ({spoken(source, 'local_dir')}): {each} cannot be made: "
+                f"{error.strerror}"
             ) from None
     return made
 
