@@ -17,7 +17,6 @@ from fanstore.programs import elf
 from fanstore.programs.script import SCRIPTS_MAX, interpreter_of, run_by_env
 
 _SHELL = "/bin/sh"
-_IO_LIBRARIES = {"liburing": "io_uring", "libaio": "libaio"}
 _IO_SYMBOLS = ("io_uring_setup", "io_uring_enter", "io_uring_queue_init")
 
 
@@ -218,12 +217,11 @@ def _with_loader(
 
 
 def _asynchronous(program: elf.Elf) -> Iterator[tuple[Mode, str]]:
-    for library, interface in _IO_LIBRARIES.items():
-        if any(each.startswith(library + ".so") for each in program.needed):
-            yield Mode.TRAP, f"linked with {library}: {interface} takes files past any library"
+    if any(each.startswith("liburing.so") for each in program.needed):
+        return  # whose functions the preload library answers, as it does libaio's
     for symbol in _IO_SYMBOLS:
         if program.names(symbol):
-            yield Mode.TRAP, f"calls {symbol}: io_uring takes files past any library"
+            yield Mode.TRAP, f"has {symbol} in it: its rings take files past any library"
             return
 
 
