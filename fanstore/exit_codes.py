@@ -13,6 +13,7 @@ SIGNALLED = 128  # and the signal's number
 INTERRUPTED = SIGNALLED + 2
 
 _WIDTH = 68
+_PAGE_WIDTH = 110
 
 TABLE = (
     ("any", "CMD ended with it."),
@@ -51,4 +52,8 @@ def _lines(code: str, meaning: str) -> list[tuple[str, str]]:
 def markdown() -> str:
     """The table as docs/jobs.md has it."""
     rows = [f"| {code} | {meaning} |" for code, meaning in TABLE]
-    return "\n".join(["| code | meaning |", "| --- | --- |", *rows, "", COLLISIONS])
+    return "\n".join(["| code | meaning |", "| --- | --- |", *rows, "", _filled(COLLISIONS)])
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, _PAGE_WIDTH)
