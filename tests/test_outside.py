@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,19 @@ def test_a_job_that_starts_outside_another_is_one(stage: Stage) -> None:
         FANSTORE_OFF="1",
     )
     assert done.stdout.split() == ["1001", "."]
+
+
+def test_a_job_may_be_started_within_another_that_was_left(stage: Stage) -> None:
+    """Without FANSTORE_OFF it is refused: test_run.py."""
+    data, inner = str(stage.dataset()), str(stage.path / "inner")
+    read = f'wc -c < "{inner}/f01"; test -e "{stage.mount}/f01" || echo none; '
+    read += f'env -i wc -c "{inner}/f01"'
+    run = f'"$0" -m fanstore run --quiet --dataset {data} --mount {inner} -- sh -c "$1"'
+    script = f'FANSTORE_OFF=1 {run}; wc -c < "{stage.mount}/f01"'
+    where = ("--quiet", "--dataset", data, "--mount", str(stage.mount))
+    done = stage.call("run", *where, "--", "sh", "-c", script, sys.executable, read)
+    assert done.stdout.split() == ["1001", "none", "1001", f"{inner}/f01", "1001"]
+    assert stage.leftovers() == []
 
 
 @pytest.mark.parametrize("how", LOOPS)

@@ -10,14 +10,16 @@ from fanstore.load import locks
 
 
 def refuse_nesting(environ: Mapping[str, str]) -> None:
-    """FanstoreError within a job that is alive. (One that ended may have left its variables.)"""
-    job = environ.get("FANSTORE_JOB_DIR", "")
+    """FanstoreError within a job that is alive, but for who has left it with FANSTORE_OFF. (A job
+    that ended may have left its variables.)"""
+    is_outside = environ.get("FANSTORE_OFF", "0") not in ("", "0")
+    job = "" if is_outside else environ.get("FANSTORE_JOB_DIR", "")
     if not job or not _is_alive(job):
         return
     raise FanstoreError(
         f"this is a command of a FanStore job already ({job}), whose mounts an inner one would "
         "hide; name every dataset in the outer `fanstore run` (--dataset may be given several "
-        "times), or start this one outside of it"
+        "times), or start this one outside of it: FANSTORE_OFF=1 fanstore run ..."
     )
 
 
