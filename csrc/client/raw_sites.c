@@ -99,29 +99,54 @@ static unsigned movable_bytes(const unsigned char *at)
     }
 }
 
+/* Whether a movable instruction has to do with eax: then what was loaded before is no number. */
+static bool names_eax(const unsigned char *at)
+{
+    enum { REX_R = 4, REX_B = 1 };
+    unsigned rex = (at[0] & 0xf0) == 0x40 ? at[0] : 0;
+    unsigned char code = at[rex != 0];
+    if (code >> 3 == 0xb8 >> 3)
+        return code == 0xb8 && !(rex & REX_B);
+    bool immediate = code == 0x81 || code == 0x83 || code == 0xc7;
+    unsigned operands = at[(rex != 0) + (code == 0x0f ? 2 : 1)];
+    return (!immediate && (operands >> 3 & 7) == 0 && !(rex & REX_R)) ||
+           ((operands & 7) == 0 && !(rex & REX_B));
+}
+
+enum leading { ANY_LOADS, LOADS_OF_OTHERS /* than eax */ };
+
 /* Whether movable instructions alone lie from `at` to the call. */
-static bool leads_to(const unsigned char *at, const unsigned char *call)
+static bool leads_to(const unsigned char *at, const unsigned char *call, enum leading how)
 {
     while (at < call) {
         unsigned bytes = movable_bytes(at);
-        if (bytes == 0)
+        if (bytes == 0 || (how == LOADS_OF_OTHERS && names_eax(at)))
             return false;
         at += bytes;
     }
     return at == call;
 }
 
-/* Whether `mov $number, %eax` lies here, and is not the end of a longer move: to r8, or of 64 bits. */
+/* Whether a longer instruction may reach over `at`, which then is the middle of it: an address, or a
+ * number that is stored. */
+static bool is_inside(const unsigned char *begin, const unsigned char *at,
+                      const unsigned char *call)
+{
+    enum { LONGEST = 12 };
+    for (unsigned back = 1; back < LONGEST && (ptrdiff_t)back <= at - begin; back++) {
+        unsigned bytes = movable_bytes(at - back);
+        bool same = back == 1 && (at[-1] & 0xf9) == 0x40; /* a prefix that changes nothing of it */
+        if (bytes > back && !same && leads_to(at - back + bytes, call, ANY_LOADS))
+            return true;
+    }
+    return false;
+}
+
+/* Whether `mov $number, %eax` lies here. */
 static bool is_number(const unsigned char *begin, const unsigned char *at, const unsigned char *call)
 {
-    enum { REX_B = 0x41, REX_W = 0x48, REX_WB = 0x49 };
-    if (at[0] != 0xb8 || at[3] != 0 || at[4] != 0 || !is_answered(at[1] | (unsigned)at[2] << 8))
-        return false;
-    if (!leads_to(at + FAN_RAW_MOV_BYTES, call))
-        return false;
-    unsigned char before = at > begin ? at[-1] : 0;
-    bool may_be_longer = before == REX_B || before == REX_W || before == REX_WB;
-    return !may_be_longer || !leads_to(at - 1, call);
+    return at[0] == 0xb8 && at[3] == 0 && at[4] == 0 && is_answered(at[1] | (unsigned)at[2] << 8) &&
+           leads_to(at + FAN_RAW_MOV_BYTES, call, LOADS_OF_OTHERS) && !is_inside(begin, at, call);
 }
 
 bool fan_raw_next(const unsigned char *begin, const unsigned char **at, const unsigned char *end,

@@ -43,13 +43,20 @@ static void note_left(const char *path)
         fan_sys_close(fd);
 }
 
+/* Code that may be read, and is not written by its program. */
+static bool is_code(const ElfW(Phdr) *segment)
+{
+    return segment->p_type == PT_LOAD &&
+           (segment->p_flags & (PF_R | PF_W | PF_X)) == (PF_R | PF_X);
+}
+
 static void redirect_segments(const struct dl_phdr_info *info, const char *path)
 {
     int rc = 0;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         unsigned char *begin = (unsigned char *)(info->dlpi_addr + segment->p_vaddr);
-        if (rc >= 0 && segment->p_type == PT_LOAD && (segment->p_flags & PF_X))
+        if (rc >= 0 && is_code(segment))
             rc = fan_raw_redirect(begin, begin + segment->p_filesz);
     }
     if (rc < 0)

@@ -52,6 +52,9 @@ static void check_found(void)
     /* mov $0x108,%eax; mov $-100,%edi; mov $-100,%edx; mov %r14,%rsi */
     CHECK_FOUND(1, 0x90, MOV_EAX(8, 1), 0xbf, 0x9c, 0xff, 0xff, 0xff, 0xba, 0x9c, 0xff, 0xff, 0xff,
                 0x4c, 0x89, 0xf6, CALL_AND_MORE);
+    /* movq $0,-0x48(%rbp) and movl $3,-0x48(%rsp) look as if they held a number */
+    CHECK_FOUND(0, MOV_EAX(8, 1), 0x48, 0xc7, 0x45, 0xb8, 0, 0, 0, 0, CALL_AND_MORE);
+    CHECK_FOUND(0, MOV_EAX(8, 1), 0xc7, 0x44, 0x24, 0xb8, 3, 0, 0, 0, CALL_AND_MORE);
     /* mov 0x40(%rsp),%r8 ends in what could begin a longer move */
     CHECK_FOUND(5, 0x4c, 0x8b, 0x44, 0x24, 0x40, MOV_EAX(0x3c, 1), 0x48, 0x89, 0xde, CALL_AND_MORE);
     CHECK_FOUND(5, 0x4c, 0x8b, 0x44, 0x24, 0x48, MOV_EAX(0x3c, 1), 0x48, 0x89, 0xde, CALL_AND_MORE);
@@ -68,6 +71,12 @@ static void check_left(void)
     CHECK_LEFT(MOV_EAX(1, 1), 0xff, 0xd0, CALL_AND_MORE);          /* a call */
     CHECK_LEFT(MOV_EAX(1, 1), 0x48, 0x8d, 0x3d, 1, 2, 3, 4, CALL_AND_MORE); /* relative to itself */
     CHECK_LEFT(MOV_EAX(1, 1), 0xbf, 0, 0, CALL_AND_MORE);          /* inside another one */
+    CHECK_LEFT(MOV_EAX(1, 1), MOV_EAX(0xca, 0), CALL_AND_MORE);    /* futex it is in the end */
+    CHECK_LEFT(MOV_EAX(1, 1), 0x31, 0xc0, CALL_AND_MORE);          /* read */
+    CHECK_LEFT(MOV_EAX(1, 1), 0x4c, 0x89, 0xf0, CALL_AND_MORE);    /* from a register */
+    CHECK_LEFT(0x48, 0x8b, MOV_EAX(8, 1), CALL_AND_MORE);          /* mov 0x108(%rax),%rdi */
+    CHECK_LEFT(0x48, 0x8d, MOV_EAX(8, 1), CALL_AND_MORE);          /* lea 0x108(%rax),%rdi */
+    CHECK_LEFT(0x8b, 0x8c, MOV_EAX(8, 1), CALL_AND_MORE);          /* mov 0x108(%rax,%rdi,4),%ecx */
 }
 
 /* Any bytes at all: sites lie where they say, and each is looked at once. */
