@@ -231,7 +231,7 @@ static long by_mapping(long number, const struct fan_arguments *x)
             return fan_syscall_pass(number, x);
         return (long)mmap((void *)x->a, (size_t)x->b, (int)x->c, (int)x->d, (int)x->e, x->f);
     case SYS_mremap:
-        if (x->c <= x->b || !fan_mapped_at((void *)x->a, &found))
+        if (!fan_mapped_at((void *)x->a, &found))
             return fan_syscall_pass(number, x);
         return (long)mremap((void *)x->a, (size_t)x->b, (size_t)x->c, (int)x->d, (void *)x->e);
     case SYS_remap_file_pages:

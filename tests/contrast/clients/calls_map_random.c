@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 enum { PAGE = 4096, LIVE = 6, BEYOND = -1 };
 
@@ -96,7 +97,8 @@ static void resize(struct map *map)
         to = mmap(NULL, pages * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         OK(to != MAP_FAILED);
     }
-    char *at = mremap(from, old_bytes, bytes, flags, to);
+    char *at = below(3) > 0 ? mremap(from, old_bytes, bytes, flags, to)
+                            : (char *) syscall(SYS_mremap, from, old_bytes, bytes, flags, to);
     OK(at != MAP_FAILED && (to == NULL || at == to));
     if (skip > 0) {
         OK(munmap(map->at, skip * PAGE) == 0);
