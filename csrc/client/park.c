@@ -93,7 +93,8 @@ static int held_by(unsigned i)
     return holder != NULL ? fan_parked(holder) : -1;
 }
 
-/* Gives what is parked at `fd` the number `high` instead, or -errno in its place. */
+/* Gives what is parked at `fd` the number `high` instead, or -errno in its place. Whether anything was
+ * (another thread may have moved it), or that -errno. */
 static int change_number(int fd, int high)
 {
     for (unsigned i = 0, end = atomic_load(&holders_end); i < end && high >= 0; i++) {
@@ -102,7 +103,7 @@ static int change_number(int fd, int high)
             continue;
         mark(high);
         if (atomic_compare_exchange_strong(atomic_load(&holders[i]), &expected, high + 1))
-            return 0;
+            return 1;
     }
     if (high >= 0)
         fan_sys_close(high);
@@ -113,12 +114,13 @@ int fan_repark(int fd)
 {
     if (fan_in_vfork_child()) /* the number is the child's own, the holder its parent's */
         return 0;
-    return change_number(fd, move_high(fd));
+    int rc = change_number(fd, move_high(fd));
+    return rc < 0 ? rc : 0;
 }
 
 void fan_vacate(int fd, int above)
 {
-    if (fan_is_parked(fd) && change_number(fd, fan_sys_fcntl(fd, F_DUPFD_CLOEXEC, above + 1)) == 0)
+    if (fan_is_parked(fd) && change_number(fd, fan_sys_fcntl(fd, F_DUPFD_CLOEXEC, above + 1)) == 1)
         fan_sys_close(fd);
 }
 
