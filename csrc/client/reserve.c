@@ -4,14 +4,24 @@
 
 #include "../common/sys.h"
 
+enum { PIECE = 4 << 20, LEAST = 4096 };
+
+/* In pieces: a file in memory gives all of one back when a signal comes meanwhile (Linux before
+ * 6.12), and under a timer a large one would begin again for ever. */
 int fan_reserve(int fd, uint64_t bytes)
 {
-    int rc;
-    if (bytes == 0)
-        return 0;
-    do {
-        rc = (int)FAN_SYS(fallocate, fd, 0, 0, bytes);
-    } while (rc == -EINTR);
+    uint64_t done = 0, most = PIECE;
+    int rc = 0;
+    while (rc == 0 && done < bytes) {
+        uint64_t piece = bytes - done < most ? bytes - done : most;
+        rc = (int)FAN_SYS(fallocate, fd, 0, done, piece);
+        if (rc == 0)
+            done += piece;
+        if (rc == -EINTR) {
+            most = most > LEAST ? most / 2 : LEAST;
+            rc = 0;
+        }
+    }
     if (rc == -EOPNOTSUPP || rc == -ENOSYS)
         rc = (int)FAN_SYS(ftruncate, fd, bytes);
     return rc;
