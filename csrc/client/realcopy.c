@@ -52,7 +52,8 @@ static int reopen(int fd, int flags)
     return fan_sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0);
 }
 
-/* A place in the job's directory that no other thread takes, for a moment. */
+/* A place in the job's directory, for a moment; a thread of another PID namespace, or one that was
+ * killed, may have taken it. */
 static int put_place(const char *name, char path[PATH_MAX])
 {
     static atomic_uint number;
@@ -73,9 +74,12 @@ static int make_file(uint64_t size, const char *name)
     char path[PATH_MAX];
     if (size <= IN_MEMORY_BYTES)
         return (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int rc = put_place(name, path);
-    int fd = rc == 0 ? fan_sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700)
+    int fd;
+    do {
+        int rc = put_place(name, path);
+        fd = rc == 0 ? fan_sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700)
                      : rc;
+    } while (fd == -EEXIST);
     if (fd >= 0)
         FAN_SYS(unlinkat, AT_FDCWD, path, 0);
     return fd;
@@ -159,8 +163,10 @@ static int link_like(const struct fan_file *file)
     memcpy(to, target, bytes);
     to[bytes] = '\0';
     put_name(file, name);
-    rc = put_place(name, path);
-    rc = rc == 0 ? (int)FAN_SYS(symlinkat, to, AT_FDCWD, path) : rc;
+    do {
+        rc = put_place(name, path);
+        rc = rc == 0 ? (int)FAN_SYS(symlinkat, to, AT_FDCWD, path) : rc;
+    } while (rc == -EEXIST);
     if (rc != 0)
         return rc;
     int fd = fan_sys_openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
