@@ -245,7 +245,7 @@ def _found(
     environ: Mapping[str, str],
     table: Mapping[str, Any],
 ) -> tuple[Any, str]:
-    """(value, source) as given."""
+    """Where a setting is given first: its value as written, and the source."""
     if flags.get(setting.name) is not None:
         return flags[setting.name], "flag"
     if setting.variable in environ:

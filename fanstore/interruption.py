@@ -30,7 +30,7 @@ class Interrupted(FanstoreError):
 
 
 class Ending:
-    """The handler of such signals."""
+    """Handles such signals: it raises Ended for the first one."""
 
     def __init__(self) -> None:
         self._is_over = False

@@ -125,7 +125,7 @@ class Publishing:
         return True
 
     async def publish_partial(self, object_id: int, attr: Attr) -> None:
-        """Publisher.publish_partial."""
+        """See Publisher.publish_partial."""
         self._context.versions.forget(object_id)
         async with self._context.gate.passage(awaited=True):
             place = self._context.drafts.place_of(object_id)

@@ -136,7 +136,7 @@ class _Step(NamedTuple):
 
 
 def _steps(job_directory: str, ledger: Ledger) -> list[_Step]:
-    """In order."""
+    """Everything that is to be done, in the order in which it has to be done."""
     steps = [_Step(name, lone=lone) for name, lone in sorted(ledger.lone.items())]
     for object_id in ledger.waiting:
         if _size(job_directory, object_id) is not None:
@@ -184,7 +184,7 @@ class _Placer:
         self._directory.clear_scratch()
 
     def _do(self, step: _Step) -> Name:
-        """The name that it has now."""
+        """Does one thing; tells the name that it has now."""
         name = self._partial(step) if step.partial else step.name
         if step.lone is not None:
             self._make_lone(name, step.lone)

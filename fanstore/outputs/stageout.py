@@ -33,6 +33,7 @@ _PARTICULAR = frozenset(
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0)
 _PAUSE_MOST_S = 15.0
 _TIDY_UP_S = 1.0
+_NAMES = "the names of what is there"
 
 
 class StageOut:
@@ -152,7 +153,7 @@ class StageOut:
         if ending.done():
             return ending.result()
         ending.cancel()
-        return [*self._undone, ("", "names are not synced: not waited for")]
+        return [*self._undone, (_NAMES, "not synced: not waited for")]
 
     async def _end_names(self) -> list[tuple[str, str]]:
         """Ends what is done with names, without other ranks. What is not as it ought to be."""
@@ -160,7 +161,7 @@ class StageOut:
         try:
             await self._reconciler.sync()
         except OSError as error:
-            return [*self._undone, ("", f"names are not synced: {error.strerror}")]
+            return [*self._undone, (_NAMES, f"not synced: {error.strerror}")]
         return self._undone
 
     def close(self) -> None:

@@ -250,7 +250,7 @@ class TarReader:
         return int(text)
 
     def _fill(self, member: Member, block: bytes, pax: dict[bytes, bytes]) -> None:
-        """Mode, owner and time."""
+        """Gives a member its mode, owner and time."""
         found = {
             "mode": _number(block[100:108]),
             "uid": _either(pax.get(b"uid"), block[108:116]),

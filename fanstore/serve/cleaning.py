@@ -90,7 +90,7 @@ class Cleaner:
                 os.unlink(os.path.join(leftover.path, KEEP))
 
     def _leftovers(self) -> Iterator[Leftover]:
-        """Under the base's lock."""
+        """Everything there is, judged. The caller holds the base's lock."""
         for path in self._base.entries("jobs"):
             yield self._judged("job", path, self._job_reason)
         for entry in self._base.entries("prefixes"):

@@ -29,12 +29,12 @@ def keys_of(limit: int, threads: int) -> tuple[str, str]:
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """The keys of all rows that this file measures."""
     return [key for limit in LIMITS for threads in THREADS for key in keys_of(limit, threads)]
 
 
 def titles(limit: int, threads: int) -> tuple[str, str]:
-    """What the table says of them."""
+    """What the table calls these two rows."""
     end = f", limit {limit:,}" + (", with threads" if threads else "")
     return f"first open{end}", f"fork after it{end}"
 
