@@ -179,3 +179,14 @@ def test_a_segment_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         entry = MountEntry("/m", "", "/m", "/i", "/s", "/d", 1, 10_000_000, True, [0])
         with pytest.raises(FanstoreError, match=r"segment: 2\.\d MiB .* are needed .*are free"):
             write_segment(path, [entry], os.getpid())
+
+
+def test_a_log_that_the_disk_does_not_take_ends_no_daemon(tmp_path: Path) -> None:
+    says = "print('told', file=sys.stderr, flush=True); os.write(1, b'goes on')"
+    code = f"import os, sys; from fanstore.serve.log import log_to; log_to(sys.argv[1]); {says}"
+    for log in ("/dev/full", f"{tmp_path}/missing/log", f"{tmp_path}/log"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, log], capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "goes on", ""), log
+    assert (tmp_path / "log").read_text() == "told\n"

@@ -29,6 +29,7 @@ from fanstore.outputs.service import OutputService
 from fanstore.serve.flush import FLUSH_TELL_S, Flush
 from fanstore.serve.job import Job
 from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.log import log_to
 from fanstore.serve.process import Process
 from fanstore.serve.protocol import Channel, peer_uid
 from fanstore.serve.sessions import Sessions
@@ -201,10 +202,7 @@ class Daemon:
 
     def _detach_stderr(self) -> None:
         """From here on the parent's stderr is the command's alone."""
-        sys.stderr.flush()
-        fd = os.open(self.job.directory.file("log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(fd, 2)
-        os.close(fd)
+        log_to(self.job.directory.file("log"))
 
     def status(self) -> dict[str, Any]:
         """The job and its counters."""
