@@ -81,6 +81,17 @@ def test_a_dead_job_goes(stage: Stage) -> None:
     assert stage.leftovers() == []
 
 
+def test_a_dead_job_whose_outputs_cannot_be_read_is_a_failure(stage: Stage) -> None:
+    where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
+    job = json.loads(stage.call("start", *where, "--json").stdout)
+    os.kill(job["daemon_pid"], signal.SIGKILL)
+    wait_for(lambda: not runs(job["daemon_pid"]), "the daemon's end")
+    Path(job["job_directory"], "outputs.journal").write_text('["header", "x"]\n')
+    done = stage.call("clean", code=125)
+    assert "what it wrote cannot be read: is no journal of this FanStore's" in done.stdout
+    assert os.path.isdir(job["job_directory"])
+
+
 def test_outputs_that_are_nowhere_else_go_only_when_that_is_said(stage: Stage) -> None:
     blocked = stage.path / "out"
     # A file where a directory should be.

@@ -18,6 +18,7 @@ from fanstore.outputs.rescue import left_behind, needs_rescue, rescue_lines
 from fanstore.serve.job_directory import clean_up, rescue_dead
 from fanstore.serve.prefix import prefix_of
 
+_JOB = "job"
 _DATASET = "staged dataset"
 _UNSTAGED = "unstaged outputs"
 _IN_USE = "a job uses it"
@@ -77,6 +78,8 @@ class Cleaner:
             for leftover in found.leftovers:
                 if not leftover.reason:
                     self._let_go(leftover)
+                elif leftover.what == _JOB and leftover.reason != _IN_USE:
+                    found.is_short_of_outputs = True
         found.lines += [f"left in an old mount prefix: {name}" for name in clean_up(self._base)]
         return found
 
@@ -92,7 +95,7 @@ class Cleaner:
     def _leftovers(self) -> Iterator[Leftover]:
         """Everything there is, judged. The caller holds the base's lock."""
         for path in self._base.entries("jobs"):
-            yield self._judged("job", path, self._job_reason)
+            yield self._judged(_JOB, path, self._job_reason)
         for entry in self._base.entries("prefixes"):
             with locks.free(entry) as unused:
                 if unused:
