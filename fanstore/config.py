@@ -257,7 +257,8 @@ def _found(
 
 # What has a meaning and is no setting.
 _OWN_VARIABLES = (
-    "CONFIG", "JOB_DIR", "RANK", "WORLD_SIZE", "FDS", "OFF", "ADDED", "BUILD_VERBOSE",
+    "CONFIG", "JOB_DIR", "RANK", "WORLD_SIZE", "FDS", "OFF", "ADDED", "REDIRECT",
+    "BUILD_VERBOSE",
 )  # fmt: skip
 _OWN_VARIABLE = re.compile(rf"FANSTORE_({'|'.join(_OWN_VARIABLES)}|MOUNT_PREFIX(_[0-9]+)?)")
 

@@ -105,6 +105,14 @@ def test_a_library_that_python_loads_does_too(stage: Stage, built: Path) -> None
     assert (stage.path / "out" / "ckpt" / "model").read_bytes() == b"other weights"
 
 
+def test_redirection_can_be_turned_off(stage: Stage, built: Path) -> None:
+    dataset = stage.dataset(stage.source(files=FILES))
+    command = (str(built / "program"), str(stage.mount))
+    off = {"FANSTORE_REDIRECT": "0", "FANSTORE_OUTPUT_DIR": str(stage.path / "out")}
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--quiet", "--")
+    assert "a.txt -2" in stage.call("run", *where, *command, **off).stdout
+
+
 def test_where_code_may_not_be_changed_the_report_says_so(stage: Stage, built: Path) -> None:
     dataset = stage.dataset(stage.source(files=FILES))
     library = str(built / "lib.so")

@@ -24,7 +24,7 @@ static bool is_answered(unsigned number)
     case SYS_fallocate: case SYS_fadvise64: case SYS_readahead: case SYS_flock: case SYS_fcntl:
     case SYS_ioctl: case SYS_fsync: case SYS_fdatasync: case SYS_syncfs: case SYS_sync_file_range:
     case SYS_dup: case SYS_dup2: case SYS_dup3: case SYS_sendfile: case SYS_copy_file_range:
-    case SYS_splice: case SYS_execve: case SYS_execveat:
+    case SYS_splice: case SYS_execve: case SYS_execveat: case SYS_io_uring_setup:
         return true;
     default:
         return false;
