@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-from typing import NoReturn
+import signal  # and nothing else: a Ctrl-C before main() shows a traceback
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Runs the command line. Ctrl-C while it is still being loaded ends it without a traceback."""
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:

@@ -169,6 +169,18 @@ def test_ctrl_c_while_it_is_loaded_is_no_traceback(tmp_path: Path, before: str, 
                           env={**os.environ, "PYTHONPATH": str(tmp_path)},
                           capture_output=True, text=True, timeout=60)  # fmt: skip
     assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_nothing_is_loaded_before_ctrl_c_is_quiet() -> None:
+    """What the entry point imports at its top is a window in which Ctrl-C shows a traceback."""
+    root = str(Path(__file__).parents[1])
+    script = f"import signal, sys; sys.path.insert(0, {root!r}); before = set(sys.modules)\n"
+    script += "import fanstore.__main__; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True,
+                          text=True, timeout=60)  # fmt: skip
+    assert done.stdout.split() == ["__future__", "fanstore", "fanstore.__main__"], done.stderr
+
+
 def test_one_of_anything_is_told_as_one(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "file").write_bytes(b"x")
