@@ -57,7 +57,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     if (!attached)
         return;
     fan_load_begin(env);
-    fan_raw_begin();
+    fan_raw_begin(variable(env, FAN_REDIRECT_ENV, 0));
     pthread_atfork(fan_file_before_fork, NULL, fan_file_after_fork_child);
     if (handed == NULL)
         return;

@@ -6,7 +6,6 @@
 #include <link.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -110,19 +109,14 @@ static int take_program(struct dl_phdr_info *info, size_t bytes, void *argument)
     return 1;
 }
 
-/* FANSTORE_REDIRECT=0 leaves all code as it is. */
-static bool is_off(void)
-{
-    const char *said = getenv("FANSTORE_REDIRECT");
-    return said != NULL && strcmp(said, "0") == 0;
-}
+static bool is_off;
 
-void fan_raw_begin(void)
+void fan_raw_begin(const char *redirect)
 {
 #ifdef FAN_RAW_CALLS
-    if (is_off())
-        return;
-    dl_iterate_phdr(take_program, program_invocation_name);
+    is_off = redirect != NULL && strcmp(redirect, "0") == 0;
+    if (!is_off)
+        dl_iterate_phdr(take_program, program_invocation_name);
 #endif
 }
 
@@ -145,7 +139,7 @@ static bool file_has_mark(int fd)
 bool fan_raw_wanted(const char *path)
 {
 #ifdef FAN_RAW_CALLS
-    int fd = strchr(path, '/') != NULL && path[0] != '$' && !is_off()
+    int fd = strchr(path, '/') != NULL && path[0] != '$' && !is_off
                  ? fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0) : -1;
     bool wanted = fd >= 0 && file_has_mark(fd);
     if (fd >= 0)
