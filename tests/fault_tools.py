@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Stage, children, daemon_of, make_stage, runs, wait_for
+from serving import Stage, children, daemon_of, is_probe, make_stage, runs, wait_for
 
 from fanstore.dataset import open_dataset
 
@@ -101,7 +101,8 @@ def command_of(wrapper: int) -> int:
     """The id of a wrapper's command once it is that, 0 before."""
     for pid in set(children(wrapper)) - {daemon_of(wrapper)}:
         with contextlib.suppress(OSError):
-            if b"FANSTORE_JOB_DIR=" in Path(f"/proc/{pid}/environ").read_bytes():
+            started = b"FANSTORE_JOB_DIR=" in Path(f"/proc/{pid}/environ").read_bytes()
+            if started and not is_probe(pid):
                 return pid
     return 0
 

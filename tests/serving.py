@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fanstore.launch.probe import NAME
+
 LIMIT_S = 60.0
 
 READ_ALL = (
@@ -63,10 +65,19 @@ def daemon_of(wrapper: int) -> int:
     return next((p for p in children(wrapper) if process_name(p) == "fanstore-daemon"), 0)
 
 
+def is_probe(pid: int) -> bool:
+    """Whether a child of a wrapper only proves that programs start here, or has ended."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return True
+    return arguments == b"" or NAME.encode() in arguments
+
+
 def command_of(wrapper: int) -> int:
     """The id of a wrapper's command, 0 where it has none yet."""
-    python = process_name(wrapper)
-    found = [p for p in children(wrapper) if process_name(p) not in ("fanstore-daemon", python, "")]
+    others = ("fanstore-daemon", process_name(wrapper), "")
+    found = [p for p in children(wrapper) if process_name(p) not in others and not is_probe(p)]
     return found[0] if found else 0
 
 

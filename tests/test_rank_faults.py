@@ -387,7 +387,7 @@ def test_told_to_end_while_it_waits_for_other_ranks(shared: Ranks) -> None:
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"])
 def test_signals_to_a_wrapper_reach_its_command(shared: Ranks, name: str) -> None:
-    with shared.running(2, ["sleep", "30"]) as run:
+    with shared.running(2, ["sleep", "120"]) as run:
         commands = [run.command(rank) for rank in range(2)]
         run.kill(1, "wrapper", number=getattr(signal, name))
         wait_for(lambda: not runs(commands[1]), "the command to end")

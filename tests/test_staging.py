@@ -309,7 +309,7 @@ def test_a_missing_local_directory_is_made_and_stays(stage: Stage) -> None:
     for wrong in ("file", "file/below"):
         refused = ("--local-dir", str(stage.path / wrong))
         said = stage.run(dataset, "true", options=refused, code=125).stderr
-        assert f"local directory {stage.path / wrong} (flag)" in said and "directory" in said
+        assert f"local directory {stage.path / wrong} (--local-dir)" in said and "directory" in said
 
 
 def test_a_local_directory_that_is_refused_is_not_made(

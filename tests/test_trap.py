@@ -158,7 +158,7 @@ def test_one_thing_after_the_other(stage: Stage, clients: Path) -> None:
     shown = SHOWN.format(m=stage.mount)
     assert done.stdout.splitlines() == shown.splitlines(), done.stderr
     names = {p.name for p in (stage.path / "out").iterdir()}
-    assert names == {"made", "other"}
+    assert names == {"made", "other", "half.partial"}
     assert stage.leftovers() == []
 
 

@@ -14,6 +14,7 @@ from fanstore.programs import elf
 from fanstore.serve.segment import read_processes
 
 _SHELL = "/bin/sh"
+NAME = "fanstore-probe"  # among its arguments, for who lists processes
 _LIMIT_S = 10.0  # of a machine that starts nothing the command itself will tell
 _LOADERS_REASON = re.compile(r"ld\.so: .*?\((.*)\): ignored")
 
@@ -40,8 +41,8 @@ def _said_by_nothing(environ: Mapping[str, str]) -> str | None:
     program = [_SHELL, "-c", ":"] if _is_glibcs(_SHELL) else [sys.executable, "-ISc", ""]
     try:
         done = subprocess.run(
-            program, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, timeout=_LIMIT_S, check=False,
+            [*program, NAME], env=dict(environ), timeout=_LIMIT_S, check=False,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None
