@@ -14,6 +14,8 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -27,33 +29,55 @@ CORE_FOLDERS = ("common", "pack", "client", "node")
 LIMIT_S = 1800
 
 
-def compile_program(program: Path, files: list[Path], sanitize: str) -> None:
-    """One program from C files, the core's sources among them."""
-    flags = ["-O1", *native.sanitizer_flags(sanitize)]
-    if "undefined" in sanitize:
-        flags.append("-fno-sanitize-recover=all")
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    command = [*compiler, *native.COMMON_FLAGS, *flags, "-o", str(program)]
-    if native.run([*command, *map(str, files), "-pthread", "-ldl"]) != 0:
-        raise SystemExit(f"fuzz: {program.name} does not compile")
+class Compiler:
+    """Compiles each C file once, a core of this machine each, and links programs of the objects."""
+
+    def __init__(self, out: Path, sanitize: str) -> None:
+        flags = ["-O1", *native.sanitizer_flags(sanitize)]
+        if "undefined" in sanitize:
+            flags.append("-fno-sanitize-recover=all")
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        self._command = [*compiler, *native.COMMON_FLAGS, *flags]
+        self._out = out
+
+    def _object(self, source: Path) -> Path:
+        return self._out / "objects" / source.relative_to(ROOT).with_suffix(".o")
+
+    def compile(self, sources: Iterable[Path]) -> None:
+        """Makes the objects of all sources. SystemExit where one does not compile."""
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            for source, rc in [(s, pool.submit(self._compile, s)) for s in dict.fromkeys(sources)]:
+                if rc.result() != 0:
+                    raise SystemExit(f"fuzz: {source} does not compile")
+
+    def _compile(self, source: Path) -> int:
+        made = self._object(source)
+        made.parent.mkdir(parents=True, exist_ok=True)
+        return native.run([*self._command, "-c", "-o", str(made), str(source)])
+
+    def link(self, name: str, sources: Sequence[Path]) -> str:
+        """The path of a program made of the objects of `sources`, in `out`."""
+        program = str(self._out / name)
+        objects = [str(self._object(source)) for source in sources]
+        if native.run([*self._command, "-o", program, *objects, "-pthread", "-ldl"]) != 0:
+            raise SystemExit(f"fuzz: {name} does not link")
+        return program
 
 
 def programs(out: Path, sanitize: str, rounds: int) -> list[list[str]]:
-    """Compiles the fuzz targets (not for threads) and the C tests; the commands to run them."""
+    """Builds the fuzz targets (not for threads) and the C tests; the commands to run them."""
     core = native.sources(CORE_FOLDERS)
     helpers = sorted(p for p in C_TESTS.glob("*.c") if not p.name.startswith("test_"))
-    commands = []
     targets = [] if sanitize == "thread" else sorted(FUZZ.glob("fuzz_*.c"))
-    for target in targets:
-        program = out / target.stem
-        files = [FUZZ / "driver.c", *SHARED, target, *core]
-        compile_program(program, files, sanitize)
-        commands.append([str(program), "--rounds", str(rounds)])
+    made_of = {target: [FUZZ / "driver.c", *SHARED, target, *core] for target in targets}
     for test in sorted(C_TESTS.glob("test_*.c")):
-        program = out / test.stem
-        compile_program(program, [test, *helpers, *SHARED, *core], sanitize)
-        commands.append([str(program)])
-    return commands
+        made_of[test] = [test, *helpers, *SHARED, *core]
+    compiler = Compiler(out, sanitize)
+    compiler.compile(source for sources in made_of.values() for source in sources)
+    return [
+        [compiler.link(main.stem, sources), *(["--rounds", str(rounds)] if main in targets else [])]
+        for main, sources in made_of.items()
+    ]
 
 
 def main() -> int:
