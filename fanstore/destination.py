@@ -157,7 +157,7 @@ class Destination:
 
     @property
     def directory(self) -> Path:
-        """The directory to fill."""
+        """Path of the temporary directory to fill; it gets its final name at the end."""
         assert self.scratch is not None
         return self.scratch / _MADE_NAME
 
@@ -183,7 +183,7 @@ class Destination:
             self._lock = None
 
     def write(self, name: str, data: bytes | bytearray) -> None:
-        """Writes a file."""
+        """Writes `data` to a new file of that name in the directory."""
         with (self.directory / name).open("xb") as file:
             file.write(data)
 

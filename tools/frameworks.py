@@ -93,7 +93,7 @@ class Program:
 
 
 def programs(names: Sequence[str] = ()) -> list[Program]:
-    """All programs, or those named."""
+    """The programs of tools/frameworks with these names; all of them when none is named."""
     paths = sorted([*PROGRAMS.glob("*.py"), *PROGRAMS.glob("*.sh")])
     found = [Program.read(path) for path in paths if path.stem != "case"]
     unknown = set(names) - {program.name for program in found}

@@ -8,9 +8,10 @@
 
 #include <stdbool.h>
 
+#define FAN_REDIRECT_ENV "FANSTORE_REDIRECT"
+
 /* Called by the constructor: looks at the program itself. `redirect`: the value of FAN_REDIRECT_ENV,
  * or NULL; "0" leaves all code of the process as it is. */
-#define FAN_REDIRECT_ENV "FANSTORE_REDIRECT"
 void fan_raw_begin(const char *redirect);
 
 /* Whether a library, by its path, is to be handed to fan_raw_loaded once it is loaded; not when it

@@ -68,7 +68,7 @@ class _Bits:
             os.pwrite(self._fd, bytes([value]), self._start + bit // 8)
 
     def release(self) -> None:
-        """Lets the mapping go."""
+        """Releases the view of the bytes; the object cannot be used afterwards."""
         self._view.release()
 
 

@@ -66,7 +66,7 @@ class Cleaner:
         return found
 
     def clean(self) -> Found:
-        """Removes what nobody uses."""
+        """Removes what no job uses; the answer names what went, and what stays and why."""
         found = Found(self._base.path)
         if not os.path.lexists(self._base.path):
             return found
