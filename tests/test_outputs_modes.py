@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,24 +13,44 @@ import pytest
 from fanstore.outputs import leases
 
 
-def test_a_mode_set_while_a_file_is_opened_unasked_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = os.fsencode(tmp_path / "output")
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o200))
-    real_open = os.open
-    changer = threading.Thread(target=leases.change_mode, args=(path, 0o400))
-    refused: list[int] = []
+@pytest.fixture
+def meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    return Meanwhile(tmp_path, monkeypatch)
 
-    def open_as_anybody(name: bytes, flags: int) -> int:
-        if not refused:
-            refused.append(flags)
-            raise PermissionError(13, "Permission denied")
-        changer.start()  # the program's chmod comes just now
-        changer.join(0.1)
-        return real_open(name, flags)
 
-    monkeypatch.setattr(leases.os, "open", open_as_anybody)
-    os.close(leases.open_unasked(path))
-    changer.join()
-    assert stat.S_IMODE(os.stat(path).st_mode) == 0o400
+class Meanwhile:
+    """A file that its owner may not read, opened by one who looks away from that."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path = os.fsencode(path / "output")
+        os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o200))
+        self._patch = monkeypatch
+
+    def runs(self, work: Callable[[], object]) -> None:
+        """Does `work` in a thread that starts in the moment in which the owner may read."""
+        real_open = os.open
+        thread = threading.Thread(target=work)
+        refused: list[int] = []
+
+        def open_as_anybody(name: bytes, flags: int) -> int:
+            if not refused:
+                refused.append(flags)
+                raise PermissionError(13, "Permission denied")
+            thread.start()
+            thread.join(0.1)
+            return real_open(name, flags)
+
+        self._patch.setattr(leases.os, "open", open_as_anybody)
+        os.close(leases.open_unasked(self.path))
+        thread.join()
+
+
+def test_a_mode_set_while_a_file_is_opened_unasked_stays(meanwhile: Meanwhile) -> None:
+    meanwhile.runs(lambda: leases.change_mode(meanwhile.path, 0o400))
+    assert stat.S_IMODE(os.stat(meanwhile.path).st_mode) == 0o400
+
+
+def test_the_mode_of_that_moment_is_not_seen(meanwhile: Meanwhile) -> None:
+    seen: list[int] = []
+    meanwhile.runs(lambda: seen.append(leases.facts_of(meanwhile.path).st_mode))
+    assert [stat.S_IMODE(mode) for mode in seen] == [0o200]

@@ -82,9 +82,18 @@ static int open_real(const struct opening *opening)
     return fd;
 }
 
+/* FanStore itself lets the owner of a file read it for a moment, to read a file without that right. */
+static bool is_denied(const struct opening *opening)
+{
+    const struct fan_output_attr *attr = &opening->answer.attr;
+    return opening->answer.where != FAN_OUTPUT_CREATE && !(attr->mode & S_IRUSR) &&
+           !(opening->flags & O_PATH) && (opening->flags & O_ACCMODE) != O_WRONLY &&
+           fan_output_permitted(attr, R_OK, true) != 0;
+}
+
 static int open_file(const struct opening *opening)
 {
-    int fd = open_real(opening);
+    int fd = is_denied(opening) ? -EACCES : open_real(opening);
     bool created = opening->answer.where == FAN_OUTPUT_CREATE;
     if ((fd == -ENOENT || fd == -ESTALE) && !created)
         return REPLACED;

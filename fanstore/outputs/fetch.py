@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 
 from fanstore.outputs.entries import Attr, Changes, Entry, failure
 from fanstore.outputs.interfaces import Peers
-from fanstore.outputs.leases import open_unasked
+from fanstore.outputs.leases import facts_of, open_unasked
 
 CHUNK_BYTES = 1 << 20
 _CHUNKS_A_FILE = 4
@@ -84,7 +84,7 @@ class Copies:
         known = self._have.get(object_id)
         if known is None:
             return None
-        found = os.lstat(self._path(object_id))
+        found = facts_of(self._path(object_id))
         mode = stat.S_IMODE(found.st_mode)
         timed = found.st_mtime_ns != known.mtime_ns
         changes = Changes(

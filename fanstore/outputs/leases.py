@@ -52,6 +52,12 @@ def change_mode(path: bytes, mode: int) -> None:
         os.chmod(path, mode)
 
 
+def facts_of(path: bytes) -> os.stat_result:
+    """lstat(2), not in the moment in which the mode is another one."""
+    with _changing:
+        return os.lstat(path)
+
+
 def _open_changed(path: bytes, flags: int) -> int:
     """Opens it in the moment in which its owner may read it."""
     mode = stat.S_IMODE(os.lstat(path).st_mode)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from fanstore.outputs.entries import OBJECT_RANK_SHIFT, Attr, Changes, Entry, failure, owner_of
 from fanstore.outputs.interfaces import Peers
-from fanstore.outputs.leases import change_mode, open_unasked
+from fanstore.outputs.leases import change_mode, facts_of, open_unasked
 
 _FICLONE = 0x40049409
 _COPY_BYTES = 1 << 26
@@ -67,7 +67,7 @@ class ObjectStore:
 
     def attr(self, object_id: int) -> Attr:
         """Attributes of an object of this rank as they are now. Raises OSError."""
-        return Attr.of(os.lstat(self.path(object_id)))
+        return Attr.of(facts_of(self.path(object_id)))
 
     def create(self, object_id: int, mode: int) -> Attr:
         """Makes an empty file, or a fifo (by the type in mode), with exactly that mode. Of a socket
@@ -108,7 +108,7 @@ class ObjectStore:
             return changed
         path = self.path(object_id)
         _change(path, changes)
-        return Attr.of(os.lstat(path))
+        return Attr.of(facts_of(path))
 
     def copy_changes(self, object_id: int) -> Changes | None:
         """How a program changed the attributes of this node's copy of another rank's object.
