@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -126,7 +127,7 @@ def test_an_archive_from_a_pipe(tmp_path: Path, kind: str) -> None:
         (tmp_path / "a").write_bytes(FILTERS[kind](some_tar()))
     argv = [sys.executable, "-m", "fanstore", "prepare", "-", str(tmp_path / "data")]
     with (tmp_path / "a").open("rb") as whole:
-        shell = f"cat | {' '.join(argv)}"
+        shell = f"cat | {shlex.join(argv)}"
         subprocess.run(["sh", "-c", shell], stdin=whole, check=True, timeout=LIMIT_S)
     assert b"d/0\n" in call("ls", "-R", tmp_path / "data").stdout
     assert sorted(os.listdir(tmp_path)) == ["a", "data"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -366,7 +367,7 @@ def test_ranks_with_different_output_directories_are_refused(tmp_path: Path) -> 
     ranks = make_rank_stage(tmp_path, 2)
     script = f'exec fanstore run --output-dir {tmp_path}/out$PMI_RANK "$@"'
     where = [*ranks.where(ranks.dataset()), "--", "true"]
-    program = script.replace("fanstore", f"{sys.executable} -m fanstore", 1)
+    program = script.replace("fanstore", f"{shlex.quote(sys.executable)} -m fanstore", 1)
     done = ranks.finished(ranks.mpiexec(2, "sh", "-c", program, "sh", *where), code=None)
     assert done.returncode != 0
     assert f"--output-dir is {tmp_path}/out1 on rank 1 and {tmp_path}/out0 on rank 0" in done.stderr

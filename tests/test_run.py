@@ -347,7 +347,7 @@ def test_default_prefix(stage: Stage) -> None:
         "-c",
         "pwd; cd /; ls $FANSTORE_MOUNT_PREFIX | wc -l; echo $FANSTORE_MOUNT_PREFIX",
     )
-    count, prefix = done.stdout.split()[1:]
+    _, count, prefix = done.stdout.splitlines()
     assert count == "20"
     assert Path(prefix).name == dataset.name and prefix.startswith("/tmp/fanstore-")
     assert not Path(prefix).exists()

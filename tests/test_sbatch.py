@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -143,7 +144,10 @@ def desk(tmp_path: Path) -> Desk:
     fakes = {"srun": FAKE_SRUN, "mpiexec": FAKE_SRUN, "fanstore": FAKE_FANSTORE}
     fakes |= {"scontrol": "print('node1')"}
     for name, text in fakes.items():
-        (tmp_path / name).write_text(f"#!{sys.executable}\n{text}")
+        (tmp_path / f"{name}.py").write_text(text)
+        # A `#!` line takes no path with a space.
+        start = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$0.py" "$@"\n'
+        (tmp_path / name).write_text(start)
         (tmp_path / name).chmod(0o755)
     return Desk(tmp_path)
 

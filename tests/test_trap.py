@@ -174,7 +174,8 @@ def test_programs_that_static_ones_start(stage: Stage, clients: Path) -> None:
     dataset = stage.dataset(tree(stage, clients))
     script = (
         f"{clients}/around many 150 {stage.mount}/program cat {stage.mount}/empty; "
-        f"{clients}/around stand {stage.mount}/sub/deep {sys.executable} -c '{ABSOLUTE}'"
+        f"{clients}/around stand {stage.mount}/sub/deep "
+        + shlex.join([sys.executable, "-c", ABSOLUTE])
     )
     done = stage.run(dataset, "bash", "-c", script, options=("--trap",))
     assert done.stdout.split() == ["0", "failed", "deep", "5", "hello", "6"], done.stderr

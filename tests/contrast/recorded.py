@@ -13,6 +13,7 @@ import difflib
 import functools
 import json
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -200,7 +201,7 @@ def python_of(user: int | None) -> str | None:
     if user is None:
         return sys.executable
     for python in (sys.executable, "/usr/bin/python3"):
-        probe = [*as_user(user), "sh", "-c", f"exec {python} -c 'import os; os.pidfd_open'"]
+        probe = [*as_user(user), "sh", "-c", f"exec {shlex.quote(python)} -c 'import os; os.pidfd_open'"]
         with contextlib.suppress(OSError):
             if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
                 return python

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -86,7 +87,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_numbers_stay(dataset: Path) -> None:
     """Two runs, and two processes of each; only names of one file share a number."""
     mount = dataset.parent / "mount"
-    script = f"{sys.executable} -c '{LOOK}' {mount} && echo && {sys.executable} -c '{LOOK}' {mount}"
+    look = shlex.join([sys.executable, "-c", LOOK, str(mount)])
+    script = f"{look} && echo && {look}"
     said = [run(dataset, mount, "sh", "-c", script).split("\n") for _ in range(2)]
     one, *others = [json.loads(text) for texts in said for text in texts if text]
     assert others == [one, one, one]
