@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +39,9 @@ def as_user(user: int | None) -> list[str]:
 
 
 def fanstore_command() -> list[str]:
-    """The console script of the interpreter that runs the tests."""
-    script = Path(sysconfig.get_path("scripts")) / "fanstore"
-    return [str(script)] if script.exists() else [sys.executable, "-m", "fanstore.cli"]
+    """`fanstore` without its console script: pip makes a shell script of that in a folder with a
+    space, which sorts the environment anew."""
+    return [sys.executable, "-m", "fanstore"]
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,8 @@ def python_of(user: int | None) -> str | None:
     if user is None:
         return sys.executable
     for python in (sys.executable, "/usr/bin/python3"):
-        probe = [*as_user(user), "sh", "-c", f"exec {shlex.quote(python)} -c 'import os; os.pidfd_open'"]
+        look = f"exec {shlex.quote(python)} -c 'import os; os.pidfd_open'"
+        probe = [*as_user(user), "sh", "-c", look]
         with contextlib.suppress(OSError):
             if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
                 return python
