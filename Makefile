@@ -4,8 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Most tests wait for processes that they started: two at a time, each file in one place.
-PYTEST_FLAGS ?= --numprocesses 2 --dist loadfile
+# Most tests wait for processes that they started: two at a time. tests/conftest.py shares them out.
+PYTEST_FLAGS ?= --numprocesses 2
 BENCH_FLAGS ?=
 FUZZ_ROUNDS ?= 200000
 
@@ -14,7 +14,7 @@ $(error VENV is "$(VENV)", and make cannot name a file with a space: give a path
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint asan tsan sanitized fuzz clean
+.PHONY: help build demo test soak bench lint asan tsan sanitized fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ demo: $(VENV)/installed-demo ## pack real images, train from the directory and f
 
 test: build ## run the tests
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+soak: build ## run the tests that take long and rarely find anything
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS) --soak
 
 bench: $(VENV)/installed-bench ## beside other file systems: one table (BENCH_FLAGS="--quick --check")
 	@$(BIN)/python tools/native.py

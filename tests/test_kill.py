@@ -23,9 +23,10 @@ from serving import (
     shared_memory,
     wait_for,
 )
+from soak import sampled
 
-# Milliseconds after the wrapper's start, or after its daemon's: some fall into each phase.
-DELAYS_MS = [0, 30, 60, 90, 120, 160, 200, 250, 300]
+# Milliseconds after the daemon's start: some fall into each phase.
+DELAYS_MS = sampled([0, 20, 30, 60, 90, 120, 160, 200, 250, 300], lambda ms: ms in (0, 90, 200))
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_another_job_does_not_take_the_files_of_one_whose_daemon_died(
     assert stage.leftovers() == []
 
 
-@pytest.mark.parametrize("delay_ms", [0, 50, 200])
+@pytest.mark.parametrize("delay_ms", DELAYS_MS)
 def test_command_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
     script = f"while :; do cat {stage.mount}/* >/dev/null; done"
     with stage.running(*arguments(stage, dataset, "sh", "-c", script)) as run:
@@ -143,7 +144,7 @@ def test_a_command_that_ignores_the_end_of_its_wrapper_is_ended(
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-@pytest.mark.parametrize("delay_ms", [0, 20, *DELAYS_MS[1:]])
+@pytest.mark.parametrize("delay_ms", DELAYS_MS)
 def test_told_to_end_at_any_moment(stage: Stage, dataset: Path, name: str, delay_ms: int) -> None:
     """From the daemon's birth on; before that nothing has been made."""
     number = getattr(signal, name)

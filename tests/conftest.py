@@ -1,0 +1,48 @@
+"""How the tests are shared among processes, and which of them run only in `make soak`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+# What takes longest is begun first: in the end no process is left alone with one of these.
+BEGUN_FIRST = ("contrast", "test_transport.py", "test_sbatch.py", "test_outputs_stress.py")
+
+
+def group_of(path: Path) -> str:
+    """What one process runs together: a file; of tests/contrast all, which share their daemons and
+    their compiled programs."""
+    return "contrast" if path.parent.name == "contrast" else path.name
+
+
+def is_soak(item: pytest.Item) -> bool:
+    return item.get_closest_marker("soak") is not None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what takes long and rarely finds anything, unless `--soak` asks for just that."""
+    wanted = config.getoption("--soak")
+    left_out = [item for item in items if is_soak(item) != wanted]
+    items[:] = [item for item in items if is_soak(item) == wanted]
+    config.hook.pytest_deselected(items=left_out)
+    rank = {name: at for at, name in enumerate(BEGUN_FIRST)}
+    items.sort(key=lambda item: rank.get(group_of(item.path), len(rank)))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="run the tests marked `soak`, no others")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        """Gives each process a whole group at a time, in the order of collection."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(Path(nodeid.split("::", 1)[0]))
+
+    config.option.loadscopereorder = False
+    return ByGroup(config, log)
