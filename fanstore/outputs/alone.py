@@ -1,13 +1,10 @@
-"""Peers and copies of a rank that has no others."""
+"""Peers of a rank that has no others."""
 
 from __future__ import annotations
 
-import errno
 import inspect
 from collections.abc import Callable
 from typing import Any
-
-from fanstore.outputs.entries import Changes, Entry, failure
 
 
 class Alone:
@@ -38,18 +35,3 @@ class Alone:
 
     def on_lost(self, callback: Callable[[int], None]) -> None:
         """Never calls it."""
-
-
-class NoCopies:
-    """objects.Copies where every object is this rank's."""
-
-    async def local_path(self, entry: Entry) -> bytes:
-        """There is no other rank that could have it."""
-        raise failure(errno.EIO)
-
-    def changes_of(self, object_id: int) -> Changes | None:
-        """There are none."""
-        return None
-
-    def discarded(self, object_id: int) -> None:
-        """Nobody has a copy."""

@@ -184,6 +184,21 @@ class Copies:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
 
+class NoCopies:
+    """objects.Copies where every object is this rank's."""
+
+    async def local_path(self, entry: Entry) -> bytes:
+        """There is no other rank that could have it."""
+        raise failure(errno.EIO)
+
+    def changes_of(self, object_id: int) -> Changes | None:
+        """There are none."""
+        return None
+
+    def discarded(self, object_id: int) -> None:
+        """Nobody has a copy."""
+
+
 def _chunks(size: int) -> Iterator[tuple[int, int]]:
     """Offsets and sizes; one of nothing where there is nothing, so that the owner knows of it."""
     for offset in range(0, max(size, 1), CHUNK_BYTES):

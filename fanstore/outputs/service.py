@@ -15,10 +15,10 @@ from typing import Any
 
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX, FanstoreError
-from fanstore.outputs.alone import Alone, NoCopies
+from fanstore.outputs.alone import Alone
 from fanstore.outputs.drafts import Drafts
 from fanstore.outputs.entries import Entry, Place
-from fanstore.outputs.fetch import Copies
+from fanstore.outputs.fetch import Copies, NoCopies
 from fanstore.outputs.home import Home
 from fanstore.outputs.inputs import DatasetInputs, TouchedBits
 from fanstore.outputs.interfaces import Inputs, Observer, Peers
