@@ -71,7 +71,7 @@ class World:
 
 
 class MemoryPeers:
-    """interfaces.Peers."""
+    """fanstore.peers.interface.Peers."""
 
     def __init__(self, world: World, rank: int) -> None:
         self._world = world

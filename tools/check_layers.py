@@ -54,11 +54,12 @@ PYTHON_LAYERS = {
     "launcher": {"errors"},
     "world": {*_BASE, "launcher"},
     "transport": {*_BASE, "world"},
-    "outputs": {*_BASE, "dataset", "config"},
+    "peers": set(),
+    "outputs": {*_BASE, "dataset", "config", "peers"},
     "load": {*_DATASET, "config", "progress", "placement", "world"},
     "serve": {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
-        "outputs",
+        "outputs", "peers",
     },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs", "programs", "serve",

@@ -11,13 +11,14 @@ from typing import Any
 from fanstore.errors import SHOWN_MAX
 from fanstore.outputs.entries import Entry, Place, home_of, split
 from fanstore.outputs.home import Home
-from fanstore.outputs.interfaces import ObjectStore, Peers
+from fanstore.outputs.interfaces import ObjectStore
 from fanstore.outputs.journal import Identity, Journal, Lone, Name
 from fanstore.outputs.keeping import keep_link, keep_object
 from fanstore.outputs.partial import partial_paths
 from fanstore.outputs.placing import OutputDirectory
 from fanstore.outputs.reconcile import Reconciler, name_of, wanted
 from fanstore.outputs.witness import Witness
+from fanstore.peers.interface import Peers
 
 Unplaced = list[tuple[str, str]]  # path below the output directory, reason
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Alone:
-    """interfaces.Peers of a world of one."""
+    """interface.Peers of a world of one."""
 
     rank = 0
     world_size = 1

@@ -11,10 +11,11 @@ from fanstore.outputs.entries import Entry, Place, Slot, owner_of
 from fanstore.outputs.gate import Gate
 from fanstore.outputs.home import Removed
 from fanstore.outputs.homes import Homes
-from fanstore.outputs.interfaces import Drafts, Inputs, ObjectStore, Observer, Peers
+from fanstore.outputs.interfaces import Drafts, Inputs, ObjectStore, Observer
 from fanstore.outputs.versions import Versions
 from fanstore.outputs.walk import Resolved, Walker
 from fanstore.outputs.wire import Answer, Where
+from fanstore.peers.interface import Peers
 
 TRIES = 100  # of an operation under whose hands a name changes
 

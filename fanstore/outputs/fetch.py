@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
 from fanstore.outputs.entries import Attr, Changes, Entry, failure
-from fanstore.outputs.interfaces import Peers
 from fanstore.outputs.leases import facts_of, open_unasked
+from fanstore.peers.interface import Peers
 
 CHUNK_BYTES = 1 << 20
 _CHUNKS_A_FILE = 4

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 
 from fanstore.outputs.entries import failure
-from fanstore.outputs.interfaces import Peers
+from fanstore.peers.interface import Peers
 
 FREEZE_WAIT_S = 10.0
 _PASSAGE_WAIT_S = 60.0

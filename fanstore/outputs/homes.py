@@ -7,7 +7,7 @@ from typing import Any
 
 from fanstore.outputs.entries import Attr, Changes, Entry, Listing, Place, Slot, home_of
 from fanstore.outputs.home import Removed, Reservation
-from fanstore.outputs.interfaces import Peers
+from fanstore.peers.interface import Peers
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from typing import Any
 from fanstore.outputs.entries import Listing, Place, Slot, failure, home_of, split
 from fanstore.outputs.home import Home, Key
 from fanstore.outputs.homes import Found
-from fanstore.outputs.interfaces import Inputs, Peers
+from fanstore.outputs.interfaces import Inputs
+from fanstore.peers.interface import Peers
 
 WAIT_S = 10.0
 _TRIES = 1000

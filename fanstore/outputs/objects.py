@@ -14,8 +14,8 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 from fanstore.outputs.entries import OBJECT_RANK_SHIFT, Attr, Changes, Entry, failure, owner_of
-from fanstore.outputs.interfaces import Peers
 from fanstore.outputs.leases import change_mode, facts_of, open_unasked
+from fanstore.peers.interface import Peers
 
 _FICLONE = 0x40049409
 _COPY_BYTES = 1 << 26

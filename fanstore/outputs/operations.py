@@ -10,7 +10,7 @@ from fanstore.outputs.context import Context
 from fanstore.outputs.gate import Gate
 from fanstore.outputs.home import Home
 from fanstore.outputs.homes import Homes
-from fanstore.outputs.interfaces import Drafts, Inputs, ObjectStore, Observer, Peers
+from fanstore.outputs.interfaces import Drafts, Inputs, ObjectStore, Observer
 from fanstore.outputs.keeper import Keeper
 from fanstore.outputs.looking import Looking
 from fanstore.outputs.moving import Moving
@@ -21,6 +21,7 @@ from fanstore.outputs.truncating import Truncating
 from fanstore.outputs.versions import Versions
 from fanstore.outputs.walk import Walker
 from fanstore.outputs.wire import Answer, Op, Request, Where
+from fanstore.peers.interface import Peers
 
 _Step = Callable[[Request], Awaitable[Answer]]
 

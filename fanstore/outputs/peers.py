@@ -10,13 +10,13 @@ import asyncio
 import errno
 import inspect
 import itertools
+import os
 import pickle
 import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fanstore.outputs.entries import failure
 from fanstore.outputs.frames import Joiner, pieces_of
 
 _TAKEN_AT_ONCE = 64
@@ -61,7 +61,7 @@ class _Other:
 
 
 class Peers:
-    """interfaces.Peers of a rank that has others. Handlers are registered, then it is started."""
+    """interface.Peers of a rank that has others. Handlers are registered, then it is started."""
 
     def __init__(self, rank: int, world_size: int, mail: Mail, deadline_s: float) -> None:
         """A rank that owes an answer and is silent for three deadlines is lost."""
@@ -289,7 +289,7 @@ def _told(name: str, error: Exception) -> OSError:
     if isinstance(error, OSError):
         return error
     _log(name, error)
-    return failure(errno.EIO)
+    return OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def _log(name: str, error: Exception) -> None:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from fanstore.outputs.entries import Attr, Entry, Place, home_of
 from fanstore.outputs.home import Home
-from fanstore.outputs.interfaces import Peers
 from fanstore.outputs.journal import Identity, Name
 from fanstore.outputs.placing import OutputDirectory, ParentInTheWay
+from fanstore.peers.interface import Peers
 
 _CHANGES_FOLLOWED = 8
 

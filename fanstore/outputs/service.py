@@ -21,12 +21,13 @@ from fanstore.outputs.entries import Entry, Place
 from fanstore.outputs.fetch import Copies, NoCopies
 from fanstore.outputs.home import Home
 from fanstore.outputs.inputs import DatasetInputs, TouchedBits
-from fanstore.outputs.interfaces import Inputs, Observer, Peers
+from fanstore.outputs.interfaces import Inputs, Observer
 from fanstore.outputs.listener import Listener, listen
 from fanstore.outputs.objects import ObjectStore
 from fanstore.outputs.operations import Operations
 from fanstore.outputs.peers import Peers as JoinedPeers
 from fanstore.outputs.stageout import StageOut
+from fanstore.peers.interface import Peers
 
 OBJECTS = "objects"
 COPIES = "copies"

@@ -20,11 +20,12 @@ from fanstore.errors import SHOWN_MAX
 from fanstore.outputs.accounts import Accounts
 from fanstore.outputs.entries import Entry, Place, home_of
 from fanstore.outputs.home import Home
-from fanstore.outputs.interfaces import ObjectStore, Peers
+from fanstore.outputs.interfaces import ObjectStore
 from fanstore.outputs.journal import Header, Journal
 from fanstore.outputs.placing import OutputDirectory
 from fanstore.outputs.reconcile import Reconciled, Reconciler, name_of
 from fanstore.outputs.supply import AHEAD, Supplier
+from fanstore.peers.interface import Peers
 
 # What is wrong with one name, not with the output directory: nothing waits for it to pass.
 _PARTICULAR = frozenset(

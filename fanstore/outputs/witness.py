@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fanstore.outputs.interfaces import Peers
 from fanstore.outputs.journal import Name
+from fanstore.peers.interface import Peers
 
 
 class Witness:
