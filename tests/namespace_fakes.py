@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fanstore.outputs.entries import Attr, Changes, Entry, Place, failure
+from fanstore.outputs.model.entries import Attr, Changes, Entry, Place, failure
 
 
 class World:

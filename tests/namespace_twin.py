@@ -12,7 +12,7 @@ from typing import Any
 from namespace_world import Cluster, Open, Outside, Process, renameat2
 
 from fanstore._native import lib
-from fanstore.outputs.wire import Op
+from fanstore.outputs.model.wire import Op
 
 OUTSIDE = "outside"
 # The root is an input; a rename with one name in the mount is one between file systems; a fifo is

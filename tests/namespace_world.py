@@ -11,9 +11,9 @@ from typing import Any
 
 from namespace_fakes import FakeDrafts, FakeInputs, FakeStore, Log, World
 
-from fanstore.outputs.entries import Entry, failure, owner_of
-from fanstore.outputs.operations import Operations
-from fanstore.outputs.wire import Answer, Op, Request, Where
+from fanstore.outputs.model.entries import Entry, failure, owner_of
+from fanstore.outputs.model.wire import Answer, Op, Request, Where
+from fanstore.outputs.namespace.operations import Operations
 
 AT_FDCWD = -100
 

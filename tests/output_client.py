@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanstore._native import ffi, lib
-from fanstore.outputs.wire import Op, Where
+from fanstore.outputs.model.wire import Op, Where
 
 ANSWER_BYTES = ffi.sizeof("struct fan_output_answer")
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

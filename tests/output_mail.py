@@ -7,8 +7,8 @@ import errno
 import os
 from collections import deque
 
-from fanstore.outputs.entries import failure
-from fanstore.outputs.peers import Peers
+from fanstore.outputs.model.entries import failure
+from fanstore.peers.peers import Peers
 
 MOST_BYTES = 4 << 20  # as the node daemon's core has it
 

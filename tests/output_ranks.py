@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fanstore.outputs.entries import (
+from fanstore.outputs.model.entries import (
     OBJECT_RANK_SHIFT,
     Attr,
     Changes,
@@ -23,10 +23,10 @@ from fanstore.outputs.entries import (
     home_of,
     split,
 )
-from fanstore.outputs.home import Home
-from fanstore.outputs.journal import Header, Journal
-from fanstore.outputs.placing import OutputDirectory
-from fanstore.outputs.stageout import StageOut
+from fanstore.outputs.model.home import Home
+from fanstore.outputs.stageout.journal import Header, Journal
+from fanstore.outputs.stageout.placing import OutputDirectory
+from fanstore.outputs.stageout.stageout import StageOut
 
 
 class FakePeers:

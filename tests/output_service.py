@@ -10,7 +10,7 @@ from serving import wait_for
 
 from fanstore._native import lib
 from fanstore.dataset import Dataset
-from fanstore.outputs.service import Mount, OutputService
+from fanstore.outputs.service.service import Mount, OutputService
 from fanstore.serve.segment import MountEntry, write_segment
 
 

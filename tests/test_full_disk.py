@@ -18,7 +18,7 @@ from small_disk import small_disk
 
 from fanstore._native import ffi
 from fanstore.errors import FanstoreError
-from fanstore.outputs.inputs import TouchedBits
+from fanstore.outputs.service.inputs import TouchedBits
 from fanstore.serve.segment import MountEntry, mark_staged, write_segment
 
 CLIENT = Path(__file__).with_name("full_disk_client.py")

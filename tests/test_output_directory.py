@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from serving import LIMIT_S, Stage, make_stage
 
-from fanstore.outputs.location import refusal_of
+from fanstore.outputs.stageout.location import refusal_of
 
 
 @pytest.fixture

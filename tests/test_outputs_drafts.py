@@ -13,8 +13,9 @@ from output_service import Served
 from serving import wait_for
 
 from fanstore.dataset import Dataset
-from fanstore.outputs import drafts, objects
-from fanstore.outputs.wire import Op, Where
+from fanstore.outputs.drafts import drafts
+from fanstore.outputs.model.wire import Op, Where
+from fanstore.outputs.objects import objects
 
 pytest_plugins = ("output_fixtures",)
 

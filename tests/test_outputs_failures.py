@@ -13,7 +13,7 @@ import pytest
 from namespace_scenes import NEW, delays, fails, outcome, play
 from namespace_world import Cluster
 
-from fanstore.outputs.wire import Op
+from fanstore.outputs.model.wire import Op
 
 _STEPS = [
     "reserve", "publish", "insert", "remove", "put", "move", "lock", "get", "close",
@@ -102,7 +102,7 @@ def test_what_a_lost_rank_held_is_free_again(tmp_path: Path) -> None:
         await one.mkdir(directory + b"/gone")
         await lost.open(directory + b"/draft", NEW)
         keeper = cluster.ranks[0].operations.keeper
-        from fanstore.outputs.entries import Place
+        from fanstore.outputs.model.entries import Place
 
         await keeper.lock(2, Place(0, directory, b"held"), 77)
         await cluster.ranks[2].peers.call(0, "gate.freeze", 5)

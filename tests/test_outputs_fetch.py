@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from output_mail import Net
 
-from fanstore.outputs.entries import OBJECT_RANK_SHIFT, Attr, Entry
-from fanstore.outputs.fetch import CHUNK_BYTES, Copies
+from fanstore.outputs.model.entries import OBJECT_RANK_SHIFT, Attr, Entry
+from fanstore.outputs.objects.fetch import CHUNK_BYTES, Copies
 
 LIMIT_S = 30.0
 SIZES = (0, 1, 4096, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 7 * CHUNK_BYTES + 12345)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from output_ranks import FakePeers
 
-from fanstore.outputs.gate import Gate
+from fanstore.outputs.ranks.gate import Gate
 
 
 @pytest.mark.parametrize("waiting", [False, True])

@@ -23,7 +23,7 @@ from test_outputs_end import arguments, next_text, only_unstaged, write
 from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.signals import Received
 from fanstore.launch.wrapper import Wrapper
-from fanstore.outputs.rescue import rescue
+from fanstore.outputs.stageout.rescue import rescue
 
 SIZES = (3, 2_000_000)
 KEPT = {"f0": 3, "f1": 2_000_000}

@@ -248,7 +248,7 @@ def test_outputs_lie_beside_inputs(tmp_path: Path) -> None:
 
 def test_paths_that_lead_out(tmp_path: Path) -> None:
     async def text(process: Process, path: bytes, follow: bool = True) -> bytes:
-        from fanstore.outputs.wire import Op, Where
+        from fanstore.outputs.model.wire import Op, Where
 
         answer = await process.rank.operations.run(
             _request(process, Op.LOOKUP, path, 0 if follow else 1)
@@ -286,6 +286,6 @@ def test_paths_that_lead_out(tmp_path: Path) -> None:
 
 
 def _request(process: Process, op: int, path: bytes, how: int) -> Any:
-    from fanstore.outputs.wire import Request
+    from fanstore.outputs.model.wire import Request
 
     return Request(op, path=path, how=how, pid=process.pid)

@@ -12,7 +12,7 @@ import pytest
 from namespace_scenes import NEW, delays, fails, play
 from namespace_world import Cluster
 
-from fanstore.outputs.wire import Op
+from fanstore.outputs.model.wire import Op
 
 # Drafts: who sees them.
 

@@ -16,10 +16,10 @@ from ranks import make_rank_stage, needs_ranks
 from serving import Stage, daemon_of, make_stage, wait_for
 
 from fanstore.dataset import Dataset
-from fanstore.outputs.journal import Header, Journal, Name
-from fanstore.outputs.partial import partial_names
-from fanstore.outputs.rescue import left_behind, needs_rescue, rescue
-from fanstore.outputs.wire import Op
+from fanstore.outputs.model.partial import partial_names
+from fanstore.outputs.model.wire import Op
+from fanstore.outputs.stageout.journal import Header, Journal, Name
+from fanstore.outputs.stageout.rescue import left_behind, needs_rescue, rescue
 
 pytest_plugins = ("output_fixtures",)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from output_mail import Net
 
-from fanstore.outputs.entries import Attr, Entry, Place, failure
-from fanstore.outputs.frames import PIECE_BYTES, Joiner, pieces_of
-from fanstore.outputs.peers import Peers, RankGone
+from fanstore.outputs.model.entries import Attr, Entry, Place, failure
+from fanstore.peers.frames import PIECE_BYTES, Joiner, pieces_of
+from fanstore.peers.peers import Peers, RankGone
 
 LIMIT_S = 30.0
 QUICK_S = 0.2  # a deadline to pass

@@ -14,9 +14,9 @@ from output_ranks import Cluster, FakePeers
 from output_staging import run, settled, tree
 from small_disk import small_disk
 
-from fanstore.outputs import placing, stageout, supply
-from fanstore.outputs.journal import Header, Journal, Name, read_journal
-from fanstore.outputs.placing import OutputDirectory
+from fanstore.outputs.stageout import placing, stageout, supply
+from fanstore.outputs.stageout.journal import Header, Journal, Name, read_journal
+from fanstore.outputs.stageout.placing import OutputDirectory
 
 SECOND_NS = 10**9
 

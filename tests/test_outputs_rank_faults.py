@@ -14,7 +14,7 @@ from output_steps import Steps, content, digest, until_done
 from serving import runs, wait_for
 from small_disk import small_disk
 
-from fanstore.outputs.entries import home_of
+from fanstore.outputs.model.entries import home_of
 
 pytestmark = needs_mpi
 

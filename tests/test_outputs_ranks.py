@@ -13,7 +13,7 @@ from fault_tools import RankRun, make_ranks, needs_mpi
 from output_steps import Steps, content, digest
 from serving import wait_for
 
-from fanstore.outputs.entries import home_of
+from fanstore.outputs.model.entries import home_of
 
 pytestmark = needs_mpi
 

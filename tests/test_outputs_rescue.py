@@ -14,8 +14,8 @@ from output_ranks import Cluster
 from output_staging import run, settled, tree
 from small_disk import small_disk
 
-from fanstore.outputs.journal import Header, Journal, Name, read_journal
-from fanstore.outputs.rescue import left_behind, needs_rescue, rescue
+from fanstore.outputs.stageout.journal import Header, Journal, Name, read_journal
+from fanstore.outputs.stageout.rescue import left_behind, needs_rescue, rescue
 
 
 def killed(cluster: Cluster, work: Callable[[], Awaitable[None]]) -> None:

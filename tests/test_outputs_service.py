@@ -16,9 +16,9 @@ from output_client import programs, request, send, understood
 from output_service import Served
 
 from fanstore.dataset import Dataset
-from fanstore.outputs import listener, service
-from fanstore.outputs.service import Mount, OutputService
-from fanstore.outputs.wire import Op, Where
+from fanstore.outputs.model.wire import Op, Where
+from fanstore.outputs.service import listener, service
+from fanstore.outputs.service.service import Mount, OutputService
 
 pytest_plugins = ("output_fixtures",)
 

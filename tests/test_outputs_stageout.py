@@ -16,7 +16,7 @@ from output_ranks import Cluster
 from output_staging import WAIT_S, run, settled, tree
 from trees import ODD_NAMES
 
-from fanstore.outputs import placing, supply
+from fanstore.outputs.stageout import placing, supply
 
 
 def test_files_directories_links_and_attributes(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from output_ranks import Cluster
 from output_staging import WAIT_S, run, settled, tree
 from small_disk import small_disk
 
-from fanstore.outputs import placing, supply
-from fanstore.outputs.location import folders_of, problem_of
-from fanstore.outputs.renaming import back_up
+from fanstore.outputs.stageout import placing, supply
+from fanstore.outputs.stageout.location import folders_of, problem_of
+from fanstore.outputs.stageout.renaming import back_up
 
 
 def test_what_was_there_is_kept(tmp_path: Path) -> None:

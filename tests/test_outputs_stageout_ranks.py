@@ -12,9 +12,9 @@ import pytest
 from output_ranks import Cluster
 from output_staging import run, settled, tree
 
-from fanstore.outputs.entries import Place, home_of
-from fanstore.outputs.reconcile import Reconciled
-from fanstore.outputs.stageout import StageOut
+from fanstore.outputs.model.entries import Place, home_of
+from fanstore.outputs.stageout.reconcile import Reconciled
+from fanstore.outputs.stageout.stageout import StageOut
 
 
 def test_several_ranks(tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ from output_client import CREATE, Program, programs
 from output_service import Served
 from serving import wait_for
 
-from fanstore.outputs import moving, objects, watch
-from fanstore.outputs.holders import GRANT_S, Holder, Says, Verdict, judge
-from fanstore.outputs.wire import Answer, Op, Request, Where
+from fanstore.outputs.drafts import watch
+from fanstore.outputs.drafts.holders import GRANT_S, Holder, Says, Verdict, judge
+from fanstore.outputs.model.wire import Answer, Op, Request, Where
+from fanstore.outputs.namespace import moving
+from fanstore.outputs.objects import objects
 
 pytest_plugins = ("output_fixtures",)
 
@@ -302,7 +304,7 @@ def test_a_program_that_takes_a_file_over_holds_it(served: Served, writer: Progr
 def test_an_unsaid_close_is_seen(
     served: Served, writer: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fanstore.outputs.holders.GRANT_S", 0.1)
+    monkeypatch.setattr("fanstore.outputs.drafts.holders.GRANT_S", 0.1)
     fd = writer.call("open", b"new")
     writer.call("write", fd, b"all")
     writer.call("close_unsaid", fd)

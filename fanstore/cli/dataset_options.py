@@ -13,7 +13,7 @@ from fanstore import config
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.launcher import detect, for_rank
 from fanstore.load.local_dir import choose
-from fanstore.outputs.location import problem_of
+from fanstore.outputs.stageout.location import problem_of
 from fanstore.serve.excuse import excused
 from fanstore.serve.job_plan import JobPlan
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from fanstore.config import Settings
-from fanstore.outputs.peers import Peers
+from fanstore.peers.peers import Peers
 from fanstore.serve.node import Node, default_cache_bytes
 from fanstore.serve.stalls import Stalls
 from fanstore.world import MpiWorld

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from fanstore.outputs.service import OutputService
+from fanstore.outputs.service.service import OutputService
 
 FLUSH_TELL_S = 1.0
 _GIVE_UP_WAIT_S = 2.0

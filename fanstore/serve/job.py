@@ -19,8 +19,8 @@ from fanstore.load.lazy import LazyPart, LazyStager
 from fanstore.load.staged import StagedDirectory, kept_words
 from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
-from fanstore.outputs.rescue import rescue_lines
-from fanstore.outputs.service import Mount, OutputService
+from fanstore.outputs.service.service import Mount, OutputService
+from fanstore.outputs.stageout.rescue import rescue_lines
 from fanstore.progress import Meter, progress_of
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.exchange_server import ExchangeServer

@@ -26,7 +26,7 @@ from typing import Any
 from fanstore.load import locks
 from fanstore.load.base import Base
 from fanstore.load.staged import sweep_datasets
-from fanstore.outputs.rescue import Rescued, needs_rescue, rescue
+from fanstore.outputs.stageout.rescue import Rescued, needs_rescue, rescue
 from fanstore.serve.prefix import sweep_prefixes
 
 PLACEHOLDER_TARGET = "fanstore-virtual-file"

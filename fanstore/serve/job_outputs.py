@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from fanstore.config import spoken
 from fanstore.errors import UsageError
 from fanstore.load.base import is_within_any
-from fanstore.outputs.journal import JOURNAL, Header
-from fanstore.outputs.location import folders_of, refusal_of
-from fanstore.outputs.peers import Peers
-from fanstore.outputs.service import Mount, OutputService
-from fanstore.outputs.stageout import stage_out_to
+from fanstore.outputs.service.service import Mount, OutputService
+from fanstore.outputs.stageout.journal import JOURNAL, Header
+from fanstore.outputs.stageout.location import folders_of, refusal_of
+from fanstore.outputs.stageout.stageout import stage_out_to
+from fanstore.peers.peers import Peers
 from fanstore.serve.job_directory import JobDirectory
 from fanstore.serve.job_plan import JobPlan
 

@@ -1,0 +1,1 @@
+"""Outputs that are being written: who writes them, and when they are finished."""

@@ -1,0 +1,346 @@
+"""Drafts: the objects that programs of this node are writing, until they are published or dropped.
+
+A draft is finished when nobody can write to it any more. That is looked at when a process says that
+it has closed it, when a file in the objects' directory is closed, when a process with a draft ends,
+and before somebody is told what is under its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+
+from fanstore.outputs.drafts.draft_table import Draft, DraftTable
+from fanstore.outputs.drafts.holders import GRANT_S, Says, Verdict, judge, may_write
+from fanstore.outputs.drafts.watch import ClosedFiles, End, Processes
+from fanstore.outputs.model.entries import Attr, Place
+from fanstore.outputs.model.interfaces import Publisher
+from fanstore.outputs.objects.leases import is_written
+from fanstore.outputs.objects.objects import ObjectStore
+
+_ENDING_S = 1.0  # a process seen ending has ended by then, or it was its first thread alone
+_POLL_S = 0.5
+_APPEAR_S = 1.0
+_APPEAR_POLL_S = 0.001
+_CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times, on any disk
+
+
+class Drafts(DraftTable):
+    """Those of this rank. In the outputs thread."""
+
+    publisher: Publisher
+
+    def __init__(
+        self, store: ObjectStore, most_fds: int, keep: Callable[[Place, int], None] | None = None
+    ) -> None:
+        """Within the running loop. `publisher` is to be set before the first draft. most_fds: how
+        many descriptors it may keep open. keep: what killed writers leave is kept; called with each
+        draft, and where it is to be published by now."""
+        super().__init__()
+        self.counts = dict.fromkeys(
+            ("opened", "published", "partial", "dropped", "unchanged", "failed"), 0
+        )
+        self.partials: list[int] = []
+        self._keep = keep
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._processes = Processes(self._loop, self._process_ended, most_fds)
+        self._poller: asyncio.TimerHandle | None = None
+        self._closed: ClosedFiles | None = None
+        try:
+            self._closed = ClosedFiles(store.directory, self._files_closed)
+            self._loop.add_reader(self._closed, self._closed.read)
+        except OSError as error:  # the user has no more of them: looks now and then instead
+            print(f"fanstore: outputs: inotify: {error}", file=sys.stderr)
+            self._poll()
+
+    # What Operations decides.
+
+    def begin(self, place: Place, object_id: int, pid: int) -> None:
+        """A process was allowed to open a new object for writing."""
+        draft = Draft(object_id, place, self._store.original_of(object_id))
+        self.add(draft)
+        self._tell(draft)
+        self.counts["opened"] += 1
+        self._grant(draft, pid)
+
+    async def join(self, object_id: int, pid: int) -> bool:
+        """A process wants to open a draft for writing: allowed while that is empty, and to its
+        holders. Waits a moment where the file is yet to be made by another."""
+        deadline_s = self._loop.time() + _APPEAR_S
+        while (size := self._size(object_id)) is None and self._loop.time() < deadline_s:
+            await asyncio.sleep(_APPEAR_POLL_S)
+        draft = self._drafts.get(object_id)
+        if draft is None or draft.ending is not None or size is None:
+            return False
+        if pid not in draft.holders and size > 0:
+            return False
+        self._grant(draft, pid)
+        return True
+
+    def move(self, object_id: int, place: Place) -> None:
+        """A draft was renamed. Nothing happens when it is unknown."""
+        super().move(object_id, place)
+        for draft in self.known((object_id,)):
+            self._tell(draft)
+
+    def _tell(self, draft: Draft) -> None:
+        if self._keep is not None:
+            self._keep(draft.place, draft.object_id)
+
+    def detach(self, object_id: int) -> None:
+        """A draft has no name any more: it is never published. Its holders keep it as the kernel
+        keeps any file without a name. Nothing happens when it is unknown."""
+        draft = self._drafts.get(object_id)
+        if draft is None:
+            return
+        granted = any(holder.granted_s for holder in draft.holders.values())
+        self._forget(draft)
+        self._store.discard(object_id)
+        if granted:  # it may be made yet
+            self._loop.call_later(GRANT_S, self._store.discard, object_id)
+
+    # What processes say.
+
+    async def settle(self, pid: int, objects: Sequence[int]) -> bool:
+        """A process has closed its last descriptor of them (without objects: of some of its).
+        Whether all are finished. Raises the OSError of a publication."""
+        drafts = self.known(objects) if objects else self.of_process(pid)
+        for draft in drafts:
+            holder = draft.holders.get(pid)
+            if holder is not None and objects:
+                holder.closed_one(self._loop.time())
+            elif holder is not None:
+                holder.granted_s.clear()
+        return await self._look_at_all(drafts, bool(objects))
+
+    def hold(self, pid: int, objects: Sequence[int]) -> None:
+        """A process holds them, too: it answers for what its parent had, if that was killed before
+        this was said."""
+        for draft in self.known(objects):
+            self._processes.watch(pid)
+            self.holder(draft, pid).says = Says.HOLDS
+            killed = [each for each, at in draft.holders.items() if at.dead and not at.left]
+            for each in killed:
+                self._drop_holder(draft, each)
+
+    def hand_on(self, pid: int, objects: Sequence[int]) -> None:
+        """A process is about to exec; they go on to the new program."""
+        for draft in self.known(objects):
+            self.holder(draft, pid).leaves(Says.HANDS_ON)
+            self._processes.watch(pid)
+
+    async def leave(self, pid: int, objects: Sequence[int]) -> None:
+        """A process is about to exec or exit, which lets go of them (without objects: of all)."""
+        drafts = self.known(objects) if objects else self.of_process(pid)
+        for draft in drafts:
+            if pid in draft.holders:
+                draft.holders[pid].leaves(Says.LEAVES)
+        with contextlib.suppress(OSError):
+            await self._look_at_all(drafts)
+
+    async def abandon(self, pid: int, objects: Sequence[int]) -> None:
+        """An open that was allowed failed, and the process has no other descriptor of them."""
+        drafts = self.known(objects)
+        for draft in drafts:
+            holder = draft.holders.get(pid)
+            if holder is not None and holder.granted_s:
+                holder.granted_s.pop()
+            if holder is not None and not holder.granted_s:
+                self._drop_holder(draft, pid)
+        with contextlib.suppress(OSError):
+            await self._look_at_all(drafts)
+
+    # The end of a draft.
+
+    async def look(self, object_id: int) -> None:
+        """Publishes or drops a draft if it is finished; waits for that when it is under way."""
+        with contextlib.suppress(OSError):
+            await self._look_at_all(self.known((object_id,)))
+
+    async def flush(self) -> None:
+        """Ends all that are finished; waits a moment for processes that are about to end."""
+        deadline_s = self._loop.time() + 2 * _ENDING_S
+        while True:
+            with contextlib.suppress(OSError):
+                await self._look_at_all(self.all())
+            waits = any(draft.waits_since_s is not None for draft in self.all())
+            if not waits or self._loop.time() > deadline_s:
+                return
+            await asyncio.sleep(_APPEAR_POLL_S * 10)
+
+    def close(self) -> None:
+        """Looks at nothing more; what is open stays unpublished."""
+        self.counts["dropped"] += len(self)
+        for draft in self.all():
+            self._forget(draft)
+        self._processes.close()
+        if self._poller is not None:
+            self._poller.cancel()
+        if self._closed is not None:
+            self._loop.remove_reader(self._closed)
+            self._closed.close()
+            self._closed = None
+
+    async def _look_at_all(self, drafts: Iterable[Draft], said: bool = False) -> bool:
+        """Whether all have ended. said: a process has just said that it closed them. Raises the
+        first OSError, once all have been looked at."""
+        endings = [self._end_if_finished(draft, said) for draft in drafts]
+        tasks = [task for task in endings if task is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+        for task in tasks:
+            task.result()
+        return len(tasks) == len(endings)
+
+    def _end_if_finished(self, draft: Draft, said: bool = False) -> asyncio.Task[None] | None:
+        if draft.ending is None and self._drafts.get(draft.object_id) is draft:
+            verdict = self._verdict(draft, said)
+            if verdict is not Verdict.WAIT:
+                draft.ending = self._loop.create_task(self._end(draft, verdict))
+                draft.ending.add_done_callback(_note)
+        return draft.ending
+
+    def _verdict(self, draft: Draft, said: bool) -> Verdict:
+        """WAIT: also while somebody may write to it."""
+        now_s = self._loop.time()
+        if not draft.holders:
+            return Verdict.DROP
+        for pid, holder in draft.holders.items():
+            if not holder.dead and (end := self._processes.end_of(pid)):
+                holder.died(end is End.KILLED)  # the loop has not come to it yet
+        opens_until_s = max(holder.opens_until_s(now_s) for holder in draft.holders.values())
+        if opens_until_s > now_s:
+            self._look_again(draft, opens_until_s)
+            return Verdict.WAIT
+        try:
+            written = is_written(self._store.path(draft.object_id))
+        except FileNotFoundError:  # who was allowed to make it has not done so yet, or never will
+            written = any(not holder.dead for holder in draft.holders.values())
+        except OSError:  # no descriptors left
+            self._look_again(draft, now_s + _POLL_S)
+            return Verdict.WAIT
+        if written is None:
+            written = may_write(draft.holders.values())
+        if written or said:
+            return Verdict.WAIT if written else Verdict.PUBLISH
+        return self._judge(draft, now_s)
+
+    def _judge(self, draft: Draft, now_s: float) -> Verdict:
+        since_s = draft.waits_since_s
+        waited = since_s is not None and now_s > since_s + _ENDING_S
+        is_ending = (lambda _: False) if waited else self._processes.is_ending
+        verdict = judge(draft.holders, is_ending)
+        if verdict is Verdict.WAIT and since_s is None:
+            draft.waits_since_s = now_s
+            self._look_again(draft, now_s + 1.1 * _ENDING_S)
+        return verdict
+
+    async def _end(self, draft: Draft, verdict: Verdict) -> None:
+        number = draft.object_id
+        try:
+            attr = self._attr(number)
+            unchanged = attr is not None and _is_unchanged(draft.original, attr)
+            if attr is None or unchanged or not self._is_kept(draft, verdict, attr):
+                self.counts["unchanged" if unchanged else "dropped"] += 1
+                with contextlib.suppress(OSError):
+                    await self.publisher.release(number)
+                self._store.discard(number)
+            elif verdict is Verdict.PUBLISH:
+                await self.publisher.publish(number, attr)
+                self.counts["published"] += 1
+            else:
+                await self.publisher.publish_partial(number, attr)
+                self.counts["partial"] += 1
+                self.partials.append(number)
+        except OSError:
+            self.counts["failed"] += 1
+            raise
+        finally:
+            self._forget(draft)
+
+    def _is_kept(self, draft: Draft, verdict: Verdict, attr: Attr) -> bool:
+        """Whether a draft that was changed gets a name: of what was given up, opened and not
+        written there is nothing to lose."""
+        if verdict is Verdict.PUBLISH:
+            return True
+        return self._keep is not None and bool(draft.holders) and attr.size > 0
+
+    def _attr(self, object_id: int) -> Attr | None:
+        try:
+            return self._store.attr(object_id)
+        except FileNotFoundError:
+            return None
+
+    def _size(self, object_id: int) -> int | None:
+        """None while it has not been made."""
+        attr = self._attr(object_id)
+        return None if attr is None else attr.size
+
+    # Processes and files.
+
+    def _grant(self, draft: Draft, pid: int) -> None:
+        self._processes.watch(pid)
+        holder = self.holder(draft, pid)
+        holder.says = Says.HOLDS
+        holder.granted_s.append(self._loop.time())
+
+    def _drop_holder(self, draft: Draft, pid: int) -> None:
+        if self.remove_holder(draft, pid):
+            self._processes.release(pid)
+
+    def _forget(self, draft: Draft) -> None:
+        if draft.timer is not None:
+            draft.timer.cancel()
+        for pid in self.remove(draft):
+            self._processes.release(pid)
+
+    def _process_ended(self, pid: int, how: End) -> None:
+        """Who has a draft yet that a killed process had, too, answers for it."""
+        for draft in self.of_process(pid):
+            holder = draft.holders[pid]
+            holder.died(how is End.KILLED)
+            ends = self._end_if_finished(draft) is not None
+            if not ends and not holder.left and len(draft.holders) > 1:
+                self._drop_holder(draft, pid)
+
+    def _files_closed(self, names: set[bytes]) -> None:
+        """Without names: any."""
+        drafts = self.known(map(_number, names)) if names else self.all()
+        for draft in drafts:
+            self._end_if_finished(draft)
+
+    def _look_again(self, draft: Draft, when_s: float) -> None:
+        if draft.timer is not None:
+            draft.timer.cancel()
+        draft.timer = self._loop.call_at(when_s, self._end_if_finished, draft)
+
+    def _poll(self) -> None:
+        self._files_closed(set())
+        self._poller = self._loop.call_later(_POLL_S, self._poll)
+
+
+def _number(name: bytes) -> int:
+    """The object of a file; 0 where it is none (a program's file without a name)."""
+    try:
+        return int(name, 16)
+    except ValueError:
+        return 0
+
+
+def _is_unchanged(original: Attr | None, attr: Attr) -> bool:
+    """Whether nothing was written to a copy of the version before, and nothing else changed."""
+    if original is None or original.ctime_ns - original.mtime_ns < _CLOCK_STEP_NS:
+        return False
+    same = ("size", "mtime_ns", "ctime_ns")
+    return all(getattr(original, name) == getattr(attr, name) for name in same)
+
+
+def _note(task: asyncio.Task[None]) -> None:
+    """Nobody may have waited for it; what is not an OSError was foreseen by nobody."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, OSError):
+        traceback.print_exception(error)

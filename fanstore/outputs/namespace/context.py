@@ -1,0 +1,83 @@
+"""What every operation works with, and how it tells the owners of objects what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fanstore.outputs.model.entries import Entry, Place, Slot, owner_of
+from fanstore.outputs.model.home import Removed
+from fanstore.outputs.model.interfaces import Drafts, Inputs, ObjectStore, Observer
+from fanstore.outputs.model.versions import Versions
+from fanstore.outputs.model.wire import Answer, Where
+from fanstore.outputs.namespace.walk import Resolved, Walker
+from fanstore.outputs.ranks.gate import Gate
+from fanstore.outputs.ranks.homes import Homes
+from fanstore.peers.interface import Peers
+
+TRIES = 100  # of an operation under whose hands a name changes
+
+
+@dataclass(frozen=True)
+class Context:
+    """One rank's parts."""
+
+    peers: Peers
+    inputs: Sequence[Inputs]
+    homes: Homes
+    gate: Gate
+    drafts: Drafts
+    store: ObjectStore
+    versions: Versions
+    observer: Observer
+    walker: Walker
+
+    def elsewhere(self, found: Resolved) -> Answer:
+        """The answer to a path that ends out of the outputs: there, or at an input."""
+        path = found.elsewhere
+        if path is None:
+            prefix = self.inputs[found.mount].prefixes[0]
+            path = prefix + b"/" + found.path if found.path else prefix
+        return Answer(Where.ELSEWHERE, text=path)
+
+    async def gone(self, removed: Removed) -> None:
+        """Objects that no name stands for any more."""
+        if removed.entry is not None and has_file(removed.entry):
+            await self._tell_owner("object.unnamed", removed.entry.object_id)
+            self.store.discard(removed.entry.object_id)
+        if removed.draft is not None:
+            await self._tell_owner("draft.unnamed", removed.draft)
+
+    async def moved(self, slot: Slot, place: Place) -> None:
+        """A name was moved, with what it stands for."""
+        if slot.entry is not None and has_file(slot.entry):
+            await self._tell_owner("object.moved", slot.entry.object_id, place)
+        if slot.draft is not None:
+            await self._tell_owner("draft.moved", slot.draft, place)
+
+    async def _tell_owner(self, name: str, object_id: int, *rest: Any) -> None:
+        await self.at([owner_of(object_id)], lambda _: (name, object_id, *rest))
+
+    async def everywhere(self, name: str, *args: Any) -> list[Any]:
+        """Calls all ranks; the results but for lost ones'."""
+        return await self.at(range(self.peers.world_size), lambda _: (name, *args))
+
+    async def at(
+        self, ranks: Iterable[int], call_of: Callable[[int], tuple[Any, ...]]
+    ) -> list[Any]:
+        """Calls some ranks at once; the results but for lost ones'. Raises the first OSError once
+        all have answered."""
+        living = [rank for rank in ranks if not self.peers.is_lost(rank)]
+        calls = [self.peers.call(rank, *call_of(rank)) for rank in living]
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for rank, result in zip(living, results, strict=True):
+            if isinstance(result, BaseException) and not self.peers.is_lost(rank):
+                raise result
+        return [result for result in results if not isinstance(result, BaseException)]
+
+
+def has_file(entry: Entry) -> bool:
+    """Whether there is more to it than its name."""
+    return not entry.is_directory and not entry.is_link

@@ -1,0 +1,158 @@
+"""rename(2) of what is no directory; directories are trees.py's."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+
+from fanstore.outputs.model.entries import Place, Slot, failure
+from fanstore.outputs.model.home import Removed
+from fanstore.outputs.model.wire import Answer, Request, Where
+from fanstore.outputs.namespace.context import TRIES, Context
+from fanstore.outputs.namespace.naming import identity
+from fanstore.outputs.namespace.trees import Trees
+from fanstore.outputs.namespace.walk import NAME_MAX, Resolved
+
+RENAME_NOREPLACE = 1
+RENAME_EXCHANGE = 2
+
+
+class Moving:
+    """For one rank's clients."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._trees = Trees(context)
+        self._tokens = itertools.count(1)
+
+    async def rename(self, request: Request) -> Answer:
+        """RENAME."""
+        known = RENAME_NOREPLACE | RENAME_EXCHANGE
+        if request.flags & ~known or request.flags == known:
+            raise failure(errno.EINVAL)
+        for _ in range(TRIES):
+            async with self._context.gate.passage():
+                answer, alone = await self._try(request, alone=False)
+            if alone:
+                async with self._context.gate.frozen():
+                    answer, alone = await self._try(request, alone=True)
+            if answer is not None:
+                return answer
+        raise failure(errno.EIO, request.path)
+
+    async def _try(self, request: Request, alone: bool) -> tuple[Answer | None, bool]:
+        """The answer, None if a name changed meanwhile; and whether it can only be done alone."""
+        walker = self._context.walker
+        old = await walker.name(request.view, request.path, request.pid, long=True)
+        new = await walker.name(request.other_view, request.other, request.pid, long=True)
+        if old.elsewhere is not None and new.elsewhere is not None:
+            return Answer(Where.ELSEWHERE, text=old.elsewhere + b"\0" + new.elsewhere), False
+        exchange = bool(request.flags & RENAME_EXCHANGE)
+        check(old, new, exchange, bool(request.flags & RENAME_NOREPLACE))
+        if (old.mount, old.path) == (new.mount, new.path):
+            return Answer(Where.DONE), False
+        if not alone and (exchange or old.is_directory):
+            return None, True
+        if exchange:
+            await self._trees.exchange(old, new)
+        elif old.is_directory:
+            await self._trees.rename(old, new)
+        elif not await self._rename(old, new, not request.flags & RENAME_NOREPLACE):
+            return None, False
+        return Answer(Where.DONE), False
+
+    async def _rename(self, old: Resolved, new: Resolved, replace: bool) -> bool:
+        homes = self._context.homes
+        source, target = old.place, new.place
+        moved = identity(old)
+        before = new.entry.object_id if new.entry is not None else None
+        if homes.rank(source.mount, source.directory) == homes.rank(target.mount, target.directory):
+            result = await homes.move(source, target, moved, before, replace)
+            if result is None:
+                return False
+            await self._after(source, target, *result)
+            return True
+        return await self._rename_across(source, target, moved, before, replace)
+
+    async def _rename_across(
+        self, source: Place, target: Place, moved: int, before: int | None, replace: bool
+    ) -> bool:
+        """Between two homes: both names are held, so that whatever comes in between sees one of
+        them or both, and nobody else moves or removes either."""
+        homes = self._context.homes
+        token = next(self._tokens) * self._context.peers.world_size + self._context.peers.rank
+        held: list[Place] = []
+        try:
+            # In one order on all ranks: two renames never wait for one another.
+            slots: dict[Place, Slot] = {}
+            for place in sorted((source, target), key=lambda p: (p.mount, p.directory, p.name)):
+                slots[place] = await homes.lock(place, token)
+                held.append(place)
+            slot = slots[source]
+            if not slot.knows(moved):
+                return False
+            replaced = await homes.put(target, slot, before, replace, token)
+            if replaced is None:
+                return False
+            try:
+                await homes.remove(source, moved, token)
+            finally:
+                await self._after(source, target, slot, replaced)
+            return True
+        finally:
+            for place in held:
+                self._unlock(place, token)
+
+    def _unlock(self, place: Place, token: int) -> None:
+        rank = self._context.homes.rank(place.mount, place.directory)
+        self._context.peers.tell(rank, "home.unlock", place, token)
+
+    async def _after(self, source: Place, target: Place, slot: Slot, replaced: Removed) -> None:
+        context = self._context
+        await context.gone(replaced)
+        if slot.entry is not None:
+            context.observer.changed(target)
+            context.observer.changed(source)
+        await context.moved(slot, target)
+
+
+def check(old: Resolved, new: Resolved, exchange: bool, noreplace: bool) -> None:
+    """Raises what Linux would, in its order."""
+    if (old.elsewhere is None) != (new.elsewhere is None) or old.mount != new.mount:
+        raise failure(errno.EXDEV, old.path)
+    if old.special is not None:
+        raise failure(errno.EBUSY, old.path)
+    if new.special is not None:
+        raise failure(errno.EEXIST if noreplace else errno.EBUSY, new.path)
+    _check_length(old)
+    if old.is_free:
+        raise failure(errno.ENOENT, old.path)
+    _check_length(new)
+    if exchange and new.is_free:
+        raise failure(errno.ENOENT, new.path)
+    if noreplace and not new.is_free:
+        raise failure(errno.EEXIST, new.path)
+    _check_slashes(old, new, exchange)
+    if old.is_input or new.is_input:
+        raise failure(errno.EROFS, old.path)
+    if new.path.startswith(old.path + b"/"):
+        raise failure(errno.EINVAL, new.path)
+    if old.path.startswith(new.path + b"/"):
+        raise failure(errno.EINVAL if exchange else errno.ENOTEMPTY, new.path)
+    if not exchange and not new.is_free and old.path != new.path:
+        if old.is_directory and not new.is_directory:
+            raise failure(errno.ENOTDIR, new.path)
+        if new.is_directory and not old.is_directory:
+            raise failure(errno.EISDIR, new.path)
+
+
+def _check_length(found: Resolved) -> None:
+    if len(found.place.name) > NAME_MAX:
+        raise failure(errno.ENAMETOOLONG, found.path)
+
+
+def _check_slashes(old: Resolved, new: Resolved, exchange: bool) -> None:
+    if exchange and new.slash and not new.is_directory:
+        raise failure(errno.ENOTDIR, new.path)
+    if not old.is_directory and (old.slash or (new.slash and not exchange)):
+        raise failure(errno.ENOTDIR, old.path)

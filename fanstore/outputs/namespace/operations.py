@@ -1,0 +1,127 @@
+"""What clients ask, one coroutine for each operation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from fanstore.outputs.model.home import Home
+from fanstore.outputs.model.interfaces import Drafts, Inputs, ObjectStore, Observer
+from fanstore.outputs.model.versions import Versions
+from fanstore.outputs.model.wire import Answer, Op, Request, Where
+from fanstore.outputs.namespace.attributes import Attributes
+from fanstore.outputs.namespace.context import Context
+from fanstore.outputs.namespace.looking import Looking
+from fanstore.outputs.namespace.moving import Moving
+from fanstore.outputs.namespace.naming import Naming
+from fanstore.outputs.namespace.opening import Opening
+from fanstore.outputs.namespace.publishing import Publishing
+from fanstore.outputs.namespace.truncating import Truncating
+from fanstore.outputs.namespace.walk import Walker
+from fanstore.outputs.ranks.gate import Gate
+from fanstore.outputs.ranks.homes import Homes
+from fanstore.outputs.ranks.keeper import Keeper
+from fanstore.peers.interface import Peers
+
+_Step = Callable[[Request], Awaitable[Answer]]
+
+
+class Operations:
+    """The namespace of one rank: its home tables, and its clients' operations on those of all
+    ranks. `home` and `publisher` are for the other parts of the outputs."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        inputs: Sequence[Inputs],
+        drafts: Drafts,
+        store: ObjectStore,
+        observer: Observer,
+    ) -> None:
+        self.home = Home()
+        self.keeper = Keeper(self.home, peers, inputs)
+        homes, gate = Homes(peers), Gate(peers)
+        versions = Versions(store)
+        walker = Walker(inputs, homes, gate, drafts, versions)
+        self._context = Context(
+            peers, inputs, homes, gate, drafts, store, versions, observer, walker
+        )
+        self.publisher = Publishing(self._context)
+        self._drafts = drafts
+        self._alone, self._passing = self._steps()
+        self._running: set[asyncio.Task[Answer]] = set()
+
+    def _steps(self) -> tuple[dict[int, _Step], dict[int, _Step]]:
+        """Those that pass the gate where it suits them, and those that do as a whole."""
+        truncating = Truncating(self._context, self.publisher)
+        naming = Naming(self._context, self.publisher)
+        attributes = Attributes(self._context, self.publisher)
+        looking = Looking(self._context)
+        alone: dict[int, _Step] = {
+            Op.OPEN: Opening(self._context, self.publisher, truncating).open,
+            Op.RENAME: Moving(self._context).rename,
+            Op.SETTLE: self._settle,
+            Op.HOLD: self._hold,
+            Op.HAND_ON: self._hand_on,
+            Op.LEAVE: self._leave,
+            Op.ABANDON: self._abandon,
+        }
+        passing: dict[int, _Step] = {
+            Op.LOOKUP: looking.lookup,
+            Op.LIST: looking.list,
+            Op.NAME: looking.name,
+            Op.MKDIR: naming.mkdir,
+            Op.MKNOD: naming.mknod,
+            Op.SYMLINK: naming.symlink,
+            Op.LINK: naming.link,
+            Op.UNLINK: naming.unlink,
+            Op.RMDIR: naming.rmdir,
+            Op.CHANGE: attributes.change,
+            Op.REFRESH: attributes.refresh,
+            Op.TRUNCATE: truncating.truncate,
+        }
+        return alone, passing
+
+    async def run(self, request: Request) -> Answer:
+        """Does what a client asks. Raises OSError. Goes on to its end when the caller is cancelled:
+        a name is never left half way."""
+        return await asyncio.shield(self.start(request))
+
+    def start(self, request: Request) -> asyncio.Task[Answer]:
+        """As `run`, for a caller that hears of the end. Not to be cancelled."""
+        task = asyncio.get_running_loop().create_task(self._run(request))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Answer]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may be left to look at it
+
+    async def _run(self, request: Request) -> Answer:
+        step = self._alone.get(request.op)
+        if step is not None:
+            return await step(request)
+        async with self._context.gate.passage():
+            return await self._passing[request.op](request)
+
+    async def _settle(self, request: Request) -> Answer:
+        settled = await self._drafts.settle(request.pid, request.objects)
+        return Answer(Where.SETTLED if settled else Where.OPEN_YET)
+
+    async def _hold(self, request: Request) -> Answer:
+        self._drafts.hold(request.pid, request.objects)
+        return Answer(Where.DONE)
+
+    async def _hand_on(self, request: Request) -> Answer:
+        self._drafts.hand_on(request.pid, request.objects)
+        return Answer(Where.DONE)
+
+    async def _leave(self, request: Request) -> Answer:
+        await self._drafts.leave(request.pid, request.objects)
+        return Answer(Where.DONE)
+
+    async def _abandon(self, request: Request) -> Answer:
+        await self._drafts.abandon(request.pid, request.objects)
+        return Answer(Where.DONE)

@@ -1,0 +1,150 @@
+"""Stopping all operations of all ranks, for what cannot be done name by name.
+
+Every operation passes its rank's gate. A rank that freezes has the gates of all ranks closed; when
+they are and whoever was inside has left, it alone changes names. Waits are bounded; a gate opens
+when the rank that closed it is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextvars import ContextVar
+
+from fanstore.outputs.model.entries import failure
+from fanstore.peers.interface import Peers
+
+FREEZE_WAIT_S = 10.0
+_PASSAGE_WAIT_S = 60.0
+
+
+class _Passage:
+    """One operation's way through the gate; what it does on the way need not pass again. alone:
+    with all gates closed behind it."""
+
+    def __init__(self, alone: bool) -> None:
+        self.inside = True
+        self.alone = alone
+
+
+_passage: ContextVar[_Passage | None] = ContextVar("_passage", default=None)
+
+
+@contextlib.contextmanager
+def _entered(alone: bool = False) -> Iterator[None]:
+    passage = _Passage(alone)
+    reset = _passage.set(passage)
+    try:
+        yield
+    finally:
+        passage.inside = False  # for tasks and callbacks made inside, which keep this context
+        _passage.reset(reset)
+
+
+class Gate:
+    """That of one rank."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._tokens = itertools.count(1)
+        self._inside = 0
+        self._frozen_by: tuple[int, int] | None = None  # rank, token
+        self._changed = asyncio.Event()  # set, and replaced, at each change
+        peers.serve("gate.freeze", self._freeze)
+        peers.serve("gate.thaw", self._thaw)
+        peers.on_lost(self._lost)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an operation could pass at once."""
+        return self._frozen_by is None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the caller has closed all gates: what else waits for them cannot be waited
+        for."""
+        passage = _passage.get()
+        return passage is not None and passage.inside and passage.alone
+
+    @contextlib.asynccontextmanager
+    async def passage(self, awaited: bool = False) -> AsyncIterator[None]:
+        """Around an operation. awaited: others that are inside may wait for its end, so it may
+        follow them. EIO when the gate stays closed for too long."""
+        around = _passage.get()
+        if around is not None and around.inside:
+            yield
+            return
+        await self._until(
+            lambda: self._frozen_by is None or (awaited and self._inside > 0),
+            _PASSAGE_WAIT_S,
+            errno.EIO,
+        )
+        self._inside += 1
+        try:
+            with _entered():
+                yield
+        finally:
+            self._inside -= 1
+            self._notify()
+
+    @contextlib.asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """Around what needs to be alone; not inside a passage. EBUSY when the others do not come to
+        an end."""
+        token = next(self._tokens)
+        closed: list[int] = []
+        try:
+            await self._close_all(token, closed)
+            with _entered(alone=True):
+                yield
+        finally:
+            for rank in closed:
+                self._peers.tell(rank, "gate.thaw", token)
+
+    async def _close_all(self, token: int, closed: list[int]) -> None:
+        ranks = [r for r in range(self._peers.world_size) if not self._peers.is_lost(r)]
+        # Who has the first gets the others, too: two at once do not hold up one another.
+        for some in (ranks[:1], ranks[1:]):
+            closed += some  # also when it fails: it may have closed all the same
+            calls = [self._peers.call(rank, "gate.freeze", token) for rank in some]
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            for rank, result in zip(some, results, strict=True):
+                if isinstance(result, BaseException) and not self._peers.is_lost(rank):
+                    raise result
+
+    async def _freeze(self, rank: int, token: int) -> None:
+        await self._until(lambda: self._frozen_by is None, FREEZE_WAIT_S, errno.EBUSY)
+        if self._peers.is_lost(rank):  # while it waited: nobody would thaw
+            raise failure(errno.EIO)
+        self._frozen_by = (rank, token)
+        try:
+            await self._until(lambda: self._inside == 0, FREEZE_WAIT_S, errno.EBUSY)
+        except OSError:
+            self._thaw(rank, token)
+            raise
+
+    def _thaw(self, rank: int, token: int) -> None:
+        if self._frozen_by == (rank, token):
+            self._frozen_by = None
+            self._notify()
+
+    def _lost(self, rank: int) -> None:
+        if self._frozen_by is not None and self._frozen_by[0] == rank:
+            self._thaw(*self._frozen_by)
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _until(self, condition: Callable[[], bool], seconds: float, error: int) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while not condition():
+            left = deadline - loop.time()
+            if left <= 0:
+                raise failure(error)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left)

@@ -1,0 +1,271 @@
+"""Home as other ranks ask it: the same steps, once they are possible.
+
+A change in a directory waits until it is certain that the directory is there (its own name is kept
+by the home of its parent, which is asked once), until all ranks know that names can be there that
+are not in the index, and while the name or the directory is about to be moved or removed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fanstore.outputs.model.entries import Listing, Place, Slot, failure, home_of, split
+from fanstore.outputs.model.home import Home, Key
+from fanstore.outputs.model.interfaces import Inputs
+from fanstore.outputs.ranks.homes import Found
+from fanstore.peers.interface import Peers
+
+WAIT_S = 10.0
+_TRIES = 1000
+
+# Steps of Home that change one name: their arguments start with its place.
+_CHANGES = ("reserve", "release", "publish", "insert", "change", "set_attr")
+# Steps that are done while nobody else does anything, or change nothing.
+_AT_ONCE = (
+    "slot", "set_slot", "is_empty", "changed_ns", "set_time", "tables", "put_tables", "drop_tables",
+)  # fmt: skip
+
+
+@dataclass
+class _Hold:
+    """A name or directory that is being moved or removed by a rank."""
+
+    rank: int
+    token: int = 0
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Keeper:
+    """Serves the tables of this rank."""
+
+    def __init__(self, home: Home, peers: Peers, inputs: Sequence[Inputs]) -> None:
+        self.home = home
+        self._peers = peers
+        self._inputs = inputs
+        self._locks: dict[Place, _Hold] = {}
+        self._closing: dict[Key, _Hold] = {}
+        self._turn = 0  # counts what may make a directory's being there uncertain
+        self._announced: set[tuple[int, int]] = set()
+        self._announcing: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._serve()
+        peers.on_lost(self._lost)
+
+    def _serve(self) -> None:
+        for name in _CHANGES:
+            self._peers.serve(f"home.{name}", self._changing(getattr(self.home, name)))
+        for name in _AT_ONCE:
+            self._peers.serve(f"home.{name}", self._at_once(getattr(self.home, name)))
+        own = (
+            self.get, self.list, self.put, self.remove, self.move, self.lock, self.unlock,
+            self.close, self.end_close, self.entry,
+        )  # fmt: skip
+        for function in own:
+            self._peers.serve(f"home.{function.__name__}", function)
+        self._peers.serve("touch", self._touch)
+
+    @staticmethod
+    def _at_once(step: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda _rank, *args: step(*args)
+
+    def _changing(self, step: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+        async def run(rank: int, place: Place, *rest: Any) -> Any:
+            await self._until_ready(place)
+            self._refuse_lost(rank)
+            return step(place, *rest)
+
+        return run
+
+    # What other ranks ask; the first argument is theirs.
+
+    async def get(self, _rank: int, place: Place) -> Found:
+        """Homes.get."""
+        if not self._is_known(place.mount, place.directory):
+            await self._verify(place.mount, place.directory)
+        known = self._is_known(place.mount, place.directory)
+        return Found(known, self.home.get(place) if known else None)
+
+    def entry(self, _rank: int, place: Place) -> Any:
+        """What is published there, whether or not its directory is known."""
+        return self.home.get(place)
+
+    async def list(self, _rank: int, mount: int, directory: bytes) -> Listing:
+        """Homes.list."""
+        return self.home.list(mount, directory)
+
+    async def put(
+        self, _rank: int, place: Place, slot: Slot, before: int | None, replace: bool, token: int
+    ) -> Any:
+        """Homes.put."""
+        await self._until_ready(place, token)
+        return self.home.put(place, slot, before, replace)
+
+    async def remove(self, _rank: int, place: Place, object_id: int, token: int) -> Any:
+        """Homes.remove."""
+        await self._until_ready(place, token)
+        return self.home.remove(place, object_id)
+
+    async def move(self, _rank: int, old: Place, new: Place, *rest: Any) -> Any:
+        """Homes.move."""
+        for _ in range(_TRIES):
+            if self._is_ready(old) and self._is_ready(new):
+                return self.home.move(old, new, *rest)
+            await self._until_ready(old)
+            await self._until_ready(new)
+        raise failure(errno.EIO, old.path)
+
+    async def lock(self, rank: int, place: Place, token: int) -> Slot:
+        """Homes.lock."""
+        await self._until_ready(place)
+        self._refuse_lost(rank)
+        self._locks[place] = _Hold(rank, token)
+        return self.home.slot(place)
+
+    def unlock(self, _rank: int, place: Place, token: int) -> None:
+        """Homes.unlock."""
+        hold = self._locks.get(place)
+        if hold is not None and hold.token == token:
+            del self._locks[place]
+            hold.over.set()
+
+    async def close(self, rank: int, mount: int, directory: bytes) -> None:
+        """Homes.close."""
+        while hold := self._hold_in(mount, directory):
+            await self._over(hold)
+        self._refuse_lost(rank)
+        if not self.home.is_empty(mount, directory):
+            raise failure(errno.ENOTEMPTY, directory)
+        self._turn += 1
+        self._closing[mount, directory] = _Hold(rank)
+
+    def end_close(self, rank: int, mount: int, directory: bytes, gone: bool) -> None:
+        """Homes.end_close."""
+        hold = self._closing.get((mount, directory))
+        if hold is None or hold.rank != rank:
+            return
+        del self._closing[mount, directory]
+        self._turn += 1
+        if gone:
+            self.home.forget(mount, directory)
+        hold.over.set()
+
+    def _touch(self, _rank: int, mount: int, record: int) -> None:
+        self._inputs[mount].touch(record)
+
+    def _refuse_lost(self, rank: int) -> None:
+        """What a rank asked for before it was lost would never end."""
+        if self._peers.is_lost(rank):
+            raise failure(errno.EIO)
+
+    def _lost(self, rank: int) -> None:
+        """What a lost rank was about to move may change again; what it was about to remove is
+        looked at again. What it was writing is gone."""
+        self.home.drop_drafts(rank)
+        for place, hold in list(self._locks.items()):
+            if hold.rank == rank:
+                self.unlock(rank, place, hold.token)
+        for (mount, directory), hold in list(self._closing.items()):
+            if hold.rank == rank:
+                self.end_close(rank, mount, directory, gone=True)
+
+    # Waiting.
+
+    def _is_known(self, mount: int, directory: bytes) -> bool:
+        if self.home.is_known(mount, directory):
+            return True
+        if self._inputs[mount].kind(directory) != "directory":
+            return False
+        self.home.table(mount, directory).known = True
+        return True
+
+    def _is_ready(self, place: Place, token: int = 0) -> bool:
+        lock = self._locks.get(place)
+        return (
+            (lock is None or lock.token == token)
+            and (place.mount, place.directory) not in self._closing
+            and self._is_known(place.mount, place.directory)
+            and self._record_to_announce(place) is None
+        )
+
+    async def _until_ready(self, place: Place, token: int = 0) -> None:
+        """ENOENT when the directory is not there, EIO when it takes too long."""
+        for _ in range(_TRIES):
+            if self._is_ready(place, token):
+                return
+            await self._one_wait(place, token)
+        raise failure(errno.EIO, place.path)
+
+    async def _one_wait(self, place: Place, token: int) -> None:
+        lock = self._locks.get(place)
+        closing = self._closing.get((place.mount, place.directory))
+        if lock is not None and lock.token != token:
+            await self._over(lock)
+        elif closing is not None:
+            await self._over(closing)
+        elif not self._is_known(place.mount, place.directory):
+            if not await self._verify(place.mount, place.directory):
+                raise failure(errno.ENOENT, place.path)
+        else:
+            await self._announce(place)
+
+    @staticmethod
+    async def _over(hold: _Hold) -> None:
+        try:
+            await asyncio.wait_for(hold.over.wait(), WAIT_S)
+        except asyncio.TimeoutError as error:
+            raise failure(errno.EIO) from error
+
+    def _hold_in(self, mount: int, directory: bytes) -> _Hold | None:
+        closing = self._closing.get((mount, directory))
+        if closing is not None:
+            return closing
+        for place, hold in self._locks.items():
+            if (place.mount, place.directory) == (mount, directory):
+                return hold
+        return None
+
+    async def _verify(self, mount: int, directory: bytes) -> bool:
+        """Asks the home of a directory's own name whether it is one; False only if it is not."""
+        place, turn = split(mount, directory), self._turn
+        rank = home_of(mount, place.directory, self._peers.world_size)
+        entry = await self._peers.call(rank, "home.entry", place)
+        if turn != self._turn:
+            return True  # asked again
+        there = entry is not None and entry.is_directory
+        if there:
+            self.home.table(mount, directory).known = True
+        return there
+
+    # Announcing.
+
+    def _record_to_announce(self, place: Place) -> int | None:
+        """The input directory of which other ranks do not know yet that it has outputs."""
+        table = self.home.table(place.mount, place.directory)
+        if table.announced:
+            return None
+        record = self._inputs[place.mount].record(place.directory)
+        table.announced = record is None or (place.mount, record) in self._announced
+        return None if table.announced else record
+
+    async def _announce(self, place: Place) -> None:
+        record = self._record_to_announce(place)
+        if record is None:
+            return
+        key = (place.mount, record)
+        if key not in self._announcing:
+            self._announcing[key] = asyncio.create_task(self._tell_all(*key))
+        await asyncio.shield(self._announcing[key])
+
+    async def _tell_all(self, mount: int, record: int) -> None:
+        try:
+            ranks = [r for r in range(self._peers.world_size) if not self._peers.is_lost(r)]
+            calls = [self._peers.call(rank, "touch", mount, record) for rank in ranks]
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            for rank, result in zip(ranks, results, strict=True):
+                if isinstance(result, BaseException) and not self._peers.is_lost(rank):
+                    raise result
+            self._announced.add((mount, record))
+        finally:
+            del self._announcing[mount, record]

@@ -1,0 +1,225 @@
+"""The outputs of one node while a job runs: a thread of its own, in which all parts of it live."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import os
+import resource
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from fanstore.dataset import Dataset
+from fanstore.errors import SHOWN_MAX, FanstoreError
+from fanstore.outputs.drafts.drafts import Drafts
+from fanstore.outputs.model.entries import Entry, Place
+from fanstore.outputs.model.home import Home
+from fanstore.outputs.model.interfaces import Inputs, Observer
+from fanstore.outputs.namespace.operations import Operations
+from fanstore.outputs.objects.fetch import Copies, NoCopies
+from fanstore.outputs.objects.objects import ObjectStore
+from fanstore.outputs.service.inputs import DatasetInputs, TouchedBits
+from fanstore.outputs.service.listener import Listener, listen
+from fanstore.outputs.stageout.stageout import StageOut
+from fanstore.peers.alone import Alone
+from fanstore.peers.interface import Peers
+from fanstore.peers.peers import Peers as JoinedPeers
+
+OBJECTS = "objects"
+COPIES = "copies"
+SOCKET = "outputs"
+_WAIT_S = 10.0
+_THREADS = 4
+_CONNECTIONS_MOST = 512
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A dataset and where it is seen. prefixes: the mount prefix first, then other spellings."""
+
+    dataset: Dataset
+    prefixes: tuple[bytes, ...]
+
+
+MakeStageOut = Callable[[Peers, Home, ObjectStore], StageOut]
+
+
+class _Relay:
+    """An Observer for those who need one before there is any."""
+
+    def __init__(self) -> None:
+        self.to: Observer | None = None
+
+    def published(self, place: Place, entry: Entry) -> None:
+        if self.to is not None:
+            self.to.published(place, entry)
+
+    def changed(self, place: Place) -> None:
+        if self.to is not None:
+            self.to.changed(place)
+
+    def drafted(self, place: Place, object_id: int) -> None:
+        if self.to is not None:
+            self.to.drafted(place, object_id)
+
+    def stranded(self, place: Place, entry: Entry) -> None:
+        if self.to is not None:
+            self.to.stranded(place, entry)
+
+    def discarded(self, object_id: int) -> None:
+        if self.to is not None:
+            self.to.discarded(object_id)
+
+
+class OutputService:
+    """Started once the job's segment is there, closed before its directory goes. What says nothing
+    else is for one thread that is not the service's."""
+
+    def __init__(
+        self, directory: str, segment: str, mounts: Sequence[Mount],
+        make_stage_out: MakeStageOut | None = None, peers: JoinedPeers | None = None,
+        keep_partial: bool = False,
+    ) -> None:  # fmt: skip
+        """directory: the job's. peers: where there are other ranks; not started yet. keep_partial:
+        what killed programs were writing is kept, under names that say so."""
+        self._directory = directory
+        self._mounts = mounts
+        self._make_stage_out = make_stage_out
+        self._joined = peers
+        self._keep_partial = keep_partial
+        self._socket = listen(directory, SOCKET)
+        self._touched = TouchedBits(segment)
+        self._executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="fanstore-outputs", daemon=True)
+        self._stage_out: StageOut | None = None
+        self._unfinished: list[Place] = []
+        self._parts = contextlib.ExitStack()
+        self._closed = False
+
+    def start(self) -> None:
+        """Answers clients from now on. Raises FanstoreError or OSError; `close` must follow."""
+        self._thread.start()
+        self._do(self._open(), _WAIT_S)
+
+    def start_flush(self) -> concurrent.futures.Future[None]:
+        """Begins to publish what is finished and to place it. Done when that is done."""
+        return asyncio.run_coroutine_threadsafe(self._flush(), self._loop)
+
+    def give_up(self) -> None:
+        """Ends a flush, or an account's waiting: what is not placed by now is not. From any
+        thread."""
+        if self._stage_out is not None:
+            self._loop.call_soon_threadsafe(self._stage_out.give_up)
+
+    def start_account(self, unstaged: str) -> concurrent.futures.Future[dict[str, Any]]:
+        """What became of everything, at the end; what is not placed is moved to `unstaged`."""
+        return asyncio.run_coroutine_threadsafe(self._account(unstaged), self._loop)
+
+    def figures(self) -> dict[str, Any]:
+        """For people. From any thread."""
+        figures: dict[str, Any] = {**self._drafts.counts, "drafts": len(self._drafts)}
+        figures["objects_bytes"] = self._store.held_bytes()
+        figures["unfinished"] = [self._shown(place) for place in self._unfinished[:SHOWN_MAX]]
+        if self._stage_out is not None:
+            figures.update(self._stage_out.figures())
+        return figures
+
+    def _shown(self, place: Place) -> str:
+        prefix = self._mounts[place.mount].prefixes[0]
+        return os.fsdecode(os.path.join(prefix, place.path))
+
+    def close(self) -> None:
+        """Ends the thread, whatever it does; nothing is published any more."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._thread.is_alive():
+            with contextlib.suppress(FanstoreError, OSError):
+                self._do(self._end(), _WAIT_S)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_WAIT_S)
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._socket.close()
+        if not self._thread.is_alive():
+            self._loop.close()
+            self._touched.close()
+
+    def _do(self, work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
+        """Runs it in the thread. FanstoreError when that takes too long."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(limit_s)
+        except concurrent.futures.TimeoutError:
+            future.cancel()
+            raise FanstoreError("the outputs' thread does not answer") from None
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _open(self) -> None:
+        """Makes the parts and joins them."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
+        relay = _Relay()
+        peers: Peers = Alone() if self._joined is None else self._joined
+        copies = None
+        if self._joined is not None:
+            copies = Copies(os.path.join(self._directory, COPIES), peers, self._executor)
+        self._store = ObjectStore(
+            os.path.join(self._directory, OBJECTS), peers, copies or NoCopies(), self._executor,
+            relay.discarded,
+        )  # fmt: skip
+        if copies is not None:
+            copies.serve(self._store.path, self._placed_path)
+        keep = relay.drafted if self._keep_partial else None
+        self._drafts = Drafts(self._store, share, keep)
+        self._parts.callback(self._drafts.close)
+        inputs: list[Inputs] = [
+            DatasetInputs(mount.dataset, mount.prefixes, touched)
+            for mount, touched in zip(self._mounts, self._touched.of_mount, strict=True)
+        ]
+        operations = Operations(peers, inputs, self._drafts, self._store, relay)
+        self._drafts.publisher = operations.publisher
+        if self._make_stage_out is not None:
+            self._stage_out = self._make_stage_out(peers, operations.home, self._store)
+            self._parts.callback(self._stage_out.close)
+            self._stage_out.start()
+            relay.to = self._stage_out
+        if self._joined is not None:
+            self._joined.start()
+        most = min(share, _CONNECTIONS_MOST)
+        self._listener = Listener(self._socket, len(inputs), operations.start, most)
+        self._parts.callback(self._listener.close)
+
+    def _placed_path(self, object_id: int) -> bytes | None:
+        return None if self._stage_out is None else self._stage_out.placed_path(object_id)
+
+    async def _flush(self) -> None:
+        await self._drafts.flush()
+        self._unfinished = self._drafts.places()
+        if self._stage_out is not None:
+            await self._stage_out.flush()
+
+    async def _account(self, unstaged: str) -> dict[str, Any]:
+        # What a program writes on is nobody's any more: its close is not to succeed.
+        self._listener.close()
+        self._unfinished = self._drafts.places()
+        self._drafts.close()
+        if self._stage_out is None:
+            return self.figures()
+        account = await self._stage_out.account(unstaged, self._drafts.partials)
+        return {**self.figures(), **account}
+
+    async def _end(self) -> None:
+        self._parts.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)

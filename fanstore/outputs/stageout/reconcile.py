@@ -1,0 +1,258 @@
+"""The home rank's side of stage-out: makes a name in the output directory what it is here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fanstore.outputs.model.entries import Attr, Entry, Place, home_of
+from fanstore.outputs.model.home import Home
+from fanstore.outputs.stageout.journal import Identity, Name
+from fanstore.outputs.stageout.placing import OutputDirectory, ParentInTheWay
+from fanstore.peers.interface import Peers
+
+_CHANGES_FOLLOWED = 8
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """How it went. error, reason: why not, 0 if it did. lost: the bytes are, with their rank.
+    clear: it is a directory, and what this job placed in it has to go first. descend: it is a new
+    directory, and may have come with names in it. review: it took another's place, whose names may
+    have to go. parents: one of its parents has to become a directory first."""
+
+    error: int = 0
+    reason: str = ""
+    lost: bool = False
+    clear: bool = False
+    descend: bool = False
+    review: bool = False
+    parents: bool = False
+
+
+@dataclass(frozen=True)
+class Held:
+    """What this rank placed. identity: a file's or link's. made: of a directory, that it was not
+    there before."""
+
+    entry: Entry
+    identity: Identity | None = None
+    made: bool = False
+
+
+def name_of(place: Place) -> Name:
+    """The same, as journals and output directories have it."""
+    return Name(place.mount, place.path)
+
+
+def wanted(entry: Entry | None) -> Entry | None:
+    """What of an entry has a place in the output directory: no fifos, no sockets."""
+    if entry is not None and (entry.is_file or entry.is_directory or entry.is_link):
+        return entry
+    return None
+
+
+class Reconciler:
+    """What the output directory holds of the names of this rank's tables."""
+
+    def __init__(self, peers: Peers, home: Home, directory: OutputDirectory) -> None:
+        self._peers = peers
+        self._home = home
+        self._directory = directory
+        self._thread = ThreadPoolExecutor(1, "stage-out-names")
+        self._held: dict[Place, Held] = {}
+        self._times: dict[Place, int] = {}
+        self._locks: weakref.WeakValueDictionary[Place, asyncio.Lock] = (
+            weakref.WeakValueDictionary()
+        )
+        self.backups: list[str] = []
+        peers.serve("reconcile", lambda _, place, force: self.reconcile(place, force))
+        peers.serve("placed_below", lambda _, mount, path: self.placed_below(mount, path))
+
+    async def reconcile(self, place: Place, force: bool = False) -> Reconciled:
+        """Once, for the state of this moment, and again if that changed meanwhile. force: a
+        directory that could not be cleared stays, and what is in the way is put aside. Raises no
+        OSError."""
+        lock = self._locks.setdefault(place, asyncio.Lock())
+        async with lock:
+            done = Reconciled()
+            for _ in range(_CHANGES_FOLLOWED):
+                entry = wanted(self._home.get(place))
+                done = await self._attempt(place, entry, force)
+                if wanted(self._home.get(place)) == entry:
+                    break
+            return done
+
+    async def bring_own(self, place: Place, object_id: int, attr: Attr) -> Reconciled:
+        """For an object of this rank whose name's home is lost."""
+        return await self._attempt(place, Entry(object_id, attr), True)
+
+    def placed_below(self, mount: int, path: bytes) -> list[Place]:
+        """What this rank placed anywhere in a directory."""
+        inside = path + b"/"
+        return [
+            place
+            for place in self._held
+            if place.mount == mount and (place.directory + b"/").startswith(inside)
+        ]
+
+    def is_placed(self, place: Place, entry: Entry) -> bool:
+        """Whether the output directory holds that entry there."""
+        held = self._held.get(place)
+        return held is not None and held.entry.object_id == entry.object_id
+
+    def path_of(self, object_id: int) -> bytes | None:
+        """Where in the output directory this rank placed an object that is still there."""
+        for place, held in self._held.items():
+            if held.entry.object_id == object_id and held.identity is not None:
+                path = self._directory.path(name_of(place))
+                with contextlib.suppress(OSError):
+                    if Identity.of(os.lstat(path)) == held.identity:
+                        return path
+        return None
+
+    async def seal(self) -> None:
+        """Gives directories their exact modes and times: nothing more is going to be placed in
+        them."""
+        for place, held in sorted(self._held.items(), key=lambda item: -len(item[0].path)):
+            if held.made:
+                attr = held.entry.attr
+                mtime_ns = self._times.get(place) or attr.mtime_ns
+                with contextlib.suppress(OSError):  # no reason to account for nothing
+                    await self._run(self._directory.seal, name_of(place), attr.mode, mtime_ns)
+
+    async def learn_times(self) -> None:
+        """Asks when the names in directories changed, which their own homes know, while those are
+        there. 0: not since a directory was made, or given a time."""
+        for place, held in list(self._held.items()):
+            if held.made:
+                home = home_of(place.mount, place.path, self._peers.world_size)
+                with contextlib.suppress(OSError):
+                    self._times[place] = await self._peers.call(
+                        home, "home.changed_ns", place.mount, place.path
+                    )
+
+    async def sync(self) -> None:
+        """Makes all names that were given last. Raises OSError."""
+        await self._run(self._directory.sync)
+
+    def close(self) -> None:
+        """Waits for nothing."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _attempt(self, place: Place, entry: Entry | None, force: bool) -> Reconciled:
+        try:
+            return await self._bring(place, entry, force)
+        except ParentInTheWay:
+            return Reconciled(parents=True)
+        except OSError as error:
+            lost = entry is not None and self._peers.is_lost(entry.owner)
+            return Reconciled(error.errno or errno.EIO, error.strerror or str(error), lost)
+
+    async def _bring(self, place: Place, entry: Entry | None, force: bool) -> Reconciled:
+        held = self._held.get(place)
+        if held is None and entry is None:
+            return Reconciled()
+        if held is not None and entry is not None and held.entry == entry:
+            return Reconciled()
+        if held is not None and entry is not None and held.entry.object_id == entry.object_id:
+            return await self._update(place, held, entry)
+        if held is not None and not self._is_succession(held.entry, entry):
+            cleared = await self._clear(place, held, force)
+            if cleared.clear or entry is None:
+                return cleared
+            held = None
+        assert entry is not None
+        if entry.is_directory:
+            return await self._bring_directory(place, entry, held, force)
+        await (self._bring_link if entry.is_link else self._bring_file)(place, entry, held, force)
+        return Reconciled()
+
+    @staticmethod
+    def _is_succession(old: Entry, new: Entry | None) -> bool:
+        """Whether one takes the other's place in a single step."""
+        return new is not None and old.is_directory == new.is_directory
+
+    async def _bring_file(
+        self, place: Place, entry: Entry, held: Held | None, force: bool
+    ) -> None:
+        name, object_id = name_of(place), entry.object_id
+        temporary = await self._peers.call(entry.owner, "supply", object_id, name, entry.attr)
+        identity = await self._put(
+            place, entry, self._directory.place_file, temporary, name, _mine(held), force
+        )
+        try:
+            await self._peers.call(entry.owner, "placed", object_id, name, identity)
+        except OSError:
+            if not self._peers.is_lost(entry.owner):
+                raise
+
+    async def _bring_link(
+        self, place: Place, entry: Entry, held: Held | None, force: bool
+    ) -> None:
+        put, name, mine = self._directory.place_link, name_of(place), _mine(held)
+        await self._put(place, entry, put, entry.target, name, entry.object_id, mine, force)
+
+    async def _put(
+        self,
+        place: Place,
+        entry: Entry,
+        put: Callable[..., tuple[Identity, bytes | None]],
+        *args: Any,
+    ) -> Identity:
+        identity, backup = await self._run(put, *args)
+        self._held[place] = Held(entry, identity)
+        self._note_backup(backup)
+        return identity
+
+    async def _bring_directory(
+        self, place: Place, entry: Entry, held: Held | None, force: bool
+    ) -> Reconciled:
+        put, name = self._directory.place_directory, name_of(place)
+        made, backup = await self._run(put, name, entry.attr.mode, _mine(held), force)
+        self._held[place] = Held(entry, None, made or (held is not None and held.made))
+        self._note_backup(backup)
+        return Reconciled(descend=True, review=held is not None)
+
+    async def _update(self, place: Place, held: Held, entry: Entry) -> Reconciled:
+        """Other attributes; of what somebody removed or replaced nothing."""
+        identity, name = held.identity, name_of(place)
+        if entry.is_directory and held.made:
+            await self._run(self._directory.set_mode, name, entry.attr.mode)
+        elif entry.is_file and identity is not None:
+            change = self._directory.change_file
+            identity = await self._run(change, name, entry.attr, identity) or identity
+            await self._peers.call(entry.owner, "placed", entry.object_id, name, identity)
+        self._held[place] = Held(entry, identity, held.made)
+        return Reconciled()
+
+    async def _clear(self, place: Place, held: Held, force: bool) -> Reconciled:
+        name = name_of(place)
+        if held.identity is not None:
+            await self._run(self._directory.remove_file, name, held.identity)
+        else:
+            gone = held.made and await self._run(self._directory.remove_directory, name)
+            if not gone and not force:
+                return Reconciled(clear=True)
+        self._held.pop(place, None)
+        return Reconciled()
+
+    def _note_backup(self, backup: bytes | None) -> None:
+        if backup is not None:
+            self.backups.append(self._directory.relative(backup))
+
+    async def _run(self, function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+
+
+def _mine(held: Held | None) -> Identity | None:
+    return None if held is None else held.identity

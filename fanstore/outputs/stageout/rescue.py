@@ -1,0 +1,275 @@
+"""Outputs of a job whose daemon was killed: whoever cleans up after it puts them into the output
+directory, or else keeps them on the node."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import filecmp
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fanstore.outputs.model.entries import Attr
+from fanstore.outputs.model.partial import partial_paths
+from fanstore.outputs.stageout.apart import Tell, told_apart
+from fanstore.outputs.stageout.journal import JOURNAL, Header, Ledger, Lone, Name, read_journal
+from fanstore.outputs.stageout.keeping import keep_link, keep_object, unstaged_of
+from fanstore.outputs.stageout.placing import OutputDirectory
+from fanstore.outputs.stageout.supply import copy_object, link_again
+
+OBJECTS = "objects"
+LINES_SHOWN = 20
+NOT_WAITED_FOR = "not waited for"
+
+
+@dataclass
+class Rescued:
+    """What became of a dead job's outputs. partials: those placed that nobody has finished. kept:
+    path below the output directory, and why it is not there; all of these are in `folder`, unless
+    that failed too."""
+
+    job_id: str
+    output_dir: str
+    folder: str
+    placed: list[str] = field(default_factory=list)
+    partials: list[str] = field(default_factory=list)
+    kept: list[tuple[str, str]] = field(default_factory=list)
+    stuck: bool = False
+
+
+def object_file(job_directory: str, object_id: int) -> bytes:
+    """Where the file of an object lies."""
+    return os.fsencode(os.path.join(job_directory, OBJECTS, f"{object_id:x}"))
+
+
+def left_behind(job_directory: str) -> tuple[int, int, str] | None:
+    """What a job that nobody holds did not place, of what was written: files, bytes, and where they
+    belong. None: it left no journal, or none that can be read."""
+    found = None
+    with contextlib.suppress(OSError):
+        found = _read(job_directory)
+    if found is None:
+        return None
+    header, ledger = found
+    left = [step for step in _steps(job_directory, ledger) if step.lone is None]
+    total_bytes = sum(os.lstat(object_file(job_directory, each.object_id)).st_size for each in left)
+    return len(left), total_bytes, os.fsdecode(header.root)
+
+
+def needs_rescue(job_directory: str) -> bool:
+    """Whether a job that nobody holds left something to do about its outputs. OSError where that
+    cannot be known: such a job is left alone."""
+    found = _read(job_directory)
+    if found is None:
+        return False
+    _, ledger = found
+    return bool(ledger.stale or _steps(job_directory, ledger))
+
+
+def _read(job_directory: str) -> tuple[Header, Ledger] | None:
+    with contextlib.suppress(FileNotFoundError):
+        return read_journal(os.path.join(job_directory, JOURNAL))
+    return None
+
+
+def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> Rescued | None:
+    """Places what a dead job published and did not place; `given_up` ends that, and the rest is
+    kept. None: there was nothing. The caller holds the job's lock."""
+    found = _read(job_directory)
+    if found is None:
+        return None
+    header, ledger = found
+    steps = _steps(job_directory, ledger)  # once: somebody may write to a partial output even now
+    placer = _Placer(job_directory, header, ledger, steps)
+    told = {turn: (reason, shown) for turn, reason, shown in told_apart(placer.run, given_up)}
+    done = _keep_rest(job_directory, header, steps, told)
+    if not done.stuck:
+        os.unlink(os.path.join(job_directory, JOURNAL))
+    return done
+
+
+def _keep_rest(
+    job_directory: str,
+    header: Header,
+    steps: list[_Step],
+    told: dict[int, tuple[str | None, str]],
+) -> Rescued:
+    """What became of everything. told: why not, or None, and where, by the number of its turn; what
+    is not among them has not been come to."""
+    shown_of = OutputDirectory.of(header).shown
+    done = Rescued(header.job_id, os.fsdecode(header.root), unstaged_of(job_directory))
+    for turn, step in enumerate(steps):
+        own = shown_of(step.name)
+        if step.partial:
+            own = next(partial_paths(own))
+        reason, shown = told.get(turn, (NOT_WAITED_FOR, own))
+        if reason is not None:
+            _keep(job_directory, done, step, own, reason)
+        elif step.lone is None:
+            (done.partials if step.partial else done.placed).append(shown)
+    return done
+
+
+def _keep(job_directory: str, done: Rescued, step: _Step, shown: str, reason: str) -> None:
+    if step.lone is not None:
+        if step.lone.target is not None:
+            with contextlib.suppress(OSError):
+                keep_link(step.lone.target, done.folder, shown)
+    else:
+        try:
+            keep_object(object_file(job_directory, step.object_id), done.folder, shown)
+        except OSError as error:
+            reason += f"; and not kept: {error.strerror}"
+            done.stuck = True
+    done.kept.append((shown, reason))
+
+
+class _Step(NamedTuple):
+    """One thing to bring to the output directory: a file, be it partial, or what has no object."""
+
+    name: Name
+    object_id: int = 0
+    lone: Lone | None = None
+    partial: bool = False
+
+
+def _steps(job_directory: str, ledger: Ledger) -> list[_Step]:
+    """Everything that is to be done, in the order in which it has to be done."""
+    steps = [_Step(name, lone=lone) for name, lone in sorted(ledger.lone.items())]
+    for object_id in ledger.waiting:
+        if _size(job_directory, object_id) is not None:
+            steps.append(_Step(ledger.named[object_id], object_id))
+    for object_id, name in ledger.drafts.items():
+        if _size(job_directory, object_id):
+            steps.append(_Step(name, object_id, partial=True))
+    return steps
+
+
+def _size(job_directory: str, object_id: int) -> int | None:
+    """That of an object, None where there is none."""
+    with contextlib.suppress(OSError):
+        return os.lstat(object_file(job_directory, object_id)).st_size
+    return None
+
+
+class _Placer:
+    """All that a rescue does in the output directory."""
+
+    def __init__(
+        self, job_directory: str, header: Header, ledger: Ledger, steps: list[_Step]
+    ) -> None:
+        self._job_directory = job_directory
+        self._header = header
+        self._ledger = ledger
+        self._steps = steps
+        self._given_up: Callable[[], bool] = lambda: False
+        self._directory = OutputDirectory.of(header)
+
+    def run(self, tell: Tell, given_up: Callable[[], bool]) -> None:
+        """Tells of each step why it could not be done, or None, and where that is."""
+        self._given_up = given_up
+        for turn, step in enumerate(self._steps):
+            try:
+                self._advance(0)
+                name = self._do(step)
+                tell((turn, None, self._directory.shown(name)))
+            except OSError as error:
+                tell((turn, str(error.strerror), ""))
+        for name, identity in self._ledger.stale.items():
+            if name not in self._ledger.named.values():
+                with contextlib.suppress(OSError):
+                    self._directory.remove_file(name, identity)
+        self._directory.clear_scratch()
+
+    def _do(self, step: _Step) -> Name:
+        """Does one thing; tells the name that it has now."""
+        name = self._partial(step) if step.partial else step.name
+        if step.lone is not None:
+            self._make_lone(name, step.lone)
+        else:
+            self._place(step.object_id, name)
+        return name
+
+    def _partial(self, step: _Step) -> Name:
+        """A free name that says what it is, or the one that it has been given already."""
+        source = object_file(self._job_directory, step.object_id)
+        for path in partial_paths(os.fsdecode(step.name.path)):
+            name = Name(step.name.mount, os.fsencode(path))
+            if not os.path.lexists(self._directory.path(name)) or self._is_there(source, name):
+                return name
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+
+    def _make_lone(self, name: Name, lone: Lone) -> None:
+        path, mine = self._directory.path(name), self._ledger.stale.get(name)
+        if lone.target is None:
+            self._directory.place_directory(name, lone.mode, mine)
+        elif not (os.path.islink(path) and os.readlink(path) == lone.target):
+            self._refuse_newer(name)
+            self._directory.place_link(lone.target, name, 0, mine)
+
+    def _place(self, object_id: int, name: Name) -> None:
+        mine = self._ledger.stale.get(name)
+        source = object_file(self._job_directory, object_id)
+        if self._is_there(source, name):
+            return
+        self._refuse_newer(name)
+        attr = Attr.of(os.lstat(source))
+        temporary = self._directory.scratch(object_id)
+        placed = self._ledger.placed.get(object_id)
+        linked = placed is not None and link_again(
+            self._directory.path(placed.name), placed.identity, attr, temporary
+        )
+        if not linked:
+            copy_object(source, temporary, attr, self._advance)
+        self._directory.place_file(temporary, name, mine)
+        if placed is not None:
+            self._directory.remove_file(placed.name, placed.identity)
+
+    def _is_there(self, source: bytes, name: Name) -> bool:
+        """Whether its copy came there, and the daemon was killed before it noted that."""
+        path = self._directory.path(name)
+        with contextlib.suppress(OSError):
+            facts = [os.lstat(each) for each in (source, path)]
+            same = len({(each.st_mode, each.st_size, each.st_mtime_ns) for each in facts}) == 1
+            return same and filecmp.cmp(source, path, shallow=False)
+        return False
+
+    def _refuse_newer(self, name: Name) -> None:
+        """What came there while the job ran and is not known as its own stays."""
+        try:
+            found = os.lstat(self._directory.path(name))
+        except OSError:
+            return
+        mine = self._ledger.stale.get(name)
+        own = mine is not None and mine.inode == found.st_ino
+        if not own and found.st_ctime_ns >= self._header.started_ns:
+            raise FileExistsError(errno.EEXIST, "something newer is there")
+
+    def _advance(self, _: int) -> None:
+        if self._given_up():
+            raise OSError(errno.ECANCELED, NOT_WAITED_FOR)
+
+
+def rescue_lines(rescued: Rescued) -> list[str]:
+    """What became of them, for people."""
+    lines = []
+    if rescued.placed:
+        lines.append(
+            f"job {rescued.job_id} was killed: {len(rescued.placed):,} outputs of it are in "
+            f"{rescued.output_dir} now"
+        )
+    for name in rescued.partials[:LINES_SHOWN]:
+        lines.append(f"in {rescued.output_dir}, but not finished when its job was killed: {name}")
+    rest = len(rescued.partials) - LINES_SHOWN
+    if rest > 0:
+        lines.append(f"in {rescued.output_dir}, but not finished: {rest:,} more")
+    for name, reason in rescued.kept[:LINES_SHOWN]:
+        lines.append(f"not in {rescued.output_dir}: {name}: {reason}")
+    rest = len(rescued.kept) - LINES_SHOWN
+    if rest > 0:
+        lines.append(f"not in {rescued.output_dir}: {rest:,} more")
+    if rescued.kept and not rescued.stuck:
+        lines.append(f"kept in {rescued.folder}")
+    return lines

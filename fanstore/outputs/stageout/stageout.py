@@ -1,0 +1,352 @@
+"""Stage-out: what programs publish appears in the output directory, in their order.
+
+Each rank has a line of names in which something changed. One worker takes them one by one and asks
+the home rank of each to make it in the output directory what it is by then (reconcile.py), for
+which the rank that has the bytes supplies a copy (supply.py). While the output directory as a whole
+does not take anything the line waits, so that nothing comes before what was published before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fanstore.errors import SHOWN_MAX
+from fanstore.outputs.model.entries import Entry, Place, home_of
+from fanstore.outputs.model.home import Home
+from fanstore.outputs.model.interfaces import ObjectStore
+from fanstore.outputs.stageout.accounts import Accounts
+from fanstore.outputs.stageout.journal import Header, Journal
+from fanstore.outputs.stageout.placing import OutputDirectory
+from fanstore.outputs.stageout.reconcile import Reconciled, Reconciler, name_of
+from fanstore.outputs.stageout.supply import AHEAD, Supplier
+from fanstore.peers.interface import Peers
+
+# What is wrong with one name, not with the output directory: nothing waits for it to pass.
+_PARTICULAR = frozenset(
+    {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP, errno.EFBIG, errno.ECANCELED}
+)
+_PAUSES_S = (0.25, 0.5, 1.0, 2.0)
+_PAUSE_MOST_S = 15.0
+_TIDY_UP_S = 1.0
+_NAMES = "the names of what is there"
+
+
+class StageOut:
+    """This rank's part; an Observer (interfaces.py) of what its programs do. In the outputs thread,
+    but for what says else."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        home: Home,
+        objects: ObjectStore,
+        directory: OutputDirectory,
+        journal: Journal,
+    ) -> None:
+        self._peers = peers
+        self._home = home
+        self._objects = objects
+        self._directory = directory
+        self._journal = journal
+        self._supplier = Supplier(objects, journal, directory)
+        self._reconciler = Reconciler(peers, home, directory)
+        self._accounts = Accounts(peers, home, objects, directory, journal)
+        self._line: dict[Place, None] = {}
+        self._fresh: dict[Place, Entry] = {}
+        self._undone: list[tuple[str, str]] = []
+        self._failed: dict[Place, Reconciled] = {}
+        self._busy: Place | None = None
+        self._filled = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._blocked = ""
+        self._exhausted = False
+        self._given_up = False
+        self._giving_up = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+        peers.serve("supply", lambda _, *args: self._supplier.supply(*args))
+        peers.serve("names_in", lambda _, mount, path: self._names_in(mount, path))
+        peers.on_lost(self._rank_lost)
+
+    def start(self) -> None:
+        """Begins to stage out."""
+        self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    def published(self, place: Place, entry: Entry) -> None:
+        """A file of this rank has its final bytes."""
+        self._accounts.published(place, entry)
+        self._fresh[place] = entry
+        self._queue(place)
+
+    def changed(self, place: Place) -> None:
+        """A name stands for something else, or for nothing."""
+        self._accounts.changed(place)
+        self._queue(place)
+
+    def drafted(self, place: Place, object_id: int) -> None:
+        """A program of this rank is writing a file."""
+        self._journal.draft(object_id, name_of(place))
+
+    def stranded(self, place: Place, entry: Entry) -> None:
+        """As `published`, where the home rank is lost: this one places it by itself."""
+        self.published(place, entry)
+
+    def discarded(self, object_id: int) -> None:
+        """An object of this rank is gone."""
+        self._accounts.discarded(object_id)
+        self._supplier.discarded(object_id)
+
+    def placed_path(self, object_id: int) -> bytes | None:
+        """Where this rank placed an object, if that is still there."""
+        return self._reconciler.path_of(object_id)
+
+    async def flush(self) -> None:
+        """Until all that was published so far is placed, or cannot be. What other ranks' programs
+        renamed is theirs to flush."""
+        self._hurried.set()
+        while not self._given_up and (self._line or self._busy is not None):
+            self._empty.clear()
+            await self._empty.wait()
+        if not self._given_up:  # other ranks may be gone when it comes to the account
+            self._undone = await self._not_removed()
+            await self._reconciler.learn_times()
+
+    def give_up(self) -> None:
+        """Ends `flush` now, and what `account` waits for; nothing more is placed."""
+        self._given_up = True
+        self._giving_up.set()
+        self._supplier.give_up()
+        if self._worker is not None:
+            self._worker.cancel()
+        self._empty.set()
+
+    async def account(self, unstaged: str, partials: Iterable[int] = ()) -> dict[str, Any]:
+        """What became of everything, `figures` included; what is not in the output directory is
+        moved to `unstaged`. After all ranks have flushed. partials: objects to be named, as their
+        writers were killed."""
+        failed = [] if self._given_up else await self._end_names_or_give_up()
+        settled = self._accounts.settle(self._reconciler, unstaged, self._reason, partials)
+        settled["unplaced"] = (settled["unplaced"] + failed)[:SHOWN_MAX]
+        settled["unplaced_count"] += len(failed)
+        return {**self.figures(), **settled}
+
+    async def _not_removed(self) -> list[tuple[str, str]]:
+        """What ought to be gone and is not, and why."""
+        found = []
+        for place, done in list(self._failed.items()):
+            with contextlib.suppress(OSError):
+                if await self._peers.call(self._home_of(place), "home.entry", place) is None:
+                    shown = self._directory.shown(name_of(place))
+                    found.append((shown, f"is there still: {done.reason}"))
+        return found
+
+    async def _end_names_or_give_up(self) -> list[tuple[str, str]]:
+        ending = asyncio.ensure_future(self._end_names())
+        giving_up = asyncio.ensure_future(self._giving_up.wait())
+        await asyncio.wait((ending, giving_up), return_when=asyncio.FIRST_COMPLETED)
+        giving_up.cancel()
+        if ending.done():
+            return ending.result()
+        ending.cancel()
+        return [*self._undone, (_NAMES, "not synced: not waited for")]
+
+    async def _end_names(self) -> list[tuple[str, str]]:
+        """Ends what is done with names, without other ranks. What is not as it ought to be."""
+        await self._reconciler.seal()
+        try:
+            await self._reconciler.sync()
+        except OSError as error:
+            return [*self._undone, (_NAMES, f"not synced: {error.strerror}")]
+        return self._undone
+
+    def close(self) -> None:
+        """Waits for nothing but what is being copied early, and where it was given up not long for
+        that: then the file system may hang."""
+        if self._worker is not None:
+            self._worker.cancel()
+        self._reconciler.close()
+        tidying = threading.Thread(target=self._tidy_up, daemon=True)
+        tidying.start()
+        tidying.join(_TIDY_UP_S if self._given_up else None)
+        self._journal.close()
+
+    def _tidy_up(self) -> None:
+        """Leaves nothing unfinished in the output directory."""
+        self._supplier.close()
+        self._directory.close()
+
+    def figures(self) -> dict[str, Any]:
+        """For people, from any thread. blocked: why nothing can be placed now, or ""."""
+        figures = self._accounts.figures()
+        in_line = len(self._line) + (self._busy is not None)
+        return {
+            **figures,
+            "output_dir": self._directory.shown_root,
+            "waiting": max(in_line, figures["waiting"]),
+            "waiting_bytes": max(0, figures["waiting_bytes"] - self._supplier.current_bytes),
+            "copied_bytes": self._supplier.copied_bytes,
+            "blocked": self._blocked,
+        }
+
+    def _queue(self, place: Place) -> None:
+        """A name that waits already keeps its place in the line."""
+        self._line.setdefault(place)
+        self._filled.set()
+
+    async def _work(self) -> None:
+        while True:
+            if not self._line:
+                self._busy = None
+                self._filled.clear()
+                self._empty.set()
+                await self._filled.wait()
+            place = next(iter(self._line))
+            for coming in itertools.islice(self._line, AHEAD):
+                entry = self._fresh.pop(coming, None)
+                if entry is not None:
+                    self._supplier.begin(entry)
+            del self._line[place]
+            self._busy = place
+            try:
+                await self._see_to(place)
+            except Exception as error:  # whatever it is, the others are not to be lost with it
+                self._failed[place] = Reconciled(errno.EIO, f"{type(error).__name__}: {error}")
+
+    async def _see_to(self, place: Place) -> None:
+        """Until it is done or never will be."""
+        attempt = 0
+        while (done := await self._make_so(place)).error:
+            if done.lost or done.error in _PARTICULAR or self._is_last(attempt):
+                self._failed[place] = done
+                return
+            self._blocked = done.reason
+            hurried = self._hurried.is_set()
+            await self._pause(attempt)
+            attempt = attempt + 1 if hurried == self._hurried.is_set() else 0
+        self._failed.pop(place, None)
+        self._blocked = ""
+
+    def _is_last(self, attempt: int) -> bool:
+        """While programs run there is always another attempt. At the end there are a few for the
+        first that fails, and one for each after it."""
+        if self._hurried.is_set() and attempt >= len(_PAUSES_S):
+            self._exhausted = True
+        return self._exhausted
+
+    async def _pause(self, attempt: int) -> None:
+        if self._hurried.is_set():
+            await asyncio.sleep(_PAUSES_S[min(attempt, len(_PAUSES_S) - 1)])
+            return
+        pause_s = min(_PAUSE_MOST_S, _PAUSES_S[0] * 2.0 ** min(attempt, 10))
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._hurried.wait(), pause_s)
+
+    async def _make_so(self, place: Place) -> Reconciled:
+        """One name, and those that came with it where it is a directory."""
+        first = await self._make_one_so(place)
+        inside = await self._inside(place) if first.descend else []
+        while inside:
+            next_one = inside.pop()
+            done = await self._make_one_so(next_one)
+            if done.error:
+                self._queue(next_one)  # to be dealt with like any other
+            if done.descend:
+                inside += await self._inside(next_one)
+        return first
+
+    async def _make_one_so(self, place: Place) -> Reconciled:
+        """Where it was a directory that goes, all that was placed in it goes before. Where a parent
+        was something else before, which another rank has still to see to, that goes before."""
+        done = await self._reconcile(place)
+        if done.parents:
+            for parent in _parents(place):
+                if (await self._make_so(parent)).error:
+                    self._queue(parent)
+        if done.clear or done.review:
+            below = await self._all_placed_below(place)
+            for each in sorted(below, key=lambda found: -found.path.count(b"/")):
+                await self._reconcile(each, True)
+        return await self._reconcile(place, True) if done.clear or done.parents else done
+
+    async def _inside(self, place: Place) -> list[Place]:
+        """The names in a directory, last first, but for those that are in the line themselves."""
+        home = home_of(place.mount, place.path, self._peers.world_size)
+        names = await self._ask(home, "names_in", place.mount, place.path)
+        found = [Place(place.mount, place.path, name) for name in names]
+        return [each for each in reversed(found) if each not in self._line]
+
+    async def _reconcile(self, place: Place, force: bool = False) -> Reconciled:
+        home = self._home_of(place)
+        try:
+            done = await self._peers.call(home, "reconcile", place, force)
+            assert isinstance(done, Reconciled)
+            return done
+        except OSError as error:
+            if self._peers.is_lost(home):
+                return await self._bring_own(place)
+            return Reconciled(error.errno or errno.EIO, str(error.strerror))
+
+    async def _bring_own(self, place: Place) -> Reconciled:
+        """What this rank has the bytes of, its name's home being lost."""
+        object_id = self._accounts.waiting_at(name_of(place))
+        if object_id is None:
+            return Reconciled()
+        try:
+            attr = self._objects.attr(object_id)
+        except OSError as error:
+            return Reconciled(error.errno or errno.EIO, str(error.strerror))
+        return await self._reconciler.bring_own(place, object_id, attr)
+
+    async def _all_placed_below(self, place: Place) -> list[Place]:
+        found: list[Place] = []
+        for rank in range(self._peers.world_size):
+            found += await self._ask(rank, "placed_below", place.mount, place.path)
+        return found
+
+    async def _ask(self, rank: int, name: str, *args: Any) -> list[Any]:
+        """A list from another rank; of one that is lost an empty one."""
+        try:
+            return list(await self._peers.call(rank, name, *args))
+        except OSError:
+            return []
+
+    def _home_of(self, place: Place) -> int:
+        return home_of(place.mount, place.directory, self._peers.world_size)
+
+    def _names_in(self, mount: int, path: bytes) -> list[bytes]:
+        return [name for name, _ in self._home.list(mount, path)]
+
+    def _rank_lost(self, rank: int) -> None:
+        """Objects of this rank whose names' home it was are placed by this one."""
+        for place in self._accounts.waiting():
+            if self._home_of(place) == rank:
+                self._queue(place)
+
+    def _reason(self, place: Place) -> str:
+        """Why a name was not placed."""
+        failed = self._failed.get(place)
+        return failed.reason if failed is not None else self._blocked or "not waited for"
+
+
+def _parents(place: Place) -> list[Place]:
+    """The directories that a name lies in, outermost first."""
+    parts = place.directory.split(b"/") if place.directory else []
+    return [Place(place.mount, b"/".join(parts[:n]), part) for n, part in enumerate(parts)]
+
+
+def stage_out_to(
+    header: Header, journal: str
+) -> Callable[[Peers, Home, ObjectStore], StageOut]:
+    """Makes the stage-out of a job, once its other parts are there. journal: the file's path."""
+
+    def make(peers: Peers, home: Home, objects: ObjectStore) -> StageOut:
+        directory = OutputDirectory.of(header)
+        return StageOut(peers, home, objects, directory, Journal(journal, header))
+
+    return make

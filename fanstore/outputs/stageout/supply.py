@@ -1,0 +1,249 @@
+"""Copies of objects in the output directory: made whole and synced before they get their names."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from fanstore.outputs.model.entries import Attr, Entry
+from fanstore.outputs.model.interfaces import ObjectStore
+from fanstore.outputs.objects.leases import open_unasked
+from fanstore.outputs.stageout.journal import Identity, Journal, Name, Placed
+from fanstore.outputs.stageout.placing import OutputDirectory, apply_attr
+
+AHEAD = 8  # copies that are made before they are asked for
+_EARLY_MOST_BYTES = 1 << 20
+_PIECE_BYTES = 8 << 20
+_CANNOT = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.ETXTBSY}
+)
+
+
+def copy_object(
+    source: bytes, temporary: bytes, attr: Attr, advance: Callable[[int], None]
+) -> None:
+    """Copies a file with its holes and the attributes given, and syncs it. `advance` is told of the
+    bytes as they come, and may raise to give up. What goes wrong leaves nothing behind."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    reader = open_unasked(source)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        writer = os.open(temporary, flags, 0o600)
+        try:
+            _copy_data(reader, writer, advance)
+            apply_attr(temporary, attr)
+            os.fsync(writer)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        finally:
+            os.close(writer)  # after it was synced, so that nothing is to be learned from it
+    finally:
+        os.close(reader)
+
+
+def link_again(earlier: bytes, identity: Identity, attr: Attr, temporary: bytes) -> bool:
+    """A second name for a copy that is in the output directory already, where that is possible."""
+    with contextlib.suppress(OSError):
+        if Identity.of(os.lstat(earlier)) != identity or attr.mtime_ns != identity.mtime_ns:
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        os.link(earlier, temporary, follow_symlinks=False)
+        if Identity.of(os.lstat(temporary)) == identity:
+            apply_attr(temporary, attr)
+            return True
+        os.unlink(temporary)
+    return False
+
+
+def _copy_data(reader: int, writer: int, advance: Callable[[int], None]) -> None:
+    size = os.fstat(reader).st_size
+    at = 0
+    while at < size:
+        try:
+            start = os.lseek(reader, at, os.SEEK_DATA)
+            end = min(size, os.lseek(reader, start, os.SEEK_HOLE))
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # holes to the end
+                break
+            start, end = at, size
+        advance(start - at)
+        _copy_range(reader, writer, start, end, advance)
+        at = end
+    if at < size:
+        advance(size - at)
+    os.ftruncate(writer, size)
+
+
+def _copy_range(
+    reader: int, writer: int, start: int, end: int, advance: Callable[[int], None]
+) -> None:
+    ways = [_in_kernel, _by_sendfile, _by_hand]
+    at = start
+    while at < end:
+        try:
+            count = ways[0](reader, writer, at, min(_PIECE_BYTES, end - at))
+        except OSError as error:
+            if error.errno not in _CANNOT or len(ways) == 1:
+                raise
+            count = 0
+        if count == 0:
+            if len(ways) == 1:
+                raise OSError(errno.EIO, "the object is shorter than it was")
+            ways.pop(0)
+        at += count
+        advance(count)
+
+
+def _in_kernel(reader: int, writer: int, at: int, count: int) -> int:
+    return os.copy_file_range(reader, writer, count, at, at)
+
+
+def _by_sendfile(reader: int, writer: int, at: int, count: int) -> int:
+    os.lseek(writer, at, os.SEEK_SET)
+    return os.sendfile(writer, reader, at, count)
+
+
+def _by_hand(reader: int, writer: int, at: int, count: int) -> int:
+    data = os.pread(reader, min(count, 1 << 20), at)
+    written = 0
+    while written < len(data):
+        written += os.pwrite(writer, data[written:], at + written)
+    return written
+
+
+@dataclass
+class _Copy:
+    """One that is being made or was. attr: what it was given. wanted: until its object is gone."""
+
+    attr: Attr
+    done: asyncio.Future[bytes] | None = None
+    copied_bytes: int = 0
+    wanted: bool = True
+
+
+class Supplier:
+    """The owner's side: copies of the objects of this rank, of small ones several at a time, since
+    syncing each takes longer than copying it."""
+
+    def __init__(
+        self, objects: ObjectStore, journal: Journal, directory: OutputDirectory
+    ) -> None:
+        self._objects = objects
+        self._journal = journal
+        self._directory = directory
+        self._thread = ThreadPoolExecutor(1, "stage-out")
+        self._early = ThreadPoolExecutor(AHEAD, "stage-out-early")
+        self._given_up = False
+        self._begun: dict[int, _Copy] = {}
+        self._current: _Copy | None = None
+        self._current_id = 0
+        self.copied_bytes = 0
+
+    @property
+    def current_bytes(self) -> int:
+        """Of the object that is being copied."""
+        current = self._current
+        return 0 if current is None else current.copied_bytes
+
+    def begin(self, entry: Entry) -> None:
+        """A small file is going to be asked for soon: its copy is begun."""
+        object_id = entry.object_id
+        small = entry.is_file and entry.attr.size <= _EARLY_MOST_BYTES
+        known = object_id in self._begun or object_id not in self._journal.ledger.waiting
+        if not small or known or self._given_up:
+            return
+        copy = self._begun[object_id] = _Copy(entry.attr)
+        loop = asyncio.get_running_loop()
+        copy.done = loop.run_in_executor(self._early, self._copy, object_id, copy)
+        copy.done.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def supply(self, object_id: int, name: Name, attr: Attr) -> bytes:
+        """A file in the scratch directory with the bytes of an object, for the name given.
+        Raises OSError."""
+        self._journal.name(object_id, name, attr.size)
+        begun = self._begun.get(object_id)
+        if begun is not None and begun.done is not None:
+            with contextlib.suppress(OSError):  # then it is tried again
+                path = await begun.done
+                self._begun.pop(object_id, None)
+                if begun.attr == attr and begun.wanted:
+                    return path
+            self._begun.pop(object_id, None)
+        placed = self._journal.ledger.placed.get(object_id)
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._make, object_id, attr, placed)
+        except OSError:
+            await self._drop_begun()  # they take room that this one may need
+            raise
+
+    def _make(self, object_id: int, attr: Attr, placed: Placed | None) -> bytes:
+        if placed is not None:
+            earlier = self._directory.path(placed.name)
+            temporary = self._directory.scratch(object_id)
+            if link_again(earlier, placed.identity, attr, temporary):
+                return temporary
+        self._current_id, self._current = object_id, _Copy(attr)
+        try:
+            return self._copy(object_id, self._current)
+        finally:
+            self._current = None
+
+    def _copy(self, object_id: int, copy: _Copy) -> bytes:
+        temporary = self._directory.scratch(object_id)
+
+        def advance(count: int) -> None:
+            self.copied_bytes += count
+            copy.copied_bytes += count
+            if self._given_up or not copy.wanted:
+                raise OSError(errno.ECANCELED, "not waited for")
+
+        copy_object(self._objects.path(object_id), temporary, copy.attr, advance)
+        return temporary
+
+    async def _drop_begun(self) -> None:
+        """Copies that nobody has asked for yet are removed."""
+        for object_id, copy in list(self._begun.items()):
+            self._begun.pop(object_id, None)
+            if copy.done is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(await copy.done)
+
+    def discarded(self, object_id: int) -> None:
+        """Ends the copy of an object that is gone: until then it takes its room on the disk."""
+        current = self._current
+        if current is not None and self._current_id == object_id:
+            current.wanted = False
+        begun = self._begun.get(object_id)
+        if begun is not None and begun.done is not None:
+            begun.wanted = False
+            begun.done.add_done_callback(lambda done: self._unlink(object_id, done))
+
+    def _unlink(self, object_id: int, done: asyncio.Future[bytes]) -> None:
+        self._begun.pop(object_id, None)
+        if not done.cancelled() and done.exception() is None:
+            with contextlib.suppress(OSError):
+                os.unlink(done.result())
+
+    def give_up(self) -> None:
+        """Ends the copy that is being made, and every other."""
+        self._given_up = True
+
+    def close(self) -> None:
+        """Waits for nothing but what is being copied early."""
+        self._given_up = True
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._early.shutdown(wait=True, cancel_futures=True)
+        for object_id in list(self._begun):
+            with contextlib.suppress(OSError):
+                os.unlink(self._directory.scratch_path(object_id))
+        self._begun.clear()

@@ -1,0 +1,297 @@
+"""Calls between the node daemons of a job, as messages through their cores.
+
+Everything here runs in one event loop. Messages are pickled: they come from daemons of this job
+alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import inspect
+import itertools
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from fanstore.peers.frames import Joiner, pieces_of
+
+_TAKEN_AT_ONCE = 64
+_SILENT_DEADLINES = 3
+_TICKS_A_DEADLINE = 4
+_TICK_MOST_S = 0.25
+
+
+class RankGone(OSError):
+    """EIO: a rank that was to answer is lost."""
+
+
+class Mail(Protocol):
+    """What carries the messages (fanstore.serve.node.Node)."""
+
+    @property
+    def message_fd(self) -> int:
+        """Readable while there is a message to be taken."""
+
+    def post(self, rank: int, data: bytes) -> None:
+        """Sends one, or raises OSError; in order."""
+
+    def take(self) -> tuple[int, bytes] | None:
+        """The next one and its sender."""
+
+    def is_lost(self, rank: int) -> bool:
+        """Whether that rank is no more."""
+
+    def lose(self, rank: int) -> None:
+        """It is to count as such."""
+
+
+class _Other:
+    """Another rank. heard_s: when something came from it, or when a call began to wait for it."""
+
+    def __init__(self) -> None:
+        self.calls: dict[int, asyncio.Future[Any]] = {}
+        self.joiner = Joiner()
+        self.lost = False
+        self.heard_s = 0.0
+        self.pinged_s = 0.0
+
+
+class Peers:
+    """interface.Peers of a rank that has others. Handlers are registered, then it is started."""
+
+    def __init__(self, rank: int, world_size: int, mail: Mail, deadline_s: float) -> None:
+        """A rank that owes an answer and is silent for three deadlines is lost."""
+        self._rank = rank
+        self._mail = mail
+        self._deadline_s = deadline_s
+        self._tick_s = min(_TICK_MOST_S, deadline_s / _TICKS_A_DEADLINE)
+        self._others = [_Other() for _ in range(world_size)]
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._on_lost: list[Callable[[int], None]] = []
+        self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def rank(self) -> int:
+        """This rank."""
+        return self._rank
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks there are."""
+        return len(self._others)
+
+    def serve(self, name: str, function: Callable[..., Any]) -> None:
+        """Answers calls of `name` by function(sender_rank, *args), which may be a coroutine."""
+        self._functions[name] = function
+
+    def start(self) -> None:
+        """Begins to answer, in the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._mail.message_fd, self._receive)
+        self._start(self._watch())
+
+    def close(self) -> None:
+        """Answers nothing more; calls that wait fail with EIO. What was not started may be closed,
+        too."""
+        if self._loop is None:
+            return
+        self._loop.remove_reader(self._mail.message_fd)
+        self._loop = None
+        for task in self._tasks:
+            task.cancel()
+        for rank, other in enumerate(self._others):
+            self._fail_calls(rank, other)
+
+    async def call(self, rank: int, name: str, *args: Any) -> Any:
+        """What the function of that rank returns, or the OSError that it raises; RankGone when the
+        rank is lost."""
+        if rank == self._rank:
+            result = self._functions[name](rank, *args)
+            return await result if inspect.isawaitable(result) else result
+        other = self._others[rank]
+        loop = asyncio.get_running_loop()
+        number = next(self._numbers)
+        self._send(rank, ("call", number, name, args))
+        if not other.calls:
+            other.heard_s = loop.time()
+        future = other.calls[number] = loop.create_future()
+        try:
+            return await future
+        finally:
+            other.calls.pop(number, None)
+
+    def tell(self, rank: int, name: str, *args: Any) -> None:
+        """Without an answer; nothing happens when the rank is lost. To this rank: at once, up to
+        where a coroutine would begin."""
+        if rank == self._rank:
+            result = self._functions[name](rank, *args)
+            if inspect.isawaitable(result):
+                self._start(_finish(name, result))
+            return
+        self._send_surely(rank, ("tell", 0, name, args))
+
+    def is_lost(self, rank: int) -> bool:
+        """Whether that rank is no more."""
+        other = self._others[rank]
+        if not other.lost and rank != self._rank and self._mail.is_lost(rank):
+            self._lose(rank)
+        return other.lost
+
+    def on_lost(self, callback: Callable[[int], None]) -> None:
+        """Has callback(rank) called, by the loop, once for each rank that is lost from now on."""
+        self._on_lost.append(callback)
+
+    # ---- sending ----
+
+    def _send(self, rank: int, message: tuple[Any, ...]) -> None:
+        if self.is_lost(rank) or self._loop is None:
+            raise _gone(rank)
+        try:
+            for piece in pieces_of(pickle.dumps(message, pickle.HIGHEST_PROTOCOL)):
+                self._mail.post(rank, piece)
+        except OSError as error:
+            if error.errno == errno.EREMOTEIO:
+                self._lose(rank)
+            if error.errno in (errno.EREMOTEIO, errno.ESHUTDOWN):
+                raise _gone(rank) from error
+            raise
+
+    def _send_surely(self, rank: int, message: tuple[Any, ...]) -> None:
+        """A rank for which there is not even memory to tell it something is given up: it would wait
+        forever, or miss what follows from it."""
+        try:
+            self._send(rank, message)
+        except RankGone:
+            pass
+        except OSError as error:
+            _log("a message", error)
+            self._lose(rank)
+
+    def _send_answer(self, rank: int, number: int, result: Any) -> None:
+        """Or the error that it cannot be sent."""
+        try:
+            self._send(rank, ("answer", number, result))
+        except RankGone:
+            pass
+        except Exception as error:
+            self._send_surely(rank, ("error", number, _told("an answer", error)))
+
+    # ---- receiving ----
+
+    def _receive(self) -> None:
+        for _ in range(_TAKEN_AT_ONCE):
+            taken = self._mail.take()
+            if taken is None:
+                return
+            rank, piece = taken
+            other = self._others[rank]
+            if other.lost:
+                continue
+            other.heard_s = asyncio.get_running_loop().time()
+            message = other.joiner.join(piece)
+            if message is not None:
+                self._hear(rank, pickle.loads(message))
+
+    def _hear(self, rank: int, message: tuple[Any, ...]) -> None:
+        kind, number, *rest = message
+        if kind == "ping":
+            self._send_surely(rank, ("pong", 0))
+        elif kind in ("call", "tell"):
+            # A task even for a plain function: they begin in the order in which they came.
+            self._start(self._answer(rank, kind == "call", number, *rest))
+        elif kind in ("answer", "error"):
+            future = self._others[rank].calls.get(number)
+            if future is not None and not future.done():
+                (future.set_result if kind == "answer" else future.set_exception)(rest[0])
+
+    async def _answer(
+        self, rank: int, wanted: bool, number: int, name: str, args: tuple[Any, ...]
+    ) -> None:
+        try:
+            result = self._functions[name](rank, *args)
+            if inspect.isawaitable(result):
+                result = await result
+        except Exception as error:
+            if wanted:
+                self._send_surely(rank, ("error", number, _told(name, error)))
+            else:
+                _log(name, error)
+            return
+        if wanted:
+            self._send_answer(rank, number, result)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---- who is there ----
+
+    async def _watch(self) -> None:
+        """Looks after those that owe answers."""
+        loop = asyncio.get_running_loop()
+        before_s = loop.time()
+        while True:
+            await asyncio.sleep(self._tick_s)
+            self._receive()
+            now_s = loop.time()
+            # While this rank itself stood still, others could not be heard.
+            missed_s = max(0.0, now_s - before_s - 2 * self._tick_s)
+            before_s = now_s
+            for rank, other in enumerate(self._others):
+                other.heard_s = min(now_s, other.heard_s + missed_s)
+                if not self.is_lost(rank) and other.calls:
+                    self._look_after(rank, other, now_s)
+
+    def _look_after(self, rank: int, other: _Other, now_s: float) -> None:
+        if now_s - other.heard_s > _SILENT_DEADLINES * self._deadline_s:
+            self._lose(rank)
+        elif now_s - max(other.heard_s, other.pinged_s) > self._deadline_s / 2:
+            other.pinged_s = now_s
+            self._send_surely(rank, ("ping", 0))
+
+    def _lose(self, rank: int) -> None:
+        other = self._others[rank]
+        if other.lost or self._loop is None:
+            return
+        other.lost = True
+        self._mail.lose(rank)
+        self._fail_calls(rank, other)
+        for callback in self._on_lost:
+            self._loop.call_soon(callback, rank)
+
+    @staticmethod
+    def _fail_calls(rank: int, other: _Other) -> None:
+        for future in other.calls.values():
+            if not future.done():
+                future.set_exception(_gone(rank))
+
+
+def _gone(rank: int) -> RankGone:
+    return RankGone(errno.EIO, f"rank {rank} is lost")
+
+
+async def _finish(name: str, result: Any) -> None:
+    try:
+        await result
+    except Exception as error:
+        _log(name, error)
+
+
+def _told(name: str, error: Exception) -> OSError:
+    """What the caller hears of an error: what nobody foresaw is EIO to it, and told here."""
+    if isinstance(error, OSError):
+        return error
+    _log(name, error)
+    return OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def _log(name: str, error: Exception) -> None:
+    text = "".join(traceback.format_exception(error)).rstrip()
+    print(f"fanstore: {name}: {text}", file=sys.stderr, flush=True)
