@@ -195,10 +195,10 @@ class Cluster:
         for rank in self.ranks:
             if rank.peers.rank in self.world.lost:
                 continue
-            keeper = rank.operations.keeper
-            assert not keeper._locks and not keeper._closing
+            server = rank.operations.home_server
+            assert not server._locks and not server._closing
             assert not rank.operations.publisher._reserved
-            for table in keeper.home._tables.values():
+            for table in server.name_tables._tables.values():
                 for slot in table.names.values():
                     if slot.draft is not None:
                         assert slot.draft in self.ranks[owner_of(slot.draft)].drafts.drafts

@@ -20,10 +20,10 @@ from fanstore.outputs.model.entries import (
     Place,
     Slot,
     failure,
-    home_of,
+    home_rank_of,
     split,
 )
-from fanstore.outputs.model.home import Home
+from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.stageout.journal import Header, Journal
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.stageout import StageOut
@@ -97,7 +97,7 @@ class Rank:
     def __init__(self, cluster: Cluster, rank: int, job_directory: Path) -> None:
         self._cluster = cluster
         self.peers = cluster.net[rank]
-        self.home = Home()
+        self.name_tables = NameTables()
         job_directory.mkdir(parents=True)
         self.job_directory = job_directory
         self.objects: Any = FakeObjects(job_directory / "objects", rank)
@@ -105,24 +105,24 @@ class Rank:
         header = Header(job_id, root, cluster.folders, 0o022, time.time_ns())
         self.directory = OutputDirectory(root, cluster.folders, job_id, 0o022)
         self.journal = Journal(str(job_directory / "outputs.journal"), header)
-        self.peers.serve("home.entry", lambda _, place: self.home.get(place))
-        self.peers.serve("home.changed_ns", lambda _, *key: self.home.changed_ns(*key))
+        self.peers.serve("home.entry", lambda _, place: self.name_tables.get(place))
+        self.peers.serve("home.changed_ns", lambda _, *key: self.name_tables.changed_ns(*key))
         self.stage_out = StageOut(
-            self.peers, self.home, self.objects, self.directory, self.journal
+            self.peers, self.name_tables, self.objects, self.directory, self.journal
         )
 
-    def home_at(self, place: Place) -> Home:
-        rank = home_of(place.mount, place.directory, self.peers.world_size)
-        return self._cluster.ranks[rank].home
+    def tables_at(self, place: Place) -> NameTables:
+        rank = home_rank_of(place.mount, place.directory, self.peers.world_size)
+        return self._cluster.ranks[rank].name_tables
 
-    def home_at_directory(self, path: bytes) -> Home:
+    def tables_of(self, path: bytes) -> NameTables:
         """That of the names in a directory."""
-        return self.home_at(Place(0, path, b"x"))
+        return self.tables_at(Place(0, path, b"x"))
 
     def _replace(self, place: Place, entry: Entry | None) -> None:
-        home = self.home_at(place)
-        old = home.get(place)
-        home._put(place, Slot(entry))
+        tables = self.tables_at(place)
+        old = tables.get(place)
+        tables._put(place, Slot(entry))
         if old is not None and old.is_file:
             owner = self._cluster.ranks[old.owner]
             os.unlink(owner.objects.path(old.object_id))
@@ -165,26 +165,26 @@ class Rank:
 
     def chmod(self, path: bytes, mode: int) -> None:
         place = split(0, path)
-        home = self.home_at(place)
-        entry = home.get(place)
+        tables = self.tables_at(place)
+        entry = tables.get(place)
         assert entry is not None
-        home.change(place, entry.object_id, Changes(mode=mode))
+        tables.change(place, entry.object_id, Changes(mode=mode))
         self.stage_out.changed(place)
 
     def rename(self, old: bytes, new: bytes) -> None:
         """Of a file, or of a directory with all below."""
         source, target = split(0, old), split(0, new)
-        entry = self.home_at(source).get(source)
+        entry = self.tables_at(source).get(source)
         assert entry is not None
         self._replace(target, entry)
-        self.home_at(source)._put(source, Slot())
+        self.tables_at(source)._put(source, Slot())
         if entry.is_directory:
             for rank in self._cluster.ranks:
-                for found in list(rank.home.below(0, old)):
-                    names = rank.home._tables.pop((0, found)).names
+                for found in list(rank.name_tables.below(0, old)):
+                    names = rank.name_tables._tables.pop((0, found)).names
                     for name, slot in names.items():
                         place = Place(0, new + found[len(old) :], name)
-                        self.home_at(place)._put(place, slot)
+                        self.tables_at(place)._put(place, slot)
         self.stage_out.changed(target)
         self.stage_out.changed(source)
 

@@ -101,10 +101,10 @@ def test_what_a_lost_rank_held_is_free_again(tmp_path: Path) -> None:
         await one.mkdir(directory)
         await one.mkdir(directory + b"/gone")
         await lost.open(directory + b"/draft", NEW)
-        keeper = cluster.ranks[0].operations.keeper
+        server = cluster.ranks[0].operations.home_server
         from fanstore.outputs.model.entries import Place
 
-        await keeper.lock(2, Place(0, directory, b"held"), 77)
+        await server.lock(2, Place(0, directory, b"held"), 77)
         await cluster.ranks[2].peers.call(0, "gate.freeze", 5)
         waiting = asyncio.create_task(outcome(one.write(directory + b"/held", b"free")))
         await cluster.world.quiet()

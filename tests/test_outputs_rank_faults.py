@@ -14,7 +14,7 @@ from output_steps import Steps, content, digest, until_done
 from serving import runs, wait_for
 from small_disk import small_disk
 
-from fanstore.outputs.model.entries import home_of
+from fanstore.outputs.model.entries import home_rank_of
 
 pytestmark = needs_mpi
 
@@ -25,7 +25,7 @@ ALL = ("command", "wrapper", "daemon")
 
 # A directory whose names each rank keeps.
 HOME = {
-    rank: next(f"d{n}" for n in range(100) if home_of(0, b"d%d" % n, SIZE) == rank)
+    rank: next(f"d{n}" for n in range(100) if home_rank_of(0, b"d%d" % n, SIZE) == rank)
     for rank in range(SIZE)
 }
 

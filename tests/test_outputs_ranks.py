@@ -13,7 +13,7 @@ from fault_tools import RankRun, make_ranks, needs_mpi
 from output_steps import Steps, content, digest
 from serving import wait_for
 
-from fanstore.outputs.model.entries import home_of
+from fanstore.outputs.model.entries import home_rank_of
 
 pytestmark = needs_mpi
 
@@ -66,7 +66,7 @@ def error(number: int) -> list[object]:
 def directory_of(home: int, size: int, other_than: str = "") -> str:
     """A directory whose names are kept by a rank."""
     names = (f"d{n}" for n in range(1000))
-    return next(d for d in names if home_of(0, d.encode(), size) == home and d != other_than)
+    return next(d for d in names if home_rank_of(0, d.encode(), size) == home and d != other_than)
 
 
 @SIZES

@@ -12,7 +12,7 @@ import pytest
 from output_ranks import Cluster
 from output_staging import run, settled, tree
 
-from fanstore.outputs.model.entries import Place, home_of
+from fanstore.outputs.model.entries import Place, home_rank_of
 from fanstore.outputs.stageout.reconcile import Reconciled
 from fanstore.outputs.stageout.stageout import StageOut
 
@@ -63,7 +63,7 @@ def test_a_lost_ranks_outputs_are_named_by_its_witness(tmp_path: Path) -> None:
 
 def test_names_whose_home_is_lost_are_placed_by_the_owner(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, 3)
-    home = home_of(0, b"ckpt", 3)
+    home = home_rank_of(0, b"ckpt", 3)
     owner = (home + 1) % 3
 
     async def work() -> None:

@@ -14,8 +14,8 @@ from fanstore.errors import FanstoreError, UsageError
 from fanstore.launcher import detect, for_rank
 from fanstore.load.local_dir import choose
 from fanstore.outputs.stageout.location import problem_of
-from fanstore.serve.excuse import excused
 from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.startup_failure import failure_told_to_others
 
 _ORDER = "fanstore.order"
 
@@ -179,7 +179,7 @@ def make_plan(
 ) -> JobPlan:
     """The plan that the options, the environment and the settings file amount to."""
     launcher = detect(os.environ)
-    with excused(launcher):
+    with failure_told_to_others(launcher):
         settings = config.resolve(flags)
         refuse_idle_options(settings)
         output_dir = os.path.abspath(settings.output_dir)

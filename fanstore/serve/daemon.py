@@ -25,7 +25,7 @@ from typing import Any
 from fanstore.errors import FanstoreError
 from fanstore.load.stopping import Stop, Stopped
 from fanstore.outputs.service.service import OutputService
-from fanstore.outputs.stageout.keeping import unstaged_of
+from fanstore.outputs.stageout.unstaged import unstaged_of
 from fanstore.serve.flush import FLUSH_TELL_S, Flush
 from fanstore.serve.job import Job
 from fanstore.serve.job_plan import JobPlan

@@ -114,7 +114,7 @@ class Place:
         return self.directory + b"/" + self.name if self.directory else self.name
 
 
-def home_of(mount: int, directory: bytes, world_size: int) -> int:
+def home_rank_of(mount: int, directory: bytes, world_size: int) -> int:
     """The rank that keeps the names in a directory: the same on every rank, whatever the order of
     things. FNV-1a of the path, as Python's own hash is salted."""
     value = 0xCBF29CE484222325 ^ mount

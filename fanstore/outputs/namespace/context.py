@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanstore.outputs.model.entries import Entry, Place, Slot, owner_of
-from fanstore.outputs.model.home import Removed
 from fanstore.outputs.model.interfaces import Drafts, Inputs, ObjectStore, Observer
+from fanstore.outputs.model.name_tables import Removed
 from fanstore.outputs.model.versions import Versions
 from fanstore.outputs.model.wire import Answer, Where
 from fanstore.outputs.namespace.walk import Resolved, Walker
 from fanstore.outputs.ranks.gate import Gate
-from fanstore.outputs.ranks.homes import Homes
+from fanstore.outputs.ranks.home_client import HomeClient
 from fanstore.peers.interface import Peers
 
 TRIES = 100  # of an operation under whose hands a name changes
@@ -26,7 +26,7 @@ class Context:
 
     peers: Peers
     inputs: Sequence[Inputs]
-    homes: Homes
+    homes: HomeClient
     gate: Gate
     drafts: Drafts
     store: ObjectStore

@@ -6,7 +6,7 @@ import errno
 import itertools
 
 from fanstore.outputs.model.entries import Place, Slot, failure
-from fanstore.outputs.model.home import Removed
+from fanstore.outputs.model.name_tables import Removed
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import TRIES, Context
 from fanstore.outputs.namespace.naming import identity

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from fanstore.outputs.model.home import Home
 from fanstore.outputs.model.interfaces import Drafts, Inputs, ObjectStore, Observer
+from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.versions import Versions
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.namespace.attributes import Attributes
@@ -19,8 +19,8 @@ from fanstore.outputs.namespace.publishing import Publishing
 from fanstore.outputs.namespace.truncating import Truncating
 from fanstore.outputs.namespace.walk import Walker
 from fanstore.outputs.ranks.gate import Gate
-from fanstore.outputs.ranks.homes import Homes
-from fanstore.outputs.ranks.keeper import Keeper
+from fanstore.outputs.ranks.home_client import HomeClient
+from fanstore.outputs.ranks.home_server import HomeServer
 from fanstore.peers.interface import Peers
 
 _Step = Callable[[Request], Awaitable[Answer]]
@@ -38,9 +38,9 @@ class Operations:
         store: ObjectStore,
         observer: Observer,
     ) -> None:
-        self.home = Home()
-        self.keeper = Keeper(self.home, peers, inputs)
-        homes, gate = Homes(peers), Gate(peers)
+        self.name_tables = NameTables()
+        self.home_server = HomeServer(self.name_tables, peers, inputs)
+        homes, gate = HomeClient(peers), Gate(peers)
         versions = Versions(store)
         walker = Walker(inputs, homes, gate, drafts, versions)
         self._context = Context(

@@ -8,7 +8,7 @@ import errno
 
 from fanstore.outputs.drafts.watch import has_ended
 from fanstore.outputs.model.entries import Attr, Entry, Place, failure
-from fanstore.outputs.model.home import Reservation
+from fanstore.outputs.model.name_tables import Reservation
 from fanstore.outputs.model.partial import partial_names
 from fanstore.outputs.namespace.context import Context
 

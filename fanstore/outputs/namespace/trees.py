@@ -6,7 +6,7 @@ import errno
 from collections.abc import Mapping
 
 from fanstore.outputs.model.entries import Place, Slot, failure
-from fanstore.outputs.model.home import Removed, Table
+from fanstore.outputs.model.name_tables import Removed, Table
 from fanstore.outputs.namespace.context import Context
 from fanstore.outputs.namespace.walk import Resolved
 

@@ -12,7 +12,7 @@ from fanstore.outputs.model.entries import Entry, Place, failure, split
 from fanstore.outputs.model.interfaces import Drafts, Inputs
 from fanstore.outputs.model.versions import Versions
 from fanstore.outputs.ranks.gate import Gate
-from fanstore.outputs.ranks.homes import Homes
+from fanstore.outputs.ranks.home_client import HomeClient
 
 LINKS_MAX = 40
 NAME_MAX = 255
@@ -75,7 +75,7 @@ class Walker:
     def __init__(
         self,
         inputs: Sequence[Inputs],
-        homes: Homes,
+        homes: HomeClient,
         gate: Gate,
         drafts: Drafts,
         versions: Versions,

@@ -17,8 +17,8 @@ from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX, FanstoreError
 from fanstore.outputs.drafts.drafts import Drafts
 from fanstore.outputs.model.entries import Entry, Place
-from fanstore.outputs.model.home import Home
 from fanstore.outputs.model.interfaces import Inputs, Observer
+from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.namespace.operations import Operations
 from fanstore.outputs.objects.fetch import Copies, NoCopies
 from fanstore.outputs.objects.objects import ObjectStore
@@ -45,7 +45,7 @@ class Mount:
     prefixes: tuple[bytes, ...]
 
 
-MakeStageOut = Callable[[Peers, Home, ObjectStore], StageOut]
+MakeStageOut = Callable[[Peers, NameTables, ObjectStore], StageOut]
 
 
 class _Relay:
@@ -187,7 +187,7 @@ class OutputService:
         operations = Operations(peers, inputs, self._drafts, self._store, relay)
         self._drafts.publisher = operations.publisher
         if self._make_stage_out is not None:
-            self._stage_out = self._make_stage_out(peers, operations.home, self._store)
+            self._stage_out = self._make_stage_out(peers, operations.name_tables, self._store)
             self._parts.callback(self._stage_out.close)
             self._stage_out.start()
             relay.to = self._stage_out

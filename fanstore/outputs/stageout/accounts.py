@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fanstore.errors import SHOWN_MAX
-from fanstore.outputs.model.entries import Entry, Place, home_of, split
-from fanstore.outputs.model.home import Home
+from fanstore.outputs.model.entries import Entry, Place, home_rank_of, split
 from fanstore.outputs.model.interfaces import ObjectStore
+from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.partial import partial_paths
 from fanstore.outputs.stageout.journal import Identity, Journal, Lone, Name
-from fanstore.outputs.stageout.keeping import keep_link, keep_object
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.reconcile import Reconciler, name_of, wanted
+from fanstore.outputs.stageout.unstaged import keep_link, keep_object
 from fanstore.outputs.stageout.witness import Witness
 from fanstore.peers.interface import Peers
 
@@ -29,13 +29,13 @@ class Accounts:
     def __init__(
         self,
         peers: Peers,
-        home: Home,
+        name_tables: NameTables,
         objects: ObjectStore,
         directory: OutputDirectory,
         journal: Journal,
     ) -> None:
         self._peers = peers
-        self._home = home
+        self._name_tables = name_tables
         self._objects = objects
         self._directory = directory
         self._journal = journal
@@ -57,8 +57,8 @@ class Accounts:
 
     def changed(self, place: Place) -> None:
         """Has the home rank tell the owner of what is there now."""
-        home = home_of(place.mount, place.directory, self._peers.world_size)
-        self._peers.tell(home, "note", place)
+        home_rank = home_rank_of(place.mount, place.directory, self._peers.world_size)
+        self._peers.tell(home_rank, "note", place)
 
     def discarded(self, object_id: int) -> None:
         """An object of this rank is gone."""
@@ -136,7 +136,7 @@ class Accounts:
 
     def _note(self, place: Place) -> None:
         """On the home rank: tells the owner its file's name, writes down what has no owner."""
-        entry = wanted(self._home.get(place))
+        entry = wanted(self._name_tables.get(place))
         if entry is not None and entry.is_file:
             self._peers.tell(entry.owner, "named", entry.object_id, name_of(place))
             entry = None
@@ -145,11 +145,11 @@ class Accounts:
             lone = Lone(entry.attr.mode, entry.target if entry.is_link else None)
         self._journal.set_lone(name_of(place), lone)
         if entry is not None and entry.is_directory:
-            home = home_of(place.mount, place.path, self._peers.world_size)
-            self._peers.tell(home, "note_below", place.mount, place.path)
+            home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
+            self._peers.tell(home_rank, "note_below", place.mount, place.path)
 
     def _note_below(self, mount: int, path: bytes) -> None:
-        for name, _ in self._home.list(mount, path):
+        for name, _ in self._name_tables.list(mount, path):
             self._note(Place(mount, path, name))
 
     def _keep_objects(
@@ -195,7 +195,7 @@ class Accounts:
     ) -> Unplaced:
         """Links and directories of this rank's tables that were not placed."""
         kept = []
-        for place, entry in self._home.entries():
+        for place, entry in self._name_tables.entries():
             if entry.is_file or wanted(entry) is None or reconciler.is_placed(place, entry):
                 continue
             shown = self._directory.shown(name_of(place))

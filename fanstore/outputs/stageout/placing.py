@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.stageout.journal import Header, Identity, Name
-from fanstore.outputs.stageout.renaming import back_up, exchange, rename_to_free
+from fanstore.outputs.stageout.rename_safely import back_up, exchange, rename_to_free
 
 _ATTEMPTS = 100
 _SYNC_EACH_S = 1.0

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fanstore.outputs.model.entries import Attr, Entry, Place, home_of
-from fanstore.outputs.model.home import Home
+from fanstore.outputs.model.entries import Attr, Entry, Place, home_rank_of
+from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.stageout.journal import Identity, Name
 from fanstore.outputs.stageout.placing import OutputDirectory, ParentInTheWay
 from fanstore.peers.interface import Peers
@@ -64,9 +64,9 @@ def wanted(entry: Entry | None) -> Entry | None:
 class Reconciler:
     """What the output directory holds of the names of this rank's tables."""
 
-    def __init__(self, peers: Peers, home: Home, directory: OutputDirectory) -> None:
+    def __init__(self, peers: Peers, name_tables: NameTables, directory: OutputDirectory) -> None:
         self._peers = peers
-        self._home = home
+        self._name_tables = name_tables
         self._directory = directory
         self._thread = ThreadPoolExecutor(1, "stage-out-names")
         self._held: dict[Place, Held] = {}
@@ -86,9 +86,9 @@ class Reconciler:
         async with lock:
             done = Reconciled()
             for _ in range(_CHANGES_FOLLOWED):
-                entry = wanted(self._home.get(place))
+                entry = wanted(self._name_tables.get(place))
                 done = await self._attempt(place, entry, force)
-                if wanted(self._home.get(place)) == entry:
+                if wanted(self._name_tables.get(place)) == entry:
                     break
             return done
 
@@ -135,10 +135,10 @@ class Reconciler:
         there. 0: not since a directory was made, or given a time."""
         for place, held in list(self._held.items()):
             if held.made:
-                home = home_of(place.mount, place.path, self._peers.world_size)
+                home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
                 with contextlib.suppress(OSError):
                     self._times[place] = await self._peers.call(
-                        home, "home.changed_ns", place.mount, place.path
+                        home_rank, "home.changed_ns", place.mount, place.path
                     )
 
     async def sync(self) -> None:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fanstore.errors import SHOWN_MAX
-from fanstore.outputs.model.entries import Entry, Place, home_of
-from fanstore.outputs.model.home import Home
+from fanstore.outputs.model.entries import Entry, Place, home_rank_of
 from fanstore.outputs.model.interfaces import ObjectStore
+from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.stageout.accounts import Accounts
 from fanstore.outputs.stageout.journal import Header, Journal
 from fanstore.outputs.stageout.placing import OutputDirectory
@@ -44,19 +44,19 @@ class StageOut:
     def __init__(
         self,
         peers: Peers,
-        home: Home,
+        name_tables: NameTables,
         objects: ObjectStore,
         directory: OutputDirectory,
         journal: Journal,
     ) -> None:
         self._peers = peers
-        self._home = home
+        self._name_tables = name_tables
         self._objects = objects
         self._directory = directory
         self._journal = journal
         self._supplier = Supplier(objects, journal, directory)
-        self._reconciler = Reconciler(peers, home, directory)
-        self._accounts = Accounts(peers, home, objects, directory, journal)
+        self._reconciler = Reconciler(peers, name_tables, directory)
+        self._accounts = Accounts(peers, name_tables, objects, directory, journal)
         self._line: dict[Place, None] = {}
         self._fresh: dict[Place, Entry] = {}
         self._undone: list[tuple[str, str]] = []
@@ -141,7 +141,7 @@ class StageOut:
         found = []
         for place, done in list(self._failed.items()):
             with contextlib.suppress(OSError):
-                if await self._peers.call(self._home_of(place), "home.entry", place) is None:
+                if await self._peers.call(self._home_rank_of(place), "home.entry", place) is None:
                     shown = self._directory.shown(name_of(place))
                     found.append((shown, f"is there still: {done.reason}"))
         return found
@@ -276,19 +276,19 @@ class StageOut:
 
     async def _inside(self, place: Place) -> list[Place]:
         """The names in a directory, last first, but for those that are in the line themselves."""
-        home = home_of(place.mount, place.path, self._peers.world_size)
-        names = await self._ask(home, "names_in", place.mount, place.path)
+        home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
+        names = await self._ask(home_rank, "names_in", place.mount, place.path)
         found = [Place(place.mount, place.path, name) for name in names]
         return [each for each in reversed(found) if each not in self._line]
 
     async def _reconcile(self, place: Place, force: bool = False) -> Reconciled:
-        home = self._home_of(place)
+        home_rank = self._home_rank_of(place)
         try:
-            done = await self._peers.call(home, "reconcile", place, force)
+            done = await self._peers.call(home_rank, "reconcile", place, force)
             assert isinstance(done, Reconciled)
             return done
         except OSError as error:
-            if self._peers.is_lost(home):
+            if self._peers.is_lost(home_rank):
                 return await self._bring_own(place)
             return Reconciled(error.errno or errno.EIO, str(error.strerror))
 
@@ -316,16 +316,16 @@ class StageOut:
         except OSError:
             return []
 
-    def _home_of(self, place: Place) -> int:
-        return home_of(place.mount, place.directory, self._peers.world_size)
+    def _home_rank_of(self, place: Place) -> int:
+        return home_rank_of(place.mount, place.directory, self._peers.world_size)
 
     def _names_in(self, mount: int, path: bytes) -> list[bytes]:
-        return [name for name, _ in self._home.list(mount, path)]
+        return [name for name, _ in self._name_tables.list(mount, path)]
 
     def _rank_lost(self, rank: int) -> None:
         """Objects of this rank whose names' home it was are placed by this one."""
         for place in self._accounts.waiting():
-            if self._home_of(place) == rank:
+            if self._home_rank_of(place) == rank:
                 self._queue(place)
 
     def _reason(self, place: Place) -> str:
@@ -342,11 +342,11 @@ def _parents(place: Place) -> list[Place]:
 
 def stage_out_to(
     header: Header, journal: str
-) -> Callable[[Peers, Home, ObjectStore], StageOut]:
+) -> Callable[[Peers, NameTables, ObjectStore], StageOut]:
     """Makes the stage-out of a job, once its other parts are there. journal: the file's path."""
 
-    def make(peers: Peers, home: Home, objects: ObjectStore) -> StageOut:
+    def make(peers: Peers, name_tables: NameTables, objects: ObjectStore) -> StageOut:
         directory = OutputDirectory.of(header)
-        return StageOut(peers, home, objects, directory, Journal(journal, header))
+        return StageOut(peers, name_tables, objects, directory, Journal(journal, header))
 
     return make

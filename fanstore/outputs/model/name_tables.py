@@ -1,7 +1,7 @@
 """The names in the directories of which this rank is the home.
 
 Each method is one atomic step and raises OSError. Nothing here waits or asks other ranks: that is
-keeper.py's part. A step that names an object returns None, and changes nothing, when the name
+home_server.py's part. A step that names an object returns None, and changes nothing, when the name
 stands for something else by now: the caller looks again."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Removed:
     draft: int | None = None
 
 
-class Home:
+class NameTables:
     """All tables of this rank."""
 
     def __init__(self) -> None:

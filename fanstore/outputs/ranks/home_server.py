@@ -1,4 +1,4 @@
-"""Home as other ranks ask it: the same steps, once they are possible.
+"""The name tables of this rank as all ranks ask them: the same steps, once they are possible.
 
 A change in a directory waits until it is certain that the directory is there (its own name is kept
 by the home of its parent, which is asked once), until all ranks know that names can be there that
@@ -12,18 +12,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanstore.outputs.model.entries import Listing, Place, Slot, failure, home_of, split
-from fanstore.outputs.model.home import Home, Key
+from fanstore.outputs.model.entries import Listing, Place, Slot, failure, home_rank_of, split
 from fanstore.outputs.model.interfaces import Inputs
-from fanstore.outputs.ranks.homes import Found
+from fanstore.outputs.model.name_tables import Key, NameTables
+from fanstore.outputs.ranks.home_client import Found
 from fanstore.peers.interface import Peers
 
 WAIT_S = 10.0
 _TRIES = 1000
 
-# Steps of Home that change one name: their arguments start with its place.
+# Steps of NameTables that change one name: their arguments start with its place.
 _CHANGES = ("reserve", "release", "publish", "insert", "change", "set_attr")
-# Steps that are done while nobody else does anything, or change nothing.
+# Steps that need no wait: they change nothing, or are taken while all else is frozen.
 _AT_ONCE = (
     "slot", "set_slot", "is_empty", "changed_ns", "set_time", "tables", "put_tables", "drop_tables",
 )  # fmt: skip
@@ -38,11 +38,11 @@ class _Hold:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Keeper:
+class HomeServer:
     """Serves the tables of this rank."""
 
-    def __init__(self, home: Home, peers: Peers, inputs: Sequence[Inputs]) -> None:
-        self.home = home
+    def __init__(self, name_tables: NameTables, peers: Peers, inputs: Sequence[Inputs]) -> None:
+        self.name_tables = name_tables
         self._peers = peers
         self._inputs = inputs
         self._locks: dict[Place, _Hold] = {}
@@ -55,9 +55,9 @@ class Keeper:
 
     def _serve(self) -> None:
         for name in _CHANGES:
-            self._peers.serve(f"home.{name}", self._changing(getattr(self.home, name)))
+            self._peers.serve(f"home.{name}", self._changing(getattr(self.name_tables, name)))
         for name in _AT_ONCE:
-            self._peers.serve(f"home.{name}", self._at_once(getattr(self.home, name)))
+            self._peers.serve(f"home.{name}", self._at_once(getattr(self.name_tables, name)))
         own = (
             self.get, self.list, self.put, self.remove, self.move, self.lock, self.unlock,
             self.close, self.end_close, self.entry,
@@ -81,74 +81,74 @@ class Keeper:
     # What other ranks ask; the first argument is theirs.
 
     async def get(self, _rank: int, place: Place) -> Found:
-        """Homes.get."""
+        """HomeClient.get."""
         if not self._is_known(place.mount, place.directory):
             await self._verify(place.mount, place.directory)
         known = self._is_known(place.mount, place.directory)
-        return Found(known, self.home.get(place) if known else None)
+        return Found(known, self.name_tables.get(place) if known else None)
 
     def entry(self, _rank: int, place: Place) -> Any:
         """What is published there, whether or not its directory is known."""
-        return self.home.get(place)
+        return self.name_tables.get(place)
 
     async def list(self, _rank: int, mount: int, directory: bytes) -> Listing:
-        """Homes.list."""
-        return self.home.list(mount, directory)
+        """HomeClient.list."""
+        return self.name_tables.list(mount, directory)
 
     async def put(
         self, _rank: int, place: Place, slot: Slot, before: int | None, replace: bool, token: int
     ) -> Any:
-        """Homes.put."""
+        """HomeClient.put."""
         await self._until_ready(place, token)
-        return self.home.put(place, slot, before, replace)
+        return self.name_tables.put(place, slot, before, replace)
 
     async def remove(self, _rank: int, place: Place, object_id: int, token: int) -> Any:
-        """Homes.remove."""
+        """HomeClient.remove."""
         await self._until_ready(place, token)
-        return self.home.remove(place, object_id)
+        return self.name_tables.remove(place, object_id)
 
     async def move(self, _rank: int, old: Place, new: Place, *rest: Any) -> Any:
-        """Homes.move."""
+        """HomeClient.move."""
         for _ in range(_TRIES):
             if self._is_ready(old) and self._is_ready(new):
-                return self.home.move(old, new, *rest)
+                return self.name_tables.move(old, new, *rest)
             await self._until_ready(old)
             await self._until_ready(new)
         raise failure(errno.EIO, old.path)
 
     async def lock(self, rank: int, place: Place, token: int) -> Slot:
-        """Homes.lock."""
+        """HomeClient.lock."""
         await self._until_ready(place)
         self._refuse_lost(rank)
         self._locks[place] = _Hold(rank, token)
-        return self.home.slot(place)
+        return self.name_tables.slot(place)
 
     def unlock(self, _rank: int, place: Place, token: int) -> None:
-        """Homes.unlock."""
+        """HomeClient.unlock."""
         hold = self._locks.get(place)
         if hold is not None and hold.token == token:
             del self._locks[place]
             hold.over.set()
 
     async def close(self, rank: int, mount: int, directory: bytes) -> None:
-        """Homes.close."""
+        """HomeClient.close."""
         while hold := self._hold_in(mount, directory):
             await self._over(hold)
         self._refuse_lost(rank)
-        if not self.home.is_empty(mount, directory):
+        if not self.name_tables.is_empty(mount, directory):
             raise failure(errno.ENOTEMPTY, directory)
         self._turn += 1
         self._closing[mount, directory] = _Hold(rank)
 
     def end_close(self, rank: int, mount: int, directory: bytes, gone: bool) -> None:
-        """Homes.end_close."""
+        """HomeClient.end_close."""
         hold = self._closing.get((mount, directory))
         if hold is None or hold.rank != rank:
             return
         del self._closing[mount, directory]
         self._turn += 1
         if gone:
-            self.home.forget(mount, directory)
+            self.name_tables.forget(mount, directory)
         hold.over.set()
 
     def _touch(self, _rank: int, mount: int, record: int) -> None:
@@ -162,7 +162,7 @@ class Keeper:
     def _lost(self, rank: int) -> None:
         """What a lost rank was about to move may change again; what it was about to remove is
         looked at again. What it was writing is gone."""
-        self.home.drop_drafts(rank)
+        self.name_tables.drop_drafts(rank)
         for place, hold in list(self._locks.items()):
             if hold.rank == rank:
                 self.unlock(rank, place, hold.token)
@@ -173,11 +173,11 @@ class Keeper:
     # Waiting.
 
     def _is_known(self, mount: int, directory: bytes) -> bool:
-        if self.home.is_known(mount, directory):
+        if self.name_tables.is_known(mount, directory):
             return True
         if self._inputs[mount].kind(directory) != "directory":
             return False
-        self.home.table(mount, directory).known = True
+        self.name_tables.table(mount, directory).known = True
         return True
 
     def _is_ready(self, place: Place, token: int = 0) -> bool:
@@ -229,20 +229,20 @@ class Keeper:
     async def _verify(self, mount: int, directory: bytes) -> bool:
         """Asks the home of a directory's own name whether it is one; False only if it is not."""
         place, turn = split(mount, directory), self._turn
-        rank = home_of(mount, place.directory, self._peers.world_size)
+        rank = home_rank_of(mount, place.directory, self._peers.world_size)
         entry = await self._peers.call(rank, "home.entry", place)
         if turn != self._turn:
             return True  # asked again
         there = entry is not None and entry.is_directory
         if there:
-            self.home.table(mount, directory).known = True
+            self.name_tables.table(mount, directory).known = True
         return there
 
     # Announcing.
 
     def _record_to_announce(self, place: Place) -> int | None:
         """The input directory of which other ranks do not know yet that it has outputs."""
-        table = self.home.table(place.mount, place.directory)
+        table = self.name_tables.table(place.mount, place.directory)
         if table.announced:
             return None
         record = self._inputs[place.mount].record(place.directory)

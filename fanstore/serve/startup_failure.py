@@ -1,4 +1,4 @@
-"""Of a rank that cannot begin: the others hear of it, instead of waiting for it in MPI_Init."""
+"""A rank that cannot start tells the others, which would wait for it in MPI_Init."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _PATIENCE_S = 30.0
 
 
 @contextlib.contextmanager
-def excused(launcher: Launcher) -> Iterator[None]:
-    """What is raised here before this rank has a node daemon ends the daemons of all others."""
+def failure_told_to_others(launcher: Launcher) -> Iterator[None]:
+    """Around what a rank does before it has a node daemon: a FanstoreError raised there ends the
+    daemons of all other ranks with the same message, and is raised on."""
     try:
         yield
     except FanstoreError as error:
@@ -24,7 +25,8 @@ def excused(launcher: Launcher) -> Iterator[None]:
 
 
 def _tell(launcher: Launcher, message: str) -> None:
-    """Joins the others for that alone. Without MPI they do not come together either."""
+    """Joins the other ranks only to say so. Where MPI is missing they have not come together and
+    nobody waits."""
     with contextlib.suppress(FanstoreError):
         world = MpiWorld(launcher.world_size, _PATIENCE_S, lambda: None)
         world.fail(message)

@@ -1,12 +1,12 @@
-"""Asking the home rank of a name, wherever it is."""
+"""Asks the home rank of a name, this one or another, for the steps of its name tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from fanstore.outputs.model.entries import Attr, Changes, Entry, Listing, Place, Slot, home_of
-from fanstore.outputs.model.home import Removed, Reservation
+from fanstore.outputs.model.entries import Attr, Changes, Entry, Listing, Place, Slot, home_rank_of
+from fanstore.outputs.model.name_tables import Removed, Reservation
 from fanstore.peers.interface import Peers
 
 
@@ -18,16 +18,16 @@ class Found:
     entry: Entry | None = None
 
 
-class Homes:
-    """The steps of home.Home, by name, on the right rank. All raise OSError, EIO when that is lost.
-    Steps that change something wait while the name or its directory is being moved."""
+class HomeClient:
+    """The steps of NameTables, each done by the home rank of the name. All raise OSError; EIO when
+    that rank is lost. Steps that change something wait while the name or its directory is moved."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
 
     def rank(self, mount: int, directory: bytes) -> int:
         """The home of the names in a directory."""
-        return home_of(mount, directory, self._peers.world_size)
+        return home_rank_of(mount, directory, self._peers.world_size)
 
     async def _ask(self, step: str, place: Place, *rest: Any) -> Any:
         rank = self.rank(place.mount, place.directory)
