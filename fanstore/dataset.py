@@ -12,16 +12,17 @@ import mmap
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import xxhash
 
 from fanstore._native import dtype_of, ffi, lib
-from fanstore.arrays import np
 from fanstore.errors import DatasetDamaged, FanstoreError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 INDEX_NAME = "index.fsi"
@@ -57,7 +58,12 @@ class PackInfo:
 
 
 class Dataset:
-    """An index in memory and where its packs are. Use open_dataset; close when done."""
+    """An index in memory and where its packs are. Use open_dataset; close when done.
+
+    `header` is a copy of the index's struct fan_index_header. `records` and `links` are NumPy
+    arrays over the mapped index, for those who go through many; a daemon, which starts with every
+    job, needs none of them, and so does not load NumPy.
+    """
 
     def __init__(self, directory: Path, index_path: Path, mapping: mmap.mmap) -> None:
         self.directory = directory
@@ -67,13 +73,12 @@ class Dataset:
         self._buffer = ffi.from_buffer(mapping)
         self._bytes = len(mapping)
         self._check_header()
-        self.header: np.void = np.frombuffer(mapping, dtype_of("struct fan_index_header"), 1)[0]
-        self.records = self._section(lib.FAN_SECTION_RECORDS, dtype_of("struct fan_record"))
-        self.slots = self._section(lib.FAN_SECTION_SLOTS, np.dtype("<u8"))
-        self.names = self._section(lib.FAN_SECTION_NAMES, np.dtype("u1"))
-        self.owners = self._section(lib.FAN_SECTION_OWNERS, dtype_of("struct fan_owner"))
-        self.links = self._section(lib.FAN_SECTION_LINKS, dtype_of("struct fan_link"))
-        self._packs = self._section(lib.FAN_SECTION_PACKS, dtype_of("struct fan_pack_info"))
+        self.header = ffi.new("struct fan_index_header *")
+        ffi.memmove(self.header, self._buffer, _HEADER_BYTES)
+        self._names = self._section(lib.FAN_SECTION_NAMES)
+        self._records = self._structs(lib.FAN_SECTION_RECORDS, "struct fan_record")
+        self._owners = self._structs(lib.FAN_SECTION_OWNERS, "struct fan_owner")
+        self._packs = self._structs(lib.FAN_SECTION_PACKS, "struct fan_pack_info")
 
     def _check_header(self) -> None:
         field = ffi.new("const char **")
@@ -92,10 +97,36 @@ class Dataset:
             reason = f"{actual:016x} found, {stored:016x} expected"
             raise DatasetDamaged(self.index_path, field, at, reason)
 
-    def _section(self, kind: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        section = self.header["sections"][kind]
-        count, offset = int(section["count"]), int(section["offset"])
-        return np.frombuffer(self._mapping, dtype, count, offset) if count else np.empty(0, dtype)
+    def _section(self, kind: int) -> memoryview:
+        section = self.header.sections[kind]
+        end = section.offset + section.count * section.entry_bytes
+        with memoryview(self._mapping) as view:
+            return view[section.offset : end]
+
+    def _structs(self, kind: int, struct: str) -> Any:
+        """A section as an array of C structs, whose bounds cffi keeps."""
+        return ffi.from_buffer(f"{struct}[]", self._section(kind))
+
+    def _array(self, kind: int, struct: str) -> NDArray[Any]:
+        from fanstore.arrays import np  # 45 ms and 20 MiB, for those who need arrays
+
+        section = self._section(kind)
+        dtype = dtype_of(struct)
+        return np.frombuffer(section, dtype) if len(section) else np.empty(0, dtype)
+
+    @cached_property
+    def records(self) -> NDArray[Any]:
+        """All records, as an array of struct fan_record."""
+        return self._array(lib.FAN_SECTION_RECORDS, "struct fan_record")
+
+    @cached_property
+    def links(self) -> NDArray[Any]:
+        """The further names of hard-linked files, as an array of struct fan_link."""
+        return self._array(lib.FAN_SECTION_LINKS, "struct fan_link")
+
+    def record(self, record: int) -> Any:
+        """A copy of one record, a struct fan_record. Raises IndexError."""
+        return ffi.new("struct fan_record *", self._records[record])
 
     def check_body(self) -> None:
         """Checks the checksum over all sections. Raises DatasetDamaged."""
@@ -112,12 +143,12 @@ class Dataset:
     @property
     def dataset_id(self) -> str:
         """32 hexadecimal digits, equal for equal content."""
-        return bytes(self.header["dataset_id"]).hex()
+        return bytes(self.header.dataset_id).hex()
 
     @property
     def plan_id(self) -> bytes:
         """The 16 bytes that tie each pack to its index."""
-        return bytes(self.header["plan_id"])
+        return bytes(self.header.plan_id)
 
     @property
     def pack_count(self) -> int:
@@ -125,7 +156,7 @@ class Dataset:
 
     @property
     def block_bytes(self) -> int:
-        return int(self.header["block_bytes"])
+        return int(self.header.block_bytes)
 
     def pack_path(self, pack: int) -> Path:
         """Where a pack lies in the dataset's directory."""
@@ -134,8 +165,9 @@ class Dataset:
     def pack_info(self, pack: int) -> PackInfo:
         """What the index says of a pack."""
         row = self._packs[pack]
-        names = ("file_bytes", "checksum", "entry_count", "logical_bytes", "flags")
-        return PackInfo(pack, *(int(row[name]) for name in names))
+        return PackInfo(
+            pack, row.file_bytes, row.checksum, row.entry_count, row.logical_bytes, row.flags
+        )
 
     def check_pack_header(self, pack: int, path: str | os.PathLike[str] | None = None) -> None:
         """Checks that the file at `path` (default: in the dataset) is this pack: its size, its
@@ -144,7 +176,6 @@ class Dataset:
         info = self.pack_info(pack)
         header = read_pack_header(where)
         trailer = read_pack_trailer(where)
-        dtype = dtype_of("struct fan_pack_header")
         expected = {
             "plan_id": self.plan_id,
             "pack": pack,
@@ -153,54 +184,53 @@ class Dataset:
             "flags": info.flags,
         }
         for field, value in expected.items():
-            found = header[field]
-            if (bytes(found) if isinstance(value, bytes) else int(found)) != value:
-                assert dtype.fields is not None
-                at = dtype.fields[field][1]
+            found = getattr(header, field)
+            if (bytes(found) if isinstance(value, bytes) else found) != value:
+                at = ffi.offsetof("struct fan_pack_header", field)
                 raise DatasetDamaged(where, f"header.{field}", at, "not what the index says")
-        if int(trailer["file_bytes"]) != info.file_bytes:
-            at = int(trailer["file_bytes"]) - 16
+        if trailer.file_bytes != info.file_bytes:
+            at = trailer.file_bytes - 16
             raise DatasetDamaged(where, "trailer.file_bytes", at, "not what the index says")
 
     def records_of_pack(self, pack: int) -> NDArray[np.int64]:
         """The ids of the regular files stored in a pack, rising; hard links by every name."""
+        from fanstore.arrays import np
+
         regular = (self.records["mode"] & 0o170000) == stat.S_IFREG
         return np.flatnonzero(regular & (self.records["pack"] == pack))
 
     def record_offset(self, record: int) -> int:
         """Where a record lies in the index file."""
-        start = int(self.header["sections"][lib.FAN_SECTION_RECORDS]["offset"])
-        return start + record * int(lib.FAN_RECORD_BYTES)
+        start = self.header.sections[lib.FAN_SECTION_RECORDS].offset
+        return int(start + record * lib.FAN_RECORD_BYTES)
 
     def damaged(self, record: int, field: str, reason: str) -> DatasetDamaged:
         """The exception for a bad field of one record."""
-        fields = dtype_of("struct fan_record").fields
-        assert fields is not None
-        at = self.record_offset(record) + fields[field][1]
+        at = self.record_offset(record) + ffi.offsetof("struct fan_record", field)
         return DatasetDamaged(self.index_path, f"records[{record}].{field}", at, reason)
 
     def run(self, record: int, field: str, offset: int, length: int) -> bytes:
         """Bytes of the names section; `field` is blamed when they leave it."""
-        if offset + length > len(self.names):
+        if offset + length > len(self._names):
             raise self.damaged(record, field, "outside the names section")
-        return self.names[offset : offset + length].tobytes()
+        return bytes(self._names[offset : offset + length])
 
     def basename(self, record: int) -> bytes:
         """The name of a record in its directory; b"" for the root."""
-        row = self.records[record]
-        return self.run(record, "name_offset", int(row["name_offset"]), int(row["name_bytes"]))
+        row = self._records[record]
+        return self.run(record, "name_offset", row.name_offset, row.name_bytes)
 
     def owner(self, record: int) -> tuple[int, int]:
         """The uid and gid of a record. Raises DatasetDamaged."""
-        number = int(self.records[record]["owner"])
-        if number >= len(self.owners):
+        number = self._records[record].owner
+        if number >= len(self._owners):
             raise self.damaged(record, "owner", "outside the owners section")
-        return int(self.owners[number]["uid"]), int(self.owners[number]["gid"])
+        return self._owners[number].uid, self._owners[number].gid
 
     def target(self, record: int) -> bytes:
         """The target of a symbolic link."""
-        row = self.records[record]
-        return self.run(record, "offset", int(row["offset"]), int(row["logical_size"]))
+        row = self._records[record]
+        return self.run(record, "offset", row.offset, row.logical_size)
 
     def relpath(self, record: int) -> bytes:
         """The path of a record under the root; b"" is the root itself."""
@@ -238,7 +268,7 @@ class Dataset:
 
     def close(self) -> None:
         """Lets the index go. Arrays taken from it keep the mapping alive until they are gone."""
-        for name in ("header", "records", "slots", "names", "owners", "links", "_packs"):
+        for name in ("records", "links", "_records", "_owners", "_packs", "_names"):
             self.__dict__.pop(name, None)
         ffi.release(self._buffer)
         with contextlib.suppress(BufferError):
@@ -289,30 +319,30 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
     return dataset
 
 
-def _checked(path: Path, raw: bytes, struct: str, part: str, base: int) -> np.void:
-    """Decodes a struct whose last field is the checksum of the bytes before it."""
-    dtype = dtype_of(struct)
-    if len(raw) < dtype.itemsize:
+def _checked(path: Path, raw: bytes, struct: str, part: str, base: int) -> Any:
+    """Decodes a C struct whose last field is the checksum of the bytes before it."""
+    size = ffi.sizeof(struct)
+    if len(raw) < size:
         raise DatasetDamaged(path, part, base + len(raw), "truncated")
-    row: np.void = np.frombuffer(raw, dtype, 1)[0]
+    row = ffi.new(f"{struct} *")
+    ffi.memmove(row, raw, size)
     magic = _PACK_MAGIC if part == "header" else _TRAILER_MAGIC
-    if bytes(row["magic"]) != magic:
+    if bytes(row.magic) != magic:
         raise DatasetDamaged(path, f"{part}.magic", base, "not a FanStore pack")
     if part == "header":
         for field, value in (("version", lib.FAN_FORMAT_VERSION),
                              ("layout_id", lib.FAN_PACK_LAYOUT_ID)):
-            if int(row[field]) != value:
-                assert dtype.fields is not None
-                at = dtype.fields[field][1]
-                raise DatasetDamaged(path, f"{part}.{field}", at, f"{int(row[field])} is unknown")
-    at = dtype.itemsize - 8
-    if int(row["checksum"]) != xxhash.xxh3_64_intdigest(raw[:at]):
+            if (found := getattr(row, field)) != value:
+                at = ffi.offsetof(struct, field)
+                raise DatasetDamaged(path, f"{part}.{field}", at, f"{found} is unknown")
+    at = size - 8
+    if row.checksum != xxhash.xxh3_64_intdigest(raw[:at]):
         raise DatasetDamaged(path, f"{part}.checksum", base + at, "the checksum does not match")
     return row
 
 
-def read_pack_header(path: Path) -> np.void:
-    """The header of a pack, checked by itself. Raises DatasetDamaged or OSError."""
+def read_pack_header(path: Path) -> Any:
+    """The struct fan_pack_header of a pack, checked by itself. Raises DatasetDamaged or OSError."""
     with path.open("rb") as file:
         raw = file.read(_PACK_HEADER_BYTES)
     if len(raw) < _PACK_HEADER_BYTES:
@@ -320,28 +350,27 @@ def read_pack_header(path: Path) -> np.void:
     return _checked(path, raw[:64], "struct fan_pack_header", "header", 0)
 
 
-def read_pack_trailer(path: Path) -> np.void:
-    """The trailer of a pack, checked by itself and against the file's size."""
-    dtype = dtype_of("struct fan_pack_trailer")
-    entry_bytes = dtype_of("struct fan_pack_entry").itemsize
+def read_pack_trailer(path: Path) -> Any:
+    """The struct fan_pack_trailer of a pack, checked by itself and against the file's size."""
+    struct = "struct fan_pack_trailer"
+    entry_bytes = ffi.sizeof("struct fan_pack_entry")
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        base = size - dtype.itemsize
+        base = size - ffi.sizeof(struct)
         if base < _PACK_HEADER_BYTES:
             raise DatasetDamaged(path, "trailer", size, "truncated")
         file.seek(base)
-        row = _checked(path, file.read(dtype.itemsize), "struct fan_pack_trailer", "trailer", base)
-    assert dtype.fields is not None
-    entries, paths = int(row["entries_offset"]), int(row["paths_offset"])
+        row = _checked(path, file.read(ffi.sizeof(struct)), struct, "trailer", base)
+    entries, paths = row.entries_offset, row.paths_offset
     sane = {
-        "file_bytes": int(row["file_bytes"]) == size,
+        "file_bytes": row.file_bytes == size,
         "entries_offset": _PACK_HEADER_BYTES <= entries <= base,
-        "entry_count": int(row["entry_count"]) <= (base - entries) // entry_bytes,
-        "paths_offset": entries + int(row["entry_count"]) * entry_bytes <= paths <= base,
-        "paths_bytes": int(row["paths_bytes"]) == base - paths,
+        "entry_count": row.entry_count <= (base - entries) // entry_bytes,
+        "paths_offset": entries + row.entry_count * entry_bytes <= paths <= base,
+        "paths_bytes": row.paths_bytes == base - paths,
     }
     for field, good in sane.items():
         if not good:
-            at = base + dtype.fields[field][1]
+            at = base + ffi.offsetof(struct, field)
             raise DatasetDamaged(path, f"trailer.{field}", at, "not a valid value")
     return row

@@ -23,7 +23,7 @@ class Served:
         entry = MountEntry(
             prefix=prefix, alias="", skeleton=prefix, index_path=str(dataset.index_path),
             staged_dir=str(dataset.directory), dataset_dir=str(dataset.directory), device=1,
-            record_count=int(dataset.header["record_count"]), prefix_made=False,
+            record_count=dataset.header.record_count, prefix_made=False,
             places=[int(lib.FAN_PLACE_STAGED)] * dataset.pack_count,
         )  # fmt: skip
         segment = os.path.join(self.path, "segment")

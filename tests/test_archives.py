@@ -340,7 +340,7 @@ def test_what_cannot_be_packed_is_left_out_by_name(tmp_path: Path) -> None:
     done = call("prepare", tmp_path / "a.tar", tmp_path / "data", "--skip-unreadable")
     assert "left out: l: is a symbolic link without a target" in done.stderr
     with open_dataset(tmp_path / "data") as dataset:
-        assert int(dataset.header["file_count"]) == 2
+        assert dataset.header.file_count == 2
 
 
 def test_deep_trees_cost_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def entry_of(dataset: Dataset, **changes: Any) -> MountEntry:
         "staged_dir": directory,
         "dataset_dir": directory,
         "device": 1,
-        "record_count": int(dataset.header["record_count"]),
+        "record_count": dataset.header.record_count,
         "prefix_made": False,
         "places": places,
     }

@@ -13,7 +13,7 @@ import xxhash
 from inprocess import call
 from trees import ODD_NAMES, make_odd_tree, snapshot
 
-from fanstore._native import dtype_of
+from fanstore._native import dtype_of, lib
 from fanstore.dataset import open_dataset
 
 
@@ -184,8 +184,8 @@ def test_extract_refuses_names_that_lead_outside(tmp_path: Path, name: bytes) ->
     call("prepare", tmp_path / "source", tmp_path / "data")
     index = tmp_path / "data" / "index.fsi"
     with open_dataset(tmp_path / "data") as dataset:
-        at = dataset.names.__array_interface__["data"][0] - dataset.records.ctypes.data
-        at += dataset.record_offset(0) + int(dataset.records[1]["name_offset"])
+        names = dataset.header.sections[lib.FAN_SECTION_NAMES]
+        at = names.offset + dataset.record(1).name_offset
     whole = bytearray(index.read_bytes())
     assert whole[at : at + len(name)] == placeholder
     whole[at : at + len(name)] = name

@@ -28,7 +28,7 @@ def command(dataset: str, destination: str, force: bool, quiet: bool) -> int:
         open_dataset(dataset, verify=True) as opened,
         progress_of("exporting", quiet=quiet) as progress,
     ):
-        progress.expect(int(opened.header["logical_bytes"]))
+        progress.expect(opened.header.logical_bytes)
         done = export_table3(opened, Path(destination), force, progress.advance)
     for path, reason in done.left_out:
         click.echo(f"fanstore: left out: {show_path(path)}: {reason}", err=True)

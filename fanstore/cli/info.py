@@ -42,24 +42,24 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     from fanstore.arrays import np
 
     header = dataset.header
-    records = int(header["record_count"])
+    records = header.record_count
     codecs = {
         int(getattr(lib, f"FAN_CODEC_{name}")): name.lower()
         for name in ("STORE", "LZ4", "LZ4HC", "ZSTD")
     }
     regular = (dataset.records["mode"] & 0o170000) == 0o100000
     used = np.bincount(dataset.records["codec"][regular], minlength=len(codecs))
-    names_bytes = len(dataset.names)
-    index_bytes = int(header["file_bytes"])
+    names_bytes = header.sections[lib.FAN_SECTION_NAMES].count
+    index_bytes = header.file_bytes
     packs = [dataset.pack_info(pack) for pack in range(dataset.pack_count)]
     return {
         "directory": str(dataset.directory),
         "dataset_id": dataset.dataset_id,
-        "files": int(header["file_count"]),
-        "directories": int(header["directory_count"]),
-        "symbolic_links": int(header["symlink_count"]),
-        "logical_bytes": int(header["logical_bytes"]),
-        "stored_bytes": int(header["stored_bytes"]),
+        "files": header.file_count,
+        "directories": header.directory_count,
+        "symbolic_links": header.symlink_count,
+        "logical_bytes": header.logical_bytes,
+        "stored_bytes": header.stored_bytes,
         "block_bytes": dataset.block_bytes,
         "files_by_codec": {name: int(used[number]) for number, name in codecs.items()},
         "packs": len(packs),

@@ -33,7 +33,7 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
     with (
         open_dataset(dataset, verify=True) as opened,
         tqdm(
-            total=int(opened.header["logical_bytes"]),
+            total=opened.header.logical_bytes,
             unit="B",
             unit_scale=True,
             desc="verifying",

@@ -42,11 +42,11 @@ def _info_of(path: str) -> DatasetInfo:
     with open_dataset(path) as dataset:
         header = dataset.header
         expected = Expected(
-            dataset.dataset_id, int(header["file_bytes"]), int(header["body_checksum"])
+            dataset.dataset_id, header.file_bytes, header.body_checksum
         )
         return DatasetInfo(
             dataset.name, os.path.abspath(path), dataset.dataset_id,
-            int(header["codec_mask"]), expected,
+            header.codec_mask, expected,
         )  # fmt: skip
 
 

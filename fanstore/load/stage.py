@@ -118,7 +118,7 @@ class Stager:
         """What the copy of the index must be, by its header."""
         header = self.dataset.header
         return Expected(
-            self.dataset.dataset_id, int(header["file_bytes"]), int(header["body_checksum"])
+            self.dataset.dataset_id, header.file_bytes, header.body_checksum
         )
 
     def stage_index(self, staged: StagedDirectory) -> str:

@@ -71,15 +71,15 @@ def _checksum(path: Path) -> int:
 def read_footer(path: Path) -> tuple[NDArray[Any], bytes]:
     """The entries of a pack and its paths section, checked. Raises DatasetDamaged or OSError."""
     trailer = read_pack_trailer(path)
-    start = int(trailer["entries_offset"])
+    start = trailer.entries_offset
     with path.open("rb") as file:
         file.seek(start)
-        raw = file.read(int(trailer["paths_offset"]) - start + int(trailer["paths_bytes"]))
-    if xxhash.xxh3_64_intdigest(raw) != int(trailer["footer_checksum"]):
-        at = int(trailer["file_bytes"]) - 24
+        raw = file.read(trailer.paths_offset - start + trailer.paths_bytes)
+    if xxhash.xxh3_64_intdigest(raw) != trailer.footer_checksum:
+        at = trailer.file_bytes - 24
         raise DatasetDamaged(path, "trailer.footer_checksum", at, "the checksum does not match")
-    entries = np.frombuffer(raw, dtype_of("struct fan_pack_entry"), int(trailer["entry_count"]))
-    return entries, raw[int(trailer["paths_offset"]) - start :]
+    entries = np.frombuffer(raw, dtype_of("struct fan_pack_entry"), trailer.entry_count)
+    return entries, raw[trailer.paths_offset - start :]
 
 
 class _Collected:
@@ -100,7 +100,7 @@ class _Collected:
             logical += self._add(path, pack, row, paths)
         if logical > _SIZE_MAX:
             raise DatasetDamaged(path, "entries", size, f"{logical} bytes of content")
-        return PackInfo(pack, size, _checksum(path), len(entries), logical, int(header["flags"]))
+        return PackInfo(pack, size, _checksum(path), len(entries), logical, header.flags)
 
     def _add(self, path: Path, pack: int, row: Any, paths: bytes) -> int:
         """Takes up one entry; its logical bytes when its content was not counted yet."""
@@ -141,11 +141,17 @@ def _first_header(directory: Path) -> Any:
     if not there:
         raise PacksMissing(f"{directory}: there are no packs")
     header = read_pack_header(there[min(there)])
-    names = map(pack_name, range(int(header["pack_count"])))
+    names = map(pack_name, range(header.pack_count))
     missing = list(islice((name for name in names if name not in there), SHOWN_MAX))
     if missing:
         raise PacksMissing(f"{directory}: packs are missing:\n  " + "\n  ".join(missing))
     return header
+
+
+def _value(header: Any, field: str) -> Any:
+    """A field of a C struct, bytes where it is an array."""
+    found = getattr(header, field)
+    return found if isinstance(found, int) else bytes(found)
 
 
 def build_from_packs(directory: Path, doubted: Set[int] = frozenset()) -> tuple[bytearray, str]:
@@ -156,20 +162,20 @@ def build_from_packs(directory: Path, doubted: Set[int] = frozenset()) -> tuple[
     first = _first_header(directory)
     collected = _Collected()
     infos = []
-    for pack in range(int(first["pack_count"])):
+    for pack in range(first.pack_count):
         path = directory / pack_name(pack)
         header = read_pack_header(path)
         shared = ("plan_id", "pack_count", "block_bytes")
-        same = all(bytes(header[field]) == bytes(first[field]) for field in shared)
-        if not same or int(header["pack"]) != pack:
+        same = all(_value(header, field) == _value(first, field) for field in shared)
+        if not same or header.pack != pack:
             raise DatasetDamaged(path, "header.plan_id", 16, "belongs to another dataset")
         info = collected.add_pack(path, pack)
         infos.append(replace(info, checksum=info.checksum ^ _ALL_ONES * (pack in doubted)))
     _check_parents(directory / pack_name(0), collected.items)
     tree = tree_of(collected.items)
     stored, packs = _arrays(tree, collected)
-    plan_id = bytes(first["plan_id"])
-    return build_index(tree, stored, packs, infos, plan_id, int(first["block_bytes"]))
+    plan_id = bytes(first.plan_id)
+    return build_index(tree, stored, packs, infos, plan_id, first.block_bytes)
 
 
 def _damaged_files(dataset: Dataset) -> dict[int, list[bytes]]:

@@ -34,10 +34,11 @@ def _spread(records: list[int]) -> list[int]:
 
 def _sample(dataset: Dataset) -> Iterator[int]:
     """Regular files and directories, spread over the records."""
-    step = max(1, len(dataset.records) // (SAMPLES * 32))
-    modes = dataset.records["mode"][::step].tolist()
+    count = dataset.header.record_count
+    step = max(1, count // (SAMPLES * 32))
+    kinds = {record: stat.S_IFMT(dataset.record(record).mode) for record in range(0, count, step)}
     for kind in (stat.S_IFDIR, stat.S_IFREG):
-        yield from _spread([i * step for i, mode in enumerate(modes) if stat.S_IFMT(mode) == kind])
+        yield from _spread([record for record, found in kinds.items() if found == kind])
 
 
 def _named(dataset: Dataset) -> Iterator[tuple[int, str]]:
@@ -52,10 +53,10 @@ def _differs(dataset: Dataset, record: int, path: str) -> bool:
         found = os.lstat(path)
     except OSError:
         return True
-    packed = dataset.records[record]
-    if found.st_mtime_ns != int(packed["mtime_ns"]):
+    packed = dataset.record(record)
+    if found.st_mtime_ns != packed.mtime_ns:
         return True
-    return not stat.S_ISDIR(found.st_mode) and found.st_size != int(packed["logical_size"])
+    return not stat.S_ISDIR(found.st_mode) and found.st_size != packed.logical_size
 
 
 class _Look:

@@ -195,7 +195,7 @@ class Job:
             staged_dir=item.staged.path if item.staged else "",
             dataset_dir=os.path.realpath(item.dataset.directory),
             device=device_number(item.info.dataset_id),
-            record_count=int(item.dataset.header["record_count"]),
+            record_count=item.dataset.header.record_count,
             prefix_made=item.hold.made,
             places=[place.state for place in item.staging.places],
             damaged=damaged,

@@ -27,7 +27,7 @@ class DatasetInputs:
         record = self.record(path)
         if record is None:
             return "missing"
-        return _KINDS.get(stat.S_IFMT(int(self._dataset.records[record]["mode"])), "file")
+        return _KINDS.get(stat.S_IFMT(self._dataset.record(record).mode), "file")
 
     def target(self, path: bytes) -> bytes:
         """That of a link."""
