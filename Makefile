@@ -27,8 +27,10 @@ $(VENV)/installed-%: pyproject.toml setup.py | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 
+# Bytecode, too: where PYTHONDONTWRITEBYTECODE is set, every start would compile all modules again.
 build: $(VENV)/installed-test ## install into .venv, and compile what changed
 	@$(BIN)/python tools/native.py
+	@$(BIN)/python -m compileall -q fanstore
 
 demo: $(VENV)/installed-demo ## pack real images, train from the directory and from FanStore
 	@$(BIN)/python tools/native.py

@@ -14,7 +14,7 @@ from output_ranks import Cluster, FakePeers
 from output_staging import run, settled, tree
 from small_disk import small_disk
 
-from fanstore.outputs.stageout import placing, stageout, supply
+from fanstore.outputs.stageout import copying, placing, stageout
 from fanstore.outputs.stageout.journal import Header, Journal, Name, read_journal
 from fanstore.outputs.stageout.placing import OutputDirectory
 
@@ -41,11 +41,11 @@ def test_small_files_are_synced_together_and_named_in_order(
     files = [b"f%02d" % n for n in range(12)]
 
     async def work() -> None:
-        monkeypatch.setattr(supply.os, "fsync", sync_with_others)
+        monkeypatch.setattr(copying.os, "fsync", sync_with_others)
         for name in files:
             cluster.ranks[0].publish(name, name * 100)
         await settled(cluster.ranks[0])
-        monkeypatch.setattr(supply.os, "fsync", sync)
+        monkeypatch.setattr(copying.os, "fsync", sync)
 
     monkeypatch.setattr(placing, "_SYNC_EACH_S", 1000.0)
     run(cluster, work)
@@ -66,7 +66,7 @@ def test_what_goes_while_it_is_copied_early_leaves_nothing(
         sync(fd)
 
     async def work() -> None:
-        monkeypatch.setattr(supply.os, "fsync", stay)
+        monkeypatch.setattr(copying.os, "fsync", stay)
         for name in (b"a", b"b", b"c"):
             rank.publish(name, b"old")
         await asyncio.get_running_loop().run_in_executor(None, reached.acquire)

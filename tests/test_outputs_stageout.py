@@ -16,7 +16,7 @@ from output_ranks import Cluster
 from output_staging import WAIT_S, run, settled, tree
 from trees import ODD_NAMES
 
-from fanstore.outputs.stageout import placing, supply
+from fanstore.outputs.stageout import copying, placing
 
 
 def test_files_directories_links_and_attributes(tmp_path: Path) -> None:
@@ -257,11 +257,11 @@ def test_copies_with_holes_by_each_way(tmp_path: Path, monkeypatch: pytest.Monke
 
     for number, name in enumerate(("none", "copy_file_range", "sendfile")):
         if number:
-            monkeypatch.setattr(supply.os, name, cannot)
+            monkeypatch.setattr(copying.os, name, cannot)
         told: list[int] = []
         os.utime(source, ns=(1, attr.mtime_ns))
         copy = os.fsencode(tmp_path / f"copy{number}")
-        supply.copy_object(os.fsencode(source), copy, attr, told.append)
+        copying.copy_object(os.fsencode(source), copy, attr, told.append)
         assert os.lstat(source).st_atime_ns == 1
         with open(copy, "rb") as stream:
             assert stream.read() == source.read_bytes()
@@ -286,7 +286,7 @@ def test_a_file_is_whole_and_synced_before_it_has_its_name(
         put(old, new)
         steps.append(("name", os.path.basename(new)))
 
-    monkeypatch.setattr(supply.os, "fsync", watched_fsync)
+    monkeypatch.setattr(copying.os, "fsync", watched_fsync)
     monkeypatch.setattr(placing, "rename_to_free", watched_put)
 
     async def work() -> None:
@@ -299,20 +299,20 @@ def test_a_file_is_whole_and_synced_before_it_has_its_name(
 def test_replaced_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]
-    copying, go_on = threading.Event(), threading.Event()
-    copy = supply._copy_data
+    began, go_on = threading.Event(), threading.Event()
+    copy = copying._copy_data
 
     def slowly(*args: Any) -> None:
-        copying.set()
+        began.set()
         assert go_on.wait(WAIT_S)
         copy(*args)
 
-    monkeypatch.setattr(supply, "_copy_data", slowly)
+    monkeypatch.setattr(copying, "_copy_data", slowly)
 
     async def work() -> None:
         rank.publish(b"file", b"old")
         rank.publish(b"unlinked", b"old")
-        await asyncio.to_thread(copying.wait, WAIT_S)
+        await asyncio.to_thread(began.wait, WAIT_S)
         rank.publish(b"file", b"new")
         rank.unlink(b"unlinked")
         go_on.set()
@@ -323,22 +323,22 @@ def test_replaced_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_gone_is_not_copied_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supply, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(copying, "_PIECE_BYTES", 1000)
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]
-    copying, go_on = threading.Event(), threading.Event()
-    piece = supply._in_kernel
+    began, go_on = threading.Event(), threading.Event()
+    piece = copying._in_kernel
 
     def slowly(*args: Any) -> int:
-        copying.set()
+        began.set()
         assert go_on.wait(WAIT_S)
         return piece(*args)
 
-    monkeypatch.setattr(supply, "_in_kernel", slowly)
+    monkeypatch.setattr(copying, "_in_kernel", slowly)
 
     async def work() -> None:
         rank.publish(b"unlinked", b"1" * 100_000)
-        await asyncio.to_thread(copying.wait, WAIT_S)
+        await asyncio.to_thread(began.wait, WAIT_S)
         rank.unlink(b"unlinked")
         go_on.set()
 

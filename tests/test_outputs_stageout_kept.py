@@ -14,7 +14,7 @@ from output_ranks import Cluster
 from output_staging import WAIT_S, run, settled, tree
 from small_disk import small_disk
 
-from fanstore.outputs.stageout import placing, supply
+from fanstore.outputs.stageout import copying, placing
 from fanstore.outputs.stageout.location import folders_of, problem_of
 from fanstore.outputs.stageout.rename_safely import back_up
 
@@ -171,7 +171,7 @@ def test_output_directory_that_cannot_be(
         def no_room(*_: Any) -> None:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
-        monkeypatch.setattr(supply, "_copy_data", no_room)
+        monkeypatch.setattr(copying, "_copy_data", no_room)
     cluster = Cluster(tmp_path, output_dir=out)
 
     async def work() -> None:
@@ -193,22 +193,22 @@ def test_output_directory_that_cannot_be(
 def test_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]
-    copying, go_on = threading.Event(), threading.Event()
-    copy = supply._copy_range
+    began, go_on = threading.Event(), threading.Event()
+    copy = copying._copy_range
 
     def slowly(*args: Any) -> None:
-        copying.set()
+        began.set()
         assert go_on.wait(WAIT_S)
         copy(*args)
 
-    monkeypatch.setattr(supply, "_copy_range", slowly)
+    monkeypatch.setattr(copying, "_copy_range", slowly)
 
     async def whole() -> dict[str, Any]:
         cluster.start()
         rank.publish(b"one", b"1" * 1000)
         rank.publish(b"two", b"2")
         flush = asyncio.ensure_future(rank.stage_out.flush())
-        await asyncio.to_thread(copying.wait, WAIT_S)
+        await asyncio.to_thread(began.wait, WAIT_S)
         rank.stage_out.give_up()
         go_on.set()
         await asyncio.wait_for(flush, WAIT_S)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.model.partial import partial_paths
 from fanstore.outputs.stageout.apart import Tell, told_apart
+from fanstore.outputs.stageout.copying import copy_object, link_again
 from fanstore.outputs.stageout.journal import JOURNAL, Header, Ledger, Lone, Name, read_journal
 from fanstore.outputs.stageout.placing import OutputDirectory
-from fanstore.outputs.stageout.supply import copy_object, link_again
 from fanstore.outputs.stageout.unstaged import keep_link, keep_object, unstaged_of
 
 OBJECTS = "objects"
