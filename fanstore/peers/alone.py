@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Alone:
-    """interface.Peers of a world of one."""
+    """The Peers of a world of one rank: every call is a call of this rank's own functions."""
 
     rank = 0
     world_size = 1
@@ -17,21 +17,21 @@ class Alone:
         self._functions: dict[str, Callable[..., Any]] = {}
 
     def serve(self, name: str, function: Callable[..., Any]) -> None:
-        """Answers calls of `name`."""
+        """Answers calls of `name` by function(rank, *args), which may be a coroutine."""
         self._functions[name] = function
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:
-        """What the function returns."""
+        """Returns what the function registered for `name` returns."""
         result = self._functions[name](rank, *args)
         return await result if inspect.isawaitable(result) else result
 
     def tell(self, rank: int, name: str, *args: Any) -> None:
-        """Without an answer. What is told is no coroutine."""
+        """Calls the function registered for `name`, which must not be a coroutine."""
         self._functions[name](rank, *args)
 
     def is_lost(self, rank: int) -> bool:
-        """Never."""
+        """Says no: this rank itself is never lost."""
         return False
 
     def on_lost(self, callback: Callable[[int], None]) -> None:
-        """Never calls it."""
+        """Does nothing, as no rank can be lost."""

@@ -1,4 +1,5 @@
-"""Messages of any length as pieces that the node daemon's core can send, and back."""
+"""Splits messages of any length into pieces that the node daemon's core can send, and joins
+them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ _FIRST, _LAST = 1, 2
 
 
 def pieces_of(message: bytes) -> Iterator[bytes]:
-    """A byte that says where in its message a piece belongs, and the piece."""
+    """Yields the pieces of a message, each after a byte of flags: is it the first, the last."""
     end = max(len(message), 1)
     for start in range(0, end, PIECE_BYTES):
         flags = _FIRST * (start == 0) + _LAST * (start + PIECE_BYTES >= end)
@@ -17,14 +18,14 @@ def pieces_of(message: bytes) -> Iterator[bytes]:
 
 
 class Joiner:
-    """The messages of one sender, whose pieces come in order."""
+    """Joins the pieces that one sender sent, in order, into messages."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
 
     def join(self, piece: bytes) -> bytes | memoryview | None:
-        """The message that a piece is the last of. A first one drops what was begun before: its
-        sender could not send the rest."""
+        """Returns the whole message where `piece` is its last, else None. A first piece drops what
+        was begun before: its sender could not send the rest."""
         flags = piece[0]
         if flags == _FIRST | _LAST:
             self._pieces.clear()

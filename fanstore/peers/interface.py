@@ -1,4 +1,4 @@
-"""What others need of the calls between ranks, whether there are other ranks or not."""
+"""The calls between ranks, as those see them who make and answer them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from typing import Any, Protocol
 
 
 class Peers(Protocol):
-    """Calls between ranks. Between two ranks, calls start in the order in which they were made."""
+    """Calls from this rank to others. Between two ranks, calls start in the order in which they
+    were made."""
 
     @property
     def rank(self) -> int:
-        """This rank."""
+        """This rank's number."""
 
     @property
     def world_size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks of the job."""
 
     def serve(self, name: str, function: Callable[..., Any]) -> None:
         """Answers calls of `name` by function(sender_rank, *args), which may be a coroutine."""
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:
-        """What the function of that rank returns, or the OSError that it raises; RankGone (EIO)
-        when the rank is lost."""
+        """Returns what the function of that rank returns, or raises the OSError that it raises;
+        RankGone (EIO) when the rank is lost."""
 
     def tell(self, rank: int, name: str, *args: Any) -> None:
-        """Without an answer; nothing happens when the rank is lost."""
+        """Calls that rank's function and asks for no answer; does nothing when the rank is lost."""
 
     def is_lost(self, rank: int) -> bool:
-        """Whether that rank is no more."""
+        """Tells whether that rank has died, or is silent for so long that it counts as dead."""
 
     def on_lost(self, callback: Callable[[int], None]) -> None:
-        """Has callback(rank) called once for each rank that is lost."""
+        """Has callback(rank) called once for each rank that is lost from now on."""

@@ -1,7 +1,6 @@
-"""Calls between the node daemons of a job, as messages through their cores.
+"""Calls between the node daemons of a job, as messages through their C cores.
 
-Everything here runs in one event loop. Messages are pickled: they come from daemons of this job
-alone.
+Everything here runs in one event loop. Messages are pickled: only daemons of this job send them.
 """
 
 from __future__ import annotations
@@ -26,31 +25,32 @@ _TICK_MOST_S = 0.25
 
 
 class RankGone(OSError):
-    """EIO: a rank that was to answer is lost."""
+    """The rank that was to answer is lost (EIO)."""
 
 
 class Mail(Protocol):
-    """What carries the messages (fanstore.serve.node.Node)."""
+    """Carries messages from rank to rank; fanstore.serve.node.Node is one."""
 
     @property
     def message_fd(self) -> int:
-        """Readable while there is a message to be taken."""
+        """A descriptor that is readable while a message waits to be taken."""
 
     def post(self, rank: int, data: bytes) -> None:
-        """Sends one, or raises OSError; in order."""
+        """Sends `data` to a rank, after all that was sent to it before. Raises OSError."""
 
     def take(self) -> tuple[int, bytes] | None:
-        """The next one and its sender."""
+        """Returns the next message that came as (sender, data), or None."""
 
     def is_lost(self, rank: int) -> bool:
-        """Whether that rank is no more."""
+        """Tells whether a rank counts as lost."""
 
     def lose(self, rank: int) -> None:
-        """It is to count as such."""
+        """Has a rank count as lost from now on."""
 
 
 class _Other:
-    """Another rank. heard_s: when something came from it, or when a call began to wait for it."""
+    """What this rank knows of another. heard_s: when something last came from it, or when a call
+    began to wait for it."""
 
     def __init__(self) -> None:
         self.calls: dict[int, asyncio.Future[Any]] = {}
@@ -61,10 +61,10 @@ class _Other:
 
 
 class Peers:
-    """interface.Peers of a rank that has others. Handlers are registered, then it is started."""
+    """The Peers of a rank that has others. Register the functions with `serve`, then `start` it."""
 
     def __init__(self, rank: int, world_size: int, mail: Mail, deadline_s: float) -> None:
-        """A rank that owes an answer and is silent for three deadlines is lost."""
+        """A rank that owes an answer and is silent for three times `deadline_s` is lost."""
         self._rank = rank
         self._mail = mail
         self._deadline_s = deadline_s
@@ -78,12 +78,12 @@ class Peers:
 
     @property
     def rank(self) -> int:
-        """This rank."""
+        """This rank's number."""
         return self._rank
 
     @property
     def world_size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks of the job."""
         return len(self._others)
 
     def serve(self, name: str, function: Callable[..., Any]) -> None:
@@ -91,14 +91,13 @@ class Peers:
         self._functions[name] = function
 
     def start(self) -> None:
-        """Begins to answer, in the running loop."""
+        """Begins to answer, in the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._mail.message_fd, self._receive)
         self._start(self._watch())
 
     def close(self) -> None:
-        """Answers nothing more; calls that wait fail with EIO. What was not started may be closed,
-        too."""
+        """Stops answering; calls under way fail with EIO. May be called without a start."""
         if self._loop is None:
             return
         self._loop.remove_reader(self._mail.message_fd)
@@ -109,8 +108,8 @@ class Peers:
             self._fail_calls(rank, other)
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:
-        """What the function of that rank returns, or the OSError that it raises; RankGone when the
-        rank is lost."""
+        """Returns what the function of that rank returns, or raises the OSError that it raises;
+        RankGone (EIO) when the rank is lost."""
         if rank == self._rank:
             result = self._functions[name](rank, *args)
             return await result if inspect.isawaitable(result) else result
@@ -127,8 +126,8 @@ class Peers:
             other.calls.pop(number, None)
 
     def tell(self, rank: int, name: str, *args: Any) -> None:
-        """Without an answer; nothing happens when the rank is lost. To this rank: at once, up to
-        where a coroutine would begin."""
+        """Calls that rank's function and asks for no answer; does nothing when the rank is lost. A
+        function of this rank is called at once, a coroutine as a task."""
         if rank == self._rank:
             result = self._functions[name](rank, *args)
             if inspect.isawaitable(result):
@@ -137,7 +136,7 @@ class Peers:
         self._send_surely(rank, ("tell", 0, name, args))
 
     def is_lost(self, rank: int) -> bool:
-        """Whether that rank is no more."""
+        """Tells whether that rank has died, or is silent for so long that it counts as dead."""
         other = self._others[rank]
         if not other.lost and rank != self._rank and self._mail.is_lost(rank):
             self._lose(rank)
@@ -163,8 +162,8 @@ class Peers:
             raise
 
     def _send_surely(self, rank: int, message: tuple[Any, ...]) -> None:
-        """A rank for which there is not even memory to tell it something is given up: it would wait
-        forever, or miss what follows from it."""
+        """Sends, or gives up the rank: one that cannot be told something, for want of memory, would
+        wait forever or miss what follows from it."""
         try:
             self._send(rank, message)
         except RankGone:
@@ -174,7 +173,7 @@ class Peers:
             self._lose(rank)
 
     def _send_answer(self, rank: int, number: int, result: Any) -> None:
-        """Or the error that it cannot be sent."""
+        """Sends an answer, or the error that it cannot be sent."""
         try:
             self._send(rank, ("answer", number, result))
         except RankGone:
@@ -234,7 +233,8 @@ class Peers:
     # ---- who is there ----
 
     async def _watch(self) -> None:
-        """Looks after those that owe answers."""
+        """Gives up ranks that owe an answer and are silent for too long; runs until it is
+        cancelled."""
         loop = asyncio.get_running_loop()
         before_s = loop.time()
         while True:
@@ -285,7 +285,8 @@ async def _finish(name: str, result: Any) -> None:
 
 
 def _told(name: str, error: Exception) -> OSError:
-    """What the caller hears of an error: what nobody foresaw is EIO to it, and told here."""
+    """Returns the error that the caller is to see: an OSError as it is, any other as EIO, after its
+    traceback went to the log."""
     if isinstance(error, OSError):
         return error
     _log(name, error)
