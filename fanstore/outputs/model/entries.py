@@ -1,4 +1,4 @@
-"""What a name in the output tree stands for."""
+"""Entries: what a name in the output tree stands for."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _INODE_BIT = 1 << 62  # no input has it: those are numbered from 2 on
 
 
 def owner_of(object_id: int) -> int:
-    """The rank on whose disk an object lies."""
+    """Returns the owner of an object: the rank on whose disk its file lies."""
     return object_id >> OBJECT_RANK_SHIFT
 
 
 def inode_of(object_id: int) -> int:
-    """st_ino of an object: the same on every rank, and no input's."""
+    """Returns the st_ino of an object: the same on every rank, and never that of an input."""
     return _INODE_BIT | object_id
 
 
@@ -37,7 +37,7 @@ class Attr:
 
     @staticmethod
     def of(found: os.stat_result) -> Attr:
-        """Those of a real file."""
+        """Takes the attributes of a real file from its stat."""
         return Attr(
             found.st_mode, found.st_uid, found.st_gid, found.st_size, found.st_blocks,
             found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns, found.st_rdev,
@@ -46,7 +46,7 @@ class Attr:
 
 @dataclass(frozen=True)
 class Changes:
-    """What chmod, chown and utimens change; None stays. mode without the type."""
+    """What chmod, chown and utimens change; None leaves a value as it is. mode has no file type."""
 
     mode: int | None = None
     uid: int | None = None
@@ -55,7 +55,7 @@ class Changes:
     mtime_ns: int | None = None
 
     def of(self, attr: Attr, now_ns: int) -> Attr:
-        """The attributes after the change."""
+        """Returns `attr` as it is after these changes."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         if self.mode is not None:
             given["mode"] = stat.S_IFMT(attr.mode) | stat.S_IMODE(self.mode)
@@ -64,9 +64,9 @@ class Changes:
 
 @dataclass(frozen=True)
 class Entry:
-    """A published output. object_id: its identity and its bytes' place; of directories and links
-    the identity alone. target: a link's. first: the object that was the first version of this file,
-    0 if this one is."""
+    """A published output. object_id: its identity, and for a file where its bytes are
+    (Entry.owner). target: that of a symbolic link. first: the object that was the first version of
+    this file, 0 if this one is."""
 
     object_id: int
     attr: Attr
@@ -75,34 +75,34 @@ class Entry:
 
     @property
     def owner(self) -> int:
-        """The rank that has its bytes."""
+        """The rank on whose disk its bytes are."""
         return owner_of(self.object_id)
 
     @property
     def inode(self) -> int:
-        """st_ino: that of the file's first version."""
+        """Its st_ino, which is that of the file's first version."""
         return inode_of(self.first or self.object_id)
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is a directory."""
+        """Whether this is a directory."""
         return stat.S_ISDIR(self.attr.mode)
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Whether this is a symbolic link."""
         return stat.S_ISLNK(self.attr.mode)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a regular file."""
+        """Whether this is a regular file."""
         return stat.S_ISREG(self.attr.mode)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A name in a directory of a mount. directory: relative to the mount, in normal form, b"" for
-    its root; name: one component."""
+    """A name in a directory of a mount, whether something is there or not. directory: relative to
+    the mount, in normal form, b"" for its root; name: one component."""
 
     mount: int
     directory: bytes
@@ -110,13 +110,13 @@ class Place:
 
     @property
     def path(self) -> bytes:
-        """Relative to the mount, in normal form."""
+        """Its path relative to the mount, in normal form."""
         return self.directory + b"/" + self.name if self.directory else self.name
 
 
 def home_rank_of(mount: int, directory: bytes, world_size: int) -> int:
-    """The rank that keeps the names in a directory: the same on every rank, whatever the order of
-    things. FNV-1a of the path, as Python's own hash is salted."""
+    """Returns the rank that keeps the names in a directory: the same one on every rank and in every
+    run, so it is FNV-1a of the path, as Python's own hash is salted."""
     value = 0xCBF29CE484222325 ^ mount
     for byte in directory:
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -124,21 +124,21 @@ def home_rank_of(mount: int, directory: bytes, world_size: int) -> int:
 
 
 def split(mount: int, path: bytes) -> Place:
-    """The place of a path in normal form, not that of the root."""
+    """Returns the place of a path in normal form; the root has none."""
     directory, _, name = path.rpartition(b"/")
     return Place(mount, directory, name)
 
 
 @dataclass
 class Slot:
-    """What a home rank keeps for a name. draft: the object that is being written under it,
-    invisible to all but its writers. A slot with neither is dropped."""
+    """What a home rank keeps for one name: what is published, and `draft`, the object that is being
+    written under it, which only its writers see. A slot with neither is dropped."""
 
     entry: Entry | None = None
     draft: int | None = None
 
     def knows(self, object_id: int) -> bool:
-        """Whether that is what it holds, published or not."""
+        """Tells whether the object is published under this name or being written under it."""
         return self.draft == object_id or (
             self.entry is not None and self.entry.object_id == object_id
         )
@@ -148,5 +148,5 @@ Listing = Sequence[tuple[bytes, Entry]]
 
 
 def failure(number: int, path: bytes | None = None) -> OSError:
-    """An errno as an exception."""
+    """Returns (does not raise) the OSError of an errno."""
     return OSError(number, os.strerror(number), path)

@@ -13,122 +13,130 @@ class Drafts(Protocol):
     """The objects that programs of this node are writing."""
 
     def at(self, place: Place) -> int | None:
-        """The draft of this rank that is to be published there."""
+        """Returns this rank's draft that is to be published at `place`, or None."""
 
     def find(self, place: Place, pid: int) -> int | None:
-        """The same, if that process holds it."""
+        """Returns this rank's draft that is to be published at `place` if that process holds it,
+        else None."""
 
     def held(self, mount: int, directory: bytes, pid: int) -> Sequence[tuple[bytes, int]]:
         """Names and objects of the drafts that a process holds in a directory."""
 
     def within(self, mount: int, directory: bytes) -> Sequence[int]:
-        """The drafts of this rank in a directory."""
+        """Returns this rank's drafts that are to be published in a directory."""
 
     def place_of(self, object_id: int) -> Place | None:
-        """Where a draft is to be published; None: nowhere (its name was removed), or unknown."""
+        """Returns where a draft is to be published; None if its name was removed, or it is no
+        draft."""
 
     def begin(self, place: Place, object_id: int, pid: int) -> None:
-        """A process was allowed to open a new object for writing. While it may be about to, nobody
-        having it open does not mean that it is finished."""
+        """Makes a draft of a new object that a process may open for writing from now on. Until it
+        has done so, or its time is up, that nobody has it open does not mean that it is
+        finished."""
 
     async def join(self, object_id: int, pid: int) -> bool:
-        """A process wants to write a draft, too: allowed while that is empty, and for its holders.
-        Waits until the file is there."""
+        """Tells whether one more process may write a draft: one that is empty, or that it holds
+        already. Waits until the file is there."""
 
     def move(self, object_id: int, place: Place) -> None:
-        """A draft was renamed. Nothing happens when it is unknown."""
+        """Notes the new place of a draft that was renamed. Does nothing when it is unknown."""
 
     def move_tree(self, mount: int, old: bytes, new: bytes) -> None:
-        """A directory was renamed (both relative to the mount): so are the drafts at any depth."""
+        """Notes that a directory was renamed (both paths relative to the mount), with the drafts at
+        any depth in it."""
 
     def detach(self, object_id: int) -> None:
-        """A draft has no name any more: it is never published. Nothing happens when it is
+        """Notes that a draft has no name any more: it is never published. Does nothing when it is
         unknown."""
 
     async def look(self, object_id: int) -> None:
         """Publishes or drops a draft if it is finished; waits for that when it is under way."""
 
     async def settle(self, pid: int, objects: Sequence[int]) -> bool:
-        """A process let go of them (without objects: of some of its). Whether all are finished.
-        Raises the OSError of a publication."""
+        """Notes that a process closed its last descriptor of these drafts (none given: of some of
+        its). Returns whether all of them are finished. Raises the OSError of a publication."""
 
     def hold(self, pid: int, objects: Sequence[int]) -> None:
-        """A process holds them, too."""
+        """Notes one more process that holds these drafts, as a child does after a fork."""
 
     def hand_on(self, pid: int, objects: Sequence[int]) -> None:
-        """A process is about to exec; they go on to the new program."""
+        """Notes that a process is about to exec and hands these drafts on to the new program."""
 
     async def leave(self, pid: int, objects: Sequence[int]) -> None:
-        """A process is about to exec or exit, which lets go of them (without objects: of all)."""
+        """Notes that a process is about to exec or exit and lets go of these drafts (none given: of
+        all)."""
 
     async def abandon(self, pid: int, objects: Sequence[int]) -> None:
-        """An open that was allowed failed."""
+        """Notes that an open which was allowed has failed, so that nobody waits for it."""
 
 
 class Publisher(Protocol):
-    """What Drafts calls at the end of a draft (Operations)."""
+    """What Drafts calls at the end of a draft; namespace/publishing.py is it."""
 
     async def publish(self, object_id: int, attr: Attr) -> None:
-        """The draft, still known to Drafts, becomes what its name stands for, on all ranks.
+        """Makes the draft what its name stands for, on all ranks; it is still known to Drafts.
         Discards its object when the name is gone. Raises OSError when the home rank cannot be
         reached; the reservation is gone then, the object stays."""
 
     async def release(self, object_id: int) -> None:
-        """The draft, still known to Drafts, ends without publication; its object is the
+        """Ends the draft, still known to Drafts, without publication; its object stays the
         caller's."""
 
     async def publish_partial(self, object_id: int, attr: Attr) -> None:
-        """The same, but its object gets a name that says that it is not whole (partial.py).
-        Raises OSError: it stays."""
+        """Publishes the draft under a name that says that it is not whole (partial.py). Raises
+        OSError: it stays."""
 
 
 class ObjectStore(Protocol):
     """The real files of outputs. Objects may be other ranks' unless said otherwise."""
 
     def new_id(self) -> int:
-        """An identity of this rank that was never used."""
+        """Returns an object id of this rank that was never used."""
 
     def path(self, object_id: int) -> bytes:
-        """Where the file of an object of this rank is. Absolute."""
+        """Returns the absolute path of an object of this rank."""
 
     def attr(self, object_id: int) -> Attr:
-        """Attributes of an object of this rank as they are now. Raises OSError."""
+        """Returns the attributes that an object of this rank has now. Raises OSError."""
 
     def create(self, object_id: int, mode: int) -> Attr:
         """Makes an empty file, or a fifo (by the type in mode), with exactly that mode. Of a socket
-        only the attributes: the client binds it."""
+        it returns the attributes only: the client binds it."""
 
     async def copy(self, entry: Entry, object_id: int) -> None:
         """Makes a new object of this rank with the bytes and the mode of an entry. Raises OSError
         and leaves nothing behind."""
 
     async def local_path(self, entry: Entry) -> bytes:
-        """A file on this node with the bytes of an entry. Raises OSError; ENXIO for other ranks'
-        fifos and sockets."""
+        """Returns the path of a file on this node with the bytes of an entry, fetched if need be.
+        Raises OSError; ENXIO for other ranks' fifos and sockets."""
 
     async def change(self, object_id: int, changes: Changes) -> Attr:
-        """Changes the attributes of the real file, wherever it is; those afterwards."""
+        """Changes the attributes of the real file, on whatever rank it is, and returns the new
+        ones."""
 
     def copy_changes(self, object_id: int) -> Changes | None:
-        """How a program changed the attributes of this node's copy of another rank's object: None
-        if it did not. Raises OSError."""
+        """Returns how a program changed the attributes of this node's copy of another rank's
+        object: None if it did not. Raises OSError."""
 
     async def truncate(self, object_id: int, size: int) -> None:
-        """ftruncate(2) of an object of this rank."""
+        """Cuts or extends an object of this rank to `size` bytes."""
 
     def discard(self, object_id: int) -> None:
-        """Nobody can open it by a name any more: removes its file and the copies of other ranks."""
+        """Removes the file of an object that no name stands for any more, and the copies on other
+        ranks."""
 
 
 class Observer(Protocol):
-    """Told what changed, on the rank whose client changed it, in its order. Cheap; never waits."""
+    """Is told what changed, on the rank whose client changed it, in its order. Its methods are
+    cheap and never wait."""
 
     def published(self, place: Place, entry: Entry) -> None:
-        """A file has its final bytes."""
+        """A file has got its name, and its final bytes."""
 
     def changed(self, place: Place) -> None:
-        """Anything else: a name is new, gone or stands for something else, or its attributes. Of a
-        rename the new name first."""
+        """Any other change: a name is new, gone or stands for something else, or its attributes are
+        new. Of a rename the new name is told first."""
 
     def drafted(self, place: Place, object_id: int) -> None:
         """An object of this rank is being written, to be published there."""
@@ -137,7 +145,7 @@ class Observer(Protocol):
         """An object of this rank could not be published: the home rank of its name is lost."""
 
     def discarded(self, object_id: int) -> None:
-        """On the owner: an object is gone, replaced or unlinked."""
+        """An object of this rank is gone: it was replaced or unlinked."""
 
 
 class Inputs(Protocol):
@@ -147,16 +155,17 @@ class Inputs(Protocol):
     """The mount prefix first, then other spellings of it. Absolute, no slash at the end."""
 
     def kind(self, path: bytes) -> str:
-        """One of "missing", "directory", "link" and "file"."""
+        """Returns what the path is: "missing", "directory", "link" or "file"."""
 
     def target(self, path: bytes) -> bytes:
-        """That of a link."""
+        """Returns the target of a symbolic link."""
 
     def record(self, path: bytes) -> int | None:
-        """Its id in the index."""
+        """Returns the record id of the path in the index, None if it is missing."""
 
     def touched(self, record: int) -> bool:
-        """Whether clients of this node ask for missing names in that directory."""
+        """Tells whether clients of this node ask the daemon for missing names in that directory."""
 
     def touch(self, record: int) -> None:
-        """From now on they do."""
+        """Has clients of this node ask the daemon for missing names in that directory from now
+        on."""

@@ -1,8 +1,9 @@
-"""The names in the directories of which this rank is the home.
+"""The names in the directories of which this rank is the home rank.
 
 Each method is one atomic step and raises OSError. Nothing here waits or asks other ranks: that is
-home_server.py's part. A step that names an object returns None, and changes nothing, when the name
-stands for something else by now: the caller looks again."""
+the part of ranks/home_server.py. A step that names an object returns None, and changes nothing,
+when the name stands for something else by now: the caller looks again.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +40,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Reservation:
-    """The answer to a wish to write. taken: by the object that asked. entry: what it replaces.
-    draft: who has it, if not that one; when that is None, too, the name is no file any more."""
+    """The answer to a wish to write under a name. taken: the name is reserved for the object that
+    asked. entry: what that will replace. draft: else who has the name; None, too, where the name is
+    no file any more."""
 
     taken: bool
     entry: Entry | None = None
@@ -49,50 +51,50 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Removed:
-    """What a name stood for: both have no name any more."""
+    """What a name stood for: an entry, a draft or both, which have no name any more."""
 
     entry: Entry | None = None
     draft: int | None = None
 
 
 class NameTables:
-    """All tables of this rank."""
+    """The name tables of this rank, one for each directory that has any names."""
 
     def __init__(self) -> None:
         self._tables: dict[Key, Table] = {}
 
     def table(self, mount: int, directory: bytes) -> Table:
-        """That of a directory, made if need be."""
+        """Returns the table of a directory, made if need be."""
         return self._tables.setdefault((mount, directory), Table())
 
     def is_known(self, mount: int, directory: bytes) -> bool:
-        """Whether it is certain that a directory is there."""
+        """Tells whether it is certain that a directory exists."""
         table = self._tables.get((mount, directory))
         return table is not None and table.known
 
     def slot(self, place: Place) -> Slot:
-        """A copy of what a name stands for; an empty one when it is free."""
+        """Returns a copy of what a name stands for; an empty slot when it is free."""
         table = self._tables.get((place.mount, place.directory))
         found = table.names.get(place.name) if table else None
         return Slot(found.entry, found.draft) if found else Slot()
 
     def get(self, place: Place) -> Entry | None:
-        """What everybody sees there."""
+        """Returns what is published under a name, or None."""
         return self.slot(place).entry
 
     def list(self, mount: int, directory: bytes) -> Listing:
-        """All that is published in a directory."""
+        """Returns all that is published in a directory."""
         table = self._tables.get((mount, directory))
         slots = table.names.items() if table else ()
         return [(name, slot.entry) for name, slot in slots if slot.entry is not None]
 
     def is_empty(self, mount: int, directory: bytes) -> bool:
-        """Whether a directory has no names, drafts included."""
+        """Tells whether a directory has no names, those of drafts included."""
         table = self._tables.get((mount, directory))
         return table is None or not table.names
 
     def reserve(self, place: Place, object_id: int, create: bool, exclusive: bool) -> Reservation:
-        """An object is to be written under a name. EEXIST, ENOENT, EISDIR."""
+        """Reserves a name for an object that is to be written. Raises EEXIST, ENOENT or EISDIR."""
         slot = self.slot(place)
         if create and exclusive and (slot.entry or slot.draft is not None):
             raise failure(errno.EEXIST, place.path)
@@ -108,14 +110,13 @@ class NameTables:
         return Reservation(True, slot.entry)
 
     def release(self, place: Place, object_id: int) -> None:
-        """The object is not written any more."""
+        """Gives a reservation back: the object will not be written."""
         slot = self.slot(place)
         if slot.draft == object_id:
             self._put(place, Slot(slot.entry))
 
     def publish(self, place: Place, entry: Entry) -> Removed | None:
-        """The object under whose draft the name is becomes what it stands for. What was
-        replaced."""
+        """Puts an object under the name that was reserved for it; returns what it replaced."""
         slot = self.slot(place)
         if slot.draft != entry.object_id:
             return None
@@ -123,15 +124,16 @@ class NameTables:
         return Removed(slot.entry)
 
     def insert(self, place: Place, entry: Entry) -> None:
-        """A new name. EEXIST."""
+        """Adds a name that was free. Raises EEXIST."""
         slot = self.slot(place)
         if slot.entry or slot.draft is not None:
             raise failure(errno.EEXIST, place.path)
         self._put(place, Slot(entry))
 
     def put(self, place: Place, slot: Slot, before: int | None, replace: bool) -> Removed | None:
-        """What was renamed comes under its new name. before: what that stood for when it was looked
-        at, a draft if nothing else. A draft alone leaves the entry there. EEXIST."""
+        """Gives what was renamed its new name. before: what that stood for when it was looked at, a
+        draft if nothing else. A slot with a draft alone leaves the published entry there. Raises
+        EEXIST."""
         old = self.slot(place)
         if not replace and (old.entry or old.draft is not None):
             raise failure(errno.EEXIST, place.path)
@@ -146,7 +148,7 @@ class NameTables:
     def move(
         self, old: Place, new: Place, moved: int, before: int | None, replace: bool
     ) -> tuple[Slot, Removed] | None:
-        """Renames within this home: take and put in one."""
+        """Renames within this rank: removes the old name and puts the new one, in one step."""
         slot = self.slot(old)
         if not slot.knows(moved):
             return None
@@ -157,7 +159,8 @@ class NameTables:
         return slot, replaced
 
     def remove(self, place: Place, object_id: int) -> Removed | None:
-        """A name goes, whatever it is published or being written under it, if it is that object."""
+        """Removes a name, and returns what it stood for, if it is that object's, published or
+        not."""
         slot = self.slot(place)
         if not slot.knows(object_id):
             return None
@@ -165,14 +168,14 @@ class NameTables:
         return Removed(slot.entry, slot.draft)
 
     def change(self, place: Place, object_id: int, changes: Changes) -> Entry | None:
-        """New attributes of what is there."""
+        """Changes some attributes of what is there; returns the entry after that."""
         entry = self.get(place)
         if entry is None or entry.object_id != object_id:
             return None
         return self.set_attr(place, object_id, changes.of(entry.attr, time.time_ns()))
 
     def set_attr(self, place: Place, object_id: int, attr: Attr) -> Entry | None:
-        """The same, all of them."""
+        """Replaces all attributes of what is there; returns the entry after that."""
         table = self._tables.get((place.mount, place.directory))
         slot = table.names.get(place.name) if table else None
         if slot is None or slot.entry is None or slot.entry.object_id != object_id:
@@ -181,56 +184,56 @@ class NameTables:
         return slot.entry
 
     def drop_drafts(self, rank: int) -> None:
-        """Nothing that a rank was writing will be finished."""
+        """Frees what a rank that is lost had reserved: nobody will finish that."""
         for (mount, directory), table in self._tables.items():
             for name, slot in list(table.names.items()):
                 if slot.draft is not None and owner_of(slot.draft) == rank:
                     self._put(Place(mount, directory, name), Slot(slot.entry))
 
     def set_slot(self, place: Place, slot: Slot) -> None:
-        """A name stands for that from now on, whatever it was."""
+        """Has a name stand for `slot` from now on, whatever was there."""
         self._put(place, slot, True)
 
     def changed_ns(self, mount: int, directory: bytes) -> int:
-        """When the names in a directory changed; 0: not since the time that its entry has."""
+        """Returns when the names in a directory changed; 0 where its entry has a later time."""
         table = self._tables.get((mount, directory))
         return table.mtime_ns if table else 0
 
     def set_time(self, mount: int, directory: bytes) -> None:
-        """A directory was given a time: its entry has it."""
+        """Notes that a directory was given a time, which its entry has: changed_ns is 0 again."""
         if (mount, directory) in self._tables:
             self._tables[mount, directory].mtime_ns = 0
 
     def forget(self, mount: int, directory: bytes) -> None:
-        """A directory is gone, or nobody knows."""
+        """Drops the table of a directory that is gone, or may be."""
         self._tables.pop((mount, directory), None)
 
     def below(self, mount: int, directory: bytes) -> Iterator[bytes]:
-        """Those directories with a table that are `directory` or lie in it, at any depth."""
+        """Yields the directories with a table that are `directory` or lie in it, at any depth."""
         inside = directory + b"/"
         for table_mount, table in self._tables:
             if table_mount == mount and (table == directory or table.startswith(inside)):
                 yield table
 
     def tables(self, mount: int, directory: bytes) -> dict[bytes, Table]:
-        """Those of a directory and all below it, by directory: this one's as b"", those below
-        as the rest of their paths."""
+        """Returns the tables of a directory and of all below it, by the rest of their paths: b"" is
+        the directory itself."""
         found = self.below(mount, directory)
         return {each[len(directory) :]: self._tables[mount, each] for each in found}
 
     def drop_tables(self, mount: int, directory: bytes) -> None:
-        """A directory and all below it are gone."""
+        """Drops the tables of a directory and of all below it, which are gone."""
         for found in list(self.below(mount, directory)):
             self.forget(mount, found)
 
     def put_tables(self, mount: int, tables: Mapping[bytes, Table]) -> None:
-        """Takes over the tables of directories, which are certain to be there."""
+        """Takes over the tables of directories that are certain to exist."""
         for directory, table in tables.items():
             names = dict(table.names)
             self._tables[mount, directory] = Table(names, known=True, mtime_ns=table.mtime_ns)
 
     def entries(self) -> Iterable[tuple[Place, Entry]]:
-        """All that is published here."""
+        """Yields all that is published in the directories of this rank."""
         for (mount, directory), table in self._tables.items():
             for name, slot in table.names.items():
                 if slot.entry is not None:
@@ -252,5 +255,5 @@ _FREE = Slot()
 
 
 def _shows(slot: Slot) -> tuple[bool, bool]:
-    """Whether there is something: to everybody, and to anybody."""
+    """Tells whether there is something to be seen: by everybody, and by anybody at all."""
     return slot.entry is not None, slot.entry is not None or slot.draft is not None

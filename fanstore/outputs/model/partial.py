@@ -1,5 +1,4 @@
-"""What an output is called whose writer was killed: never by its own name, which stands for a whole
-file."""
+"""Names for outputs whose writer was killed: never their own, which stands for a whole file."""
 
 from __future__ import annotations
 
@@ -11,14 +10,14 @@ _NUMBERS = 1000
 
 
 def partial_names(name: bytes) -> Iterator[bytes]:
-    """NAME.partial, then NAME.partial.2 and so on; cut short where it would be too long."""
+    """Yields NAME.partial, NAME.partial.2 and so on, each cut to 255 bytes."""
     for number in range(1, _NUMBERS):
         end = b".partial" if number == 1 else b".partial.%d" % number
         yield name[: _NAME_MAX - len(end)] + end
 
 
 def partial_paths(path: str) -> Iterator[str]:
-    """The same of a path's last name."""
+    """Yields the same for the last name of a path."""
     directory, name = os.path.split(path)
     for partial in partial_names(os.fsencode(name)):
         yield os.path.join(directory, os.fsdecode(partial))

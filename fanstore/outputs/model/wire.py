@@ -17,7 +17,7 @@ from fanstore.outputs.model.entries import Entry, failure
 
 
 class Op(enum.IntEnum):
-    """enum fan_output_op."""
+    """What a client can ask: the values of enum fan_output_op."""
 
     LOOKUP = lib.FAN_OUTPUT_LOOKUP
     LIST = lib.FAN_OUTPUT_LIST
@@ -41,7 +41,7 @@ class Op(enum.IntEnum):
 
 
 class Where(enum.IntEnum):
-    """enum fan_output_where."""
+    """What an answer says: the values of enum fan_output_where."""
 
     DONE = lib.FAN_OUTPUT_DONE
     HERE = lib.FAN_OUTPUT_HERE
@@ -138,7 +138,7 @@ def parse(data: bytes, mount_count: int, pid: int = 0, peer_uid: int = 0) -> Req
 
 
 def serialise(answer: Answer) -> bytes:
-    """The bytes of an answer."""
+    """Returns the bytes of an answer."""
     text = listing_text(answer.listing) if answer.listing else answer.text
     out = ffi.new(_ANSWER)
     out.magic = _MAGIC
@@ -151,7 +151,7 @@ def serialise(answer: Answer) -> bytes:
 
 
 def serialise_error(number: int) -> bytes:
-    """The bytes of a refusal with this errno."""
+    """Returns the bytes of an answer that refuses with this errno."""
     return bytes(ffi.buffer(ffi.new(_ANSWER, {"magic": _MAGIC, "error": number})))
 
 
@@ -172,7 +172,7 @@ def _fill_attr(out: Any, entry: Entry) -> None:
 
 
 def listing_text(listing: Iterable[tuple[bytes, Entry]]) -> bytes:
-    """LIST's text: a struct fan_output_name and the name for each."""
+    """Returns the text of a listing: for each entry a struct fan_output_name and the name."""
     parts = []
     for name, entry in listing:
         parts.append(_name_head(entry.inode, entry.attr.mode >> _TYPE_SHIFT & 15, len(name)))
