@@ -22,8 +22,8 @@ _PASSAGE_WAIT_S = 60.0
 
 
 class _Passage:
-    """One operation's way through the gate; what it does on the way need not pass again. alone:
-    with all gates closed behind it."""
+    """One operation's way through the gate; what it calls on its way need not pass again. alone:
+    all gates are closed behind it."""
 
     def __init__(self, alone: bool) -> None:
         self.inside = True
@@ -45,7 +45,7 @@ def _entered(alone: bool = False) -> Iterator[None]:
 
 
 class Gate:
-    """That of one rank."""
+    """The gate of one rank, through which every operation passes."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
@@ -64,15 +64,15 @@ class Gate:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the caller has closed all gates: what else waits for them cannot be waited
-        for."""
+        """Whether the caller has closed all gates, and so must not wait for anybody who is held up
+        by them."""
         passage = _passage.get()
         return passage is not None and passage.inside and passage.alone
 
     @contextlib.asynccontextmanager
     async def passage(self, awaited: bool = False) -> AsyncIterator[None]:
-        """Around an operation. awaited: others that are inside may wait for its end, so it may
-        follow them. EIO when the gate stays closed for too long."""
+        """Goes around an operation. awaited: others that are inside may wait for its end, so it may
+        follow them in. Raises EIO when the gate stays closed for too long."""
         around = _passage.get()
         if around is not None and around.inside:
             yield
@@ -92,8 +92,8 @@ class Gate:
 
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
-        """Around what needs to be alone; not inside a passage. EBUSY when the others do not come to
-        an end."""
+        """Goes around what needs to be alone; not to be used inside a passage. Raises EBUSY when
+        the operations under way do not come to an end."""
         token = next(self._tokens)
         closed: list[int] = []
         try:

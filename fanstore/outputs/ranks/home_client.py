@@ -12,7 +12,8 @@ from fanstore.peers.interface import Peers
 
 @dataclass(frozen=True)
 class Found:
-    """known: whether the directory is there, by that very path; entry: what everybody sees."""
+    """The answer to `get`. known: whether the directory exists, by that very path; entry: what is
+    published under the name."""
 
     known: bool
     entry: Entry | None = None
@@ -26,7 +27,7 @@ class HomeClient:
         self._peers = peers
 
     def rank(self, mount: int, directory: bytes) -> int:
-        """The home of the names in a directory."""
+        """Returns the home rank of a directory: the one that keeps the names in it."""
         return home_rank_of(mount, directory, self._peers.world_size)
 
     async def _ask(self, step: str, place: Place, *rest: Any) -> Any:
@@ -34,77 +35,80 @@ class HomeClient:
         return await self._peers.call(rank, f"home.{step}", place, *rest)
 
     async def get(self, place: Place) -> Found:
-        """What everybody sees under a name."""
+        """Returns what is published under a name."""
         found: Found = await self._ask("get", place)
         return found
 
     async def slot(self, place: Place) -> Slot:
-        """All that its home knows of it."""
+        """Returns all that the home rank keeps for a name."""
         found: Slot = await self._ask("slot", place)
         return found
 
     async def reserve(
         self, place: Place, object_id: int, create: bool, exclusive: bool
     ) -> Reservation:
-        """An object is to be written under a name."""
+        """Reserves a name for an object that is to be written."""
         result: Reservation = await self._ask("reserve", place, object_id, create, exclusive)
         return result
 
     async def release(self, place: Place, object_id: int) -> None:
-        """It is not."""
+        """Gives a reservation back: the object will not be written."""
         await self._ask("release", place, object_id)
 
     async def publish(self, place: Place, entry: Entry) -> Removed | None:
-        """It was, to the end."""
+        """Puts an object under the name that was reserved for it; returns what it replaced, None
+        where the name is not its own any more."""
         result: Removed | None = await self._ask("publish", place, entry)
         return result
 
     async def insert(self, place: Place, entry: Entry) -> None:
-        """A new name."""
+        """Adds a name that was free. Raises EEXIST."""
         await self._ask("insert", place, entry)
 
     async def remove(self, place: Place, object_id: int, token: int = 0) -> Removed | None:
-        """A name goes. token: of its lock, if it has one."""
+        """Removes a name if it is that object's; returns what it stood for. token: that of the
+        caller's lock."""
         result: Removed | None = await self._ask("remove", place, object_id, token)
         return result
 
     async def put(
         self, place: Place, slot: Slot, before: int | None, replace: bool, token: int = 0
     ) -> Removed | None:
-        """What was renamed comes."""
+        """Gives what was renamed its new name; see NameTables.put. token: that of the caller's
+        lock."""
         result: Removed | None = await self._ask("put", place, slot, before, replace, token)
         return result
 
     async def move(
         self, old: Place, new: Place, moved: int, before: int | None, replace: bool
     ) -> tuple[Slot, Removed] | None:
-        """Renames, where both names have one home."""
+        """Renames where both names have the same home rank; see NameTables.move."""
         result: tuple[Slot, Removed] | None = await self._ask(
             "move", old, new, moved, before, replace
         )
         return result
 
     async def set_slot(self, place: Place, slot: Slot) -> None:
-        """Whatever is there is replaced; while all is frozen."""
+        """Has a name stand for `slot`, whatever was there; only while all gates are closed."""
         await self._ask("set_slot", place, slot)
 
     async def set_attr(self, place: Place, object_id: int, attr: Attr) -> Entry | None:
-        """New attributes, if that object is there."""
+        """Replaces all attributes, if the name is that object's; returns the entry after that."""
         result: Entry | None = await self._ask("set_attr", place, object_id, attr)
         return result
 
     async def change(self, place: Place, object_id: int, changes: Changes) -> Entry | None:
-        """Changes of them."""
+        """Changes some attributes, if the name is that object's; returns the entry after that."""
         result: Entry | None = await self._ask("change", place, object_id, changes)
         return result
 
     async def lock(self, place: Place, token: int) -> Slot:
-        """Nobody else can change a name from now on, until unlock; what it holds."""
+        """Keeps all others from changing a name until `unlock`; returns what it stands for."""
         result: Slot = await self._ask("lock", place, token)
         return result
 
     async def unlock(self, place: Place, token: int) -> None:
-        """Now they can."""
+        """Lets others change a name again."""
         await self._ask("unlock", place, token)
 
     async def _ask_table(self, step: str, mount: int, directory: bytes, *rest: Any) -> Any:
@@ -112,28 +116,29 @@ class HomeClient:
         return await self._peers.call(rank, f"home.{step}", mount, directory, *rest)
 
     async def list(self, mount: int, directory: bytes) -> Listing:
-        """What is published in a directory."""
+        """Returns all that is published in a directory."""
         result: Listing = await self._ask_table("list", mount, directory)
         return result
 
     async def is_empty(self, mount: int, directory: bytes) -> bool:
-        """Whether it has no names."""
+        """Tells whether a directory has no names, those of drafts included."""
         result: bool = await self._ask_table("is_empty", mount, directory)
         return result
 
     async def changed_ns(self, mount: int, directory: bytes) -> int:
-        """When its names changed; 0: not since the time that its entry has."""
+        """Returns when the names in a directory changed; 0 where its entry has a later time."""
         result: int = await self._ask_table("changed_ns", mount, directory)
         return result
 
     async def set_time(self, mount: int, directory: bytes) -> None:
-        """It was given a time."""
+        """Notes that a directory was given a time: changed_ns is 0 again."""
         await self._ask_table("set_time", mount, directory)
 
     async def close(self, mount: int, directory: bytes) -> None:
-        """A directory is about to be removed: it is empty, and stays so. ENOTEMPTY."""
+        """Keeps names from coming into an empty directory that is about to be removed, until
+        end_close. Raises ENOTEMPTY."""
         await self._ask_table("close", mount, directory)
 
     async def end_close(self, mount: int, directory: bytes, gone: bool) -> None:
-        """It was removed, or not."""
+        """Ends `close`. gone: whether the directory was removed."""
         await self._ask_table("end_close", mount, directory, gone)

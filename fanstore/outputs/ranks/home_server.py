@@ -31,7 +31,7 @@ _AT_ONCE = (
 
 @dataclass
 class _Hold:
-    """A name or directory that is being moved or removed by a rank."""
+    """A name or directory that a rank is moving or removing: others wait until that is over."""
 
     rank: int
     token: int = 0
@@ -39,7 +39,7 @@ class _Hold:
 
 
 class HomeServer:
-    """Serves the tables of this rank."""
+    """Serves the name tables of this rank to all ranks, itself included."""
 
     def __init__(self, name_tables: NameTables, peers: Peers, inputs: Sequence[Inputs]) -> None:
         self.name_tables = name_tables
@@ -81,34 +81,35 @@ class HomeServer:
     # What other ranks ask; the first argument is theirs.
 
     async def get(self, _rank: int, place: Place) -> Found:
-        """HomeClient.get."""
+        """Answers HomeClient.get, after asking whether the directory exists if that is not
+        known."""
         if not self._is_known(place.mount, place.directory):
             await self._verify(place.mount, place.directory)
         known = self._is_known(place.mount, place.directory)
         return Found(known, self.name_tables.get(place) if known else None)
 
     def entry(self, _rank: int, place: Place) -> Any:
-        """What is published there, whether or not its directory is known."""
+        """Returns what is published there, whether or not the directory is known to exist."""
         return self.name_tables.get(place)
 
     async def list(self, _rank: int, mount: int, directory: bytes) -> Listing:
-        """HomeClient.list."""
+        """Answers HomeClient.list."""
         return self.name_tables.list(mount, directory)
 
     async def put(
         self, _rank: int, place: Place, slot: Slot, before: int | None, replace: bool, token: int
     ) -> Any:
-        """HomeClient.put."""
+        """Answers HomeClient.put."""
         await self._until_ready(place, token)
         return self.name_tables.put(place, slot, before, replace)
 
     async def remove(self, _rank: int, place: Place, object_id: int, token: int) -> Any:
-        """HomeClient.remove."""
+        """Answers HomeClient.remove."""
         await self._until_ready(place, token)
         return self.name_tables.remove(place, object_id)
 
     async def move(self, _rank: int, old: Place, new: Place, *rest: Any) -> Any:
-        """HomeClient.move."""
+        """Answers HomeClient.move, once both names may change."""
         for _ in range(_TRIES):
             if self._is_ready(old) and self._is_ready(new):
                 return self.name_tables.move(old, new, *rest)
@@ -117,21 +118,21 @@ class HomeServer:
         raise failure(errno.EIO, old.path)
 
     async def lock(self, rank: int, place: Place, token: int) -> Slot:
-        """HomeClient.lock."""
+        """Answers HomeClient.lock."""
         await self._until_ready(place)
         self._refuse_lost(rank)
         self._locks[place] = _Hold(rank, token)
         return self.name_tables.slot(place)
 
     def unlock(self, _rank: int, place: Place, token: int) -> None:
-        """HomeClient.unlock."""
+        """Answers HomeClient.unlock; a lock with another token stays."""
         hold = self._locks.get(place)
         if hold is not None and hold.token == token:
             del self._locks[place]
             hold.over.set()
 
     async def close(self, rank: int, mount: int, directory: bytes) -> None:
-        """HomeClient.close."""
+        """Answers HomeClient.close, once nothing in the directory is being moved."""
         while hold := self._hold_in(mount, directory):
             await self._over(hold)
         self._refuse_lost(rank)
@@ -141,7 +142,7 @@ class HomeServer:
         self._closing[mount, directory] = _Hold(rank)
 
     def end_close(self, rank: int, mount: int, directory: bytes, gone: bool) -> None:
-        """HomeClient.end_close."""
+        """Answers HomeClient.end_close; only the rank that closed the directory may call it."""
         hold = self._closing.get((mount, directory))
         if hold is None or hold.rank != rank:
             return
@@ -155,13 +156,13 @@ class HomeServer:
         self._inputs[mount].touch(record)
 
     def _refuse_lost(self, rank: int) -> None:
-        """What a rank asked for before it was lost would never end."""
+        """Raises EIO where the rank that asked is lost by now: what it began would never end."""
         if self._peers.is_lost(rank):
             raise failure(errno.EIO)
 
     def _lost(self, rank: int) -> None:
-        """What a lost rank was about to move may change again; what it was about to remove is
-        looked at again. What it was writing is gone."""
+        """Ends what a lost rank was moving, so that it may change again, and what it was removing,
+        which is looked at again. What it was writing is dropped."""
         self.name_tables.drop_drafts(rank)
         for place, hold in list(self._locks.items()):
             if hold.rank == rank:
@@ -190,7 +191,8 @@ class HomeServer:
         )
 
     async def _until_ready(self, place: Place, token: int = 0) -> None:
-        """ENOENT when the directory is not there, EIO when it takes too long."""
+        """Waits until the name may change. Raises ENOENT when its directory does not exist, EIO
+        when it takes too long."""
         for _ in range(_TRIES):
             if self._is_ready(place, token):
                 return
@@ -227,7 +229,8 @@ class HomeServer:
         return None
 
     async def _verify(self, mount: int, directory: bytes) -> bool:
-        """Asks the home of a directory's own name whether it is one; False only if it is not."""
+        """Asks the home rank of a directory's own name whether it is a directory; False only if it
+        is none."""
         place, turn = split(mount, directory), self._turn
         rank = home_rank_of(mount, place.directory, self._peers.world_size)
         entry = await self._peers.call(rank, "home.entry", place)
@@ -241,7 +244,8 @@ class HomeServer:
     # Announcing.
 
     def _record_to_announce(self, place: Place) -> int | None:
-        """The input directory of which other ranks do not know yet that it has outputs."""
+        """Returns the input directory of which other ranks do not know yet that it has outputs, or
+        None."""
         table = self.name_tables.table(place.mount, place.directory)
         if table.announced:
             return None
