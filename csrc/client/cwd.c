@@ -6,8 +6,8 @@
 
 #include "../common/sys.h"
 #include "code.h"
-#include "overlay.h"
 #include "resolve.h"
+#include "vfork.h"
 
 /* kind, view and value in one word, so that threads see them together. While unknown, the value
  * counts the changes, so that an answer from before the last one is not kept. */

@@ -9,7 +9,7 @@
 
 #include "../common/sys.h"
 #include "job.h"
-#include "overlay.h"
+#include "vfork.h"
 
 #if defined(__x86_64__)
 extern const char fan_copy_begin[], fan_copy_end[], fan_copy_faulted[];

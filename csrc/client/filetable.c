@@ -270,12 +270,12 @@ static fan_table_entry *entry_of(int fd, bool make)
 struct fan_file *fan_file_get_overlaid(int fd)
 {
     struct fan_file *file;
-    return fan_in_vfork_child() && fan_overlay_get(fd, &file) ? file : fan_table_get(fd);
+    return fan_overlay_applies() && fan_overlay_get(fd, &file) ? file : fan_table_get(fd);
 }
 
 int fan_file_install(int fd, struct fan_file *file)
 {
-    if (fan_in_vfork_child()) {
+    if (fan_overlay_applies()) {
         fan_overlay_set(fd, file);
         return 0;
     }
@@ -299,7 +299,7 @@ int fan_file_share(int fd, struct fan_file *file)
 
 void fan_file_remove_ours(int fd)
 {
-    if (fan_in_vfork_child()) {
+    if (fan_overlay_applies()) {
         fan_overlay_set(fd, NULL);
         return;
     }
@@ -311,7 +311,7 @@ void fan_file_remove_ours(int fd)
 
 void fan_file_remove_range(unsigned first, unsigned last)
 {
-    if (fan_in_vfork_child()) {
+    if (fan_overlay_applies()) {
         fan_overlay_close_range(first, last);
         return;
     }
@@ -368,7 +368,8 @@ void fan_file_before_vfork(void)
     fan_file_each(prepare_sharing, NULL);
 }
 
-static void each_entry(void (*visit)(int fd, struct fan_file *file, void *context), void *context)
+static void each_entry(void (*visit)(int fd, struct fan_file *file, void *context), void *context,
+                       bool child)
 {
     for (unsigned chunk = 0, end = atomic_load(&chunks_end); chunk < end; chunk++) {
         fan_table_entry *at = atomic_load_explicit(&fan_table[chunk], memory_order_acquire);
@@ -376,7 +377,7 @@ static void each_entry(void (*visit)(int fd, struct fan_file *file, void *contex
             struct fan_file *file = atomic_load(&at[i]);
             struct fan_file *changed;
             bool overlaid =
-                fan_vfork_thread && fan_overlay_get((int)(chunk * CHUNK + i), &changed);
+                child && fan_overlay_get((int)(chunk * CHUNK + i), &changed);
             if (file != NULL && !overlaid)
                 visit((int)(chunk * CHUNK + i), file, context);
         }
@@ -385,8 +386,8 @@ static void each_entry(void (*visit)(int fd, struct fan_file *file, void *contex
 
 void fan_file_each(void (*visit)(int fd, struct fan_file *file, void *context), void *context)
 {
-    bool child = fan_in_vfork_child();
-    each_entry(visit, context);
+    bool child = fan_overlay_applies();
+    each_entry(visit, context, child);
     if (child)
         fan_overlay_each(visit, context);
 }

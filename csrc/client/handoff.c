@@ -17,6 +17,7 @@
 #include "overlay.h"
 #include "received.h"
 #include "spelling.h"
+#include "vfork.h"
 
 /* Text under construction. full is sticky. */
 struct writer {

@@ -10,8 +10,8 @@
 #include "../common/sys.h"
 #include "../pack/codec.h"
 #include "fault.h"
-#include "overlay.h"
 #include "park.h"
+#include "vfork.h"
 
 struct fan_job fan_job __attribute__((aligned(4096)));
 __thread struct fan_counters *fan_thread_counters;

@@ -8,10 +8,10 @@
 #include "../common/sys.h"
 #include "arena.h"
 #include "filetable.h"
-#include "overlay.h"
 #include "park.h"
 #include "realcopy.h"
 #include "store.h"
+#include "vfork.h"
 
 void fan_moved_prepare(const struct fan_file *file)
 {

@@ -3,7 +3,7 @@
 
 #include "../common/sys.h"
 #include "outputs.h"
-#include "overlay.h"
+#include "vfork.h"
 
 enum { LET_GO_MAX = 32, LINGERING_MAX = 64 };
 

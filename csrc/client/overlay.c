@@ -23,9 +23,7 @@ struct overlay {
     struct change changes[];
 };
 
-__thread bool fan_vfork_thread __attribute__((tls_model("initial-exec")));
 static __thread struct overlay *overlay __attribute__((tls_model("initial-exec")));
-static int owner_pid;
 
 static size_t overlay_bytes(unsigned room)
 {
@@ -35,7 +33,7 @@ static size_t overlay_bytes(unsigned room)
 static void end_overlay(void)
 {
     struct overlay *ended = overlay;
-    fan_vfork_thread = false;
+    fan_vfork_over();
     overlay = NULL;
     if (ended == NULL)
         return;
@@ -50,9 +48,9 @@ static void end_overlay(void)
     fan_sys_munmap(ended, overlay_bytes(ended->room));
 }
 
-bool fan_is_vfork_child(void)
+bool fan_overlay_look(void)
 {
-    if ((int)FAN_SYS(getpid) != owner_pid)
+    if (fan_is_vfork_child())
         return true;
     end_overlay();
     return false;
@@ -60,16 +58,13 @@ bool fan_is_vfork_child(void)
 
 void fan_overlay_arm(void)
 {
-    if (fan_vfork_thread)
-        fan_in_vfork_child(); /* ends what an earlier child left */
-    if (!fan_vfork_thread) /* a child made past fork's wrappers owns its memory, too */
-        owner_pid = (int)FAN_SYS(getpid);
-    fan_vfork_thread = true;
+    fan_overlay_applies(); /* ends what an earlier child left */
+    fan_vfork_expect();
 }
 
 void fan_overlay_forget(void)
 {
-    fan_vfork_thread = false;
+    fan_vfork_over();
     overlay = NULL;
 }
 

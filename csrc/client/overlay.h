@@ -8,22 +8,22 @@
 
 #include <stdbool.h>
 
+#include "vfork.h"
+
 struct fan_file;
 
-/* Set by the vfork wrapper for its thread, before the child exists. */
-extern __thread bool fan_vfork_thread __attribute__((tls_model("initial-exec")));
+/* Whether this thread, whose fan_vfork_thread is set, has an overlay in use: it is a vfork child's.
+ * Else its child has gone, and the overlay is ended. */
+bool fan_overlay_look(void);
 
-/* Whether this thread, of which that is known, is a vfork child's. */
-bool fan_is_vfork_child(void);
-
-/* Whether this is a vfork child. The first call of the parent after its child has gone ends the
- * overlay. */
-static inline bool fan_in_vfork_child(void)
+/* Whether the overlay comes before the table. Asked by each of the table's entry points, so that the
+ * parent's first one after its child has gone ends the overlay. */
+static inline bool fan_overlay_applies(void)
 {
-    return __builtin_expect(fan_vfork_thread, 0) && fan_is_vfork_child();
+    return __builtin_expect(fan_vfork_thread, 0) && fan_overlay_look();
 }
 
-/* Called by the vfork wrapper: from here on this thread may be a vfork child. */
+/* Called by the vfork wrapper, before the child exists. */
 void fan_overlay_arm(void);
 
 /* In a fork child, which is none: the thread's overlay was its parent's. */

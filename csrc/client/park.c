@@ -1,4 +1,5 @@
 #include "park.h"
+#include "vfork.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,7 +7,6 @@
 #include <sys/resource.h>
 
 #include "../common/sys.h"
-#include "overlay.h"
 
 /* The kernel's table of a process's descriptors begins with so many, and doubles when a higher one
  * is made: in a process with threads that waits milliseconds for all processors, and each fork copies

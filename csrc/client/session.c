@@ -12,8 +12,8 @@
 #include "../common/sys.h"
 #include "job.h"
 #include "jobsocket.h"
-#include "overlay.h"
 #include "park.h"
+#include "vfork.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define RETRY_NS SECOND_NS

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../client/job.h"
-#include "../client/overlay.h"
+#include "../client/vfork.h"
 
 #define PRELOAD FAN_PRELOAD_ENV "="
 #define JOB FAN_JOB_ENV "="
