@@ -4,11 +4,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "../common/sys.h"
-#include "job.h"
 #include "vfork.h"
 
 #if defined(__x86_64__)
@@ -97,10 +97,33 @@ static void pass_on(int signal, siginfo_t *info, void *context)
     FAN_SYS(rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(uint64_t));
 }
 
+/* Memory that may be lost. */
+static struct {
+    char *first;
+    size_t bytes;
+} losable;
+
+void fan_fault_may_lose(void *memory, size_t bytes)
+{
+    enum { PAGE = 4096 };
+    losable.first = memory;
+    losable.bytes = (uintptr_t)memory % PAGE == 0 ? bytes : 0;
+}
+
+/* Puts memory of this process's own in the place of what may be lost, where that is at `address`.
+ * Whether it could. */
+static bool replace_lost(const void *address)
+{
+    if ((uintptr_t)address - (uintptr_t)losable.first >= losable.bytes)
+        return false;
+    return !fan_sys_failed(fan_sys_mmap(losable.first, losable.bytes, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+}
+
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
     if (leave_copy(context, signal == SIGBUS ? EIO : EFAULT) ||
-        (signal == SIGBUS && info->si_code > 0 && fan_counters_lost(info->si_addr)))
+        (signal == SIGBUS && info->si_code > 0 && replace_lost(info->si_addr)))
         return;
     int saved = errno;
     pass_on(signal, info, context);

@@ -157,27 +157,16 @@ int fan_job_attach(const char *directory, const char *library)
             return rc;
     }
     fan_job.counters = (struct fan_counters *)(segment + header->counters_offset);
+    fan_fault_may_lose(fan_job.counters, FAN_COUNTER_SHARDS * sizeof(struct fan_counters));
     fan_job.world_size = header->world_size;
     fan_job.view_count = header->mount_count;
     __atomic_fetch_add(&header->processes, 1, __ATOMIC_RELAXED);
     return 0;
 }
 
-bool fan_counters_lost(const void *address)
-{
-    enum { PAGE = 4096 };
-    char *first = (char *)fan_job.counters;
-    size_t bytes = FAN_COUNTER_SHARDS * sizeof(struct fan_counters);
-    if ((uintptr_t)first % PAGE != 0 || (const char *)address < first ||
-        (const char *)address >= first + bytes)
-        return false;
-    return !fan_sys_failed(fan_sys_mmap(first, bytes, PROT_READ | PROT_WRITE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
-}
-
 struct fan_counters *fan_choose_counters(void)
 {
-    fan_fault_init(); /* for fan_counters_lost */
+    fan_fault_init(); /* the counters may be lost */
     unsigned shard = (unsigned)FAN_SYS(gettid) % FAN_COUNTER_SHARDS;
     return fan_thread_counters = fan_job.counters + shard;
 }

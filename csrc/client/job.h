@@ -140,10 +140,6 @@ static inline struct fan_counters *fan_counters(void)
     return __builtin_expect(chosen != NULL, 1) ? chosen : fan_choose_counters();
 }
 
-/* Gives this process counters of its own, which nobody reads, where the job's can be written no more
- * (SIGBUS at `address`: a full disk). Whether that was it. Safe in signal handlers. */
-bool fan_counters_lost(const void *address);
-
 #define FAN_COUNT(field, amount)                                                                   \
     __atomic_fetch_add(&fan_counters()->field, (uint64_t)(amount), __ATOMIC_RELAXED)
 
