@@ -23,7 +23,7 @@ C_LAYERS = {
     "node": {"format", "common", "pack", "node"},
     "transport": {"format", "node", "transport"},
     "client": {"format", "common", "pack", "client"},
-    "preload": {"format", "common", "client", "preload"},
+    "preload": {"format", "common", "pack", "client", "preload"},
     "trap": {"format", "common", "client", "trap"},
 }
 

@@ -21,6 +21,7 @@ typedef void *zstd_context_fn(void *, size_t);
 typedef size_t zstd_decode_with_fn(void *, void *, size_t, const void *, size_t);
 
 static bool deferred;
+static fan_codec_loader *load;
 static _Atomic(lz4_decode_fn *) lz4_decode;
 static _Atomic(zstd_decode_fn *) zstd_decode;
 
@@ -38,7 +39,7 @@ static _Atomic(void *) workspaces[WORKSPACES];
 
 static void *find(const char *library, const char *symbol)
 {
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    void *handle = load != NULL ? load(library, RTLD_NOW | RTLD_LOCAL) : NULL;
     return handle != NULL ? dlsym(handle, symbol) : NULL;
 }
 
@@ -86,6 +87,11 @@ static int decode_zstd(void *to, size_t logical, const void *from, size_t stored
     size_t got = zstd_static.decode(context, to, logical, from, stored);
     give_workspace_back(workspace, bytes);
     return got == logical ? 0 : -EIO;
+}
+
+void fan_codec_load_with(fan_codec_loader *loader)
+{
+    load = loader;
 }
 
 void fan_codec_defer(bool on)

@@ -1,12 +1,19 @@
 /*
  * Decoding one compressed block. The only user of liblz4 and libzstd, whose few stable functions
- * are found with dlopen when first needed.
+ * are found when first needed, in libraries that a loader opens. Whoever links this gives it one:
+ * dlopen(3) is a call that the preload library intercepts, and is not to be reached from below.
  */
 #ifndef FAN_PACK_CODEC_H
 #define FAN_PACK_CODEC_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* As dlopen(3). */
+typedef void *fan_codec_loader(const char *library, int mode);
+
+/* Sets the loader; without one no library is there. */
+void fan_codec_load_with(fan_codec_loader *loader);
 
 /* Loads the library for `codec`. 0, or -ELIBACC when it is not there. Not signal-safe; done when a
  * dataset that uses the codec is attached, so that reads find it loaded. 0 while deferred. */

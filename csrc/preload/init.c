@@ -8,6 +8,7 @@
 #include "../client/handoff.h"
 #include "../client/job.h"
 #include "../client/outputs.h"
+#include "../pack/codec.h"
 #include "environment.h"
 #include "load.h"
 #include "raw.h"
@@ -51,6 +52,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     (void)argv;
     const char *directory = variable(env, FAN_JOB_ENV, 0);
     const char *handed = variable(env, FAN_HANDOFF_ENV, 1);
+    fan_codec_load_with(dlopen); /* ours, which knows of mounts */
     bool off = fan_environment_off(variable(env, FAN_OFF_ENV, 0));
     bool attached = !off && directory != NULL && fan_job_attach(directory, own_path(env)) == 0;
     fan_environment_hide(env);

@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     uint32_t word;
     if (bytes < sizeof(word))
         return 0;
+    fan_codec_load_with(dlopen);
     memcpy(&word, data, sizeof(word));
     size_t logical = (word >> 8) % (LOGICAL_MAX + 1);
     size_t stored = bytes - sizeof(word);

@@ -1,5 +1,6 @@
 #include "jobdir.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,6 +12,7 @@
 
 #include "../../csrc/client/job.h"
 #include "../../csrc/format/pack_format.h"
+#include "../../csrc/pack/codec.h"
 
 static char top[PATH_MAX - 64];
 
@@ -133,6 +135,7 @@ void jobdir_attach(const char *directory, const void *index, size_t index_bytes,
     write_whole("index.fsi", index, index_bytes);
     write_pack(index, pack_bytes);
     write_segment(((const struct fan_index_header *)index)->record_count);
+    fan_codec_load_with(dlopen);
     must(fan_job_attach(top, NULL) == 0, "fan_job_attach");
 }
 
