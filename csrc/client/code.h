@@ -19,10 +19,6 @@
 
 #include "resolve.h"
 
-/* The mount whose `code/<n>` an absolute path in normal form lies in (or is), and the rest: or
- * NULL. */
-struct fan_view *fan_code_match(const char *path, const char **rest);
-
 /* Where the file at `rest` of a mount is made real: the letters of the path are resolved, links are
  * not. The length; -ENAMETOOLONG; -EXDEV: ".." leads out of the mount. */
 int64_t fan_code_place(const struct fan_view *view, const char *rest, char *to, size_t capacity);

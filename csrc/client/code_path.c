@@ -8,37 +8,10 @@
 #include "code.h"
 #include "spelling.h"
 
-static const char folder[] = "/code/";
+static const char folder[] = FAN_CODE_FOLDER;
 
 /* What is put behind the job directory has at least this much room. */
 enum { ROOM_MIN = 64 };
-
-/* The mount number behind "<job>/code/" at the start of `path`; the rest with its slash, if any. */
-static struct fan_view *view_at(const char *path, const char **rest)
-{
-    const struct fan_text *job = &fan_job.directory;
-    if (strncmp(path, job->text, job->bytes) != 0 ||
-        strncmp(path + job->bytes, folder, sizeof(folder) - 1) != 0)
-        return NULL;
-    const char *at = path + job->bytes + sizeof(folder) - 1;
-    unsigned number = 0, digits = 0;
-    for (; *at >= '0' && *at <= '9' && digits < 4; at++, digits++)
-        number = number * 10 + (unsigned)(*at - '0');
-    if (digits == 0 || number >= fan_job.view_count)
-        return NULL;
-    *rest = at;
-    return &fan_job.views[number];
-}
-
-struct fan_view *fan_code_match(const char *path, const char **rest)
-{
-    struct fan_view *view = view_at(path, rest);
-    if (view == NULL || (**rest != '/' && **rest != '\0'))
-        return NULL;
-    while (**rest == '/')
-        (*rest)++;
-    return view;
-}
 
 /* The path of a mount's folder. Its length, or -ENAMETOOLONG. */
 static int64_t put_root(const struct fan_view *view, char *to, size_t capacity)
@@ -95,7 +68,7 @@ int64_t fan_code_shown(const char *text, char *to, size_t capacity)
     size_t length = 0;
     for (const char *at = text; *at != '\0';) {
         const char *rest = at;
-        const struct fan_view *view = *at == '/' ? view_at(at, &rest) : NULL;
+        const struct fan_view *view = *at == '/' ? fan_code_begins(at, &rest) : NULL;
         const char *piece = view != NULL ? view->prefix.text : at;
         size_t bytes = view != NULL ? view->prefix.bytes : 1;
         if (length + bytes + 1 > capacity)

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "../common/sys.h"
-#include "code.h"
-#include "resolve.h"
+#include "mounts.h"
 #include "vfork.h"
 
 /* kind, view and value in one word, so that threads see them together. While unknown, the value

@@ -8,8 +8,8 @@
 
 #include "../common/sys.h"
 #include "cwd.h"
+#include "mounts.h"
 #include "near.h"
-#include "resolve.h"
 #include "spelling.h"
 
 bool fan_linked(int dirfd, const char *path)

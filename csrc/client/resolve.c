@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "../common/sys.h"
-#include "code.h"
 #include "cwd.h"
 #include "filetable.h"
 #include "linked.h"
@@ -12,38 +11,6 @@
 #include "output_proc.h"
 #include "spelling.h"
 #include "walk.h"
-
-/* The second and last bytes tell most others apart. */
-static inline bool begins(const char *path, size_t bytes, const struct fan_text *prefix)
-{
-    size_t length = prefix->bytes;
-    return length > 1 && bytes >= length && path[1] == prefix->text[1] &&
-           path[length - 1] == prefix->text[length - 1] &&
-           (path[length] == '/' || path[length] == '\0') &&
-           memcmp(path, prefix->text, length) == 0;
-}
-
-static inline struct fan_view *match(const char *path, size_t bytes, const char **rest)
-{
-    for (unsigned i = 0; i < fan_job.view_count; i++) {
-        struct fan_view *view = &fan_job.views[i];
-        const struct fan_text *found = begins(path, bytes, &view->prefix)  ? &view->prefix
-                                       : begins(path, bytes, &view->alias) ? &view->alias
-                                                                           : NULL;
-        if (found != NULL) {
-            *rest = path + found->bytes;
-            while (**rest == '/')
-                (*rest)++;
-            return view;
-        }
-    }
-    return fan_code_match(path, rest);
-}
-
-struct fan_view *fan_match_prefix(const char *path, const char **rest)
-{
-    return match(path, strlen(path), rest);
-}
 
 /* Whether an absolute path that matches no mount has nothing to do with one by the letter. What is
  * the kernel's own, or spelled oddly, is looked at closely. */
@@ -258,7 +225,7 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
         return fan_walk_outside(target, dirfd, path);
     const char *rest;
     size_t bytes = path[0] == '/' ? strlen(path) : PATH_MAX;
-    struct fan_view *view = bytes < PATH_MAX ? match(path, bytes, &rest) : NULL;
+    struct fan_view *view = bytes < PATH_MAX ? fan_match_bytes(path, bytes, &rest) : NULL;
     if (view == NULL && bytes < PATH_MAX && is_far(path, bytes))
         fan_walk_outside(target, AT_FDCWD, path);
     else if (view != NULL ? inside(view, rest, flags, target) : locate(dirfd, path, flags, target))
@@ -298,4 +265,15 @@ bool fan_locate_again(struct fan_target *target, const char *path, unsigned flag
         return fan_walk_missing(&walk, EIO, false);
     memmove(target->buffer, path, bytes + 1);
     return fan_walk_absolute(&walk, target->buffer);
+}
+
+int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t capacity)
+{
+    const struct fan_text *prefix = &target->view->prefix;
+    if (target->where == FAN_INPUT)
+        return fan_full_path(target->view, target->dataset, target->id, buffer, capacity);
+    if (target->where != FAN_OUTPUT)
+        return -target->error;
+    bool fits = fan_join(buffer, capacity, prefix->text, prefix->bytes, target->path);
+    return fits ? (int64_t)strlen(buffer) : -ENAMETOOLONG;
 }

@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "job.h"
+#include "mounts.h"
 #include "output_call.h"
 
 enum fan_where {
@@ -66,17 +66,6 @@ bool fan_locate_again(struct fan_target *target, const char *path, unsigned flag
  * link or an open directory outside leads into a mount after all. true with `target` filled. errno
  * is left alone. */
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
-
-/* Whether an absolute path in normal form lies in a mount (or is one): the view and the rest. */
-struct fan_view *fan_match_prefix(const char *path, const char **rest);
-
-/* The length of the part of a mount prefix that `path` (absolute, normal form) equals, being a
- * directory above it; 0 when it is none. */
-size_t fan_match_above(const char *path, struct fan_view **view);
-
-/* The absolute path of a record into `buffer`, terminated. Its length or -ENAMETOOLONG, -EIO. */
-int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
-                      char *buffer, size_t capacity);
 
 /* The absolute path of a target: an input, or an output (followed to the end). Its length or
  * -errno. */

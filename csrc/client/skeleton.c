@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "../common/sys.h"
-#include "resolve.h"
+#include "mounts.h"
 #include "spelling.h"
 
 /* Makes the directory `path[0..length)`, relative to `top`, and those above it, down from `start`. */

@@ -1,9 +1,38 @@
-/* Mount prefixes and the paths below them (resolve.h): what is not needed for each path. */
-#include <errno.h>
-#include <string.h>
+#include "mounts.h"
 
-#include "resolve.h"
-#include "spelling.h"
+#include <errno.h>
+
+struct fan_view *fan_code_begins(const char *path, const char **rest)
+{
+    static const char folder[] = FAN_CODE_FOLDER;
+    const struct fan_text *job = &fan_job.directory;
+    if (strncmp(path, job->text, job->bytes) != 0 ||
+        strncmp(path + job->bytes, folder, sizeof(folder) - 1) != 0)
+        return NULL;
+    const char *at = path + job->bytes + sizeof(folder) - 1;
+    unsigned number = 0, digits = 0;
+    for (; *at >= '0' && *at <= '9' && digits < 4; at++, digits++)
+        number = number * 10 + (unsigned)(*at - '0');
+    if (digits == 0 || number >= fan_job.view_count)
+        return NULL;
+    *rest = at;
+    return &fan_job.views[number];
+}
+
+struct fan_view *fan_code_match(const char *path, const char **rest)
+{
+    struct fan_view *view = fan_code_begins(path, rest);
+    if (view == NULL || (**rest != '/' && **rest != '\0'))
+        return NULL;
+    while (**rest == '/')
+        (*rest)++;
+    return view;
+}
+
+struct fan_view *fan_match_prefix(const char *path, const char **rest)
+{
+    return fan_match_bytes(path, strlen(path), rest);
+}
 
 size_t fan_match_above(const char *path, struct fan_view **view)
 {
@@ -35,15 +64,4 @@ int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dat
         return length == -ERANGE ? -ENAMETOOLONG : length;
     buffer[start + (size_t)length] = '\0';
     return (int64_t)start + length;
-}
-
-int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t capacity)
-{
-    const struct fan_text *prefix = &target->view->prefix;
-    if (target->where == FAN_INPUT)
-        return fan_full_path(target->view, target->dataset, target->id, buffer, capacity);
-    if (target->where != FAN_OUTPUT)
-        return -target->error;
-    bool fits = fan_join(buffer, capacity, prefix->text, prefix->bytes, target->path);
-    return fits ? (int64_t)strlen(buffer) : -ENAMETOOLONG;
 }
