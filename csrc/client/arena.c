@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "../common/sys.h"
@@ -12,6 +11,7 @@
 #include "fault.h"
 #include "filetable.h"
 #include "park.h"
+#include "reserve.h"
 #include "store.h"
 
 #define ARENA_BYTES ((uint64_t)FAN_ARENA_SLOTS * sizeof(struct fan_slot))
@@ -50,12 +50,6 @@ static struct own *own_place(void)
         return (struct own *)at;
     fan_sys_munmap((void *)at, PAGE);
     return page;
-}
-
-bool fan_file_limit_allows(uint64_t bytes)
-{
-    struct rlimit limit;
-    return FAN_SYS(prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 && limit.rlim_cur >= bytes;
 }
 
 static int make_memory_file(void)

@@ -35,9 +35,6 @@ int fan_arena_store(const struct fan_slot *slot, bool make);
  * none). Its base or NULL. */
 struct fan_slot *fan_arena_adopt(int fd, int store);
 
-/* Whether RLIMIT_FSIZE lets a file grow so far; growing it beyond would raise SIGXFSZ. */
-bool fan_file_limit_allows(uint64_t bytes);
-
 /* In a fork child: what was the parent's own is now an inherited one. */
 void fan_arena_after_fork_child(void);
 

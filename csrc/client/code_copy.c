@@ -8,11 +8,11 @@
 
 #include "../common/sys.h"
 #include "../format/pack_format.h"
-#include "arena.h"
 #include "code.h"
 #include "content_io.h"
 #include "filetable.h"
 #include "open.h"
+#include "reserve.h"
 #include "spelling.h"
 
 enum { PIECE = 1 << 20, COPY_MODE = 0500 };

@@ -12,7 +12,7 @@
 #include "content_io.h"
 #include "filetable.h"
 #include "linked.h"
-#include "moved.h"
+#include "move.h"
 #include "outputs.h"
 #include "overlay.h"
 #include "received.h"
@@ -200,7 +200,7 @@ static void make_one_real(struct fan_file *file)
 {
     unsigned own = fan_in_vfork_child() ? fan_overlay_references(file) : atomic_load(&file->refs);
     bool alone = atomic_load(&file->slot->refs) == own;
-    int real = alone ? fan_moved_alone(file) : fan_moved_make(file);
+    int real = alone ? fan_move_alone(file) : fan_move_make(file);
     struct substitute substitute = {file, real};
     if (real < 0)
         return;

@@ -23,7 +23,7 @@ enum { FAN_HANDOFF_BYTES_MAX = 1 << 17 };
 void fan_handoff_measure(struct fan_handoff_need *need);
 
 /* Before a program starts that the library cannot enter: the placeholders that it would inherit
- * become real files (moved.h), with the same numbers, content and offset. Those that cannot stay as
+ * become real files (move.h), with the same numbers, content and offset. Those that cannot stay as
  * they are. This process notices nothing but in /proc. */
 void fan_handoff_make_real(void);
 

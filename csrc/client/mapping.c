@@ -8,7 +8,6 @@
 
 #include "../common/sys.h"
 #include "../format/pack_format.h"
-#include "arena.h"
 #include "content_io.h"
 #include "copyname.h"
 #include "filetable.h"

@@ -1,5 +1,5 @@
 /*
- * Files whose open file description became the kernel's, because a program that the library cannot
+ * Using files whose open file description became the kernel's (move.h), because a program that the library cannot
  * enter, or another process, shares it. The content is in a real file; the offset is that of one
  * real description, which every sharer reaches through the store of the slot's arena. The slot's
  * own offset is then negative, and names the description there.
@@ -14,17 +14,14 @@
 #include <sys/uio.h>
 
 struct fan_file;
+struct fan_slot;
 
 /* Before a fork: makes what the sharers of `file` will meet in. */
 void fan_moved_prepare(const struct fan_file *file);
 
-/* A real description of a regular file that this process alone has, at its offset. A descriptor,
- * closed on exec, or -errno. */
-int fan_moved_alone(struct fan_file *file);
-
-/* The real description of a regular file, made now if there is none. A descriptor, closed on exec,
- * for the caller to close; or -errno: -EFBIG, -EMFILE where sharers could not be told. */
-int fan_moved_make(struct fan_file *file);
+/* The real description of a slot whose offset is negative. A descriptor, closed on exec, for the caller
+ * to close; or -errno. */
+int fan_moved_fetch(const struct fan_slot *slot);
 
 /* read, readv and lseek of a file whose offset is negative, past the library. */
 ssize_t fan_moved_read(struct fan_file *file, void *to, size_t bytes);

@@ -13,14 +13,6 @@
 #include "remote.h"
 #include "skeleton.h"
 
-int fan_refuse_change(const struct fan_target *target, bool exclusive)
-{
-    FAN_COUNT(refused_writes, 1);
-    if (target->where == FAN_MISSING)
-        return target->error == ENOENT && target->creatable && exclusive ? -EROFS : -target->error;
-    return exclusive ? -EEXIST : -EROFS;
-}
-
 /* Whether this process may do what is the owner's. */
 static bool owns(const struct fan_target *target)
 {

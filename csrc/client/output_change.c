@@ -8,7 +8,6 @@
 #include "../common/sys.h"
 #include "filetable.h"
 #include "linked.h"
-#include "open.h"
 
 enum { STATUS_BYTES_MAX = 1024, UMASK_DEFAULT = 022 };
 
@@ -31,6 +30,14 @@ static unsigned current_umask(void)
     for (const char *p = found + sizeof(before) - 1; *p >= '0' && *p <= '7'; p++)
         mask = (mask * 8 + (unsigned)(*p - '0')) & 0777;
     return mask;
+}
+
+int fan_refuse_change(const struct fan_target *target, bool exclusive)
+{
+    FAN_COUNT(refused_writes, 1);
+    if (target->where == FAN_MISSING)
+        return target->error == ENOENT && target->creatable && exclusive ? -EROFS : -target->error;
+    return exclusive ? -EEXIST : -EROFS;
 }
 
 static bool makes_name(unsigned op)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "../common/sys.h"
-#include "open.h"
 #include "output_proc.h"
 #include "outputs.h"
 #include "skeleton.h"

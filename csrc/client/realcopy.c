@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "../common/sys.h"
-#include "arena.h"
 #include "content_io.h"
 #include "copyname.h"
 #include "filetable.h"

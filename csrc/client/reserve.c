@@ -1,10 +1,18 @@
 #include "reserve.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <sys/resource.h>
 
 #include "../common/sys.h"
 
 enum { PIECE = 4 << 20, LEAST = 4096 };
+
+bool fan_file_limit_allows(uint64_t bytes)
+{
+    struct rlimit limit;
+    return FAN_SYS(prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 && limit.rlim_cur >= bytes;
+}
 
 /* In pieces: a file in memory gives all of one back when a signal comes meanwhile (Linux before
  * 6.12), and under a timer a large one would begin again for ever. */

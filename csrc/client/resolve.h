@@ -50,6 +50,21 @@ enum fan_resolve_flags {
     FAN_CHANGE = 16,    /* FAN_BEYOND for every missing name, an output made there before or not */
 };
 
+/* Whether open(2) with these flags would make or change something, or let its caller do so. */
+static inline bool fan_open_changes(int flags)
+{
+    return (flags & O_PATH) == 0 &&
+           ((flags & (O_CREAT | O_TRUNC)) != 0 || (flags & O_ACCMODE) != O_RDONLY);
+}
+
+/* How open(2) with these flags resolves its path: for fan_locate. */
+static inline unsigned fan_open_resolve(int flags)
+{
+    bool exclusive = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+    return ((flags & O_NOFOLLOW) || exclusive ? FAN_NOFOLLOW : 0u) |
+           (fan_open_changes(flags) ? FAN_THROUGH | FAN_CHANGE : FAN_DEFER);
+}
+
 /* Resolves a path. true when it is ours, with `target` filled; false when the real call is to be
  * made with target->dirfd and target->path. A NULL or bad path is left for the kernel to refuse. */
 bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target);

@@ -7,7 +7,7 @@
 #include <sys/un.h>
 
 #include "../client/output_change.h"
-#include "../client/moved.h"
+#include "../client/move.h"
 #include "../client/realcopy.h"
 #include "../client/received.h"
 #include "../common/sys.h"
@@ -171,7 +171,7 @@ static struct fan_file *handed(const struct cmsghdr *part, size_t i, int *fd)
 
 static int make_real(struct fan_file *file)
 {
-    return file->kind == FAN_FILE_PATH ? fan_real_path(file) : fan_moved_make(file);
+    return file->kind == FAN_FILE_PATH ? fan_real_path(file) : fan_move_make(file);
 }
 
 static size_t handed_count(const struct cmsghdr *part)

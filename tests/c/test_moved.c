@@ -15,7 +15,7 @@
 
 #include "../../csrc/client/content_io.h"
 #include "../../csrc/client/handoff.h"
-#include "../../csrc/client/moved.h"
+#include "../../csrc/client/move.h"
 #include "../../csrc/client/open.h"
 #include "../../csrc/client/program.h"
 #include "../../csrc/client/store.h"
@@ -108,7 +108,7 @@ static void check_threads(uint64_t id, bool move)
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, read_on, file) == 0);
     if (move)
-        CHECK((real = fan_moved_make(file)) >= 0);
+        CHECK((real = fan_move_make(file)) >= 0);
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     CHECK(taken == tree_index->records[id].logical_size);
@@ -128,7 +128,7 @@ static void check_one_offset(uint64_t id)
     pid_t child = fork();
     if (child == 0) {
         fan_file_after_fork_child();
-        int real = fan_moved_make(file), other = fan_moved_make(file);
+        int real = fan_move_make(file), other = fan_move_make(file);
         _exit(real < 0 || other < 0 || read(real, theirs, 5) != 5 || lseek(other, 0, 1) != 8 ||
               write(real, "x", 1) != -1 || theirs[0] != jobdir_byte(id, 3));
     }
