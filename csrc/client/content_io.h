@@ -1,6 +1,6 @@
 /*
- * Reading the bytes of an open file: from the mapped pack, by pread where packs are used in place,
- * through the block cache where another node has them, and decoded where they are compressed.
+ * Reading the content of an open file: its stored bytes (stored.h), decoded where they are
+ * compressed (decode.h).
  */
 #ifndef FAN_CLIENT_CONTENT_IO_H
 #define FAN_CLIENT_CONTENT_IO_H
@@ -16,10 +16,6 @@ struct fan_file;
  * bytes of a remote file, and where there are other ranks of one that is damaged here, are looked
  * for when they are read. */
 int fan_content_open(struct fan_file *file);
-
-/* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO,
- * or -EFAULT. */
-int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
 
 /* pread(2): up to `bytes` at `offset`, 0 at the end. The count, or -EIO, -EFAULT, -EINVAL,
  * -ENOMEM. */

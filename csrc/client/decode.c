@@ -8,9 +8,9 @@
 #include "../format/pack_format.h"
 #include "../pack/codec.h"
 #include "../pack/content.h"
-#include "content_io.h"
 #include "copy.h"
 #include "filetable.h"
+#include "stored.h"
 
 /* A block, and of what. */
 struct wanted {

@@ -14,7 +14,6 @@
 #include "overlay.h"
 #include "park.h"
 #include "remote.h"
-#include "session.h"
 
 enum { CHUNK = FAN_TABLE_CHUNK, CHUNKS = FAN_TABLE_CHUNKS };
 _Atomic(fan_table_entry *) fan_table[CHUNKS];
@@ -414,11 +413,8 @@ void fan_file_after_failed_fork(void)
 
 void fan_file_after_fork_child(void)
 {
-    fan_thread_counters = NULL; /* the parent's thread goes on with them */
     fan_overlay_forget();
     fan_arena_after_fork_child();
-    fan_session_after_fork_child();
     /* Zombies waited for users of the parent's arena; this process has a new one. */
     sweep_zombies();
-    fan_output_after_fork_child();
 }

@@ -10,6 +10,7 @@
 #include "linked.h"
 #include "near.h"
 #include "outputs.h"
+#include "realcopy.h"
 #include "remote.h"
 #include "skeleton.h"
 
@@ -214,4 +215,16 @@ bool fan_open_noticed(int fd, int flags)
     if (above > 0)
         note(fd, view, above, FAN_FILE_NEAR, 0);
     return false;
+}
+
+int fan_open_copy(struct fan_target *target)
+{
+    int fd = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
+    struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
+    if (file == NULL)
+        return fd < 0 ? fd : -EIO;
+    int copy = file->kind == FAN_FILE_REGULAR ? fan_real_copy(file) : -EISDIR;
+    fan_file_remove(fd);
+    fan_sys_close(fd);
+    return copy;
 }

@@ -12,7 +12,6 @@
 #include "content_io.h"
 #include "copyname.h"
 #include "filetable.h"
-#include "open.h"
 #include "reserve.h"
 #include "spelling.h"
 
@@ -186,16 +185,4 @@ int fan_real_path(struct fan_file *file)
     if (to >= 0)
         dress(to, file);
     return reading_only(to, O_PATH);
-}
-
-int fan_real_copy_of(struct fan_target *target)
-{
-    int fd = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
-    struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
-    if (file == NULL)
-        return fd < 0 ? fd : -EIO;
-    int copy = file->kind == FAN_FILE_REGULAR ? fan_real_copy(file) : -EISDIR;
-    fan_file_remove(fd);
-    fan_sys_close(fd);
-    return copy;
 }

@@ -6,8 +6,6 @@
 #ifndef FAN_CLIENT_REALCOPY_H
 #define FAN_CLIENT_REALCOPY_H
 
-#include "resolve.h"
-
 struct fan_file;
 
 /* A descriptor, open for reading at the start, of a file with the content of `file`. Close-on-exec.
@@ -21,8 +19,5 @@ int fan_real_twin(struct fan_file *file);
 
 /* The same of a file that is open as a path alone: O_PATH of a twin, or of a link like it. */
 int fan_real_path(struct fan_file *file);
-
-/* fan_real_copy of a path's target, which must be readable. */
-int fan_real_copy_of(struct fan_target *target);
 
 #endif

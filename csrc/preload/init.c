@@ -8,6 +8,7 @@
 #include "../client/handoff.h"
 #include "../client/job.h"
 #include "../client/outputs.h"
+#include "../client/process.h"
 #include "../pack/codec.h"
 #include "environment.h"
 #include "load.h"
@@ -60,7 +61,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
         return;
     fan_load_begin(env);
     fan_raw_begin(variable(env, FAN_REDIRECT_ENV, 0));
-    pthread_atfork(fan_file_before_fork, NULL, fan_file_after_fork_child);
+    pthread_atfork(fan_file_before_fork, NULL, fan_process_after_fork_child);
     if (handed == NULL)
         return;
     fan_handoff_adopt(handed);

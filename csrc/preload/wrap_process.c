@@ -10,6 +10,7 @@
 #include "../client/filetable.h"
 #include "../client/outputs.h"
 #include "../client/overlay.h"
+#include "../client/process.h"
 #include "../common/sys.h"
 #include "environment.h"
 #include "real.h"
@@ -35,7 +36,7 @@ FAN_EXPORT pid_t _Fork(void)
         fan_file_before_fork();
     pid_t pid = REAL(_Fork)();
     if (fan_job.view_count > 0 && pid == 0)
-        fan_file_after_fork_child();
+        fan_process_after_fork_child();
     if (fan_job.view_count > 0 && pid < 0)
         fan_file_after_failed_fork();
     return pid;

@@ -112,7 +112,7 @@ int fan_stream_real(struct fan_target *target, const char *mode, char path[FAN_R
 {
     int flags = parse_mode(mode);
     bool input = target->where == FAN_INPUT && (flags & O_ACCMODE) == O_RDONLY;
-    int fd = flags < 0 ? flags : input ? fan_real_copy_of(target) : fan_open(target, flags, 0666);
+    int fd = flags < 0 ? flags : input ? fan_open_copy(target) : fan_open(target, flags, 0666);
     const struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
     if (file != NULL && file->kind == FAN_FILE_REGULAR) { /* a link among the outputs led there */
         int copy = fan_real_copy(fan_file_get(fd));

@@ -23,6 +23,7 @@
 #include "../client/filetable.h"
 #include "../client/mapped.h"
 #include "../client/park.h"
+#include "../client/process.h"
 #include "../common/sys.h"
 #include "cancel.h"
 #include "real.h"
@@ -74,7 +75,7 @@ static long raw_fork(long number, const struct fan_arguments *x)
     fan_file_before_fork();
     long pid = fan_syscall_pass(number, x);
     if (pid == 0)
-        fan_file_after_fork_child();
+        fan_process_after_fork_child();
     if (pid < 0)
         fan_file_after_failed_fork();
     return pid;

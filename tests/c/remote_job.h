@@ -14,6 +14,7 @@
 #include "../../csrc/client/content_io.h"
 #include "../../csrc/client/open.h"
 #include "../../csrc/client/overlay.h"
+#include "../../csrc/client/process.h"
 #include "../../csrc/client/session.h"
 #include "../../csrc/format/pack_format.h"
 #include "../../tools/fuzz/jobdir.h"
@@ -176,7 +177,7 @@ static pid_t fork_client(void)
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0)
-        fan_file_after_fork_child();
+        fan_process_after_fork_child();
     return pid;
 }
 

@@ -17,6 +17,7 @@
 #include "../../csrc/client/handoff.h"
 #include "../../csrc/client/move.h"
 #include "../../csrc/client/open.h"
+#include "../../csrc/client/process.h"
 #include "../../csrc/client/program.h"
 #include "../../csrc/client/store.h"
 #include "../../tools/fuzz/jobdir.h"
@@ -127,7 +128,7 @@ static void check_one_offset(uint64_t id)
     fan_file_before_fork();
     pid_t child = fork();
     if (child == 0) {
-        fan_file_after_fork_child();
+        fan_process_after_fork_child();
         int real = fan_move_make(file), other = fan_move_make(file);
         _exit(real < 0 || other < 0 || read(real, theirs, 5) != 5 || lseek(other, 0, 1) != 8 ||
               write(real, "x", 1) != -1 || theirs[0] != jobdir_byte(id, 3));

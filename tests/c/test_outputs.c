@@ -11,6 +11,7 @@
 #include "../../csrc/client/dirstream.h"
 #include "../../csrc/client/open.h"
 #include "../../csrc/client/outputs.h"
+#include "../../csrc/client/process.h"
 #include "../../csrc/client/stat.h"
 #include "../../tools/fuzz/tree.h"
 #include "fake_outputs.h"
@@ -227,7 +228,7 @@ static pid_t fork_client(void)
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0)
-        fan_file_after_fork_child();
+        fan_process_after_fork_child();
     return pid;
 }
 
