@@ -79,7 +79,7 @@ static int hold_block(struct fan_file *file, struct fan_decoded *held, const str
         return 0;
     held->block = 0;
     if (held->capacity < block->logical_bytes) {
-        fan_decode_fini(held);
+        fan_decoded_fini(held);
         held->bytes = reserve(block->logical_bytes);
         if (held->bytes == NULL)
             return -ENOMEM;
@@ -108,7 +108,7 @@ static int decode_part(struct fan_file *file, const struct wanted *wanted, char 
     if (mine)
         atomic_flag_clear_explicit(&held->busy, memory_order_release);
     else
-        fan_decode_fini(held);
+        fan_decoded_fini(held);
     return rc;
 }
 
@@ -138,13 +138,4 @@ ssize_t fan_decode_read(struct fan_file *file, unsigned generation, char *to, ui
             return done > 0 ? (ssize_t)done : rc;
     }
     return (ssize_t)done;
-}
-
-void fan_decode_fini(struct fan_decoded *decoded)
-{
-    if (decoded->bytes != NULL)
-        fan_sys_munmap(decoded->bytes, decoded->capacity);
-    decoded->bytes = NULL;
-    decoded->capacity = 0;
-    decoded->block = 0;
 }

@@ -5,19 +5,11 @@
 #ifndef FAN_CLIENT_DECODE_H
 #define FAN_CLIENT_DECODE_H
 
-#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct fan_file;
-
-struct fan_decoded {
-    atomic_flag busy; /* held by the thread that uses `bytes`; others decode for themselves */
-    char *bytes;
-    uint64_t capacity;
-    uint64_t block; /* number of the block held + 1; 0: none */
-    unsigned generation; /* of the file whose block it is (filetable.h) */
-};
 
 /* Reads [offset, offset + bytes) of a compressed file, inside its size. The count, less than asked
  * only when a later block failed, or -EIO, -EFAULT, -ENOMEM. `generation` is what the file's was
@@ -25,8 +17,5 @@ struct fan_decoded {
  * the file is nobody else's. */
 ssize_t fan_decode_read(struct fan_file *file, unsigned generation, char *to, uint64_t offset,
                         size_t bytes);
-
-/* Frees what is held. Only when no thread reads the file any more. */
-void fan_decode_fini(struct fan_decoded *decoded);
 
 #endif

@@ -225,6 +225,12 @@ static struct fan_entries *snapshot(int fd, struct fan_file *file, bool again, i
     return file->entries;
 }
 
+void fan_getdents_end(struct fan_entries *entries)
+{
+    fan_entries_end(entries);
+    fan_sys_munmap(entries, sizeof(*entries));
+}
+
 static ssize_t put_entries(struct fan_file *file, struct fan_entries *entries, char *buffer,
                            size_t bytes)
 {

@@ -40,6 +40,9 @@ int fan_dirstream_fd(struct fan_dirstream *stream);
 /* Frees it. The descriptor to close, or -1. */
 int fan_dirstream_close(struct fan_dirstream *stream);
 
+/* Frees the snapshot of a directory descriptor (filetable.h). */
+void fan_getdents_end(struct fan_entries *entries);
+
 /* getdents64(2) of a directory descriptor, at its shared position. */
 ssize_t fan_getdents(int fd, struct fan_file *file, void *buffer, size_t bytes);
 

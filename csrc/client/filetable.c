@@ -8,12 +8,9 @@
 #include "../common/sys.h"
 #include "../format/pack_format.h"
 #include "arena.h"
-#include "entries.h"
 #include "moved.h"
-#include "outputs.h"
 #include "overlay.h"
 #include "park.h"
-#include "remote.h"
 
 enum { CHUNK = FAN_TABLE_CHUNK, CHUNKS = FAN_TABLE_CHUNKS };
 _Atomic(fan_table_entry *) fan_table[CHUNKS];
@@ -25,6 +22,8 @@ static atomic_uint unused; /* numbers from here on were never used */
 static atomic_uint zombies;
 static atomic_uint next_sweep = 64; /* grows with what a sweep could not free */
 static _Atomic uint64_t free_head; /* number + 1, and a tag in the high half against ABA */
+
+const struct fan_file_hooks *fan_file_hooks;
 
 static atomic_int placeholder; /* holder of the parked descriptor */
 
@@ -73,14 +72,22 @@ static struct fan_file *pop_free(void)
     return file;
 }
 
+void fan_decoded_fini(struct fan_decoded *decoded)
+{
+    if (decoded->bytes != NULL)
+        fan_sys_munmap(decoded->bytes, decoded->capacity);
+    decoded->bytes = NULL;
+    decoded->capacity = 0;
+    decoded->block = 0;
+}
+
 void fan_file_drop_entries(struct fan_file *file)
 {
     struct fan_entries *entries = file->entries;
     if (entries == NULL)
         return;
     file->entries = NULL;
-    fan_entries_end(entries);
-    fan_sys_munmap(entries, sizeof(*entries));
+    fan_file_hooks->entries_end(entries);
 }
 
 static bool slot_is_shared(const struct fan_file *file)
@@ -94,7 +101,7 @@ static bool free_zombie(struct fan_file *file)
     if (slot_is_shared(file) || atomic_load(&file->waiting) > 0 ||
         atomic_flag_test_and_set(&file->decoded.busy))
         return false;
-    fan_decode_fini(&file->decoded);
+    fan_decoded_fini(&file->decoded);
     fan_file_drop_entries(file);
     atomic_flag_clear(&file->decoded.busy);
     atomic_fetch_sub(&zombies, 1);
@@ -211,7 +218,7 @@ static bool end_buffers(struct fan_file *file, unsigned kind)
         return true;
     if (atomic_flag_test_and_set_explicit(&file->decoded.busy, memory_order_acquire))
         return false;
-    fan_decode_fini(&file->decoded);
+    fan_decoded_fini(&file->decoded);
     fan_file_drop_entries(file);
     atomic_flag_clear_explicit(&file->decoded.busy, memory_order_release);
     return true;
@@ -222,9 +229,9 @@ static void release(struct fan_file *file)
     unsigned kind = atomic_load_explicit(&file->kind, memory_order_relaxed);
     renew(file);
     if (__builtin_expect(file->writable, 0))
-        fan_output_let_go(file);
+        fan_file_hooks->let_go(file);
     if (__builtin_expect(atomic_load_explicit(&file->registered, memory_order_relaxed) != 0, 0))
-        fan_remote_close(file);
+        fan_file_hooks->remote_close(file);
     if (__builtin_expect(atomic_load_explicit(&file->moved, memory_order_relaxed) != 0, 0))
         fan_moved_end(file);
     bool idle = end_buffers(file, kind);

@@ -19,7 +19,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "decode.h"
 #include "job.h"
 #include "overlay.h"
 
@@ -50,6 +49,17 @@ struct fan_slot {
     uint32_t reserved;
 };
 
+/* The last decoded block of an open compressed file (decode.h). */
+struct fan_decoded {
+    atomic_flag busy; /* held by the thread that uses `bytes`; others decode for themselves */
+    char *bytes;
+    uint64_t capacity;
+    uint64_t block; /* number of the block held + 1; 0: none */
+    unsigned generation; /* of the file whose block it is */
+};
+
+struct fan_entries;
+
 struct fan_file {
     struct fan_slot *slot;
     struct fan_view *view;
@@ -67,8 +77,18 @@ struct fan_file {
     _Atomic uint64_t registered; /* what remote.c told the daemon of it; 0: nothing */
     atomic_int moved; /* holder of the real description (moved.h), once this process needed it */
     struct fan_decoded decoded;
-    struct fan_entries *entries; /* getdents' snapshot, or NULL; decoded.busy guards it */
+    struct fan_entries *entries; /* of getdents (dirstream.h), or NULL; decoded.busy guards them */
 } __attribute__((aligned(64))); /* those of other threads lie on other cache lines */
+
+/* What others do when a file goes: the table knows nothing of those above it. Called on cold branches
+ * alone, and set before the first file is made. */
+struct fan_file_hooks {
+    void (*let_go)(const struct fan_file *file);  /* the last descriptor of a writable output goes */
+    void (*disown)(struct fan_file *file);        /* a writable output: a vfork child has it alone */
+    void (*remote_close)(struct fan_file *file);  /* the last descriptor goes; `registered` is set */
+    void (*entries_end)(struct fan_entries *entries); /* frees a snapshot */
+};
+extern const struct fan_file_hooks *fan_file_hooks;
 
 /* Whether files of a kind are records of the dataset. */
 static inline bool fan_file_has_record(uint32_t kind)
@@ -113,6 +133,9 @@ struct fan_file *fan_file_adopt(struct fan_slot *slot);
 
 /* Drops one reference. The last one of a writable output lets go of it (outputs.h). */
 void fan_file_put(struct fan_file *file);
+
+/* Frees what is held. Only when no thread reads the file any more. */
+void fan_decoded_fini(struct fan_decoded *decoded);
 
 /* Drops the snapshot of a directory, if there is one. Under decoded.busy. */
 void fan_file_drop_entries(struct fan_file *file);

@@ -100,8 +100,7 @@ void fan_output_let_go(const struct fan_file *file)
 
 void fan_output_disown(struct fan_file *file)
 {
-    if (file->writable)
-        atomic_fetch_sub(&count, 1);
+    atomic_fetch_sub(&count, 1);
     file->writable = false;
 }
 

@@ -47,7 +47,7 @@ void fan_output_taken(void);
 /* The last descriptor of a writable output in this process is about to go (fan_file_put). */
 void fan_output_let_go(const struct fan_file *file);
 
-/* It is another process that answers for the output: a vfork child which opened it. */
+/* It is another process that answers for a writable output: a vfork child which opened it. */
 void fan_output_disown(struct fan_file *file);
 
 /* Whether a descriptor of this process, other than `file`'s, may change the output. */

@@ -7,7 +7,6 @@
 
 #include "../common/sys.h"
 #include "filetable.h"
-#include "outputs.h"
 
 /* Later entries win. first == last but for a closed range. */
 struct change {
@@ -41,8 +40,8 @@ static void end_overlay(void)
         struct fan_file *file = ended->changes[i].file;
         if (file == NULL)
             continue;
-        if (atomic_load(&file->refs) == 1) /* the child's alone */
-            fan_output_disown(file);
+        if (file->writable && atomic_load(&file->refs) == 1) /* the child's alone */
+            fan_file_hooks->disown(file);
         fan_file_put(file);
     }
     fan_sys_munmap(ended, overlay_bytes(ended->room));

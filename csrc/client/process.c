@@ -2,9 +2,24 @@
 
 #include <stddef.h>
 
+#include "dirstream.h"
 #include "filetable.h"
 #include "outputs.h"
+#include "remote.h"
 #include "session.h"
+
+static const struct fan_file_hooks hooks = {
+    .let_go = fan_output_let_go,
+    .disown = fan_output_disown,
+    .remote_close = fan_remote_close,
+    .entries_end = fan_getdents_end,
+};
+
+int fan_process_attach(const char *directory, const char *library)
+{
+    fan_file_hooks = &hooks;
+    return fan_job_attach(directory, library);
+}
 
 void fan_process_after_fork_child(void)
 {

@@ -1,8 +1,11 @@
 /*
- * What a process of a job does once for all of the client: it goes on as a fork child.
+ * What a process of a job does once for all of the client: it attaches, and goes on as a fork child.
  */
 #ifndef FAN_CLIENT_PROCESS_H
 #define FAN_CLIENT_PROCESS_H
+
+/* Attaches this process to a job, as fan_job_attach, and tells the file table whom it serves. */
+int fan_process_attach(const char *directory, const char *library);
 
 /* In a fork child, before anything else of the client is called: what was the parent's alone is
  * forgotten, and the node daemon is told whose outputs this process has, too. */

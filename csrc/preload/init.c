@@ -55,7 +55,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     const char *handed = variable(env, FAN_HANDOFF_ENV, 1);
     fan_codec_load_with(dlopen); /* ours, which knows of mounts */
     bool off = fan_environment_off(variable(env, FAN_OFF_ENV, 0));
-    bool attached = !off && directory != NULL && fan_job_attach(directory, own_path(env)) == 0;
+    bool attached = !off && directory != NULL && fan_process_attach(directory, own_path(env)) == 0;
     fan_environment_hide(env);
     if (!attached)
         return;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../../csrc/client/content_io.h"
+#include "../../csrc/client/decode.h"
 #include "../../csrc/client/open.h"
 #include "../../csrc/client/spelling.h"
 #include "../../tools/fuzz/jobdir.h"

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../../csrc/client/job.h"
+#include "../../csrc/client/process.h"
 #include "../../csrc/format/pack_format.h"
 #include "../../csrc/pack/codec.h"
 
@@ -136,7 +137,7 @@ void jobdir_attach(const char *directory, const void *index, size_t index_bytes,
     write_pack(index, pack_bytes);
     write_segment(((const struct fan_index_header *)index)->record_count);
     fan_codec_load_with(dlopen);
-    must(fan_job_attach(top, NULL) == 0, "fan_job_attach");
+    must(fan_process_attach(top, NULL) == 0, "fan_process_attach");
 }
 
 static void forget_dataset(struct fan_view *view)
