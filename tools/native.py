@@ -18,6 +18,7 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
 IN_PLACE = ROOT / "fanstore" / "_native"
+OBJECTS = ROOT / "build" / "objects"  # of the build in place, for tools/check_layers.py
 
 CORE_FOLDERS = ("format", "common", "pack", "node", "prepare")
 PRELOAD_FOLDERS = ("common", "pack", "client", "preload")
@@ -136,8 +138,8 @@ def version_script_text() -> str:
 
 
 def sources(folders: Iterable[str]) -> list[Path]:
-    """The C files of these folders of csrc, in a fixed order."""
-    return [p for folder in folders for p in sorted((CSRC / folder).glob("*.c"))]
+    """The C files of these folders of csrc and of their sub-folders, in a fixed order."""
+    return [p for folder in folders for p in sorted((CSRC / folder).rglob("*.c"))]
 
 
 def sanitizer_flags(sanitize: str) -> list[str]:
@@ -154,6 +156,7 @@ class Builder:
     def __init__(self, out: Path, sanitize: str = "", strict: bool = False) -> None:
         """strict: a warning is an error. Not for users: other compilers have other warnings."""
         self.out = out
+        self.objects = OBJECTS if out == IN_PLACE else None
         self.cc = shlex.split(os.environ.get("CC", "cc"))
         self.flags = [*COMMON_FLAGS, *shlex.split(os.environ.get("CFLAGS", "-O2"))]
         self.flags += ["-Werror"] if strict else []
@@ -189,13 +192,23 @@ class Builder:
         stamp_path = self.out / f"{name}.stamp"
         made = [self.out / f"libfanstore_{name}.so"]
         made += [self.out / OUTPUTS[3]] if TRAP_FOLDER in folders else []
+        made += [self.objects / name] if self.objects else []
         there = stamp_path.exists() and all(path.exists() for path in made)
         if there and stamp_path.read_text() == stamp:
             return False
-        with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
-            make(Path(scratch))
+        with self.object_folder(name) as folder:
+            make(folder)
         self.place(stamp_path.name, stamp.encode())
         return True
+
+    @contextlib.contextmanager
+    def object_folder(self, name: str) -> Iterator[Path]:
+        """An empty folder for the objects of one library, which stays after a build in place."""
+        with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
+            yield Path(scratch)
+            if self.objects is not None:
+                shutil.rmtree(self.objects / name, ignore_errors=True)
+                shutil.copytree(scratch, self.objects / name)
 
     def build_declarations(self) -> bool:
         """Has cffi parse the declarations, which takes too long for the start of each command."""
@@ -221,8 +234,14 @@ class Builder:
         self.link([*objects, *own], OUTPUTS[3], TRAP_LINK_FLAGS, LINK_FLAGS[1:])
 
     def compile(self, files: list[Path], folder: Path, extra: list[str]) -> list[str]:
-        """Object files of `files`, compiled side by side."""
-        objects = [str(folder / f"{path.parent.name}_{path.stem}.o") for path in files]
+        """Object files of `files`, compiled side by side, in the same sub-folders as these."""
+        roots = [folder if path.is_relative_to(folder) else CSRC for path in files]
+        objects = [
+            str(folder / path.relative_to(root).with_suffix(".o"))
+            for path, root in zip(files, roots, strict=True)
+        ]
+        for path in objects:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
         flags = [*self.flags, *self.sanitize, *extra]
         jobs = [
             [*self.cc, *flags, "-c", str(path), "-o", out]
