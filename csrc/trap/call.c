@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "../common/sys.h"
-#include "handlers.h"
 #include "names.h"
 #include "origin.h"
 #include "target.h"
@@ -96,8 +95,9 @@ void fan_call_umask(const struct fan_call *call)
         umask((mode_t)status.umask);
 }
 
-static void let_umask_go(void)
+void fan_call_end(void)
 {
+    fan_output_behalf = 0;
     if (!umask_is_held)
         return;
     umask_is_held = false;
@@ -142,17 +142,4 @@ long fan_call_give_output(const struct fan_call *call, int fd, bool cloexec, uin
     tell(given < 0 ? FAN_OUTPUT_ABANDON : FAN_OUTPUT_HAND_ON, object);
     fan_sys_close(fd);
     return given;
-}
-
-long fan_call_run(const struct fan_call *call)
-{
-    for (const struct fan_handler *handler = fan_handlers; handler->run != NULL; handler++) {
-        if (handler->number == call->number) {
-            long rc = handler->run(call, handler);
-            fan_output_behalf = 0;
-            let_umask_go();
-            return rc;
-        }
-    }
-    return FAN_CALL_CONTINUE;
 }

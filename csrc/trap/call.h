@@ -55,8 +55,8 @@ void fan_call_share_umask(void);
 long fan_call_give(const struct fan_call *call, int fd, bool cloexec);
 long fan_call_give_output(const struct fan_call *call, int fd, bool cloexec, uint64_t object);
 
-/* Takes up a caught call. */
-long fan_call_run(const struct fan_call *call);
+/* Gives back what this thread took for a call: the umask, and whom it asked the daemon for. */
+void fan_call_end(void);
 
 /* errno to -errno. */
 long fan_call_result(long rc);

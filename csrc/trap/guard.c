@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -12,33 +11,7 @@
 #include "family.h"
 #include "handing.h"
 
-enum { STEP_NS = 200000, OWN_FAILURE = 125 };
-#define LIMIT_NS 10000000000 /* what a dead file system holds goes when that lets it */
-
-static void kill_children(void)
-{
-    FILE *stream = fopen("/proc/thread-self/children", "re");
-    for (int pid; stream != NULL && fscanf(stream, "%d", &pid) == 1;)
-        kill(pid, SIGKILL);
-    if (stream != NULL)
-        fclose(stream);
-}
-
-/* The children of what is killed become ours, for we are a subreaper: the next round's. */
-void fan_family_end(void)
-{
-    const struct timespec step = {.tv_nsec = STEP_NS};
-    int64_t limit_ns = fan_clock_ns() + LIMIT_NS;
-    pid_t ended;
-    for (;;) {
-        kill_children();
-        while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
-            continue;
-        if (ended < 0 || fan_clock_ns() > limit_ns)
-            return;
-        FAN_SYS(nanosleep, &step, NULL);
-    }
-}
+enum { OWN_FAILURE = 125 };
 
 /* A name of its own, in place of the arguments: who kills the command or the supervisor by name
  * (pkill, with -f, too) means not this process, which ends the rest. */

@@ -13,15 +13,33 @@
 #define SYS_fchmodat2 452
 #endif
 
+/* Finds the path that the handler says and acts on it where it leads into a mount. */
+static long handle_path(const struct fan_call *call, const struct fan_handler *handler)
+{
+    struct fan_spot spot;
+    unsigned how = handler->follow == FAN_FOLLOW ? FAN_SPOT_FOLLOW : 0;
+    if (handler->follow == FAN_FOLLOW_AT) {
+        int flags = (int)call->args[(int)handler->flags];
+        how = (flags & AT_SYMLINK_NOFOLLOW ? 0u : FAN_SPOT_FOLLOW) |
+              (flags & AT_EMPTY_PATH ? FAN_SPOT_EMPTY : 0u);
+    }
+    int dirfd = handler->dirfd < 0 ? AT_FDCWD : (int)call->args[(int)handler->dirfd];
+    if (!fan_call_find(call, dirfd, call->args[(int)handler->path], how, &spot))
+        return FAN_CALL_CONTINUE;
+    if (handler->makes)
+        fan_call_umask(call);
+    return handler->act(call, &spot);
+}
+
 #define OWN(name, handle) {.number = SYS_##name, .run = handle}
 #define PATH(name, act_, dirfd_, path_, follow_)                                                   \
-    {.number = SYS_##name, .run = fan_handle_path, .act = act_, .dirfd = dirfd_, .path = path_,    \
+    {.number = SYS_##name, .run = handle_path, .act = act_, .dirfd = dirfd_, .path = path_,    \
      .follow = follow_}
 #define MAKES(name, act_, dirfd_, path_)                                                           \
-    {.number = SYS_##name, .run = fan_handle_path, .act = act_, .dirfd = dirfd_, .path = path_,    \
+    {.number = SYS_##name, .run = handle_path, .act = act_, .dirfd = dirfd_, .path = path_,    \
      .follow = FAN_FOLLOW_NOT, .makes = true}
 #define FLAGS(name, act_, dirfd_, path_, flags_)                                                   \
-    {.number = SYS_##name, .run = fan_handle_path, .act = act_, .dirfd = dirfd_, .path = path_,    \
+    {.number = SYS_##name, .run = handle_path, .act = act_, .dirfd = dirfd_, .path = path_,    \
      .follow = FAN_FOLLOW_AT, .flags = flags_}
 
 /* The most frequent first. */
@@ -85,19 +103,14 @@ const struct fan_handler fan_handlers[] = {
     {.run = NULL},
 };
 
-long fan_handle_path(const struct fan_call *call, const struct fan_handler *handler)
+long fan_handle(const struct fan_call *call)
 {
-    struct fan_spot spot;
-    unsigned how = handler->follow == FAN_FOLLOW ? FAN_SPOT_FOLLOW : 0;
-    if (handler->follow == FAN_FOLLOW_AT) {
-        int flags = (int)call->args[(int)handler->flags];
-        how = (flags & AT_SYMLINK_NOFOLLOW ? 0u : FAN_SPOT_FOLLOW) |
-              (flags & AT_EMPTY_PATH ? FAN_SPOT_EMPTY : 0u);
+    for (const struct fan_handler *handler = fan_handlers; handler->run != NULL; handler++) {
+        if (handler->number == call->number) {
+            long rc = handler->run(call, handler);
+            fan_call_end();
+            return rc;
+        }
     }
-    int dirfd = handler->dirfd < 0 ? AT_FDCWD : (int)call->args[(int)handler->dirfd];
-    if (!fan_call_find(call, dirfd, call->args[(int)handler->path], how, &spot))
-        return FAN_CALL_CONTINUE;
-    if (handler->makes)
-        fan_call_umask(call);
-    return handler->act(call, &spot);
+    return FAN_CALL_CONTINUE;
 }

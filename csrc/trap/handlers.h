@@ -25,8 +25,8 @@ struct fan_handler {
 /* Ends with one that has no `run`. */
 extern const struct fan_handler fan_handlers[];
 
-/* Finds the path that the handler says and acts on it where it leads into a mount. */
-long fan_handle_path(const struct fan_call *call, const struct fan_handler *handler);
+/* Answers a caught call with the handler of its number. */
+long fan_handle(const struct fan_call *call);
 
 /* With paths of their own to find. */
 long fan_handle_open(const struct fan_call *call, const struct fan_handler *handler);

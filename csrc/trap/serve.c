@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../common/sys.h"
-#include "call.h"
+#include "handlers.h"
 
 /* As newer headers have it. */
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
@@ -53,7 +53,7 @@ static int start_thread(void)
 
 static void answer(const struct fan_call *call, struct seccomp_notif_resp *response)
 {
-    long rc = fan_call_run(call);
+    long rc = fan_handle(call);
     if (rc == FAN_CALL_DONE)
         return;
     memset(response, 0, sizes.seccomp_notif_resp);

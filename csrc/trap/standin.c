@@ -18,8 +18,6 @@
 enum { WITNESS_STEPS = 5, WITNESS_STEP_NS = 1000000, WITNESS_LIMIT_NS = 100000000 };
 enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 
-struct fan_witness *fan_witness;
-
 struct stand_in {
     const char *say;
     char **argv;
@@ -28,13 +26,6 @@ struct stand_in {
     int code;
     bool ended;
 };
-
-void fan_news_tell(int pipe, enum fan_news_kind kind, int value, const char *step)
-{
-    struct fan_news news = {.kind = (int32_t)kind, .value = value};
-    snprintf(news.step, sizeof(news.step), "%s", step);
-    FAN_SYS(write, pipe, &news, sizeof(news)); /* less than a pipe takes in one piece */
-}
 
 /* Ends as the command did. */
 static int end_like(int status)
