@@ -47,6 +47,7 @@ bench: $(VENV)/installed-bench ## beside other file systems: one table (BENCH_FL
 	@$(BIN)/python tools/bench/bench.py $(BENCH_FLAGS)
 
 lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
+	@$(BIN)/python tools/native.py
 	@$(BIN)/python tools/native.py --strict --out build/lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy

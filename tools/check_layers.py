@@ -1,7 +1,8 @@
-"""Checks that C includes and Python imports obey the layers. Prints each breach; exit code 1.
+"""Checks that C and Python keep to the rooms of tools/rooms.py. Prints each breach; exit code 1.
 
-The tables below are the layers: a folder of csrc may include from these folders, a module or
-package of fanstore may import these. What is not in a table has no layer yet, and is a breach.
+C is checked twice: what a file includes, and what its object calls, for most calls between wrappers
+go by the names of libc and are in no header of ours. A room may not be entered from below, files of
+several rooms may not call each other in a circle, and within a room no more than two may.
 """
 
 from __future__ import annotations
@@ -9,93 +10,162 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
 
-C_LAYERS = {
-    "format": {"format"},
-    "common": {"format", "common"},
-    "pack": {"format", "common", "pack"},
-    "prepare": {"format", "common", "pack", "prepare"},
-    "node": {"format", "common", "pack", "node"},
-    "transport": {"format", "node", "transport"},
-    "client": {"format", "common", "pack", "client"},
-    "preload": {"format", "common", "pack", "client", "preload"},
-    "trap": {"format", "common", "client", "trap"},
-}
-
-# A system header that only some folders may include.
-C_SYSTEM = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "zstd.h": set()}
-
-_BASE = {"arrays", "errors", "exit_codes", "wording", "_native"}
-_DATASET = {*_BASE, "dataset", "content"}
-_MAKING = {*_DATASET, "interruption", "destination"}
-PYTHON_LAYERS = {
-    "arrays": set(),
-    "exit_codes": set(),
-    "wording": set(),
-    "errors": {"exit_codes", "wording"},
-    "interruption": {"errors", "exit_codes"},
-    "_native": {"arrays", "errors"},
-    "config": {"errors"},
-    "progress": set(),
-    "dataset": _BASE,
-    "content": _DATASET,
-    "destination": {*_BASE, "dataset", "interruption"},
-    "prepare": {*_MAKING, "progress"},
-    "extract": _MAKING,
-    "verify": _DATASET,
-    "table3": {*_MAKING, "prepare"},
-    "placement": set(),
-    "programs": {"exit_codes"},
-    "launcher": {"errors"},
-    "world": {*_BASE, "launcher"},
-    "transport": {*_BASE, "world"},
-    "peers": set(),
-    "outputs": {*_BASE, "dataset", "config", "peers"},
-    "load": {*_DATASET, "config", "progress", "placement", "world"},
-    "serve": {
-        *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
-        "outputs", "peers",
-    },
-    "launch": {
-        *_DATASET, "config", "progress", "launcher", "load", "outputs", "programs", "serve",
-    },
-    "cli": {
-        *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
-        "placement", "launcher", "load", "outputs", "serve", "launch", "programs", "transport",
-    },
-    "__main__": {"cli"},
-}
-
-# A third-party module that only some may import.
-PYTHON_EXTERNAL = {"cffi": {"_native"}, "click": {"cli"}, "mpi4py": {"world", "transport"}}
+import rooms  # noqa: E402
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+C_SUFFIXES = (".c", ".h", ".def", ".inc")
+
+# What each file uses: a file is its path without suffix ("client/files/store"), or a dotted module.
+Uses = dict[str, set[str]]
+
+
+def room_of(file: str, table: rooms.Rooms, sep: str) -> str | None:
+    """The innermost room of the table that `file` lies in; None where there is none."""
+    parts = file.split(sep)
+    names = (sep.join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((name for name in names if name in table), None)
+
+
+def may_use(room: str, other: str, table: rooms.Rooms, sep: str) -> bool:
+    """Whether the table lets `room` use the room `other`."""
+    inside = any(a.endswith(sep) and (other + sep).startswith(a) for a in table[room])
+    return room == other or other in table[room] or inside
+
+
+def circles(uses: Uses) -> list[list[str]]:
+    """The groups of files of which each uses each other, be it through others; sorted."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+    found = []
+
+    def visit(file: str) -> None:
+        index[file] = low[file] = len(index)
+        path.append(file)
+        for other in uses.get(file, ()):
+            if other not in index:
+                visit(other)
+            if other in path:
+                low[file] = min(low[file], low[other])
+        if low[file] == index[file]:
+            group = path[path.index(file) :]
+            del path[path.index(file) :]
+            found.append(sorted(group))
+
+    for file in sorted(uses):
+        if file not in index:
+            visit(file)
+    return [group for group in found if len(group) > 1]
+
+
+def circle_breaches(uses: Uses, room_at: Callable[[str], str | None]) -> Iterator[str]:
+    """Circles across rooms, and those of more than two files within one."""
+    for group in circles(uses):
+        among = {str(room_at(file)) for file in group}
+        if not among & rooms.UNSORTED and (len(among) > 1 or len(group) > 2):
+            yield f"a circle of files that use each other: {', '.join(group)}"
+
+
+def c_files(csrc: Path) -> list[Path]:
+    return sorted(p for p in csrc.rglob("*") if p.suffix in C_SUFFIXES)
 
 
 def c_breaches(csrc: Path) -> Iterator[str]:
-    """Breaches among the includes of every .c, .h and .def under `csrc`."""
-    for path in sorted(p for p in csrc.rglob("*") if p.suffix in (".c", ".h", ".def", ".inc")):
-        folder = path.relative_to(csrc).parts[0]
-        if folder not in C_LAYERS:
-            yield f"{path}: csrc/{folder} has no layer"
+    """Breaches among the includes of every file under `csrc`."""
+    table = rooms.C_ROOMS
+    for path in c_files(csrc):
+        room = room_of(path.relative_to(csrc).parent.as_posix(), table, "/")
+        if room is None:
+            yield f"{path}: csrc/{path.relative_to(csrc).parts[0]} has no room"
             continue
         for kind, name in INCLUDE.findall(path.read_text()):
             if kind == "<":
-                if folder not in C_SYSTEM.get(name, {folder}):
+                if room not in rooms.C_SYSTEM.get(name, {room}):
                     yield f"{path}: <{name}> may not be included here"
                 continue
             target = (path.parent / name).resolve()
             if not target.is_relative_to(csrc.resolve()):
                 yield f"{path}: {name} is outside csrc"
                 continue
-            layer = target.relative_to(csrc.resolve()).parts[0]
-            if layer not in C_LAYERS[folder]:
-                yield f"{path}: {folder} may not include from {layer} ({name})"
+            folder = target.relative_to(csrc.resolve()).parent.as_posix()
+            other = room_of(folder, table, "/")
+            if other is not None and not may_use(room, other, table, "/"):
+                yield f"{path}: {room} may not include from {other} ({name})"
+
+
+class Symbols:
+    """Which symbols the objects under a folder define, and which they take from elsewhere."""
+
+    def __init__(self, objects: Path) -> None:
+        self.files: set[str] = set()
+        self.definer: dict[str, str] = {}
+        self.taken: dict[str, set[str]] = defaultdict(set)
+        paths = sorted(objects.rglob("*.o"))
+        if not paths:
+            return
+        # A line is "PATH[...]: SYMBOL TYPE VALUE SIZE"; a path is one word below `objects`.
+        command = ["nm", "-A", "-P", *(p.relative_to(objects).as_posix() for p in paths)]
+        listed = subprocess.run(command, cwd=objects, check=True, capture_output=True, text=True)
+        for line in listed.stdout.splitlines():
+            path, symbol, kind = line.split()[:3]
+            file = path.removesuffix(":").removesuffix(".o")
+            self.files.add(file)
+            if kind in "Uwv":
+                self.taken[file].add(symbol)
+            elif kind.isupper():
+                self.definer[symbol] = file
+
+    def calls(self) -> Iterator[tuple[str, str, str]]:
+        """(file, symbol, the file that defines it) for what one object takes from another."""
+        for file, symbols in sorted(self.taken.items()):
+            for symbol in sorted(symbols):
+                other = self.definer.get(symbol, file)
+                if other != file and (file, symbol) not in rooms.CALLS_UPWARDS:
+                    yield file, symbol, other
+
+
+def object_breaches(csrc: Path, objects: Path) -> Iterator[str]:
+    """Breaches among the calls of the objects under `objects`, which are linked together.
+
+    The preload library defines the names that it intercepts, and an object that is linked into it
+    takes them from there: `open` in csrc/client is a call of csrc/preload.
+    """
+    symbols, table = Symbols(objects), rooms.C_ROOMS
+    uses: Uses = defaultdict(set)
+
+    def room_at(file: str) -> str | None:
+        return room_of(file.rpartition("/")[0], table, "/")
+
+    for file in sorted(symbols.files):
+        if "/" in file and not (csrc / f"{file}.c").exists():
+            yield f"{objects}/{file}.o has no source: build again"
+    for file, symbol, other in symbols.calls():
+        uses[file].add(other)
+        room, entered = room_at(file), room_at(other)
+        if room is not None and entered is not None and not may_use(room, entered, table, "/"):
+            yield f"{csrc}/{file}.c: {room} may not call {symbol} in {entered} ({other}.c)"
+    yield from circle_breaches(uses, room_at)
+
+
+def built_breaches(root: Path) -> Iterator[str]:
+    """Breaches among the objects of the build in place, each library by itself."""
+    parts = sorted((root / "build" / "objects").glob("*/"))
+    built = {o.relative_to(p).with_suffix("").as_posix() for p in parts for o in p.rglob("*.o")}
+    sources = {p.relative_to(root / "csrc") for p in (root / "csrc").rglob("*.c")}
+    for path in sorted(sources):
+        if path.with_suffix("").as_posix() not in built and path.parts[0] != "transport":
+            yield f"csrc/{path}: there is no object of it: build first"
+    for part in parts:
+        yield from object_breaches(root / "csrc", part)
 
 
 def imported_modules(path: Path, package: tuple[str, ...]) -> Iterator[str]:
@@ -109,32 +179,57 @@ def imported_modules(path: Path, package: tuple[str, ...]) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+def module_of(name: str, modules: Iterable[str]) -> str | None:
+    """The module that an imported name, as "outputs.wire.Frame", is or is in."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
 def python_breaches(fanstore: Path) -> Iterator[str]:
     """Breaches among the imports of every module under `fanstore`, the package's folder."""
-    units = {p.stem for p in fanstore.iterdir()}
-    for path in sorted(fanstore.rglob("*.py")):
+    table = rooms.PYTHON_ROOMS
+
+    def room_at(path: Path) -> str | None:
         parts = path.relative_to(fanstore).with_suffix("").parts
-        unit = parts[0]
-        if unit == "__init__":
+        return room_of(".".join(parts[:-1] or parts), table, ".")  # a room inside is a package
+
+    files = {
+        ".".join(p.relative_to(fanstore).with_suffix("").parts).removesuffix(".__init__"): p
+        for p in sorted(fanstore.rglob("*.py"))
+    }
+    uses: Uses = defaultdict(set)
+    for module, path in files.items():
+        room = room_at(path)
+        if module == "__init__":
             continue
-        if unit not in PYTHON_LAYERS:
-            yield f"{path}: fanstore.{unit} has no layer"
+        if room is None:
+            yield f"{path}: fanstore.{module.split('.')[0]} has no room"
             continue
-        for name in imported_modules(path, ("fanstore", *parts[:-1])):
+        for name in imported_modules(path, ("fanstore", *path.relative_to(fanstore).parts[:-1])):
             top, _, rest = name.partition(".")
-            target = rest.partition(".")[0]
             if top != "fanstore":
-                if unit not in PYTHON_EXTERNAL.get(top, {unit}):
-                    yield f"{path}: {unit} may not import {top}"
-            elif target in units and target not in {unit, *PYTHON_LAYERS[unit]}:
-                yield f"{path}: {unit} may not import fanstore.{target}"
+                if room not in rooms.PYTHON_EXTERNAL.get(top, {room}):
+                    yield f"{path}: {room} may not import {top}"
+                continue
+            target = module_of(rest, files)
+            other = room_at(files[target]) if target else None
+            if target and target != module:
+                uses[module].add(target)
+            if other is not None and not may_use(room, other, table, "."):
+                yield f"{path}: {room} may not import fanstore.{other}"
+    yield from circle_breaches(uses, lambda module: room_at(files[module]))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Check the layers of csrc and fanstore.")
+    parser = argparse.ArgumentParser(description="Check the rooms of csrc and fanstore.")
     parser.add_argument("root", nargs="?", type=Path, default=ROOT, help="repository root")
     root = parser.parse_args().root
-    breaches = [*c_breaches(root / "csrc"), *python_breaches(root / "fanstore")]
+    breaches = [
+        *c_breaches(root / "csrc"),
+        *built_breaches(root),
+        *python_breaches(root / "fanstore"),
+    ]
     for breach in breaches:
         print(breach)
     if not breaches:

@@ -1,0 +1,96 @@
+"""The rooms of csrc and fanstore, and which rooms each may use. tools/check_layers.py checks them.
+
+A room is a folder of csrc, or a module or package of fanstore; a sub-folder or sub-package that is
+named here is a room of its own. A room may use itself and what stands behind it: `job` is that room
+alone, `client/` (or `outputs.`) is that room with all rooms inside it. A room is checked from the
+moment its folder exists.
+"""
+
+from __future__ import annotations
+
+Rooms = dict[str, set[str]]
+
+
+def storeys(folder: str, names: str, below: set[str], sep: str) -> Rooms:
+    """Rooms in `folder`, from the ground up: each may use `below` and the ones before it."""
+    rooms: Rooms = {}
+    for name in names.split():
+        rooms[folder + sep + name] = below | rooms.keys()
+    return rooms
+
+
+_PACK = {"format", "common", "pack"}
+_CLIENT = {*_PACK, "client/"}
+_FILES = {*_CLIENT, "preload", "preload/files"}
+_PROCESS = {*_FILES, "preload/dirs", "preload/names", "preload/stdio"}
+
+C_ROOMS: Rooms = {
+    "format": set(),
+    "common": {"format"},
+    "pack": {"format", "common"},
+    "prepare": _PACK,
+    "node": _PACK,
+    "transport": {"format", "node"},
+    **storeys("client", "machine job files paths content outputs open handoff code", _PACK, "/"),
+    "client": _CLIENT,
+    "preload": {*_CLIENT, "preload/"},
+    "trap": {*_CLIENT, "preload/"},
+}
+
+# Files that lie in no room of their folder yet: circles among them are not looked at.
+UNSORTED = {"client", "preload"}
+
+# A call that is still made upwards: the file, and the symbol.
+CALLS_UPWARDS: set[tuple[str, str]] = set()
+
+# A system header that only some rooms may include.
+C_SYSTEM: Rooms = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "zstd.h": set()}
+
+_BASE = {"arrays", "errors", "exit_codes", "wording", "_native"}
+_DATASET = {*_BASE, "dataset", "content"}
+_MAKING = {*_DATASET, "interruption", "destination"}
+_OUTPUTS = {*_BASE, "dataset", "config", "peers"}
+
+PYTHON_ROOMS: Rooms = {
+    "arrays": set(),
+    "exit_codes": set(),
+    "wording": set(),
+    "errors": {"exit_codes", "wording"},
+    "interruption": {"errors", "exit_codes"},
+    "_native": {"arrays", "errors"},
+    "config": {"errors"},
+    "progress": set(),
+    "dataset": _BASE,
+    "content": _DATASET,
+    "destination": {*_BASE, "dataset", "interruption"},
+    "prepare": {*_MAKING, "progress"},
+    "extract": _MAKING,
+    "verify": _DATASET,
+    "table3": {*_MAKING, "prepare"},
+    "placement": set(),
+    "programs": {"exit_codes"},
+    "launcher": {"errors"},
+    "world": {*_BASE, "launcher"},
+    "transport": {*_BASE, "world"},
+    "peers": set(),
+    **storeys(
+        "outputs", "model ranks objects drafts namespace stageout service", _OUTPUTS, "."
+    ),
+    "outputs": {*_OUTPUTS, "outputs."},
+    "load": {*_DATASET, "config", "progress", "placement", "world"},
+    "serve": {
+        *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
+        "peers", "outputs.",
+    },
+    "launch": {
+        *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",
+    },
+    "cli": {
+        *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
+        "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
+    },
+    "__main__": {"cli"},
+}  # fmt: skip
+
+# A third-party module that only some rooms may import.
+PYTHON_EXTERNAL: Rooms = {"cffi": {"_native"}, "click": {"cli"}, "mpi4py": {"world", "transport"}}
