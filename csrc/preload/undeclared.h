@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -24,14 +23,6 @@ int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions
 int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);
 wchar_t *__fgetws_chk(wchar_t *line, size_t bytes, int room, FILE *stream);
 wchar_t *__fgetws_unlocked_chk(wchar_t *line, size_t bytes, int room, FILE *stream);
-int __isoc99_fwscanf(FILE *stream, const wchar_t *format, ...);
-int __isoc99_vfwscanf(FILE *stream, const wchar_t *format, va_list list);
-int __isoc99_wscanf(const wchar_t *format, ...);
-int __isoc99_vwscanf(const wchar_t *format, va_list list);
-int __isoc23_fwscanf(FILE *stream, const wchar_t *format, ...);
-int __isoc23_vfwscanf(FILE *stream, const wchar_t *format, va_list list);
-int __isoc23_wscanf(const wchar_t *format, ...);
-int __isoc23_vwscanf(const wchar_t *format, va_list list);
 size_t _IO_fread(void *to, size_t size, size_t count, FILE *stream);
 size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
 size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
@@ -81,20 +72,11 @@ int __select(int count, fd_set *reads, fd_set *writes, fd_set *excepts, struct t
 int __statfs(const char *path, struct statfs *fs);
 int epoll_pwait2(int fd, struct epoll_event *events, int most, const struct timespec *timeout,
                  const sigset_t *mask);
-struct mount_attr;
-int pivot_root(const char *root, const char *old);
-int open_tree(int dirfd, const char *path, unsigned flags);
-int move_mount(int from_dirfd, const char *from, int to_dirfd, const char *to, unsigned flags);
-int fspick(int dirfd, const char *path, unsigned flags);
-int mount_setattr(int dirfd, const char *path, unsigned flags, struct mount_attr *change,
-                  size_t bytes);
 FILE *__setmntent(const char *path, const char *mode);
 int __endmntent(FILE *stream);
 FILE *_IO_fopen(const char *path, const char *mode);
 FILE *_IO_fdopen(int fd, const char *mode);
 int _IO_fclose(FILE *stream);
-int __fwprintf_chk(FILE *stream, int flag, const wchar_t *format, ...);
-int __vfwprintf_chk(FILE *stream, int flag, const wchar_t *format, va_list list);
 sighandler_t bsd_signal(int number, sighandler_t handler);
 void __chk_fail(void) __attribute__((noreturn));
 

@@ -20,7 +20,7 @@ PARTS = tuple(
     f"calls_{part}"
     for part in (
         *("async", "dirs_streams", "dirs_lists", "dirs_walks", "fcntl"),
-        *("cancel", "fd_reads", "fd_numbers", "fd_copies", "fts", "map", "map_random", "old"),
+        *("cancel", "fd_reads", "fd_numbers", "fd_copies", "map", "map_random", "old"),
         *("paths_open", "paths_links", "paths_names", "paths_facts", "preload"),
         *("process_start", "process_threads", "process_limits"),
         *("stdio_open", "stdio_data", "stdio_fread", "stdio_ends", "surface"),

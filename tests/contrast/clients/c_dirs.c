@@ -2,7 +2,6 @@
 #include "client.h"
 
 #include <dirent.h>
-#include <fts.h>
 #include <ftw.h>
 #include <glob.h>
 #include <sys/syscall.h>
@@ -310,26 +309,6 @@ CASE(nftw_and_ftw)
     SHOW("by a link %d", nftw(in_tree("links/to_dir"), visit, 10, FTW_DEPTH));
     show_collected("by a link");
     FAILS(ELOOP, nftw(in_tree("links"), visit, 10, 0));
-}
-
-CASE(fts_walk)
-{
-    char *paths[] = {(char *) in_tree("text"), (char *) in_tree("links"), NULL};
-    FTS *walk = fts_open(paths, FTS_PHYSICAL, NULL);
-    for (FTSENT *entry; (entry = fts_read(walk)) != NULL;) {
-        char line[PATH_MAX];
-        snprintf(line, sizeof(line), "%d %d %s", entry->fts_info, entry->fts_level, entry->fts_path);
-        collect(line);
-    }
-    fts_close(walk);
-    show_collected("fts");
-    char *one[] = {(char *) in_tree("deep"), NULL};
-    walk = fts_open(one, FTS_LOGICAL | FTS_NOCHDIR, NULL);
-    for (FTSENT *entry; (entry = fts_read(walk)) != NULL;) {
-        collect(entry->fts_path);
-    }
-    fts_close(walk);
-    show_collected("fts logical");
 }
 
 CASE(listing_after_fork)

@@ -275,7 +275,6 @@ ACT(fgets, fgets(room, 100, stream))
 ACT(getline, char *line = NULL; size_t size = 0; getline(&line, &size, stream))
 ACT(fgetwc, fgetwc(stream))
 ACT(fgetws, fgetws(wide, 100, stream))
-ACT(fwscanf, fwscanf(stream, L"%99ls", wide))
 ACT(fseek, fseek(stream, 5, SEEK_SET))
 ACT(freopen, stream = freopen(path, "r", stream))
 
@@ -296,7 +295,6 @@ CASE(streams)
     TRY(getline);
     TRY(fgetwc);
     TRY(fgetws);
-    TRY(fwscanf);
     TRY(fseek);
     TRY(fclose);
     TRY(freopen);

@@ -331,31 +331,6 @@ CASE(catalogues_that_are_none)
     TELL(catopen(in_r("sub"), 0) == (nl_catd) -1);
 }
 
-CASE(wide_characters_are_refused_by_a_reader)
-{
-    FILE *file = fopen(in_r("wide"), "r");
-    TELL(fputwc(L'x', file));
-    SHOW("error %d", ferror(file) != 0);
-    file = fopen(in_r("wide"), "r");
-    TELL(fputws(L"text", file));
-    file = fopen(in_r("wide"), "r");
-    TELL(fwprintf(file, L"%d\n", 5));
-    SHOW("error %d", ferror(file) != 0);
-}
-
-CASE(wide_characters_after_freopen)
-{
-    FILE *file = fopen(in_r("small"), "r");
-    file = freopen(in_d("out"), "w", file);
-    OK(setlocale(LC_ALL, "C.UTF-8") != NULL);
-    SHOW("%d", (int) fputwc(L'\u00fc', file));
-    SHOW("%d", fputws(L"text\u65e5", file) >= 0);
-    SHOW("%d", fwprintf(file, L"%d %ls", 42, L"wide"));
-    OK(fclose(file) == 0);
-    show_path("out", in_d("out"));
-}
-
-int old_fwscanf(FILE *file, const wchar_t *format, ...) __asm__("fwscanf");
 FILE *_IO_fopen(const char *path, const char *mode);
 int _IO_fclose(FILE *file);
 int __statfs(const char *path, struct statfs *status);
@@ -363,14 +338,8 @@ int __select(int count, fd_set *reads, fd_set *writes, fd_set *excepts, struct t
 
 CASE(names_of_old_programs)
 {
-    int number = 0;
-    wchar_t word[20];
     char buffer[20] = {0};
-    FILE *file = fopen(in_r("numbers"), "r");
-    SHOW("%d", old_fwscanf(file, L"%d %*f %19ls", &number, word));
-    SHOW("%d %ls", number, word);
-    fclose(file);
-    file = _IO_fopen(in_r("small"), "r");
+    FILE *file = _IO_fopen(in_r("small"), "r");
     SHOW("%s", fgets(buffer, sizeof(buffer), file));
     fd_set reads;
     FD_ZERO(&reads);

@@ -23,6 +23,10 @@ def call(name, *arguments):
     return result
 
 
+def fail_with(code):
+    raise OSError(code, os.strerror(code))
+
+
 def each(label, errno, name, *arguments):
     """A call with PATH among its arguments: of an input, a directory, an output; and of nothing."""
     outside = os.path.join(W, "into")
@@ -33,29 +37,18 @@ def each(label, errno, name, *arguments):
     expect("ENOENT", label, call, name, *(NONE if a == "PATH" else a for a in arguments))
 
 
-def served_roots_and_mounts():
-    each("chroot", "ENOTSUP", "chroot", "PATH")
-    each("mount on", "ENOTSUP", "mount", "none", "PATH", "tmpfs", 0, None)
-    each("mount of", "ENOTSUP", "mount", "PATH", W, None, 4096, None)
-    each("umount", "EINVAL", "umount", "PATH")
-    each("umount2", "EINVAL", "umount2", "PATH", 8)
-    each("pivot_root", "ENOTSUP", "pivot_root", "PATH", W)
-    each("put old", "ENOTSUP", "pivot_root", W, "PATH")
-
-
-def served_new_mount_calls():
-    each("open_tree", "ENOTSUP", "open_tree", -100, "PATH", 0)
-    each("move_mount of", "ENOTSUP", "move_mount", -100, "PATH", -100, W, 0)
-    each("move_mount to", "ENOTSUP", "move_mount", -100, W, -100, "PATH", 0)
-    each("fspick", "ENOTSUP", "fspick", -100, "PATH", 0)
-    each("mount_setattr", "ENOTSUP", "mount_setattr", -100, "PATH", 0, bytes(32), 32)
-
-
-def served_accounts_and_swaps():
-    each("acct", "ENOTSUP", "acct", "PATH")
-    each("swapon", "ENOTSUP", "swapon", "PATH", 0)
-    each("swapoff", "EINVAL", "swapoff", "PATH")
-    each("quotactl", "ENOTBLK", "quotactl", 0x80000700, "PATH", 0, bytes(100))
+def served_libc_walks():
+    LIBC.fts_open.restype = ctypes.c_void_p
+    LIBC.fts_open.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+    for path, errno in ((FOLDER, "ENOTSUP"), (INPUT, "ENOTSUP"), (D, "ENOTSUP"), (W, 0), (NONE, 0)):
+        paths = (ctypes.c_char_p * 2)(path.encode(), None)
+        ctypes.set_errno(0)
+        walk = LIBC.fts_open(paths, 0x10, None)
+        expect(errno == 0, "opened", lambda walk=walk: walk is not None)
+        if errno:
+            expect(errno, "why", fail_with, ctypes.get_errno())
+        else:
+            LIBC.fts_close(ctypes.c_void_p(walk))
 
 
 def served_handles():
