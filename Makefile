@@ -14,10 +14,10 @@ $(error VENV is "$(VENV)", and make cannot name a file with a space: give a path
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test soak bench lint asan tsan sanitized fuzz clean
+.PHONY: help build demo test test-c test-one soak bench lint asan tsan sanitized fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	"$(PYTHON)" -m venv $(VENV)
@@ -38,6 +38,12 @@ demo: $(VENV)/installed-demo ## pack real images, train from the directory and f
 
 test: build ## run the tests
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+test-c: ## run the tests in C alone
+	"$(PYTHON)" tools/fuzz/build.py --sanitize none
+
+test-one: build ## run what you name: make test-one T=tests/test_run.py, or T="tests -k fork"
+	@$(BIN)/python -m pytest --exitfirst $(T)
 
 soak: build ## run the tests that take long and rarely find anything
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS) --soak

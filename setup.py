@@ -40,7 +40,8 @@ class BuildNative(Command):
         return Path(self.build_lib).resolve() / "fanstore" / "_native"
 
     def run(self):
-        native.Builder(self.folder()).build()
+        objects = native.OBJECTS if self.editable_mode else None
+        native.Builder(self.folder(), objects=objects).build()
         if not self.editable_mode:
             for stamp in self.folder().glob("*.stamp"):
                 stamp.unlink()

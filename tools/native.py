@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -150,13 +150,70 @@ def sanitizer_flags(sanitize: str) -> list[str]:
     return [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", *quiet]
 
 
+class Objects:
+    """Object files in one folder. What was compiled by the same command of the same texts is left."""
+
+    def __init__(self, folder: Path, command: list[str]) -> None:
+        """command: the compiler and its flags."""
+        self.folder = folder
+        self._command = command
+        self._made: set[Path] = set()
+        self._digests: dict[str, bytes] = {}
+
+    def compile(self, files: Iterable[Path], root: Path, extra: Iterable[str] = ()) -> list[str]:
+        """Paths of the objects of `files`, which lie below the folder as `files` below `root`.
+        Compiles side by side. SystemExit where a file does not compile."""
+        files = list(files)
+        made = [self.folder / path.relative_to(root).with_suffix(".o") for path in files]
+        self._made.update(made)
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            jobs = [pool.submit(self._compile, *pair, extra) for pair in zip(files, made, strict=True)]
+            for path, job in zip(files, jobs, strict=True):
+                if job.result() != 0:
+                    raise SystemExit(f"native: {path} does not compile ({job.result()})")
+        return [str(path) for path in made]
+
+    def remove_others(self) -> None:
+        """Removes objects of sources that are there no more."""
+        for path in set(self.folder.rglob("*.o")) - self._made:
+            path.unlink()
+
+    def _compile(self, source: Path, made: Path, extra: Iterable[str]) -> int:
+        command = [*self._command, *extra, "-MD", "-c", str(source), "-o", str(made)]
+        key_path, headers_path = made.with_suffix(".key"), made.with_suffix(".d")
+        if made.exists() and key_path.exists() and headers_path.exists():
+            if key_path.read_text() == self._key(command, headers_path):
+                return 0
+            key_path.unlink()
+        made.parent.mkdir(parents=True, exist_ok=True)
+        rc = run(command)
+        if rc == 0 and headers_path.exists():
+            key_path.write_text(self._key(command, headers_path))
+        return rc
+
+    def _key(self, command: list[str], headers_path: Path) -> str:
+        """Changes with the command, and with the text of each file that the compiler read."""
+        digest = hashlib.sha256(repr(command).encode())
+        _, _, names = headers_path.read_text().replace("\\\n", " ").partition(": ")
+        for name in shlex.split(names):
+            if name not in self._digests:
+                path = Path(name)
+                data = path.read_bytes() if path.exists() else b""
+                self._digests[name] = hashlib.sha256(data).digest()
+            digest.update(self._digests[name])
+        return digest.hexdigest()
+
+
 class Builder:
     """One build into `out` with a compiler and its flags."""
 
-    def __init__(self, out: Path, sanitize: str = "", strict: bool = False) -> None:
-        """strict: a warning is an error. Not for users: other compilers have other warnings."""
+    def __init__(
+        self, out: Path, sanitize: str = "", strict: bool = False, objects: Path | None = None
+    ) -> None:
+        """strict: a warning is an error. Not for users: other compilers have other warnings.
+        objects: a folder in which object files stay for the next build."""
         self.out = out
-        self.objects = OBJECTS if out == IN_PLACE else None
+        self.objects = objects
         self.cc = shlex.split(os.environ.get("CC", "cc"))
         self.flags = [*COMMON_FLAGS, *shlex.split(os.environ.get("CFLAGS", "-O2"))]
         self.flags += ["-Werror"] if strict else []
@@ -203,12 +260,16 @@ class Builder:
 
     @contextlib.contextmanager
     def object_folder(self, name: str) -> Iterator[Path]:
-        """An empty folder for the objects of one library, which stays after a build in place."""
-        with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
-            yield Path(scratch)
-            if self.objects is not None:
-                shutil.rmtree(self.objects / name, ignore_errors=True)
-                shutil.copytree(scratch, self.objects / name)
+        """Where the objects of one library lie; this process alone has it."""
+        if self.objects is None:
+            with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
+                yield Path(scratch)
+            return
+        folder = self.objects / name
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(self.objects / f"{name}.lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder
 
     def build_declarations(self) -> bool:
         """Has cffi parse the declarations, which takes too long for the start of each command."""
@@ -219,39 +280,27 @@ class Builder:
         self.place(target.name, text.encode())
         return True
 
-    def build_core(self, scratch: Path) -> None:
-        table = scratch / "layout_table.c"
+    def build_core(self, folder: Path) -> None:
+        table = folder / "layout_table.c"
         table.write_text(layout_table_text())
-        objects = self.compile([*sources(CORE_FOLDERS), table], scratch, [])
+        compiler = self.compiler(folder)
+        objects = compiler.compile(sources(CORE_FOLDERS), CSRC)
+        objects += compiler.compile([table], folder)
+        compiler.remove_others()
         self.link(objects, OUTPUTS[0], ["-pthread"])
 
-    def build_preload(self, scratch: Path) -> None:
-        exports = scratch / "exports.map"
+    def build_preload(self, folder: Path) -> None:
+        exports = folder / "exports.map"
         exports.write_text(version_script_text())
-        objects = self.compile(sources(PRELOAD_FOLDERS), scratch, PRELOAD_FLAGS)
+        compiler = self.compiler(folder)
+        objects = compiler.compile(sources(PRELOAD_FOLDERS), CSRC, PRELOAD_FLAGS)
         self.link(objects, OUTPUTS[1], [f"-Wl,--version-script={exports}", *PRELOAD_LINK_FLAGS])
-        own = self.compile(sources((TRAP_FOLDER,)), scratch, PRELOAD_FLAGS)
+        own = compiler.compile(sources((TRAP_FOLDER,)), CSRC, PRELOAD_FLAGS)
+        compiler.remove_others()
         self.link([*objects, *own], OUTPUTS[3], TRAP_LINK_FLAGS, LINK_FLAGS[1:])
 
-    def compile(self, files: list[Path], folder: Path, extra: list[str]) -> list[str]:
-        """Object files of `files`, compiled side by side, in the same sub-folders as these."""
-        roots = [folder if path.is_relative_to(folder) else CSRC for path in files]
-        objects = [
-            str(folder / path.relative_to(root).with_suffix(".o"))
-            for path, root in zip(files, roots, strict=True)
-        ]
-        for path in objects:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        flags = [*self.flags, *self.sanitize, *extra]
-        jobs = [
-            [*self.cc, *flags, "-c", str(path), "-o", out]
-            for path, out in zip(files, objects, strict=True)
-        ]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for result in pool.map(run, jobs):
-                if result != 0:
-                    raise SystemExit(f"native: the compiler failed ({result})")
-        return objects
+    def compiler(self, folder: Path) -> Objects:
+        return Objects(folder, [*self.cc, *self.flags, *self.sanitize])
 
     def link(
         self, objects: list[str], name: str, extra: list[str], kind: Iterable[str] = LINK_FLAGS
@@ -287,7 +336,9 @@ def main() -> None:
     parser.add_argument("--sanitize", default="", help="address,undefined or thread")
     parser.add_argument("--strict", action="store_true", help="take warnings for errors")
     arguments = parser.parse_args()
-    changed = Builder(arguments.out.resolve(), arguments.sanitize, arguments.strict).build()
+    out = arguments.out.resolve()
+    objects = OBJECTS if out == IN_PLACE else out / "objects"
+    changed = Builder(out, arguments.sanitize, arguments.strict, objects).build()
     print(f"native: {'built' if changed else 'up to date'}: {arguments.out}", file=sys.stderr)
 
 

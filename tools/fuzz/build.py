@@ -1,10 +1,12 @@
-"""Builds the fuzz targets and the C tests with sanitizers, and runs them. Standard library only.
+"""Builds the fuzz targets and the C tests, with sanitizers or without, and runs them.
 
     build.py --sanitize address,undefined --rounds 20000
     build.py --sanitize thread
+    build.py --sanitize none
 
-Everything lies in build/<sanitizers>/. Both libraries are built there too, so that whatever the
-sanitizers change about warnings is seen. Exit code 1 when one of the programs fails.
+Standard library only. The fuzz targets run with the address sanitizer alone. Everything lies in
+build/<sanitizers>/. With sanitizers both libraries are built there too, so that whatever those
+change about warnings is seen. Exit code 1 when one of the programs fails.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -30,7 +31,7 @@ LIMIT_S = 1800
 
 
 class Compiler:
-    """Compiles each C file once, a core of this machine each, and links programs of the objects."""
+    """Compiles C files and links programs of their objects."""
 
     def __init__(self, out: Path, sanitize: str) -> None:
         flags = ["-O1", *native.sanitizer_flags(sanitize)]
@@ -38,27 +39,17 @@ class Compiler:
             flags.append("-fno-sanitize-recover=all")
         compiler = shlex.split(os.environ.get("CC", "cc"))
         self._command = [*compiler, *native.COMMON_FLAGS, *flags]
+        self._objects = native.Objects(out / "objects", self._command)
         self._out = out
-
-    def _object(self, source: Path) -> Path:
-        return self._out / "objects" / source.relative_to(ROOT).with_suffix(".o")
 
     def compile(self, sources: Iterable[Path]) -> None:
         """Makes the objects of all sources. SystemExit where one does not compile."""
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            for source, rc in [(s, pool.submit(self._compile, s)) for s in dict.fromkeys(sources)]:
-                if rc.result() != 0:
-                    raise SystemExit(f"fuzz: {source} does not compile")
-
-    def _compile(self, source: Path) -> int:
-        made = self._object(source)
-        made.parent.mkdir(parents=True, exist_ok=True)
-        return native.run([*self._command, "-c", "-o", str(made), str(source)])
+        self._objects.compile(dict.fromkeys(sources), ROOT)
 
     def link(self, name: str, sources: Sequence[Path]) -> str:
         """The path of a program made of the objects of `sources`, in `out`."""
         program = str(self._out / name)
-        objects = [str(self._object(source)) for source in sources]
+        objects = self._objects.compile(sources, ROOT)
         if native.run([*self._command, "-o", program, *objects, "-pthread", "-ldl"]) != 0:
             raise SystemExit(f"fuzz: {name} does not link")
         return program
@@ -68,7 +59,7 @@ def programs(out: Path, sanitize: str, rounds: int) -> list[list[str]]:
     """Builds the fuzz targets (not for threads) and the C tests; the commands to run them."""
     core = native.sources(CORE_FOLDERS)
     helpers = sorted(p for p in C_TESTS.glob("*.c") if not p.name.startswith("test_"))
-    targets = [] if sanitize == "thread" else sorted(FUZZ.glob("fuzz_*.c"))
+    targets = sorted(FUZZ.glob("fuzz_*.c")) if "address" in sanitize else []
     made_of = {target: [FUZZ / "driver.c", *SHARED, target, *core] for target in targets}
     for test in sorted(C_TESTS.glob("test_*.c")):
         made_of[test] = [test, *helpers, *SHARED, *core]
@@ -82,13 +73,15 @@ def programs(out: Path, sanitize: str, rounds: int) -> list[list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sanitize", required=True, help="address,undefined or thread")
+    parser.add_argument("--sanitize", required=True, help="address,undefined, thread or none")
     parser.add_argument("--rounds", type=int, default=20000, help="mutated inputs a target")
     arguments = parser.parse_args()
     out = ROOT / "build" / arguments.sanitize.replace(",", "-")
-    native.Builder(out, arguments.sanitize).build_libraries()
+    sanitize = "" if arguments.sanitize == "none" else arguments.sanitize
+    if sanitize:
+        native.Builder(out, sanitize, objects=out / "libraries").build_libraries()
     failed = 0
-    for command in programs(out, arguments.sanitize, arguments.rounds):
+    for command in programs(out, sanitize, arguments.rounds):
         rc = subprocess.run(command, cwd=out, timeout=LIMIT_S).returncode
         if rc != 0:
             failed += 1

@@ -1,0 +1,18 @@
+"""The tests in C (tests/c) pass without sanitizers; `make asan` and `make tsan` run them with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT_S = 600
+
+
+def test_all() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "fuzz" / "build.py", "--sanitize", "none"],
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
