@@ -9,17 +9,18 @@ import sys
 from pathlib import Path
 
 import output_stress
+import pytest
 from ranks import needs_ranks
+from soak import sampled
 from stress_content import Board
 from stress_reader import INPUTS
 from stress_writer import SLOTS
 
-SECONDS = 10.0
-
 
 @needs_ranks
-def test_nothing_half_written_is_seen(tmp_path: Path) -> None:
-    report = output_stress.stress(tmp_path, SECONDS, ranks=4, writers=8, seed=1)
+@pytest.mark.parametrize("seconds", sampled([3.0, 60.0], [3.0]))
+def test_nothing_half_written_is_seen(tmp_path: Path, seconds: float) -> None:
+    report = output_stress.stress(tmp_path, seconds, ranks=4, writers=8, seed=1)
     assert not report.wrong, "\n".join([*report.wrong, report.said])
     # How far it comes is a matter of how busy the machine is; that it did something is not.
     killed = [count for what, count in report.outcomes.items() if what.endswith("killed")]

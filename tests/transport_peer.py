@@ -286,14 +286,14 @@ def notices(peer: Peer) -> None:
 
 def mail_of(rank: int, to: int, n: int) -> bytes:
     """The n-th message of a rank to another: short ones, and some as long as they may be."""
-    size = {97: MESSAGE_MAX, 50: MIB + 3}.get(n, n % 7 * 500 if n % 10 else 60 * KIB + n)
+    size = {47: MESSAGE_MAX, 25: MIB + 3}.get(n, n % 7 * 500 if n % 10 else 60 * KIB + n)
     start = rank * 31 + to * 7 + n
     return struct.pack("<I", n) + bytes(pack_of(rank)[start : start + size])[4:]
 
 
 def mail(peer: Peer) -> None:
     """Messages of all sizes to all others at once, in order, beside fetches."""
-    count = 120
+    count = 60
     others = [rank for rank in range(peer.world_size) if rank != peer.rank]
     to = np.zeros(MIB, np.uint8)
     token = peer.fetch(others[0], 4, to)

@@ -151,7 +151,7 @@ def sanitizer_flags(sanitize: str) -> list[str]:
 
 
 class Objects:
-    """Object files in one folder. What was compiled by the same command of the same texts is left."""
+    """Object files in one folder; one is left where the same command would read the same texts."""
 
     def __init__(self, folder: Path, command: list[str]) -> None:
         """command: the compiler and its flags."""
@@ -167,10 +167,10 @@ class Objects:
         made = [self.folder / path.relative_to(root).with_suffix(".o") for path in files]
         self._made.update(made)
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            jobs = [pool.submit(self._compile, *pair, extra) for pair in zip(files, made, strict=True)]
-            for path, job in zip(files, jobs, strict=True):
-                if job.result() != 0:
-                    raise SystemExit(f"native: {path} does not compile ({job.result()})")
+            codes = list(pool.map(self._compile, files, made, [extra] * len(files)))
+        for path, rc in zip(files, codes, strict=True):
+            if rc != 0:
+                raise SystemExit(f"native: {path} does not compile ({rc})")
         return [str(path) for path in made]
 
     def remove_others(self) -> None:

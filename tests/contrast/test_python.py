@@ -10,18 +10,13 @@ import pytest
 from arena import Arena
 from harness import compare
 from programs import CLIENTS, parameters, python_cases
+from soak import sampled
 
 METADATA = python_cases("py_names.py")
-CONTENT = [
+BYTES = [*python_cases("py_fd.py"), *python_cases("py_mmap.py")]
+OTHER_CONTENT = [
     case
-    for source in (
-        "py_open.py",
-        "py_fd.py",
-        "py_received.py",
-        "py_process.py",
-        "py_files.py",
-        "py_mmap.py",
-    )
+    for source in ("py_open.py", "py_received.py", "py_process.py", "py_files.py")
     for case in python_cases(source)
 ]
 CORE = [
@@ -88,13 +83,23 @@ def test_names(arena: Arena, case: tuple[str, str]) -> None:
     run_client(arena, case, "store")
 
 
-@pytest.mark.parametrize("codec", ["store", "lz4"])
-@pytest.mark.parametrize("case", parameters(CONTENT), ids=label)
-def test_content(arena: Arena, case: tuple[str, str], codec: str) -> None:
-    run_client(arena, case, codec)
+@pytest.mark.parametrize("case", parameters(BYTES + OTHER_CONTENT), ids=label)
+def test_content(arena: Arena, case: tuple[str, str]) -> None:
+    run_client(arena, case, "store")
 
 
-@pytest.mark.parametrize("python", interpreters(), ids=label)
+@pytest.mark.parametrize("case", parameters(BYTES), ids=label)
+def test_compressed(arena: Arena, case: tuple[str, str]) -> None:
+    run_client(arena, case, "lz4")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", parameters(OTHER_CONTENT), ids=label)
+def test_compressed_too(arena: Arena, case: tuple[str, str]) -> None:
+    run_client(arena, case, "lz4")
+
+
+@pytest.mark.parametrize("python", sampled(interpreters(), interpreters()[:1]), ids=label)
 @pytest.mark.parametrize("case", CORE, ids=label)
 def test_other_pythons(arena: Arena, case: tuple[str, str], python: str) -> None:
     run_client(arena, case, "store", python)
