@@ -1,4 +1,4 @@
-"""Which drafts there are: by object, by place, by process."""
+"""The drafts of this rank, found by object, by place and by process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Draft:
 
 
 class DraftTable:
-    """The drafts of this rank."""
+    """The drafts of this rank. Objects that are no drafts are unknown here."""
 
     def __init__(self) -> None:
         self._drafts: dict[int, Draft] = {}
@@ -37,12 +37,13 @@ class DraftTable:
         return len(self._drafts)
 
     def at(self, place: Place) -> int | None:
-        """The draft of this rank that is to be published there."""
+        """Returns the draft that is to be published at `place`, or None."""
         draft = self._by_place.get(place)
         return None if draft is None else draft.object_id
 
     def find(self, place: Place, pid: int) -> int | None:
-        """The same, if that process holds it."""
+        """Returns the draft that is to be published at `place` if that process holds it, else
+        None."""
         draft = self._by_place.get(place)
         return None if draft is None or pid not in draft.holders else draft.object_id
 
@@ -56,7 +57,7 @@ class DraftTable:
         ]
 
     def within(self, mount: int, directory: bytes) -> list[int]:
-        """The drafts of this rank in a directory."""
+        """Returns the drafts that are to be published in a directory."""
         return [
             draft.object_id
             for place, draft in self._by_place.items()
@@ -64,16 +65,17 @@ class DraftTable:
         ]
 
     def place_of(self, object_id: int) -> Place | None:
-        """Where a draft is to be published; None: nowhere (its name was removed), or unknown."""
+        """Returns where a draft is to be published; None if its name was removed, or it is no
+        draft."""
         draft = self._drafts.get(object_id)
         return None if draft is None else draft.place
 
     def places(self) -> list[Place]:
-        """Where all of them are to be published."""
+        """Returns where all drafts are to be published."""
         return list(self._by_place)
 
     def move(self, object_id: int, place: Place) -> None:
-        """A draft was renamed. Nothing happens when it is unknown."""
+        """Notes the new place of a draft that was renamed. Does nothing when it is unknown."""
         draft = self._drafts.get(object_id)
         if draft is not None:
             self._unplace(draft)
@@ -81,7 +83,8 @@ class DraftTable:
             self._by_place[place] = draft
 
     def move_tree(self, mount: int, old: bytes, new: bytes) -> None:
-        """A directory was renamed (both relative to the mount): so are the drafts at any depth."""
+        """Notes that a directory was renamed (both paths relative to the mount), with the drafts at
+        any depth in it."""
         for draft in list(self._drafts.values()):
             place = draft.place
             if place.mount == mount and (place.directory + b"/").startswith(old + b"/"):
@@ -89,24 +92,25 @@ class DraftTable:
                 self.move(draft.object_id, Place(mount, directory, place.name))
 
     def add(self, draft: Draft) -> None:
-        """A new one."""
+        """Adds a new draft."""
         self._drafts[draft.object_id] = self._by_place[draft.place] = draft
 
     def remove(self, draft: Draft) -> list[int]:
-        """One that has ended. The processes that have no other."""
+        """Removes a draft that has ended; returns the processes that hold no other."""
         self._drafts.pop(draft.object_id, None)
         self._unplace(draft)
         return [pid for pid in list(draft.holders) if self.remove_holder(draft, pid)]
 
     def holder(self, draft: Draft, pid: int) -> Holder:
-        """A process as its holder, made one if it is none. A dead one had the same number."""
+        """Returns what is known of a process that holds a draft, and makes it a holder if it is
+        none. One that has died had the same number by chance: it is replaced."""
         self._by_pid.setdefault(pid, set()).add(draft.object_id)
         if pid not in draft.holders or draft.holders[pid].dead:
             draft.holders[pid] = Holder()
         return draft.holders[pid]
 
     def remove_holder(self, draft: Draft, pid: int) -> bool:
-        """A process is none any more. Whether it holds no other draft."""
+        """Ends a process's hold on a draft; tells whether it holds no other."""
         draft.holders.pop(pid, None)
         others = self._by_pid.get(pid, set())
         others.discard(draft.object_id)
@@ -115,15 +119,15 @@ class DraftTable:
         return not others
 
     def known(self, objects: Iterable[int]) -> list[Draft]:
-        """Those of these objects that are drafts."""
+        """Returns the drafts among these objects."""
         return [self._drafts[number] for number in objects if number in self._drafts]
 
     def of_process(self, pid: int) -> list[Draft]:
-        """Those that a process holds."""
+        """Returns the drafts that a process holds."""
         return self.known(self._by_pid.get(pid, ()))
 
     def all(self) -> list[Draft]:
-        """All of them."""
+        """Returns all drafts."""
         return list(self._drafts.values())
 
     def _unplace(self, draft: Draft) -> None:

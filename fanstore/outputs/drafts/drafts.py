@@ -29,16 +29,16 @@ _CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times
 
 
 class Drafts(DraftTable):
-    """Those of this rank. In the outputs thread."""
+    """The drafts of this rank, and when they end. Lives in the outputs thread."""
 
     publisher: Publisher
 
     def __init__(
         self, store: ObjectStore, most_fds: int, keep: Callable[[Place, int], None] | None = None
     ) -> None:
-        """Within the running loop. `publisher` is to be set before the first draft. most_fds: how
-        many descriptors it may keep open. keep: what killed writers leave is kept; called with each
-        draft, and where it is to be published by now."""
+        """To be called within the running loop; `publisher` is to be set before the first draft.
+        most_fds: how many descriptors it may keep open. keep: what killed writers leave is kept;
+        called with each draft, and where it is to be published by now."""
         super().__init__()
         self.counts = dict.fromkeys(
             ("opened", "published", "partial", "dropped", "unchanged", "failed"), 0
@@ -60,7 +60,7 @@ class Drafts(DraftTable):
     # What Operations decides.
 
     def begin(self, place: Place, object_id: int, pid: int) -> None:
-        """A process was allowed to open a new object for writing."""
+        """Makes a draft of a new object, which a process was allowed to open for writing."""
         draft = Draft(object_id, place, self._store.original_of(object_id))
         self.add(draft)
         self._tell(draft)
@@ -68,8 +68,8 @@ class Drafts(DraftTable):
         self._grant(draft, pid)
 
     async def join(self, object_id: int, pid: int) -> bool:
-        """A process wants to open a draft for writing: allowed while that is empty, and to its
-        holders. Waits a moment where the file is yet to be made by another."""
+        """Tells whether one more process may open a draft for writing: one that is empty, or that
+        it holds already. Waits a moment where another process is yet to make the file."""
         deadline_s = self._loop.time() + _APPEAR_S
         while (size := self._size(object_id)) is None and self._loop.time() < deadline_s:
             await asyncio.sleep(_APPEAR_POLL_S)
@@ -82,7 +82,7 @@ class Drafts(DraftTable):
         return True
 
     def move(self, object_id: int, place: Place) -> None:
-        """A draft was renamed. Nothing happens when it is unknown."""
+        """Notes the new place of a draft that was renamed. Does nothing when it is unknown."""
         super().move(object_id, place)
         for draft in self.known((object_id,)):
             self._tell(draft)
@@ -92,8 +92,8 @@ class Drafts(DraftTable):
             self._keep(draft.place, draft.object_id)
 
     def detach(self, object_id: int) -> None:
-        """A draft has no name any more: it is never published. Its holders keep it as the kernel
-        keeps any file without a name. Nothing happens when it is unknown."""
+        """Notes that a draft has no name any more: it is never published. Its holders keep it as
+        the kernel keeps any file without a name. Does nothing when it is unknown."""
         draft = self._drafts.get(object_id)
         if draft is None:
             return
@@ -106,8 +106,8 @@ class Drafts(DraftTable):
     # What processes say.
 
     async def settle(self, pid: int, objects: Sequence[int]) -> bool:
-        """A process has closed its last descriptor of them (without objects: of some of its).
-        Whether all are finished. Raises the OSError of a publication."""
+        """Notes that a process closed its last descriptor of these drafts (none given: of some of
+        its). Returns whether all of them are finished. Raises the OSError of a publication."""
         drafts = self.known(objects) if objects else self.of_process(pid)
         for draft in drafts:
             holder = draft.holders.get(pid)
@@ -118,8 +118,8 @@ class Drafts(DraftTable):
         return await self._look_at_all(drafts, bool(objects))
 
     def hold(self, pid: int, objects: Sequence[int]) -> None:
-        """A process holds them, too: it answers for what its parent had, if that was killed before
-        this was said."""
+        """Notes one more process that holds these drafts: it answers for what its parent had, if
+        that was killed before this was said."""
         for draft in self.known(objects):
             self._processes.watch(pid)
             self.holder(draft, pid).says = Says.HOLDS
@@ -128,13 +128,14 @@ class Drafts(DraftTable):
                 self._drop_holder(draft, each)
 
     def hand_on(self, pid: int, objects: Sequence[int]) -> None:
-        """A process is about to exec; they go on to the new program."""
+        """Notes that a process is about to exec and hands these drafts on to the new program."""
         for draft in self.known(objects):
             self.holder(draft, pid).leaves(Says.HANDS_ON)
             self._processes.watch(pid)
 
     async def leave(self, pid: int, objects: Sequence[int]) -> None:
-        """A process is about to exec or exit, which lets go of them (without objects: of all)."""
+        """Notes that a process is about to exec or exit and lets go of these drafts (none given: of
+        all)."""
         drafts = self.known(objects) if objects else self.of_process(pid)
         for draft in drafts:
             if pid in draft.holders:
@@ -143,7 +144,8 @@ class Drafts(DraftTable):
             await self._look_at_all(drafts)
 
     async def abandon(self, pid: int, objects: Sequence[int]) -> None:
-        """An open that was allowed failed, and the process has no other descriptor of them."""
+        """Notes that an open which was allowed has failed, and that the process has no other
+        descriptor of these drafts."""
         drafts = self.known(objects)
         for draft in drafts:
             holder = draft.holders.get(pid)
@@ -162,7 +164,7 @@ class Drafts(DraftTable):
             await self._look_at_all(self.known((object_id,)))
 
     async def flush(self) -> None:
-        """Ends all that are finished; waits a moment for processes that are about to end."""
+        """Ends all drafts that are finished; waits a moment for processes that are about to end."""
         deadline_s = self._loop.time() + 2 * _ENDING_S
         while True:
             with contextlib.suppress(OSError):
@@ -173,7 +175,7 @@ class Drafts(DraftTable):
             await asyncio.sleep(_APPEAR_POLL_S * 10)
 
     def close(self) -> None:
-        """Looks at nothing more; what is open stays unpublished."""
+        """Forgets all drafts: what is open by now stays unpublished."""
         self.counts["dropped"] += len(self)
         for draft in self.all():
             self._forget(draft)
@@ -186,8 +188,8 @@ class Drafts(DraftTable):
             self._closed = None
 
     async def _look_at_all(self, drafts: Iterable[Draft], said: bool = False) -> bool:
-        """Whether all have ended. said: a process has just said that it closed them. Raises the
-        first OSError, once all have been looked at."""
+        """Ends those of these drafts that are finished; tells whether all were. said: a process has
+        just said that it closed them. Raises the first OSError, once all have been looked at."""
         endings = [self._end_if_finished(draft, said) for draft in drafts]
         tasks = [task for task in endings if task is not None]
         if tasks:
@@ -205,7 +207,7 @@ class Drafts(DraftTable):
         return draft.ending
 
     def _verdict(self, draft: Draft, said: bool) -> Verdict:
-        """WAIT: also while somebody may write to it."""
+        """Returns what is to become of a draft now; WAIT also while somebody may write to it."""
         now_s = self._loop.time()
         if not draft.holders:
             return Verdict.DROP
@@ -263,8 +265,8 @@ class Drafts(DraftTable):
             self._forget(draft)
 
     def _is_kept(self, draft: Draft, verdict: Verdict, attr: Attr) -> bool:
-        """Whether a draft that was changed gets a name: of what was given up, opened and not
-        written there is nothing to lose."""
+        """Tells whether a changed draft gets a name; one that was given up gets none where nothing
+        was written to it."""
         if verdict is Verdict.PUBLISH:
             return True
         return self._keep is not None and bool(draft.holders) and attr.size > 0
@@ -276,7 +278,7 @@ class Drafts(DraftTable):
             return None
 
     def _size(self, object_id: int) -> int | None:
-        """None while it has not been made."""
+        """Returns the size of a draft's file in bytes; None while it has not been made."""
         attr = self._attr(object_id)
         return None if attr is None else attr.size
 
@@ -299,7 +301,8 @@ class Drafts(DraftTable):
             self._processes.release(pid)
 
     def _process_ended(self, pid: int, how: End) -> None:
-        """Who has a draft yet that a killed process had, too, answers for it."""
+        """Looks at the drafts of a process that has ended. What it held when it was killed is
+        answered for by the other holders."""
         for draft in self.of_process(pid):
             holder = draft.holders[pid]
             holder.died(how is End.KILLED)
@@ -308,7 +311,7 @@ class Drafts(DraftTable):
                 self._drop_holder(draft, pid)
 
     def _files_closed(self, names: set[bytes]) -> None:
-        """Without names: any."""
+        """Looks at the drafts whose files were closed; without names at all of them."""
         drafts = self.known(map(_number, names)) if names else self.all()
         for draft in drafts:
             self._end_if_finished(draft)
@@ -324,7 +327,8 @@ class Drafts(DraftTable):
 
 
 def _number(name: bytes) -> int:
-    """The object of a file; 0 where it is none (a program's file without a name)."""
+    """Returns the object of a file's name; 0 for a file that is no object's (a program's own,
+    without a name)."""
     try:
         return int(name, 16)
     except ValueError:
@@ -340,7 +344,7 @@ def _is_unchanged(original: Attr | None, attr: Attr) -> bool:
 
 
 def _note(task: asyncio.Task[None]) -> None:
-    """Nobody may have waited for it; what is not an OSError was foreseen by nobody."""
+    """Logs what nobody foresaw in an ending draft, as nobody may have waited for it."""
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, OSError):
         traceback.print_exception(error)

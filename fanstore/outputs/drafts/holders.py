@@ -1,4 +1,4 @@
-"""Who writes a draft, and what its end means."""
+"""Tells what the end of a draft means from what is known of the processes that wrote it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LATE_GRANT_S = 0.5
 
 
 class Says(enum.Enum):
-    """What a process has said last of what it has of a draft."""
+    """What a process has last said about its hold on a draft."""
 
     HOLDS = "it has a writable descriptor"
     CLOSED = "it has closed the last one; a mapping or another process may be left"
@@ -25,7 +25,7 @@ class Says(enum.Enum):
 
 
 class Verdict(enum.Enum):
-    """What becomes of a draft that nobody writes any more."""
+    """What is to become of a draft that nobody writes any more."""
 
     PUBLISH = "its writers have closed it, or ended in order"
     DROP = "its writers were killed"
@@ -34,7 +34,7 @@ class Verdict(enum.Enum):
 
 @dataclass
 class Holder:
-    """A process with a draft. killed: it is dead, and that by a signal, as far as is known;
+    """A process that holds a draft. killed: it is dead, and that by a signal, as far as is known;
     granted_s: when opens were allowed to it that it has not closed."""
 
     says: Says = Says.HOLDS
@@ -43,7 +43,7 @@ class Holder:
     granted_s: deque[float] = field(default_factory=deque)
 
     def closed_one(self, now_s: float) -> None:
-        """It has closed all that it had opened: the oldest grant at least was used."""
+        """Notes that it closed all that it had opened: at least its oldest grant was used."""
         self.says = Says.CLOSED
         if self.granted_s:
             self.granted_s.popleft()
@@ -51,30 +51,32 @@ class Holder:
             self.granted_s.popleft()
 
     def leaves(self, says: Says) -> None:
-        """It opens nothing more before it has gone, or is another program."""
+        """Notes that it opens nothing more until it has gone, or is another program."""
         self.says = says
         self.granted_s.clear()
 
     def died(self, killed: bool) -> None:
-        """It is gone."""
+        """Notes that the process is gone."""
         self.dead = True
         self.killed = killed
         self.granted_s.clear()
 
     @property
     def left(self) -> bool:
-        """Whether it has gone, or will, in order."""
+        """Whether it has gone, or will go, in order."""
         return self.says is Says.LEAVES or (self.says is Says.HANDS_ON and not self.killed)
 
     def opens_until_s(self, now_s: float) -> float:
-        """Until when an open that was allowed may come; before `now_s` if none may."""
+        """Returns until when an open that was allowed may come; a time before `now_s` if none
+        may."""
         return self.granted_s[-1] + GRANT_S if self.granted_s else now_s - 1.0
 
 
 def judge(holders: dict[int, Holder], is_ending: Callable[[int], bool]) -> Verdict:
-    """Of a draft that nobody writes, none of whose holders has just said that it closed it.
+    """Decides about a draft that nobody writes, none of whose holders has just said that it closed
+    it.
 
-    is_ending: of a process that is not known to be dead.
+    is_ending: tells whether a process that is not known to be dead is about to end.
     """
     ending = {pid for pid, each in holders.items() if not each.dead and is_ending(pid)}
     cut_off = {
@@ -96,5 +98,6 @@ def judge(holders: dict[int, Holder], is_ending: Callable[[int], bool]) -> Verdi
 
 
 def may_write(holders: Iterable[Holder]) -> bool:
-    """Where the kernel does not tell: whether one has neither said that it closed it nor ended."""
+    """Tells whether any holder has neither closed the draft nor ended; for file systems where the
+    kernel does not tell."""
     return any(not holder.dead and holder.says is not Says.CLOSED for holder in holders)

@@ -1,4 +1,4 @@
-"""Hearing of writers that close their files (inotify(7)), and of processes that end."""
+"""Watches writers close their files (inotify(7)), and processes end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ClosedFiles:
     them, closed; without names: of any number of them."""
 
     def __init__(self, directory: str, on_closed: Callable[[set[bytes]], None]) -> None:
-        """Raises OSError where there is no inotify to be had."""
+        """Raises OSError where the user or the system has no inotify left."""
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._on_closed = on_closed
         self._fd = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
@@ -48,11 +48,11 @@ class ClosedFiles:
         return result
 
     def fileno(self) -> int:
-        """For the loop."""
+        """Returns the descriptor that the loop is to wait for."""
         return self._fd
 
     def read(self) -> None:
-        """Deals with what has happened."""
+        """Calls on_closed with what has been closed since; never waits."""
         try:
             data = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:
@@ -70,7 +70,7 @@ class ClosedFiles:
             self._on_closed(names)
 
     def close(self) -> None:
-        """Hears nothing more."""
+        """Stops watching."""
         os.close(self._fd)
 
 
@@ -82,8 +82,8 @@ class End(enum.Enum):
 
 
 class _Stat(NamedTuple):
-    """What /proc says of a process. state: "" where there is none; start: 0 where unknown;
-    status: a zombie's wait status, 0 where that is not to be read."""
+    """What /proc says of a process. state: "" where there is none; start: 0 where unknown; status:
+    a zombie's wait status, 0 where it cannot be read."""
 
     state: str
     flags: int
@@ -96,7 +96,8 @@ class _Stat(NamedTuple):
 
 
 class _Watched:
-    """A process: its start time, by which an id reused is seen, and its pidfd where one was had."""
+    """A watched process: its start time, by which an id reused is seen, and its pidfd where one
+    could be had."""
 
     def __init__(self, pid: int) -> None:
         self.start = _stat_of(pid).start
@@ -121,8 +122,8 @@ class Processes:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, pid: int) -> None:
-        """Begins to watch a process, if that is not done. Whatever had its number before has ended
-        by then."""
+        """Begins to watch a process, if that is not done yet. Whatever had its number before has
+        ended by then."""
         self._idle.pop(pid, None)
         if self.end_of(pid) is not None:
             self._ended(pid)
@@ -140,7 +141,8 @@ class Processes:
             self._loop.add_reader(watched.fd, self._ended, pid)
 
     def release(self, pid: int) -> None:
-        """It need not be watched any more. Most write several files: it may soon be, again."""
+        """Notes that a process need not be watched. Most programs write several files, so some are
+        watched on for the next one."""
         if pid in self._polled:
             self.forget(pid)
         elif pid in self._watched:
@@ -149,7 +151,7 @@ class Processes:
             self.forget(next(iter(self._idle)))
 
     def forget(self, pid: int) -> None:
-        """Watches it no more."""
+        """Stops watching a process."""
         watched = self._watched.pop(pid, None)
         self._polled.discard(pid)
         self._idle.pop(pid, None)
@@ -159,7 +161,7 @@ class Processes:
             self._fds_left += 1
 
     def end_of(self, pid: int) -> End | None:
-        """How a watched process has ended, be it a moment ago; None while it runs."""
+        """Returns how a watched process has ended, even a moment ago; None while it runs."""
         watched = self._watched.get(pid)
         if watched is None:
             return None
@@ -172,12 +174,13 @@ class Processes:
         return End.KILLED if os.WIFSIGNALED(status) else End.OTHER
 
     def is_ending(self, pid: int) -> bool:
-        """Whether a process that has not ended is about to (a thread of it is gone, maybe all)."""
+        """Tells whether a process that has not ended is about to: one thread of it is gone, maybe
+        all."""
         found = _stat_of(pid)
         return found.ended or bool(found.flags & _PF_EXITING)
 
     def close(self) -> None:
-        """Forgets all."""
+        """Stops watching all processes."""
         for pid in list(self._watched):
             self.forget(pid)
         if self._timer is not None:
@@ -201,18 +204,18 @@ class Processes:
             self._poll_later()
 
     def _has_gone(self, pid: int) -> bool:
-        """Of one without a pidfd."""
+        """Tells whether a process that is watched without a pidfd has ended."""
         found, start = _stat_of(pid), self._watched[pid].start
         return found.ended or bool(found.start and start and found.start != start)
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process, or its first thread, has ended."""
+    """Tells whether a process, or its first thread, has ended."""
     return _stat_of(pid).ended
 
 
 def _stat_of(pid: int) -> _Stat:
-    """Of a process as it is now. Where that cannot be read, it is taken to run."""
+    """Reads what /proc says of a process now. Where that cannot be read, it is taken to run."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as stream:
             fields = stream.read(4096).rpartition(b") ")[2].split()
@@ -230,7 +233,7 @@ def _is_ready(fd: int) -> bool:
 
 
 def _reaped_status(pidfd: int) -> int:
-    """The wait status of a process that is gone; 0 where the kernel does not tell."""
+    """Returns the wait status of a process that is gone; 0 where the kernel does not tell."""
     info = bytearray(_INFO.pack(_PIDFD_INFO_EXIT, 0))
     with contextlib.suppress(OSError):
         fcntl.ioctl(pidfd, _PIDFD_GET_INFO, info)

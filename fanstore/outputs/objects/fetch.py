@@ -20,9 +20,11 @@ _CHUNKS_AT_ONCE = 16
 
 
 class Copies:
-    """Those on this node, in `directory`, which it makes; and who has copies of this one's objects.
+    """The copies on this node, in `directory`, which it makes; and which ranks have copies of this
+    rank's objects.
 
-    An object that is gone from its owner is gone: FileNotFoundError, also for who was fetching it.
+    An object that is gone from its owner is gone: who asks for it, or was fetching it, gets
+    FileNotFoundError.
     """
 
     def __init__(self, directory: str, peers: Peers, executor: Executor) -> None:
@@ -56,13 +58,14 @@ class Copies:
         self._peers.serve("object.placed", lambda _, object_id: placed_path(object_id))
 
     def discarded(self, object_id: int) -> None:
-        """An object of this rank is no more: other ranks need their copies no longer."""
+        """Tells the ranks that have copies of an object of this rank that it is gone."""
         for rank in self._readers.pop(object_id, ()):
             self._peers.tell(rank, "copy.discard", object_id)
 
     async def local_path(self, entry: Entry) -> bytes:
-        """A file on this node with the bytes and attributes of an entry. Raises OSError: EIO where
-        the owner is lost, and nobody placed the file in the output directory before."""
+        """Returns the path of a file on this node with the bytes and attributes of an entry. Raises
+        OSError: EIO where the owner is lost, and nobody placed the file in the output directory
+        before."""
         object_id = entry.object_id
         if object_id not in self._have:
             task = self._fetches.get(object_id)
@@ -79,8 +82,8 @@ class Copies:
         return self._path(object_id)
 
     def changes_of(self, object_id: int) -> Changes | None:
-        """How the kernel was told to change a copy of another rank's object, which is then to be
-        done to that. None: not at all, or there is no copy."""
+        """Returns what programs changed of the attributes of a copy, which is to be done to the
+        object itself. None: nothing, or there is no copy."""
         known = self._have.get(object_id)
         if known is None:
             return None
@@ -134,7 +137,7 @@ class Copies:
         return path
 
     async def _fill(self, entry: Entry, fd: int) -> None:
-        """All chunks, a few at a time. On an error none is under way any more."""
+        """Fetches all chunks, a few at a time. On an error none is under way any more."""
         chunks = _chunks(entry.attr.size)
 
         async def work() -> None:
@@ -164,7 +167,8 @@ class Copies:
             raise
 
     async def _placed(self, entry: Entry) -> bytes:
-        """The file in the output directory, where any rank knows that it is there."""
+        """Returns the path of the file in the output directory, where any rank knows that it is
+        there."""
         for rank in range(self._peers.world_size):
             if self._peers.is_lost(rank):
                 continue
@@ -185,22 +189,23 @@ class Copies:
 
 
 class NoCopies:
-    """objects.Copies where every object is this rank's."""
+    """The Copies of objects.py for a rank that has no others: it never has any."""
 
     async def local_path(self, entry: Entry) -> bytes:
-        """There is no other rank that could have it."""
+        """Raises EIO: there is no other rank that could have it."""
         raise failure(errno.EIO)
 
     def changes_of(self, object_id: int) -> Changes | None:
-        """There are none."""
+        """Returns None: there is no copy that could have been changed."""
         return None
 
     def discarded(self, object_id: int) -> None:
-        """Nobody has a copy."""
+        """Does nothing, as nobody has a copy."""
 
 
 def _chunks(size: int) -> Iterator[tuple[int, int]]:
-    """Offsets and sizes; one of nothing where there is nothing, so that the owner knows of it."""
+    """Yields the offset and size of each chunk; one of no bytes for an empty file, so that its
+    owner knows who has a copy."""
     for offset in range(0, max(size, 1), CHUNK_BYTES):
         yield offset, min(CHUNK_BYTES, size - offset)
 
@@ -214,7 +219,8 @@ def _read(path: bytes, offset: int, size: int) -> bytes:
 
 
 def _write(fd: int, data: bytes, offset: int) -> bytes:
-    """The rest, which is empty. Zeros are left to the hole that is there."""
+    """Writes all of `data` and returns b"". Zeros are left out: the hole that is there reads as
+    such."""
     rest = memoryview(data if data.count(0) != len(data) else b"")
     while rest:
         written = os.pwrite(fd, rest, offset)

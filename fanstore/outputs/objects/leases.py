@@ -18,7 +18,8 @@ _changing = threading.Lock()
 
 
 def is_written(path: bytes) -> bool | None:
-    """None: the file system knows no leases. Raises FileNotFoundError."""
+    """Tells whether anybody has the file open for writing; None where the file system knows no
+    leases. Raises FileNotFoundError."""
     fd = open_unasked(path)
     try:
         # The signal of a lease in somebody's way ends a process by default; this one does nothing.
@@ -33,8 +34,8 @@ def is_written(path: bytes) -> bool | None:
 
 
 def open_unasked(path: bytes) -> int:
-    """A descriptor for reading a file of this user, also one that its mode lets nobody read, which
-    moves no access time. From any thread."""
+    """Opens a file of this user for reading, even one that its mode lets nobody read, without
+    moving its access time. May be called from any thread."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags)
@@ -47,19 +48,19 @@ def open_unasked(path: bytes) -> int:
 
 
 def change_mode(path: bytes, mode: int) -> None:
-    """chmod(2), not in the moment in which another mode is put back."""
+    """Does chmod(2), though not in the moment in which `open_unasked` has another mode set."""
     with _changing:
         os.chmod(path, mode)
 
 
 def facts_of(path: bytes) -> os.stat_result:
-    """lstat(2), not in the moment in which the mode is another one."""
+    """Does lstat(2), though not in the moment in which `open_unasked` has another mode set."""
     with _changing:
         return os.lstat(path)
 
 
 def _open_changed(path: bytes, flags: int) -> int:
-    """Opens it in the moment in which its owner may read it."""
+    """Gives the owner the right to read for the moment of the open."""
     mode = stat.S_IMODE(os.lstat(path).st_mode)
     os.chmod(path, mode | stat.S_IRUSR)
     try:

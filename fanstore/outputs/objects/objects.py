@@ -32,20 +32,22 @@ _NO_COPY_RANGE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Copies(Protocol):
-    """Copies of other ranks' objects on this node."""
+    """Copies of other ranks' objects on this node, as ObjectStore needs them (fetch.py)."""
 
     async def local_path(self, entry: Entry) -> bytes:
-        """A file with the bytes and attributes of an entry. Raises OSError."""
+        """Returns the path of a file with the bytes and attributes of an entry. Raises OSError."""
 
     def changes_of(self, object_id: int) -> Changes | None:
-        """How the kernel was told to change a copy. None: not at all. Raises OSError."""
+        """Returns what programs changed of the attributes of a copy; None: nothing. Raises
+        OSError."""
 
     def discarded(self, object_id: int) -> None:
-        """An object of this rank is no more: other ranks need their copies no longer."""
+        """Tells other ranks that an object of this rank is gone, so that they drop their copies."""
 
 
 class ObjectStore:
-    """Those of this rank, in `directory`, which it makes. on_discard: told of each that goes."""
+    """The objects of this rank, in `directory`, which it makes. on_discard: called with each that
+    goes."""
 
     def __init__(
         self, directory: str, peers: Peers, copies: Copies, executor: Executor,
@@ -64,21 +66,21 @@ class ObjectStore:
         peers.serve("change_object", lambda _, *args: self.change(*args))
 
     def new_id(self) -> int:
-        """An identity of this rank that was never used."""
+        """Returns an object id of this rank that was never used."""
         self._last += 1
         return self._last
 
     def path(self, object_id: int) -> bytes:
-        """Where the file of an object of this rank is. Absolute."""
+        """Returns the absolute path of an object of this rank."""
         return self._prefix + b"%x" % object_id
 
     def attr(self, object_id: int) -> Attr:
-        """Attributes of an object of this rank as they are now. Raises OSError."""
+        """Returns the attributes that an object of this rank has now. Raises OSError."""
         return Attr.of(facts_of(self.path(object_id)))
 
     def create(self, object_id: int, mode: int) -> Attr:
         """Makes an empty file, or a fifo (by the type in mode), with exactly that mode. Of a socket
-        only the attributes: the client binds it."""
+        it returns the attributes only: the client binds it."""
         path = self.path(object_id)
         if stat.S_ISSOCK(mode):
             now_ns = time.time_ns()
@@ -95,12 +97,13 @@ class ObjectStore:
         self._originals[object_id] = Attr.of(os.lstat(target))
 
     def original_of(self, object_id: int) -> Attr | None:
-        """The attributes of a copy when it was made; None for what is none. Once."""
+        """Returns, once, the attributes that a copy had when it was made; None for an object that
+        is no copy."""
         return self._originals.pop(object_id, None)
 
     async def local_path(self, entry: Entry) -> bytes:
-        """A file on this node with the bytes of an entry. Raises OSError; ENXIO for other ranks'
-        fifos and sockets."""
+        """Returns the path of a file on this node with the bytes of an entry, fetched if need be.
+        Raises OSError; ENXIO for other ranks' fifos and sockets."""
         if entry.owner == self._peers.rank:
             return self.path(entry.object_id)
         if not entry.is_file:
@@ -108,7 +111,8 @@ class ObjectStore:
         return await self._copies.local_path(entry)
 
     async def change(self, object_id: int, changes: Changes) -> Attr:
-        """Changes the attributes of the real file, wherever it is; those afterwards."""
+        """Changes the attributes of the real file, on whatever rank it is, and returns the new
+        ones."""
         owner = owner_of(object_id)
         if owner != self._peers.rank:
             changed: Attr = await self._peers.call(owner, "change_object", object_id, changes)
@@ -118,16 +122,17 @@ class ObjectStore:
         return Attr.of(facts_of(path))
 
     def copy_changes(self, object_id: int) -> Changes | None:
-        """How a program changed the attributes of this node's copy of another rank's object.
-        Raises OSError."""
+        """Returns how a program changed the attributes of this node's copy of another rank's
+        object. Raises OSError."""
         return self._copies.changes_of(object_id)
 
     async def truncate(self, object_id: int, size: int) -> None:
-        """ftruncate(2) of an object of this rank."""
+        """Cuts or extends an object of this rank to `size` bytes."""
         await self._apart(_truncate, self.path(object_id), size)
 
     def discard(self, object_id: int) -> None:
-        """Nobody can open it by a name any more: removes its file and the copies of other ranks."""
+        """Removes the file of an object that no name stands for any more, and the copies on other
+        ranks."""
         owner = owner_of(object_id)
         if owner != self._peers.rank:
             self._peers.tell(owner, "discard_object", object_id)
@@ -142,7 +147,7 @@ class ObjectStore:
                 os.unlink(path)
 
     def held_bytes(self) -> int:
-        """What all objects of this rank take on the disk. From any thread."""
+        """Returns what all objects of this rank take on the disk. May be called from any thread."""
         total = 0
         with contextlib.suppress(FileNotFoundError), os.scandir(self.directory) as entries:
             for entry in entries:
@@ -182,7 +187,7 @@ def _change(path: bytes, changes: Changes) -> None:
 
 
 def _copy_file(source: bytes, target: bytes, attr: Attr) -> None:
-    """A copy of a file with these attributes, or nothing at all."""
+    """Copies a file and gives it these attributes, or leaves nothing."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     read_fd = open_unasked(source)
     try:
@@ -203,8 +208,8 @@ def _copy_file(source: bytes, target: bytes, attr: Attr) -> None:
 
 
 def copy_bytes(read_fd: int, write_fd: int) -> None:
-    """All bytes of a file into an empty one: shared between both where the file system can, holes
-    left as such. Raises OSError. Reads from where its holes end, whatever the offset."""
+    """Copies all bytes of a file into an empty one: shared between both where the file system can,
+    holes left as such. Raises OSError. Both offsets are left anywhere."""
     try:
         fcntl.ioctl(write_fd, _FICLONE, read_fd)
         return
@@ -219,7 +224,7 @@ def copy_bytes(read_fd: int, write_fd: int) -> None:
 
 
 def _filled(fd: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file that are no holes."""
+    """Yields the start and end of each part of a file that is no hole."""
     end = 0
     while True:
         try:
@@ -233,7 +238,7 @@ def _filled(fd: int) -> Iterator[tuple[int, int]]:
 
 
 def _copy_range(read_fd: int, write_fd: int, size: int) -> None:
-    """`size` bytes at the offsets of both, fewer where the source ends."""
+    """Copies `size` bytes at the offsets of both files, fewer where the source ends."""
     in_kernel = True
     while size > 0:
         try:
