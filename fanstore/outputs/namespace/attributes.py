@@ -22,7 +22,7 @@ _FIELDS = {
 
 
 class Attributes:
-    """For one rank's clients."""
+    """Changes attributes for the clients of one rank."""
 
     def __init__(self, context: Context, publishing: Publishing) -> None:
         self._context = context
@@ -30,7 +30,7 @@ class Attributes:
         context.peers.serve("object.refresh", self._refresh)
 
     async def change(self, request: Request) -> Answer:
-        """CHANGE."""
+        """Answers CHANGE: chmod, chown and utimens by path."""
         follow = not request.how & lib.FAN_OUTPUT_NOFOLLOW
         changes = Changes(
             **{
@@ -88,8 +88,8 @@ class Attributes:
         return await self._context.homes.set_attr(found.place, entry.object_id, attr) is not None
 
     async def refresh(self, request: Request) -> Answer:
-        """REFRESH. A draft's attributes are read when it is finished. Of another rank's object it
-        was this node's copy that the kernel changed."""
+        """Answers REFRESH: attributes were changed through a descriptor. A draft's are read when it
+        is finished; of another rank's object it was this node's copy that the kernel changed."""
         peers = self._context.peers
         for object_id in request.objects:
             owner = owner_of(object_id)
@@ -103,7 +103,8 @@ class Attributes:
         return Answer(Where.DONE)
 
     async def _refresh(self, _rank: int, object_id: int, changes: Changes | None) -> None:
-        """On the owner: changes are to be made first."""
+        """Publishes the attributes that an object of this rank has now, after `changes` that
+        another rank's copy had."""
         place = self._publishing.place_of(object_id)
         if place is None:
             return

@@ -22,7 +22,7 @@ TRIES = 100  # of an operation under whose hands a name changes
 
 @dataclass(frozen=True)
 class Context:
-    """One rank's parts."""
+    """The parts of one rank that its operations work with."""
 
     peers: Peers
     inputs: Sequence[Inputs]
@@ -35,7 +35,8 @@ class Context:
     walker: Walker
 
     def elsewhere(self, found: Resolved) -> Answer:
-        """The answer to a path that ends out of the outputs: there, or at an input."""
+        """Returns the answer to a path that ends outside the outputs: where it goes on, or at an
+        input."""
         path = found.elsewhere
         if path is None:
             prefix = self.inputs[found.mount].prefixes[0]
@@ -43,7 +44,8 @@ class Context:
         return Answer(Where.ELSEWHERE, text=path)
 
     async def gone(self, removed: Removed) -> None:
-        """Objects that no name stands for any more."""
+        """Tells the owners of objects that no name stands for them any more; the files are
+        removed."""
         if removed.entry is not None and has_file(removed.entry):
             await self._tell_owner("object.unnamed", removed.entry.object_id)
             self.store.discard(removed.entry.object_id)
@@ -51,7 +53,7 @@ class Context:
             await self._tell_owner("draft.unnamed", removed.draft)
 
     async def moved(self, slot: Slot, place: Place) -> None:
-        """A name was moved, with what it stands for."""
+        """Tells the owners of objects that the name which stands for them was moved to `place`."""
         if slot.entry is not None and has_file(slot.entry):
             await self._tell_owner("object.moved", slot.entry.object_id, place)
         if slot.draft is not None:
@@ -61,14 +63,14 @@ class Context:
         await self.at([owner_of(object_id)], lambda _: (name, object_id, *rest))
 
     async def everywhere(self, name: str, *args: Any) -> list[Any]:
-        """Calls all ranks; the results but for lost ones'."""
+        """Calls all ranks; returns the results of those that are not lost."""
         return await self.at(range(self.peers.world_size), lambda _: (name, *args))
 
     async def at(
         self, ranks: Iterable[int], call_of: Callable[[int], tuple[Any, ...]]
     ) -> list[Any]:
-        """Calls some ranks at once; the results but for lost ones'. Raises the first OSError once
-        all have answered."""
+        """Calls some ranks at once; returns the results of those that are not lost. Raises the
+        first OSError once all have answered."""
         living = [rank for rank in ranks if not self.peers.is_lost(rank)]
         calls = [self.peers.call(rank, *call_of(rank)) for rank in living]
         results = await asyncio.gather(*calls, return_exceptions=True)
@@ -79,5 +81,6 @@ class Context:
 
 
 def has_file(entry: Entry) -> bool:
-    """Whether there is more to it than its name."""
+    """Tells whether an object with a file of its own belongs to an entry: not to directories and
+    links."""
     return not entry.is_directory and not entry.is_link

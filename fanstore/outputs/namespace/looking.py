@@ -1,4 +1,4 @@
-"""stat(2) and readdir(3)."""
+"""Answers stat(2) and readdir(3)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fanstore.outputs.namespace.walk import Resolved
 
 
 class Looking:
-    """For one rank's clients."""
+    """Looks names up for the clients of one rank."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def lookup(self, request: Request) -> Answer:
-        """LOOKUP."""
+        """Answers LOOKUP: what a path stands for, with its attributes."""
         follow = not request.how & lib.FAN_OUTPUT_NOFOLLOW
         found = await self._context.walker.resolve(request.view, request.path, request.pid, follow)
         if found.elsewhere is not None or found.is_input:
@@ -33,7 +33,7 @@ class Looking:
         return Answer(Where.HERE, seen, seen.target if seen.is_link else found.path)
 
     async def _with_times(self, found: Resolved, entry: Entry) -> Entry:
-        """A directory as it is after its names changed."""
+        """Returns a directory's entry with the time at which its names changed."""
         try:
             changed_ns = await self._context.homes.changed_ns(found.mount, found.path)
         except OSError:  # the names in it are lost with their rank; the directory is not
@@ -43,7 +43,7 @@ class Looking:
         return replace(entry, attr=replace(attr, mtime_ns=times[0], ctime_ns=times[1]))
 
     async def list(self, request: Request) -> Answer:
-        """LIST."""
+        """Answers LIST: what a directory holds, the asking process's own drafts included."""
         found = await self._context.walker.resolve(request.view, request.path, request.pid)
         if found.elsewhere is not None:
             return self._context.elsewhere(found)
@@ -57,7 +57,7 @@ class Looking:
         return Answer(Where.DONE, listing=tuple(names.items()))
 
     async def name(self, request: Request) -> Answer:
-        """NAME."""
+        """Answers NAME: the path of an object by now, for who has only its descriptor."""
         object_id = request.objects[0] if request.objects else 0
         peers = self._context.peers
         found: tuple[Place, bool] | None = None

@@ -1,4 +1,4 @@
-"""rename(2) of what is no directory; directories are trees.py's."""
+"""Answers rename(2) for what is no directory; trees.py has the directories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RENAME_EXCHANGE = 2
 
 
 class Moving:
-    """For one rank's clients."""
+    """Renames for the clients of one rank."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -26,7 +26,7 @@ class Moving:
         self._tokens = itertools.count(1)
 
     async def rename(self, request: Request) -> Answer:
-        """RENAME."""
+        """Answers RENAME."""
         known = RENAME_NOREPLACE | RENAME_EXCHANGE
         if request.flags & ~known or request.flags == known:
             raise failure(errno.EINVAL)
@@ -41,7 +41,8 @@ class Moving:
         raise failure(errno.EIO, request.path)
 
     async def _try(self, request: Request, alone: bool) -> tuple[Answer | None, bool]:
-        """The answer, None if a name changed meanwhile; and whether it can only be done alone."""
+        """Returns the answer, or None if a name changed meanwhile; and whether it can only be done
+        with all gates closed."""
         walker = self._context.walker
         old = await walker.name(request.view, request.path, request.pid, long=True)
         new = await walker.name(request.other_view, request.other, request.pid, long=True)
@@ -77,8 +78,8 @@ class Moving:
     async def _rename_across(
         self, source: Place, target: Place, moved: int, before: int | None, replace: bool
     ) -> bool:
-        """Between two homes: both names are held, so that whatever comes in between sees one of
-        them or both, and nobody else moves or removes either."""
+        """Renames between two home ranks. Both names are locked, so that nobody else moves or
+        removes either, and who looks in between sees one of them or both."""
         homes = self._context.homes
         token = next(self._tokens) * self._context.peers.world_size + self._context.peers.rank
         held: list[Place] = []
@@ -117,7 +118,7 @@ class Moving:
 
 
 def check(old: Resolved, new: Resolved, exchange: bool, noreplace: bool) -> None:
-    """Raises what Linux would, in its order."""
+    """Raises what rename(2) of Linux would, in its order."""
     if (old.elsewhere is None) != (new.elsewhere is None) or old.mount != new.mount:
         raise failure(errno.EXDEV, old.path)
     if old.special is not None:

@@ -1,4 +1,4 @@
-"""Names that come and go: mkdir, mknod, symlink, link, unlink, rmdir."""
+"""Answers what makes and removes names: mkdir, mknod, symlink, link, unlink, rmdir."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DONE = Answer(Where.DONE)
 
 
 class Naming:
-    """For one rank's clients."""
+    """Makes and removes names for the clients of one rank."""
 
     def __init__(self, context: Context, publishing: Publishing) -> None:
         self._context = context
@@ -31,7 +31,7 @@ class Naming:
         return await self._context.walker.name(request.view, request.path, request.pid)
 
     async def mkdir(self, request: Request) -> Answer:
-        """MKDIR."""
+        """Answers MKDIR."""
         found = await self._name(request)
         if found.elsewhere is not None:
             return self._context.elsewhere(found)
@@ -44,7 +44,7 @@ class Naming:
         return Answer(Where.DONE, entry)
 
     async def symlink(self, request: Request) -> Answer:
-        """SYMLINK."""
+        """Answers SYMLINK."""
         if not request.other:
             raise failure(errno.ENOENT)
         if len(request.other) >= PATH_MAX:
@@ -60,7 +60,8 @@ class Naming:
         return Answer(Where.DONE, entry)
 
     async def mknod(self, request: Request) -> Answer:
-        """MKNOD. The text is the path of the real file, where a socket is to be bound."""
+        """Answers MKNOD. The text is the path of the real file, where the client is to bind a
+        socket."""
         kind = stat.S_IFMT(request.mode) or stat.S_IFREG
         if kind not in _NODES and kind not in _DEVICES:
             raise failure(errno.EPERM if kind == stat.S_IFDIR else errno.EINVAL, request.path)
@@ -85,7 +86,7 @@ class Naming:
         return Answer(Where.DONE, entry, store.path(object_id))
 
     async def link(self, request: Request) -> Answer:
-        """LINK: refused, as by file systems that have none, when all else is well."""
+        """Answers LINK: refuses, as file systems without hard links do, when all else is well."""
         source = await self._context.walker.resolve(
             request.view, request.path, request.pid, bool(request.flags & _SYMLINK_FOLLOW)
         )
@@ -101,7 +102,7 @@ class Naming:
         raise failure(errno.EXDEV if source.mount != target.mount else errno.EPERM, request.path)
 
     async def unlink(self, request: Request) -> Answer:
-        """UNLINK."""
+        """Answers UNLINK."""
         for _ in range(TRIES):
             found = await self._name(request)
             if found.elsewhere is not None:
@@ -117,7 +118,7 @@ class Naming:
         raise failure(errno.EIO, request.path)
 
     async def rmdir(self, request: Request) -> Answer:
-        """RMDIR."""
+        """Answers RMDIR."""
         for _ in range(TRIES):
             found = await self._name(request)
             if found.elsewhere is not None:
@@ -144,7 +145,7 @@ _SYMLINK_FOLLOW = 0x400
 
 
 def identity(found: Resolved) -> int:
-    """What a name stands for to the asking process."""
+    """Returns the object that a name stands for to the asking process."""
     if found.own is not None:
         return found.own
     assert found.entry is not None
@@ -158,7 +159,7 @@ def _new_attr(mode: int, request: Request, size: int) -> Attr:
 
 
 def _check_new(found: Resolved, path: bytes, slash: bool = True) -> None:
-    """slash: whether the name may end in one."""
+    """Raises where no new name may be made there. slash: whether the path may end in one."""
     if found.special is not None or not found.is_free:
         raise failure(errno.EEXIST, path)
     if found.slash and not slash:

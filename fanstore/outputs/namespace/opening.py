@@ -1,4 +1,4 @@
-"""open(2)."""
+"""Answers open(2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fanstore.outputs.namespace.walk import Resolved
 
 @dataclass(frozen=True)
 class _Wish:
-    """The flags of an open, told apart."""
+    """What an open wants, by its flags."""
 
     create: bool
     exclusive: bool
@@ -57,7 +57,7 @@ class _Reopened:
 
 
 class Opening:
-    """Opens of one rank's clients."""
+    """Opens files for the clients of one rank."""
 
     def __init__(self, context: Context, publishing: Publishing, truncating: Truncating) -> None:
         self._context = context
@@ -65,7 +65,8 @@ class Opening:
         self._truncating = truncating
 
     async def open(self, request: Request) -> Answer:
-        """OPEN. What takes long, copying and fetching, is done when the names are settled."""
+        """Answers OPEN. What takes long, copying and fetching, is done when the names are
+        settled."""
         wish = _Wish.of(request.flags)
         for _ in range(TRIES):
             async with self._context.gate.passage():
@@ -102,7 +103,8 @@ class Opening:
         return Answer(Where.EXISTING, self._now(object_id), store.path(object_id))
 
     async def _decide(self, request: Request, wish: _Wish) -> Answer | Entry | _Reopened | None:
-        """None: a name changed, look again. An entry: to be read."""
+        """Returns the answer, or what is to be done for it: an entry is to be read, a _Reopened to
+        be copied. None: a name changed meanwhile, look again."""
         walker = self._context.walker
         found = await walker.resolve(
             request.view, request.path, request.pid, wish.follow, wish.create
@@ -178,7 +180,8 @@ class Opening:
         return entry
 
     async def _taken(self, found: Resolved, request: Request, wish: _Wish) -> Answer | None:
-        """Somebody else made it meanwhile, or is writing it."""
+        """Answers where somebody else made the file meanwhile, or is writing it; None: look
+        again."""
         slot = await self._context.homes.slot(found.place)
         if slot.entry is None and slot.draft is not None:
             return await self._busy(slot.draft, request, wish)
@@ -212,7 +215,8 @@ class Opening:
         return Answer(Where.CREATE, entry, context.store.path(object_id), fresh)
 
     async def _busy(self, draft: int, request: Request, wish: _Wish) -> Answer | None:
-        """Somebody else is writing it. On this node one may join before there is anything in it."""
+        """Answers where somebody else is writing the file: on this node one may join before there
+        is anything in it. Raises ETXTBSY."""
         context = self._context
         if owner_of(draft) == context.peers.rank:
             with contextlib.suppress(OSError):
@@ -225,7 +229,7 @@ class Opening:
         return None
 
     def _now(self, object_id: int) -> Entry:
-        """An object that is being written, as it is by now."""
+        """Returns the entry of an object that is being written, as it is by now."""
         try:
             return self._context.versions.entry(object_id)
         except OSError:
@@ -238,12 +242,12 @@ def _fresh(request: Request) -> Attr:
 
 
 def may_write(attr: Attr, uid: int) -> bool:
-    """Whether a user may open a file for writing."""
+    """Tells whether a user may open a file for writing, by its mode; groups are not looked at."""
     return uid == 0 or bool(attr.mode & (stat.S_IWUSR if attr.uid == uid else stat.S_IWOTH))
 
 
 def umask_of(pid: int) -> int:
-    """A process's umask; this one's usual when it is gone."""
+    """Returns a process's umask; the usual 022 when the process is gone."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as stream:
         found = re.search(rb"^Umask:\s*([0-7]+)", stream.read(), re.MULTILINE)
         if found is not None:

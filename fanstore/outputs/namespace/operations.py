@@ -1,4 +1,4 @@
-"""What clients ask, one coroutine for each operation."""
+"""Puts the operations together: one coroutine for each kind of request."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _Step = Callable[[Request], Awaitable[Answer]]
 
 
 class Operations:
-    """The namespace of one rank: its home tables, and its clients' operations on those of all
-    ranks. `home` and `publisher` are for the other parts of the outputs."""
+    """The namespace of one rank: its name tables, and its clients' operations on those of all
+    ranks. `name_tables` and `publisher` are for the other parts of the outputs."""
 
     def __init__(
         self,
@@ -52,7 +52,8 @@ class Operations:
         self._running: set[asyncio.Task[Answer]] = set()
 
     def _steps(self) -> tuple[dict[int, _Step], dict[int, _Step]]:
-        """Those that pass the gate where it suits them, and those that do as a whole."""
+        """Returns the operations that pass the gate where it suits them, and those that pass it as
+        a whole."""
         truncating = Truncating(self._context, self.publisher)
         naming = Naming(self._context, self.publisher)
         attributes = Attributes(self._context, self.publisher)

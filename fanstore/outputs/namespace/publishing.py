@@ -1,4 +1,4 @@
-"""The end of a draft, and what other ranks tell the owner of objects."""
+"""Publishes drafts, and keeps where the objects of this rank are published."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RETRIES = 400
 
 
 class Publishing:
-    """interfaces.Publisher, and where this rank's objects are."""
+    """The Publisher of Drafts (model/interfaces.py), and the places of this rank's objects."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -36,9 +36,9 @@ class Publishing:
     async def reserve(
         self, object_id: int, place: Place, pid: int, create: bool, exclusive: bool
     ) -> Reservation:
-        """Reserves a name for an object that a process wants to write. If it is taken, end_reserve
-        is to follow, when Drafts is to know it or it is published or given up: until then it may be
-        renamed."""
+        """Reserves a name for an object that a process wants to write. If it is taken, the caller
+        must call end_reserve when Drafts is to know it, or it is published or given up: until then
+        it may be renamed."""
         self._reserved[object_id] = place
         self._askers[object_id] = pid
         result = None
@@ -52,21 +52,23 @@ class Publishing:
                 self.end_reserve(object_id)
 
     def end_reserve(self, object_id: int) -> Place | None:
-        """The name by now, None if it is gone."""
+        """Returns the place that is reserved for an object by now, None if its name is gone; the
+        object may not be renamed by way of Publishing any more."""
         del self._askers[object_id]
         return self._reserved.pop(object_id)
 
     def note(self, place: Place, entry: Entry) -> None:
-        """A file of this rank has a name."""
+        """Notes that a file of this rank has got a name."""
         self._published[entry.object_id] = place
         self._context.observer.published(place, entry)
 
     def place_of(self, object_id: int) -> Place | None:
-        """Where a published object of this rank is."""
+        """Returns where an object of this rank is published, or None."""
         return self._published.get(object_id)
 
     def _place(self, object_id: int) -> tuple[Place, bool] | None:
-        """The name of an object of this rank, and whether it is published."""
+        """Returns the place of an object of this rank, and whether it is published; None if it has
+        no name."""
         published = self._published.get(object_id)
         if published is not None:
             return published, True
@@ -74,7 +76,7 @@ class Publishing:
         return None if place is None else (place, False)
 
     async def publish(self, object_id: int, attr: Attr) -> None:
-        """Publisher.publish."""
+        """Does what Publisher.publish says."""
         entry = self._context.versions.entry(object_id, attr)
         try:
             if await self._publish_draft(entry):
@@ -97,7 +99,8 @@ class Publishing:
         return False
 
     async def publish_reserved(self, object_id: int, attr: Attr) -> bool:
-        """The same for a reservation that Drafts does not know; False when its name is gone."""
+        """Publishes an object whose name is reserved and which Drafts does not know; False when the
+        name is gone."""
         entry = self._context.versions.entry(object_id, attr)
         async with self._context.gate.passage():
             for _ in range(_RETRIES):
@@ -125,7 +128,7 @@ class Publishing:
         return True
 
     async def publish_partial(self, object_id: int, attr: Attr) -> None:
-        """See Publisher.publish_partial."""
+        """Does what Publisher.publish_partial says."""
         self._context.versions.forget(object_id)
         async with self._context.gate.passage(awaited=True):
             place = self._context.drafts.place_of(object_id)
@@ -137,7 +140,7 @@ class Publishing:
             await self.release_at(self._context.drafts.place_of(object_id), object_id)
 
     async def _name_partial(self, place: Place, entry: Entry) -> None:
-        """Gives it the first name of its kind that is free."""
+        """Publishes an entry under the first free name of partial_names."""
         for name in partial_names(place.name):
             partial = Place(place.mount, place.directory, name)
             if self._context.inputs[place.mount].kind(partial.path) != "missing":
@@ -154,12 +157,12 @@ class Publishing:
         raise failure(errno.EEXIST, place.path)
 
     async def release(self, object_id: int) -> None:
-        """Publisher.release."""
+        """Does what Publisher.release says."""
         async with self._context.gate.passage(awaited=True):
             await self.release_at(self._context.drafts.place_of(object_id), object_id)
 
     async def release_at(self, place: Place | None, object_id: int) -> None:
-        """Gives a reserved name back. A home that is lost has forgotten it anyway."""
+        """Gives a reserved name back. A home rank that is lost has forgotten it anyway."""
         self._context.versions.forget(object_id)
         if place is not None:
             with contextlib.suppress(OSError):
@@ -178,8 +181,8 @@ class Publishing:
         self._context.drafts.detach(object_id)
 
     async def _look(self, _rank: int, object_id: int) -> bool:
-        """Whether a draft of this rank is still one. Not looked at while all is frozen: who asks is
-        waited for."""
+        """Tells whether a draft of this rank is still one, and ends it first if it is finished.
+        Does not look while all gates are closed: who asks then is waited for."""
         drafts = self._context.drafts
         for _ in range(_RETRIES):
             if object_id not in self._reserved:

@@ -1,4 +1,5 @@
-"""rename(2) of directories, with all below them. Done while all ranks' operations are stopped."""
+"""Answers rename(2) of directories, with all below them, while all ranks' operations are
+stopped."""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ _ASIDE = b"\0"  # no path: where a tree is while two change places
 
 
 class Trees:
-    """For one rank's clients."""
+    """Moves directories for the clients of one rank."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def rename(self, old: Resolved, new: Resolved) -> None:
-        """Moves a directory to a name that is free or that of an empty directory; ENOTEMPTY."""
+        """Moves a directory to a name that is free or that of an empty directory. Raises
+        ENOTEMPTY."""
         homes = self._context.homes
         if not new.is_free and not await homes.is_empty(new.mount, new.path):
             raise failure(errno.ENOTEMPTY, new.path)
@@ -41,7 +43,7 @@ class Trees:
         self._context.observer.changed(old.place)
 
     async def exchange(self, old: Resolved, new: Resolved) -> None:
-        """Two names, of whatever kind, change places."""
+        """Lets two names, of whatever kind, change places."""
         homes = self._context.homes
         first, second = await homes.slot(old.place), await homes.slot(new.place)
         first_tree = await self._tree(old) if old.is_directory else {}
@@ -60,7 +62,7 @@ class Trees:
         self._context.observer.changed(old.place)
 
     async def _make_ready(self, place: Place) -> None:
-        """What is done before a name is put in a directory for the first time."""
+        """Waits for what must come before a name is put in a directory for the first time."""
         await self._context.homes.lock(place, -1)
         await self._context.homes.unlock(place, -1)
 

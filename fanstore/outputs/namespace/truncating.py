@@ -1,4 +1,4 @@
-"""truncate(2)."""
+"""Answers truncate(2)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from fanstore.outputs.namespace.walk import Resolved
 
 
 class Truncating:
-    """Truncation by name: a new version of the file, like an open, a change and a close."""
+    """Truncates by name: that makes a new version of the file, like an open, a change and a
+    close."""
 
     def __init__(self, context: Context, publishing: Publishing) -> None:
         self._context = context
         self._publishing = publishing
 
     async def truncate(self, request: Request) -> Answer:
-        """TRUNCATE."""
+        """Answers TRUNCATE."""
         if request.size < 0:
             raise failure(errno.EINVAL, request.path)
         for _ in range(TRIES):

@@ -1,4 +1,4 @@
-"""What a client's path stands for: inputs, outputs, links between them, and ways out of both."""
+"""Resolves a client's path: to an input, an output, through links, or out of the mounts."""
 
 from __future__ import annotations
 
@@ -40,32 +40,32 @@ class Resolved:
 
     @property
     def place(self) -> Place:
-        """Its name in its directory; not of the root."""
+        """The place of this name; the root has none."""
         return split(self.mount, self.path)
 
     @property
     def seen(self) -> Entry | None:
-        """The output that the asking process sees."""
+        """The output that the asking process sees there, or None."""
         return self.mine or self.entry
 
     @property
     def is_free(self) -> bool:
-        """Whether it sees nothing."""
+        """Whether the asking process sees nothing there."""
         return self.input == "missing" and self.seen is None and self.own is None
 
     @property
     def is_input(self) -> bool:
-        """Whether it is one."""
+        """Whether an input is there."""
         return self.input != "missing"
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Whether a symbolic link is there."""
         return self.input == "link" or (self.seen is not None and self.seen.is_link)
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is a directory."""
+        """Whether a directory is there."""
         return self.input == "directory" or (self.seen is not None and self.seen.is_directory)
 
 
@@ -89,9 +89,9 @@ class Walker:
     async def resolve(
         self, mount: int, path: bytes, pid: int, follow: bool = True, create: bool = False
     ) -> Resolved:
-        """The end of a path; that of its last component's link where `follow` is set or a slash
-        follows. What is missing may only be its last name. create: a file may be made there.
-        ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; EISDIR when one to be made has a slash at its end."""
+        """Resolves a path; through a link at its end where `follow` is set or a slash follows. What
+        is missing may only be its last name. create: a file may be made there. Raises ENOENT,
+        ENOTDIR, ELOOP, ENAMETOOLONG; EISDIR when the file to be made has a slash at its end."""
         _check_length(path)
         found = await self._fast(mount, path, pid)
         if found is not None and not (follow and found.is_link):
@@ -99,8 +99,9 @@ class Walker:
         return await _Walk(self, self._inputs, mount, path, pid, follow, create).run()
 
     async def name(self, mount: int, path: bytes, pid: int, long: bool = False) -> Resolved:
-        """For what changes a name: the end of a path whose last component is not followed, slashes
-        after it or not. long: one that is too long is free, instead of ENAMETOOLONG."""
+        """Resolves the path of a name that is to be changed: a link at its end is not followed,
+        slashes after it or not. long: a name that is too long counts as free, instead of raising
+        ENAMETOOLONG."""
         _check_length(path)
         stripped = path.rstrip(b"/")
         parent, _, last = stripped.rpartition(b"/")
@@ -123,7 +124,7 @@ class Walker:
         return Resolved(place.mount, place.path, slash=slash)
 
     async def find(self, place: Place, pid: int) -> Resolved:
-        """What a name stands for in a directory that is there."""
+        """Returns what a name stands for in a directory that is known to exist."""
         kind = self._inputs[place.mount].kind(place.path)
         if kind != "missing":
             return Resolved(place.mount, place.path, kind)
@@ -137,8 +138,8 @@ class Walker:
         return found
 
     async def _fast(self, mount: int, path: bytes, pid: int) -> Resolved | None:
-        """The same with one question, for a path in normal form that leads through no link. None
-        when it must be walked."""
+        """Resolves a path in normal form that leads through no link with one question. None when it
+        must be walked."""
         if not path:
             return Resolved(mount, b"", "directory")
         for component in path.split(b"/"):
@@ -151,7 +152,7 @@ class Walker:
         return await self._ask(split(mount, path), pid)
 
     async def _ask(self, place: Place, pid: int) -> Resolved | None:
-        """None when its directory is not there by that path."""
+        """Asks the home rank; None when the directory does not exist by that very path."""
         draft = self._drafts.at(place)
         others = draft is not None and self._drafts.find(place, pid) is None
         if draft is not None and others and not self._gate.is_alone:
@@ -169,7 +170,7 @@ class Walker:
 
 
 class _Walk:
-    """Component by component."""
+    """A path resolved component by component, as the kernel does it."""
 
     def __init__(
         self,
@@ -192,7 +193,7 @@ class _Walk:
         self._left = path.split(b"/")[::-1]
 
     async def run(self) -> Resolved:
-        """Walks to the end."""
+        """Walks to the end and returns it."""
         while self._left:
             found = await self._step(self._left.pop())
             if found is not None:
@@ -202,7 +203,7 @@ class _Walk:
         return await self._walker.find(self._at.place, self._pid)
 
     async def _step(self, name: bytes) -> Resolved | None:
-        """One component; the end, if that was it."""
+        """Walks one component; returns the end if that was it, else None."""
         if name in (b"", b"."):
             return None
         if name == b"..":
@@ -250,7 +251,8 @@ class _Walk:
         return None
 
     def _inside(self, target: bytes) -> tuple[int, bytes] | None:
-        """Mount and rest of an absolute path that plainly lies in one."""
+        """Returns the mount and the rest of an absolute path that lies in a mount by its very text;
+        else None."""
         for mount, inputs in enumerate(self._inputs):
             for prefix in inputs.prefixes:
                 if target == prefix or target.startswith(prefix + b"/"):
