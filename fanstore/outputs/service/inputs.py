@@ -15,7 +15,7 @@ _KINDS = {stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
 class DatasetInputs:
-    """Those of one dataset (interfaces.Inputs)."""
+    """The Inputs (model/interfaces.py) of one mounted dataset."""
 
     def __init__(self, dataset: Dataset, prefixes: Sequence[bytes], touched: _Bits) -> None:
         self.prefixes: Sequence[bytes] = list(prefixes)
@@ -23,29 +23,30 @@ class DatasetInputs:
         self._touched = touched
 
     def kind(self, path: bytes) -> str:
-        """One of "missing", "directory", "link" and "file"."""
+        """Returns what the path is: "missing", "directory", "link" or "file"."""
         record = self.record(path)
         if record is None:
             return "missing"
         return _KINDS.get(stat.S_IFMT(self._dataset.record(record).mode), "file")
 
     def target(self, path: bytes) -> bytes:
-        """That of a link."""
+        """Returns the target of a symbolic link."""
         return self._dataset.target(self._dataset.lookup(path))
 
     def record(self, path: bytes) -> int | None:
-        """Its id in the index."""
+        """Returns the record id of the path in the index, None if it is missing."""
         try:
             return self._dataset.lookup(path)
         except FileNotFoundError:
             return None
 
     def touched(self, record: int) -> bool:
-        """Whether clients of this node ask for missing names in that directory."""
+        """Tells whether clients of this node ask the daemon for missing names in that directory."""
         return record in self._touched
 
     def touch(self, record: int) -> None:
-        """From now on they do. OSError where the disk does not take the bit."""
+        """Has clients of this node ask the daemon for missing names in that directory from now on.
+        Raises OSError where the disk does not take the bit."""
         self._touched.add(record)
 
 
@@ -62,7 +63,7 @@ class _Bits:
         return bool(self._view[bit // 8] >> bit % 8 & 1)
 
     def add(self, bit: int) -> None:
-        """Sets a bit. By one thread of one process."""
+        """Sets a bit; for one thread of one process."""
         if bit not in self:
             value = self._view[bit // 8] | 1 << bit % 8
             os.pwrite(self._fd, bytes([value]), self._start + bit // 8)
@@ -95,7 +96,7 @@ class TouchedBits:
         return _Bits(self._fd, start, self._view[start : start + count // 8 + 1])
 
     def close(self) -> None:
-        """Lets the segment go."""
+        """Unmaps the segment; the bitmaps cannot be used any more."""
         for bits in self.of_mount:
             bits.release()
         self._view.release()

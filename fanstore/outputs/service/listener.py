@@ -36,7 +36,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def listen(directory: str, name: str) -> socket.socket:
-    """A socket at `directory`/`name`, however deep that lies."""
+    """Makes a socket at `directory`/`name`, however long that path is, and listens at it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -75,7 +75,7 @@ class Listener:
         self.loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
-        """Answers nobody any more. The socket stays the caller's."""
+        """Ends all connections and accepts no more. The socket stays the caller's."""
         self.loop.remove_reader(self._listener)
         if self._waiting is not None:
             self._waiting.cancel()
@@ -100,12 +100,12 @@ class Listener:
         return await self.start(request)
 
     def ran(self, stream: socket.socket) -> None:
-        """That has ended, or nobody waits for it."""
+        """Notes that the task for a connection has ended, or that nobody waits for it."""
         if self._running.pop(stream.fileno(), None) is not None:
             self._hang_ups.unregister(stream)
 
     def leave(self, connection: _Connection) -> None:
-        """A connection has ended."""
+        """Forgets a connection that has ended, and lets another in if all places were taken."""
         self._live.discard(connection)
         if self._full:
             self._full = False
@@ -147,7 +147,7 @@ class _Connection:
         self._uid = -1
 
     def begin(self) -> None:
-        """Reads what is there."""
+        """Reads what has come so far."""
         try:
             found = self._stream.getsockopt(
                 socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
@@ -162,7 +162,7 @@ class _Connection:
         self._read()
 
     def close(self) -> None:
-        """Lets the client go, whatever was said."""
+        """Ends the connection, whatever was said on it."""
         self._wait_for_nothing()
         self._owner.ran(self._stream)
         self._stream.close()
@@ -191,7 +191,7 @@ class _Connection:
             self._send(serialise_error(error.errno or errno.EIO))
 
     def _is_complete(self) -> bool:
-        """Raises OSError when this cannot become a request."""
+        """Tells whether the whole request is there. Raises OSError when it cannot become one."""
         if len(self._data) < HEAD_BYTES:
             return False
         missing = request_bytes(self._data) - len(self._data)

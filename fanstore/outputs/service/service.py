@@ -49,7 +49,7 @@ MakeStageOut = Callable[[Peers, NameTables, ObjectStore], StageOut]
 
 
 class _Relay:
-    """An Observer for those who need one before there is any."""
+    """Passes on to the Observer that is made last, for the parts that need one before."""
 
     def __init__(self) -> None:
         self.to: Observer | None = None
@@ -76,16 +76,16 @@ class _Relay:
 
 
 class OutputService:
-    """Started once the job's segment is there, closed before its directory goes. What says nothing
-    else is for one thread that is not the service's."""
+    """Starts once the job's segment is there, and is closed before the job's directory goes. Its
+    methods are for one thread that is not the service's own, unless they say otherwise."""
 
     def __init__(
         self, directory: str, segment: str, mounts: Sequence[Mount],
         make_stage_out: MakeStageOut | None = None, peers: JoinedPeers | None = None,
         keep_partial: bool = False,
     ) -> None:  # fmt: skip
-        """directory: the job's. peers: where there are other ranks; not started yet. keep_partial:
-        what killed programs were writing is kept, under names that say so."""
+        """directory: the job's. peers: given where there are other ranks; not started yet.
+        keep_partial: what killed programs were writing is kept, under names that say so."""
         self._directory = directory
         self._mounts = mounts
         self._make_stage_out = make_stage_out
@@ -107,21 +107,22 @@ class OutputService:
         self._do(self._open(), _WAIT_S)
 
     def start_flush(self) -> concurrent.futures.Future[None]:
-        """Begins to publish what is finished and to place it. Done when that is done."""
+        """Begins to publish what is finished and to place it; the future is done when that is."""
         return asyncio.run_coroutine_threadsafe(self._flush(), self._loop)
 
     def give_up(self) -> None:
-        """Ends a flush, or an account's waiting: what is not placed by now is not. From any
-        thread."""
+        """Ends a flush, and what an account waits for: what is not placed by now is not. May be
+        called from any thread."""
         if self._stage_out is not None:
             self._loop.call_soon_threadsafe(self._stage_out.give_up)
 
     def start_account(self, unstaged: str) -> concurrent.futures.Future[dict[str, Any]]:
-        """What became of everything, at the end; what is not placed is moved to `unstaged`."""
+        """Begins to tell, at the end, what became of all outputs; those not placed are moved to
+        `unstaged`."""
         return asyncio.run_coroutine_threadsafe(self._account(unstaged), self._loop)
 
     def figures(self) -> dict[str, Any]:
-        """For people. From any thread."""
+        """Returns counts for people. May be called from any thread."""
         figures: dict[str, Any] = {**self._drafts.counts, "drafts": len(self._drafts)}
         figures["objects_bytes"] = self._store.held_bytes()
         figures["unfinished"] = [self._shown(place) for place in self._unfinished[:SHOWN_MAX]]
@@ -150,7 +151,8 @@ class OutputService:
             self._touched.close()
 
     def _do(self, work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
-        """Runs it in the thread. FanstoreError when that takes too long."""
+        """Runs a coroutine in the service's thread. Raises FanstoreError when that takes too
+        long."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(limit_s)
@@ -163,7 +165,7 @@ class OutputService:
         self._loop.run_forever()
 
     async def _open(self) -> None:
-        """Makes the parts and joins them."""
+        """Makes the parts, connects them and begins to answer."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
         relay = _Relay()
