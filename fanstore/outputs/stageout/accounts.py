@@ -1,5 +1,5 @@
-"""What becomes of the objects of this rank: under which names they are published, which are in the
-output directory, and at the end what is not."""
+"""Keeps what becomes of the objects of this rank: the names under which they are published, which
+are in the output directory, and at the end which are not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Unplaced = list[tuple[str, str]]  # path below the output directory, reason
 
 
 class Accounts:
-    """The journal, and what other ranks tell of this one's objects."""
+    """Writes the journal, from what this rank does and what others tell of its objects."""
 
     def __init__(
         self,
@@ -47,7 +47,8 @@ class Accounts:
         peers.serve("named", lambda _, object_id, name: self._named(object_id, name))
 
     def published(self, place: Place, entry: Entry) -> None:
-        """A file of this rank. Where another rank has renamed it already, that was told before."""
+        """Notes a published file of this rank. Where another rank has renamed it already, that was
+        told before."""
         if entry.is_file:
             self._published += 1
             name = self._journal.ledger.named.get(entry.object_id, name_of(place))
@@ -56,30 +57,31 @@ class Accounts:
                 self._witness.tell(entry.object_id, name)
 
     def changed(self, place: Place) -> None:
-        """Has the home rank tell the owner of what is there now."""
+        """Has the home rank tell the owner what a name stands for now."""
         home_rank = home_rank_of(place.mount, place.directory, self._peers.world_size)
         self._peers.tell(home_rank, "note", place)
 
     def discarded(self, object_id: int) -> None:
-        """An object of this rank is gone."""
+        """Notes that an object of this rank is gone."""
         if object_id in self._journal.ledger.waiting:
             self._witness.tell(object_id, None)
         self._journal.drop(object_id)
 
     def waiting_at(self, name: Name) -> int | None:
-        """The object of this rank that ought to be there and is not."""
+        """Returns the object of this rank that is to be placed under a name and is not yet, or
+        None."""
         ledger = self._journal.ledger
         found = [each for each in ledger.waiting if ledger.named[each] == name]
         return found[-1] if found else None
 
     def waiting(self) -> list[Place]:
-        """Where objects of this rank ought to be and are not."""
+        """Returns where objects of this rank are to be placed and are not yet."""
         ledger = self._journal.ledger
         return [split(*ledger.named[each]) for each in ledger.waiting]
 
     def figures(self) -> dict[str, Any]:
-        """For people, from any thread. published: staged, waiting and gone together; gone: replaced
-        or removed since."""
+        """Returns counts for people; may be called from any thread. published: staged, waiting and
+        gone together; gone: replaced or removed since."""
         ledger = self._journal.ledger
         return {
             "published": self._published,
@@ -97,9 +99,9 @@ class Accounts:
         reason: Callable[[Place], str],
         partials: Iterable[int],
     ) -> dict[str, Any]:
-        """The end: what is not in the output directory is moved to `unstaged` and named, and so are
-        `partials`, wherever they are. The journal goes, unless something could not even be moved:
-        that is for a rescue."""
+        """Ends the accounts: what is not in the output directory is moved to `unstaged` and named,
+        and so are `partials`, wherever they are. The journal goes, unless something could not even
+        be moved: that is left to a rescue."""
         unplaced, kept_all = self._keep_objects(unstaged, reason)
         drafts, kept_drafts = self._keep_drafts(unstaged)
         if kept_all and kept_drafts:
@@ -121,7 +123,7 @@ class Accounts:
         }
 
     def _named(self, object_id: int, name: Name) -> None:
-        """An object of this rank was renamed, if it is still there."""
+        """Notes the new name of an object of this rank, if it is still there."""
         ledger = self._journal.ledger
         if object_id in ledger.named and ledger.named[object_id] != name:
             self._journal.name(object_id, name, ledger.sizes[object_id])
@@ -129,13 +131,14 @@ class Accounts:
                 self._witness.tell(object_id, name)
 
     def _placed(self, object_id: int, name: Name, identity: Identity) -> None:
-        """A copy of an object of this rank is in the output directory."""
+        """Notes that a copy of an object of this rank is in the output directory."""
         self._journal.place(object_id, name, identity)
         if object_id not in self._journal.ledger.waiting:
             self._witness.tell(object_id, None)
 
     def _note(self, place: Place) -> None:
-        """On the home rank: tells the owner its file's name, writes down what has no owner."""
+        """Tells, on the home rank, the owner the name of its file; writes down what has no
+        owner."""
         entry = wanted(self._name_tables.get(place))
         if entry is not None and entry.is_file:
             self._peers.tell(entry.owner, "named", entry.object_id, name_of(place))
@@ -155,7 +158,8 @@ class Accounts:
     def _keep_objects(
         self, unstaged: str, reason: Callable[[Place], str]
     ) -> tuple[Unplaced, bool]:
-        """Those that are not placed, and whether all of them are kept."""
+        """Moves the objects that are not placed; returns them with the reasons, and whether all are
+        kept."""
         kept, kept_all = [], True
         ledger = self._journal.ledger
         for object_id in list(ledger.waiting):
@@ -170,7 +174,8 @@ class Accounts:
         return sorted(kept), kept_all
 
     def _keep_drafts(self, unstaged: str) -> tuple[int, bool]:
-        """What somebody is still writing: how many there are, and whether all are kept."""
+        """Moves what somebody is still writing; returns how many there are, and whether all are
+        kept."""
         count, kept_all = 0, True
         for object_id, name in self._journal.ledger.drafts.items():
             source = self._objects.path(object_id)
@@ -186,14 +191,15 @@ class Accounts:
         return count, kept_all
 
     def _shown(self, objects: Iterable[int]) -> list[str]:
-        """The names of those of these objects that have one, for people."""
+        """Returns the names, for people, of those of these objects that have one."""
         named = self._journal.ledger.named
         return sorted(self._directory.shown(named[each]) for each in objects if each in named)
 
     def _keep_others(
         self, reconciler: Reconciler, unstaged: str, reason: Callable[[Place], str]
     ) -> Unplaced:
-        """Links and directories of this rank's tables that were not placed."""
+        """Keeps links and directories of this rank's tables that were not placed; returns them with
+        the reasons."""
         kept = []
         for place, entry in self._name_tables.entries():
             if entry.is_file or wanted(entry) is None or reconciler.is_placed(place, entry):

@@ -1,7 +1,7 @@
-"""Work on a file system that may hang, in a process of its own that can be left behind.
+"""Works on a file system that may hang, in a process of its own that can be left behind.
 
-A process that waits for such a file system cannot be killed before that answers, and nobody who
-waits for its end goes on before: so it must be none that anybody waits for.
+A process that waits for such a file system cannot be killed until it answers, and whoever waits for
+that process hangs as well: so it must be one that nobody waits for.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ Work = Callable[[Tell, Callable[[], bool]], None]
 
 
 def told_apart(work: Work, given_up: Callable[[], bool]) -> Iterator[Any]:
-    """What `work(tell, is_given_up)` tells, one by one, until it ends; once `given_up` says so for
-    LEAVE_AFTER_S more at most, and nothing where it says so at once."""
+    """Runs `work(tell, is_given_up)` in a process of its own and yields what it tells, until it
+    ends. Once `given_up` is true that process has LEAVE_AFTER_S to end; where it is true at once,
+    nothing is run."""
     if given_up():
         return
     ours, theirs = socket.socketpair()
@@ -72,7 +73,8 @@ def _child(work: Work, link: socket.socket) -> None:
 
 
 def _let_go_of_all_but(fd: int) -> None:
-    """Locks and pipes of the parent are not to be held as long as this one hangs."""
+    """Closes what came from the parent: its locks and pipes must not be held as long as this
+    process hangs."""
     for each in [int(name) for name in os.listdir("/proc/self/fd")]:
         if each != fd:
             with contextlib.suppress(OSError):
@@ -82,7 +84,7 @@ def _let_go_of_all_but(fd: int) -> None:
 
 
 def _end(pid: int) -> None:
-    """Kills it, and waits only as long as one takes that does not hang."""
+    """Kills the process, and waits only as long as one takes that does not hang."""
     os.kill(pid, signal.SIGKILL)
     until_s = time.monotonic() + _REAP_S
     while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < until_s:

@@ -21,8 +21,9 @@ _CANNOT = frozenset(
 def copy_object(
     source: bytes, temporary: bytes, attr: Attr, advance: Callable[[int], None]
 ) -> None:
-    """Copies a file with its holes and the attributes given, and syncs it. `advance` is told of the
-    bytes as they come, and may raise to give up. What goes wrong leaves nothing behind."""
+    """Copies a file with its holes, gives it `attr`, and syncs it. `advance` is called with the
+    count of bytes as they come, and may raise to give up. Where anything is raised, nothing is left
+    behind."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
     reader = open_unasked(source)
@@ -44,7 +45,8 @@ def copy_object(
 
 
 def link_again(earlier: bytes, identity: Identity, attr: Attr, temporary: bytes) -> bool:
-    """A second name for a copy that is in the output directory already, where that is possible."""
+    """Makes a second name for a copy that is in the output directory already; tells whether that
+    was possible."""
     with contextlib.suppress(OSError):
         if Identity.of(os.lstat(earlier)) != identity or attr.mtime_ns != identity.mtime_ns:
             return False

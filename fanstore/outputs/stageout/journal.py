@@ -1,5 +1,5 @@
-"""What a rank knows of its own objects' way to the output directory, in memory and in a file that
-outlives the daemon.
+"""Keeps how far a rank's objects are on their way to the output directory, in memory and in a file
+that outlives the daemon.
 
 The file is a line of JSON for each step. It is not synced: it is for the death of processes, which
 takes nothing from the page cache, and lies on the disk on which the objects lie.
@@ -27,7 +27,7 @@ class Name(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """By which a file in the output directory is known again."""
+    """What tells a file in the output directory from another that was put in its place."""
 
     inode: int
     size: int
@@ -35,12 +35,12 @@ class Identity(NamedTuple):
 
     @staticmethod
     def of(found: os.stat_result) -> Identity:
-        """That of a real file."""
+        """Takes the identity of a real file from its stat."""
         return Identity(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 class Placed(NamedTuple):
-    """Where an object's copy is."""
+    """Under which name the copy of an object was placed, and its identity there."""
 
     name: Name
     identity: Identity
@@ -55,10 +55,11 @@ class Lone(NamedTuple):
 
 @dataclass
 class Ledger:
-    """named: under which name an object is published. drafts: under which one that is being
-    written is to be. placed: objects that are in the output
-    directory. stale: what was placed of objects that are gone. lone: directories and links of which
-    this rank is the home."""
+    """What is known of a rank's objects. named: the name under which an object is published.
+    drafts: the name under which one that is being written is to be. placed: objects that are in the
+    output directory. stale: what was placed of objects that are gone. lone: directories and links
+    of which this rank is the home rank. waiting: the sizes of objects that are named and not placed
+    there."""
 
     named: dict[int, Name] = field(default_factory=dict)
     drafts: dict[int, Name] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class Ledger:
     waiting_bytes: int = 0
 
     def name(self, object_id: int, name: Name, size: int) -> None:
-        """An object is published there, alone."""
+        """Notes the one name under which an object is published."""
         self.drafts.pop(object_id, None)
         self.named[object_id] = name
         self.named_bytes += size - self.sizes.get(object_id, 0)
@@ -84,7 +85,7 @@ class Ledger:
             self.waiting_bytes += size
 
     def place(self, object_id: int, name: Name, identity: Identity) -> None:
-        """Its copy is in the output directory."""
+        """Notes that a copy of the object is in the output directory, under `name`."""
         if object_id not in self.named:
             self.stale[name] = identity
             return
@@ -94,7 +95,7 @@ class Ledger:
             self._arrived(object_id)
 
     def drop(self, object_id: int) -> None:
-        """It is gone: replaced or unlinked."""
+        """Notes that an object is gone: it was replaced or unlinked."""
         self.drafts.pop(object_id, None)
         self._arrived(object_id)
         self.named.pop(object_id, None)
@@ -104,7 +105,7 @@ class Ledger:
             self.stale[placed.name] = placed.identity
 
     def set_lone(self, name: Name, lone: Lone | None) -> None:
-        """What stands there instead of a file; None: nothing."""
+        """Notes the directory or link that has a name; None: there is none any more."""
         if lone is None:
             self.lone.pop(name, None)
         else:
@@ -132,13 +133,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def reserve(fd: int, start: int, size: int) -> bool:
-    """Takes room for a file beyond its end (fallocate(2)). Whether there was any."""
+    """Takes room on the disk for a file beyond its end (fallocate(2)); tells whether there was
+    any."""
     offset, length = ctypes.c_int64(start), ctypes.c_int64(size)
     return bool(_libc.fallocate(fd, _KEEP_SIZE, offset, length) == 0)
 
 
 class Journal:
-    """A ledger each step of which is written down first. Without a path nothing is written."""
+    """A ledger whose every step is written to a file first. Without a path nothing is written."""
 
     def __init__(self, path: str | None, header: Header) -> None:
         self.ledger = Ledger()
@@ -156,52 +158,53 @@ class Journal:
         )  # fmt: skip
 
     def name(self, object_id: int, name: Name, size: int) -> None:
-        """As Ledger.name; nothing when that is known, or the object gone: who says so is late."""
+        """Does what Ledger.name says; nothing when that is known, or the object gone: who says so
+        is late."""
         if self.ledger.named.get(object_id) != name and object_id not in self._gone:
             self._write("name", object_id, *_texts(name), size)
             self.ledger.name(object_id, name, size)
 
     def draft(self, object_id: int, name: Name) -> None:
-        """An object is being written, to be published there."""
+        """Notes an object that is being written, and the name under which it is to be published."""
         if object_id not in self.ledger.named and object_id not in self._gone:
             self._write("draft", object_id, *_texts(name))
             self.ledger.drafts[object_id] = name
 
     def place(self, object_id: int, name: Name, identity: Identity) -> None:
-        """As Ledger.place."""
+        """Does what Ledger.place says."""
         self._write("place", object_id, *_texts(name), *identity)
         self.ledger.place(object_id, name, identity)
 
     def drop(self, object_id: int) -> None:
-        """As Ledger.drop, for good."""
+        """Does what Ledger.drop says; nothing that is said of the object later counts."""
         self._gone.add(object_id)
         if object_id in self.ledger.named or object_id in self.ledger.drafts:
             self._write("drop", object_id)
             self.ledger.drop(object_id)
 
     def set_lone(self, name: Name, lone: Lone | None) -> None:
-        """As Ledger.set_lone; nothing when that is known."""
+        """Does what Ledger.set_lone says; nothing when that is known."""
         if self.ledger.lone.get(name) != lone:
             target = None if lone is None or lone.target is None else os.fsdecode(lone.target)
             self._write("lone", *_texts(name), None if lone is None else lone.mode, target)
             self.ledger.set_lone(name, lone)
 
     def discard(self) -> None:
-        """Everything has been accounted for: there is nothing to rescue any more."""
+        """Removes the file: all is accounted for, and there is nothing to rescue any more."""
         self.close()
         if self._path is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file, and leaves it there."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def _write(self, *record: Any) -> None:
-        """On a full disk the step is done all the same: it counts while the daemon lives. A line
-        that was cut off takes the next one not with it."""
+        """Appends a line. On a full disk the step counts all the same, while the daemon lives; the
+        next line then begins anew, so that one which was cut off spoils no other."""
         if self._fd is not None:
             line = b"\n" * self._torn + json.dumps(record).encode() + b"\n"
             written = 0
@@ -214,7 +217,7 @@ class Journal:
 
     def _reserve(self, fd: int) -> None:
         """Takes room on the disk ahead, so that a full one can still be told of what is published:
-        a rescue takes what has no name for half written. Where that cannot be, it is not."""
+        a rescue takes what has no name for half written. Does nothing where there is no room."""
         start = os.fstat(fd).st_size
         if reserve(fd, start, _RESERVE_BYTES):
             self._reserved = start + _RESERVE_BYTES
@@ -227,8 +230,8 @@ def _texts(name: Name) -> tuple[int, str]:
 
 
 def read_journal(path: str) -> tuple[Header, Ledger] | None:
-    """What a dead job's journal says; a line that was cut off does not count. None: nothing.
-    OSError (EBADMSG) where another FanStore wrote it in another way."""
+    """Returns what a dead job's journal says; a line that was cut off does not count. None:
+    nothing. Raises OSError (EBADMSG) where another version of FanStore wrote it differently."""
     records = list(_records(path))
     try:
         return _read_records(records)

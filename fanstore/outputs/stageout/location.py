@@ -1,4 +1,4 @@
-"""Which output directory: what is known of it before there are outputs."""
+"""Says what can be known of an output directory before there are outputs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 
 def folders_of(prefixes: Sequence[str]) -> tuple[bytes, ...]:
-    """The directory of each mount below the output directory: none where there is one mount, else
-    its prefix's last name, made unique."""
+    """Returns the folder of each mount below the output directory: b"" where there is one mount,
+    else the last name of its prefix, made unique."""
     if len(prefixes) == 1:
         return (b"",)
     found: list[bytes] = []
@@ -25,8 +25,8 @@ def folders_of(prefixes: Sequence[str]) -> tuple[bytes, ...]:
 
 
 def problem_of(path: str) -> str:
-    """Why nothing can be placed in an output directory, as far as can be known without making it;
-    "" if that is not known."""
+    """Says why nothing can be placed in an output directory, as far as can be known without making
+    it; "" where nothing speaks against it."""
     parent = os.path.dirname(path) or "/"
     if os.path.lexists(path):
         if not os.path.isdir(path):
@@ -41,7 +41,7 @@ def problem_of(path: str) -> str:
 
 
 def refusal_of(path: str, prefixes: Iterable[str]) -> str:
-    """Why an output directory cannot be used beside these mount prefixes; "" if it can."""
+    """Says why an output directory cannot be used beside these mount prefixes; "" if it can."""
     parts = os.path.realpath(path).split("/")
     ancestors = ["/".join(parts[: n + 1]) or "/" for n in range(len(parts))]
     for prefix in prefixes:
@@ -52,7 +52,7 @@ def refusal_of(path: str, prefixes: Iterable[str]) -> str:
 
 
 def _is_same(path: str, other: str) -> bool:
-    """Whether two paths lead to one directory, as bind mounts do."""
+    """Tells whether two paths lead to one directory, as bind mounts do."""
     with contextlib.suppress(OSError):
         return os.path.samefile(path, other)
     return False

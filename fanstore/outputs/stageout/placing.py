@@ -1,4 +1,4 @@
-"""The output directory: putting files, directories and links where they belong, and never over what
+"""Puts files, directories and links where they belong in the output directory, and never over what
 somebody else put there.
 
 All of it waits for the file system: it is called in threads. Files come here whole and synced,
@@ -24,12 +24,13 @@ _SYNC_EACH_S = 1.0
 
 
 class ParentInTheWay(OSError):
-    """Something that is no directory stands where a parent belongs: this job's own, perhaps, and
-    about to go."""
+    """Something that is no directory stands where a parent belongs; perhaps this job placed it, and
+    is about to remove it."""
 
 
 class OutputDirectory:
-    """root: made, if its parent is there, when the first output is placed."""
+    """The output directory of a job. `root` is made, if its parent is there, when the first output
+    is placed."""
 
     def __init__(
         self,
@@ -48,42 +49,44 @@ class OutputDirectory:
 
     @staticmethod
     def of(header: Header) -> OutputDirectory:
-        """That of the job of a journal."""
+        """Returns the output directory of the job that a journal is of."""
         return OutputDirectory(header.root, header.folders, header.job_id, header.umask)
 
     def path(self, name: Name) -> bytes:
-        """Where that name's file belongs."""
+        """Returns the absolute path at which a name's file belongs."""
         return os.path.join(self.root, self._folders[name.mount], name.path)
 
     def shown(self, name: Name) -> str:
-        """The same for people: relative to the output directory."""
+        """Returns that path for people, relative to the output directory."""
         return os.fsdecode(os.path.join(self._folders[name.mount], name.path))
 
     @property
     def shown_root(self) -> str:
-        """The output directory, for people."""
+        """The path of the output directory, for people."""
         return os.fsdecode(self.root)
 
     def relative(self, path: bytes) -> str:
-        """The same of a path in it."""
+        """Returns a path in the output directory for people, relative to that."""
         return os.fsdecode(os.path.relpath(path, self.root))
 
     def scratch(self, object_id: int) -> bytes:
-        """The name for an object's copy while it is made; its directory is made."""
+        """Returns the path for an object's copy while it is made, and makes its directory."""
         self._make_scratch()
         return self.scratch_path(object_id)
 
     def scratch_path(self, object_id: int) -> bytes:
-        """That name."""
+        """Returns the path for an object's copy while it is made, `<scratch>/<id>.part`; makes
+        nothing."""
         return os.path.join(self._scratch, b"%x.part" % object_id)
 
     def place_file(
         self, temporary: bytes, name: Name, mine: Identity | None, force: bool = True
     ) -> tuple[Identity, bytes | None]:
-        """Gives a whole file its name; `mine` is what it may replace. Its identity there, and where
-        something else went that was in the way.
+        """Gives a whole file its name; only a file whose identity is `mine` may be replaced.
+        Returns its identity there, and where something else went that was in the way.
 
-        force: also in the way of its parents. ParentInTheWay otherwise."""
+        force: what is in the way of its parents goes, too; else that raises ParentInTheWay.
+        """
         path = self.path(name)
         try:
             aside = self._make_parents(name, force)
@@ -99,7 +102,7 @@ class OutputDirectory:
     def place_link(
         self, target: bytes, name: Name, object_id: int, mine: Identity | None, force: bool = True
     ) -> tuple[Identity, bytes | None]:
-        """The same for a symbolic link."""
+        """Makes a symbolic link and gives it its name, as place_file does with a file."""
         temporary = self.scratch(object_id)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -109,7 +112,8 @@ class OutputDirectory:
     def place_directory(
         self, name: Name, mode: int, mine: Identity | None, force: bool = True
     ) -> tuple[bool, bytes | None]:
-        """Makes a directory where none is. Whether it was made; where something else went."""
+        """Makes a directory where none is. Returns whether it was made, and where something else
+        went that was in the way."""
         path = self.path(name)
         backup = self._make_parents(name, force)
         for _ in range(_ATTEMPTS):
@@ -126,14 +130,14 @@ class OutputDirectory:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
     def remove_file(self, name: Name, mine: Identity) -> None:
-        """Removes a file or link that is ours; what else is there stays."""
+        """Removes a file or link if its identity is `mine`; anything else stays."""
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if self._is_reached(path) and _is(path, mine):
                 self._take_away(path, mine)
 
     def remove_directory(self, name: Name) -> bool:
-        """Removes a directory if nothing is in it; false if something is."""
+        """Removes a directory if nothing is in it; returns False if something is."""
         path = self.path(name)
         try:
             if self._is_reached(path):
@@ -146,14 +150,15 @@ class OutputDirectory:
         return True
 
     def set_mode(self, name: Name, mode: int) -> None:
-        """A directory's mode; so that its owner can make names in it until the end, see `seal`."""
+        """Sets a directory's mode, and lets its owner make names in it until the end; see
+        `seal`."""
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError):
             if self._is_reached(path) and not os.path.islink(path):
                 os.chmod(path, stat.S_IMODE(mode) | 0o700)
 
     def seal(self, name: Name, mode: int, mtime_ns: int) -> None:
-        """A directory's exact mode and time."""
+        """Gives a directory its exact mode and time, when nothing more comes into it."""
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError):
             if self._is_reached(path) and not os.path.islink(path):
@@ -161,7 +166,8 @@ class OutputDirectory:
                 os.chmod(path, stat.S_IMODE(mode))
 
     def change_file(self, name: Name, attr: Attr, mine: Identity) -> Identity | None:
-        """New attributes of a file that is ours; its identity afterwards. None: it is not."""
+        """Gives a file new attributes if its identity is `mine`; returns its identity afterwards,
+        else None."""
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if self._is_reached(path) and _is(path, mine):
@@ -170,7 +176,8 @@ class OutputDirectory:
         return None
 
     def sync(self) -> None:
-        """Makes the names that were given last."""
+        """Makes all names that were given so far last (fsync(2) of their directories). Raises
+        OSError."""
         self._synced_s = time.monotonic()
         for directory in list(self._unsynced):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it went meanwhile
@@ -178,22 +185,23 @@ class OutputDirectory:
             self._unsynced.discard(directory)
 
     def _changed(self, path: bytes) -> None:
-        """There is a new name. Directories are synced together, after a while: one by one that
-        takes as long as all else. What fails is tried again by whoever calls `sync` at the end."""
+        """Notes a new name. Directories are synced together, after a while: one by one that takes
+        as long as all else. What fails is tried again by whoever calls `sync` at the end."""
         self._unsynced.add(os.path.dirname(path))
         if time.monotonic() > self._synced_s + _SYNC_EACH_S:
             with contextlib.suppress(OSError):
                 self.sync()
 
     def close(self) -> None:
-        """Removes the scratch directory if nothing is in it."""
+        """Syncs, and removes the scratch directory if nothing is in it."""
         with contextlib.suppress(OSError):
             self.sync()
         with contextlib.suppress(OSError):
             os.rmdir(self._scratch)
 
     def clear_scratch(self) -> None:
-        """Removes unfinished copies of a job that is dead, and the directory if that is all."""
+        """Removes the unfinished copies of a job that is dead, and the scratch directory if nothing
+        else is in it."""
         names: list[bytes] = []
         with contextlib.suppress(OSError):
             names = os.listdir(self._scratch)
@@ -214,13 +222,13 @@ class OutputDirectory:
             os.mkdir(self._scratch, 0o700)
 
     def _old(self) -> bytes:
-        """A name for what leaves its own for a moment. It is no `.part`: as long as it is not known
-        whose it is, nobody removes it."""
+        """Returns a path for what leaves its own for a moment. It is no `.part`: as long as it is
+        not known whose it is, nobody removes it."""
         self._make_scratch()
         return os.path.join(self._scratch, b"%d.%d.old" % (os.getpid(), next(self._numbers)))
 
     def _is_reached(self, path: bytes) -> bool:
-        """Whether no link leads elsewhere on the way from the root to a path."""
+        """Tells whether no link leads elsewhere on the way from the root to a path."""
         parent = os.path.dirname(path)
         try:
             root, real = _real(self.root), _real(parent)
@@ -231,8 +239,8 @@ class OutputDirectory:
         return real == os.path.normpath(os.path.join(root, os.path.relpath(parent, self.root)))
 
     def _make_parents(self, name: Name, force: bool) -> bytes | None:
-        """Directories of inputs, which nobody placed, are made as mkdir(1) would. Where something
-        else went that was in the way, as links are: they may lead anywhere."""
+        """Makes directories that nobody placed, those of inputs, as mkdir(1) would. Returns where
+        something else went that was in the way, as links are: they may lead anywhere."""
         path = self.path(name)
         if self._is_reached(path):
             return None
@@ -253,8 +261,9 @@ class OutputDirectory:
         return backup
 
     def _put(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:
-        """What is in the way leaves in the same step in which the file comes, so that no other
-        job's file is overwritten, even if it came this moment."""
+        """Puts a file at `path`. What is in the way leaves in the same step in which the file
+        comes, so that no other job's file is overwritten, even one that came this moment. Returns
+        where that went."""
         for _ in range(_ATTEMPTS):
             with contextlib.suppress(FileExistsError):
                 rename_to_free(temporary, path)
@@ -284,7 +293,7 @@ class OutputDirectory:
         return self._dispose(old, path, mine) if exchanged else backup
 
     def _take_away(self, path: bytes, mine: Identity | None) -> bytes | None:
-        """Frees a name: removes what is ours, keeps what is not. Where that went."""
+        """Frees a name: removes what is ours, backs up what is not. Returns where that went."""
         if mine is None:
             return back_up(path, path)
         old = self._old()
@@ -292,7 +301,7 @@ class OutputDirectory:
         return self._dispose(old, path, mine)
 
     def _dispose(self, old: bytes, path: bytes, mine: Identity | None) -> bytes | None:
-        """What left `path` for `old` is removed if it is ours, else kept beside it."""
+        """Removes what left `path` for `old` if it is ours, else backs it up beside `path`."""
         if mine is not None and _is(old, mine):
             os.unlink(old)
             return None
@@ -305,7 +314,7 @@ def _is(path: bytes, identity: Identity) -> bool:
 
 
 def _real(directory: bytes) -> bytes:
-    """Its path without links."""
+    """Returns the path of a directory without links."""
     fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return os.readlink(b"/proc/self/fd/%d" % fd)
@@ -314,7 +323,7 @@ def _real(directory: bytes) -> bytes:
 
 
 def apply_attr(path: bytes, attr: Attr) -> None:
-    """Owner (where we may), mode and times of a file."""
+    """Gives a file its owner (where we may), mode and times."""
     with contextlib.suppress(PermissionError):
         os.chown(path, attr.uid, attr.gid, follow_symlinks=False)
     os.chmod(path, stat.S_IMODE(attr.mode))

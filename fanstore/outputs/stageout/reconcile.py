@@ -1,4 +1,5 @@
-"""The home rank's side of stage-out: makes a name in the output directory what it is here."""
+"""Makes names in the output directory what they are in the job: the home rank's part of
+stage-out."""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Reconciled:
-    """How it went. error, reason: why not, 0 if it did. lost: the bytes are, with their rank.
-    clear: it is a directory, and what this job placed in it has to go first. descend: it is a new
-    directory, and may have come with names in it. review: it took another's place, whose names may
-    have to go. parents: one of its parents has to become a directory first."""
+    """What an attempt to place a name led to. error, reason: why it failed, 0 if it did not. lost:
+    the bytes are gone, with their rank. clear: it is a directory, and what this job placed in it
+    has to go first. descend: it is a new directory, and may have come with names in it. review: it
+    took another's place, whose names may have to go. parents: one of its parents has to become a
+    directory first."""
 
     error: int = 0
     reason: str = ""
@@ -41,8 +43,8 @@ class Reconciled:
 
 @dataclass(frozen=True)
 class Held:
-    """What this rank placed. identity: a file's or link's. made: of a directory, that it was not
-    there before."""
+    """What this rank placed under a name. identity: that of a file or link. made: this job made the
+    directory."""
 
     entry: Entry
     identity: Identity | None = None
@@ -50,19 +52,20 @@ class Held:
 
 
 def name_of(place: Place) -> Name:
-    """The same, as journals and output directories have it."""
+    """Returns the Name of a Place: the same, as journals and output directories have it."""
     return Name(place.mount, place.path)
 
 
 def wanted(entry: Entry | None) -> Entry | None:
-    """What of an entry has a place in the output directory: no fifos, no sockets."""
+    """Returns the entry if it has a place in the output directory, as all but fifos and sockets
+    have, else None."""
     if entry is not None and (entry.is_file or entry.is_directory or entry.is_link):
         return entry
     return None
 
 
 class Reconciler:
-    """What the output directory holds of the names of this rank's tables."""
+    """Keeps the output directory like the name tables of this rank."""
 
     def __init__(self, peers: Peers, name_tables: NameTables, directory: OutputDirectory) -> None:
         self._peers = peers
@@ -79,7 +82,7 @@ class Reconciler:
         peers.serve("placed_below", lambda _, mount, path: self.placed_below(mount, path))
 
     async def reconcile(self, place: Place, force: bool = False) -> Reconciled:
-        """Once, for the state of this moment, and again if that changed meanwhile. force: a
+        """Makes a name what it is at this moment, and again if that changed meanwhile. force: a
         directory that could not be cleared stays, and what is in the way is put aside. Raises no
         OSError."""
         lock = self._locks.setdefault(place, asyncio.Lock())
@@ -93,11 +96,11 @@ class Reconciler:
             return done
 
     async def bring_own(self, place: Place, object_id: int, attr: Attr) -> Reconciled:
-        """For an object of this rank whose name's home is lost."""
+        """Places an object of this rank whose home rank is lost."""
         return await self._attempt(place, Entry(object_id, attr), True)
 
     def placed_below(self, mount: int, path: bytes) -> list[Place]:
-        """What this rank placed anywhere in a directory."""
+        """Returns what this rank placed anywhere below a directory."""
         inside = path + b"/"
         return [
             place
@@ -106,12 +109,13 @@ class Reconciler:
         ]
 
     def is_placed(self, place: Place, entry: Entry) -> bool:
-        """Whether the output directory holds that entry there."""
+        """Tells whether this rank placed that entry at that place."""
         held = self._held.get(place)
         return held is not None and held.entry.object_id == entry.object_id
 
     def path_of(self, object_id: int) -> bytes | None:
-        """Where in the output directory this rank placed an object that is still there."""
+        """Returns where in the output directory this rank placed an object, if it is still
+        there."""
         for place, held in self._held.items():
             if held.entry.object_id == object_id and held.identity is not None:
                 path = self._directory.path(name_of(place))
@@ -131,8 +135,8 @@ class Reconciler:
                     await self._run(self._directory.seal, name_of(place), attr.mode, mtime_ns)
 
     async def learn_times(self) -> None:
-        """Asks when the names in directories changed, which their own homes know, while those are
-        there. 0: not since a directory was made, or given a time."""
+        """Asks the home ranks of directories when the names in them changed, as long as those ranks
+        are there."""
         for place, held in list(self._held.items()):
             if held.made:
                 home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
@@ -142,11 +146,11 @@ class Reconciler:
                     )
 
     async def sync(self) -> None:
-        """Makes all names that were given last. Raises OSError."""
+        """Makes all names that were given so far last. Raises OSError."""
         await self._run(self._directory.sync)
 
     def close(self) -> None:
-        """Waits for nothing."""
+        """Cancels what is queued; a call under way in the file system is not awaited."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _attempt(self, place: Place, entry: Entry | None, force: bool) -> Reconciled:
@@ -179,7 +183,7 @@ class Reconciler:
 
     @staticmethod
     def _is_succession(old: Entry, new: Entry | None) -> bool:
-        """Whether one takes the other's place in a single step."""
+        """Tells whether one entry can take the other's place in a single step."""
         return new is not None and old.is_directory == new.is_directory
 
     async def _bring_file(
@@ -224,7 +228,7 @@ class Reconciler:
         return Reconciled(descend=True, review=held is not None)
 
     async def _update(self, place: Place, held: Held, entry: Entry) -> Reconciled:
-        """Other attributes; of what somebody removed or replaced nothing."""
+        """Gives what was placed new attributes; what somebody removed or replaced is left alone."""
         identity, name = held.identity, name_of(place)
         if entry.is_directory and held.made:
             await self._run(self._directory.set_mode, name, entry.attr.mode)

@@ -1,4 +1,5 @@
-"""Renaming without losing what others put there: renameat2(2), and what does for it elsewhere."""
+"""Renames without losing what others put there: renameat2(2), and other ways where it is
+missing."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _renameat2(old: bytes, new: bytes, flags: int) -> bool:
-    """Whether the file system can do that. OSError where it can and it failed."""
+    """Tells whether the file system can do that, and does it. Raises OSError where it can and it
+    failed."""
     if _libc.renameat2(_AT_FDCWD, old, _AT_FDCWD, new, flags) == 0:
         return True
     number = ctypes.get_errno()
@@ -24,7 +26,7 @@ def _renameat2(old: bytes, new: bytes, flags: int) -> bool:
 
 
 def rename_to_free(old: bytes, new: bytes) -> None:
-    """Renames to a name that is free. FileExistsError where it is not."""
+    """Renames to a name that is free. Raises FileExistsError where it is not."""
     if _renameat2(old, new, _NOREPLACE):
         return
     try:
@@ -40,12 +42,12 @@ def rename_to_free(old: bytes, new: bytes) -> None:
 
 
 def exchange(one: bytes, other: bytes) -> bool:
-    """Lets two names change places. False where the file system cannot."""
+    """Lets two names change places; returns False where the file system cannot."""
     return _renameat2(one, other, _EXCHANGE)
 
 
 def back_up(path: bytes, beside: bytes) -> bytes:
-    """Renames `path` to the first free of `beside`.~1~, .~2~ ...; that name."""
+    """Renames `path` to the first free one of `beside`.~1~, .~2~ and so on; returns that."""
     folder, name = os.path.split(beside)
     number = 1
     while True:

@@ -1,5 +1,5 @@
-"""Outputs of a job whose daemon was killed: whoever cleans up after it puts them into the output
-directory, or else keeps them on the node."""
+"""Saves the outputs of a job whose daemon was killed: whoever cleans up after it puts them into the
+output directory, or else keeps them on the node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_WAITED_FOR = "not waited for"
 class Rescued:
     """What became of a dead job's outputs. partials: those placed that nobody has finished. kept:
     path below the output directory, and why it is not there; all of these are in `folder`, unless
-    that failed too."""
+    that failed, too."""
 
     job_id: str
     output_dir: str
@@ -40,13 +40,13 @@ class Rescued:
 
 
 def object_file(job_directory: str, object_id: int) -> bytes:
-    """Where the file of an object lies."""
+    """Returns the path of an object's file in a job's directory."""
     return os.fsencode(os.path.join(job_directory, OBJECTS, f"{object_id:x}"))
 
 
 def left_behind(job_directory: str) -> tuple[int, int, str] | None:
-    """What a job that nobody holds did not place, of what was written: files, bytes, and where they
-    belong. None: it left no journal, or none that can be read."""
+    """Returns what a job that nobody holds did not place of its outputs: files, bytes, and where
+    they belong. None: it left no journal, or none that can be read."""
     found = None
     with contextlib.suppress(OSError):
         found = _read(job_directory)
@@ -59,8 +59,8 @@ def left_behind(job_directory: str) -> tuple[int, int, str] | None:
 
 
 def needs_rescue(job_directory: str) -> bool:
-    """Whether a job that nobody holds left something to do about its outputs. OSError where that
-    cannot be known: such a job is left alone."""
+    """Tells whether a job that nobody holds left something to do about its outputs. Raises OSError
+    where that cannot be known: such a job is left alone."""
     found = _read(job_directory)
     if found is None:
         return False
@@ -76,7 +76,7 @@ def _read(job_directory: str) -> tuple[Header, Ledger] | None:
 
 def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> Rescued | None:
     """Places what a dead job published and did not place; `given_up` ends that, and the rest is
-    kept. None: there was nothing. The caller holds the job's lock."""
+    kept. Returns None where there was nothing to do. The caller holds the job's lock."""
     found = _read(job_directory)
     if found is None:
         return None
@@ -96,8 +96,9 @@ def _keep_rest(
     steps: list[_Step],
     told: dict[int, tuple[str | None, str]],
 ) -> Rescued:
-    """What became of everything. told: why not, or None, and where, by the number of its turn; what
-    is not among them has not been come to."""
+    """Keeps what was not placed and returns what became of everything. told: by the number of a
+    step, why it failed, or None, and where its file is; steps that are not among them were not come
+    to."""
     shown_of = OutputDirectory.of(header).shown
     done = Rescued(header.job_id, os.fsdecode(header.root), unstaged_of(job_directory))
     for turn, step in enumerate(steps):
@@ -136,7 +137,7 @@ class _Step(NamedTuple):
 
 
 def _steps(job_directory: str, ledger: Ledger) -> list[_Step]:
-    """Everything that is to be done, in the order in which it has to be done."""
+    """Returns all that is to be done, in the order in which it has to be done."""
     steps = [_Step(name, lone=lone) for name, lone in sorted(ledger.lone.items())]
     for object_id in ledger.waiting:
         if _size(job_directory, object_id) is not None:
@@ -148,14 +149,14 @@ def _steps(job_directory: str, ledger: Ledger) -> list[_Step]:
 
 
 def _size(job_directory: str, object_id: int) -> int | None:
-    """That of an object, None where there is none."""
+    """Returns the size of an object's file in bytes, None where there is none."""
     with contextlib.suppress(OSError):
         return os.lstat(object_file(job_directory, object_id)).st_size
     return None
 
 
 class _Placer:
-    """All that a rescue does in the output directory."""
+    """Does the steps of a rescue in the output directory."""
 
     def __init__(
         self, job_directory: str, header: Header, ledger: Ledger, steps: list[_Step]
@@ -168,7 +169,8 @@ class _Placer:
         self._directory = OutputDirectory.of(header)
 
     def run(self, tell: Tell, given_up: Callable[[], bool]) -> None:
-        """Tells of each step why it could not be done, or None, and where that is."""
+        """Does all steps; tells for each why it could not be done, or None, and where its file
+        is."""
         self._given_up = given_up
         for turn, step in enumerate(self._steps):
             try:
@@ -184,7 +186,7 @@ class _Placer:
         self._directory.clear_scratch()
 
     def _do(self, step: _Step) -> Name:
-        """Does one thing; tells the name that it has now."""
+        """Does one step; returns the name that it was placed under."""
         name = self._partial(step) if step.partial else step.name
         if step.lone is not None:
             self._make_lone(name, step.lone)
@@ -193,7 +195,8 @@ class _Placer:
         return name
 
     def _partial(self, step: _Step) -> Name:
-        """A free name that says what it is, or the one that it has been given already."""
+        """Returns a free name that says that the file is not whole, or the one that it has been
+        given already."""
         source = object_file(self._job_directory, step.object_id)
         for path in partial_paths(os.fsdecode(step.name.path)):
             name = Name(step.name.mount, os.fsencode(path))
@@ -228,7 +231,8 @@ class _Placer:
             self._directory.remove_file(placed.name, placed.identity)
 
     def _is_there(self, source: bytes, name: Name) -> bool:
-        """Whether its copy came there, and the daemon was killed before it noted that."""
+        """Tells whether the copy came there before, and the daemon was killed before it noted
+        that."""
         path = self._directory.path(name)
         with contextlib.suppress(OSError):
             facts = [os.lstat(each) for each in (source, path)]
@@ -237,7 +241,8 @@ class _Placer:
         return False
 
     def _refuse_newer(self, name: Name) -> None:
-        """What came there while the job ran and is not known as its own stays."""
+        """Raises where something came there while the job ran that is not known as its own: that
+        stays."""
         try:
             found = os.lstat(self._directory.path(name))
         except OSError:
@@ -253,7 +258,7 @@ class _Placer:
 
 
 def rescue_lines(rescued: Rescued) -> list[str]:
-    """What became of them, for people."""
+    """Returns the lines that tell people what became of a dead job's outputs."""
     lines = []
     if rescued.placed:
         lines.append(

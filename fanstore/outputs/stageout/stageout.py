@@ -38,8 +38,8 @@ _NAMES = "the names of what is there"
 
 
 class StageOut:
-    """This rank's part; an Observer (interfaces.py) of what its programs do. In the outputs thread,
-    but for what says else."""
+    """Stage-out on this rank; an Observer (model/interfaces.py) of what its programs do. Its
+    methods are for the outputs thread, unless they say otherwise."""
 
     def __init__(
         self,
@@ -75,40 +75,40 @@ class StageOut:
         peers.on_lost(self._rank_lost)
 
     def start(self) -> None:
-        """Begins to stage out."""
+        """Begins to place outputs."""
         self._worker = asyncio.get_running_loop().create_task(self._work())
 
     def published(self, place: Place, entry: Entry) -> None:
-        """A file of this rank has its final bytes."""
+        """Queues a file of this rank that has got its name and its final bytes."""
         self._accounts.published(place, entry)
         self._fresh[place] = entry
         self._queue(place)
 
     def changed(self, place: Place) -> None:
-        """A name stands for something else, or for nothing."""
+        """Queues a name that stands for something else now, or for nothing."""
         self._accounts.changed(place)
         self._queue(place)
 
     def drafted(self, place: Place, object_id: int) -> None:
-        """A program of this rank is writing a file."""
+        """Notes that a program of this rank is writing a file."""
         self._journal.draft(object_id, name_of(place))
 
     def stranded(self, place: Place, entry: Entry) -> None:
-        """As `published`, where the home rank is lost: this one places it by itself."""
+        """Queues a file of this rank whose home rank is lost: this rank places it by itself."""
         self.published(place, entry)
 
     def discarded(self, object_id: int) -> None:
-        """An object of this rank is gone."""
+        """Notes that an object of this rank is gone, and ends its copy."""
         self._accounts.discarded(object_id)
         self._supplier.discarded(object_id)
 
     def placed_path(self, object_id: int) -> bytes | None:
-        """Where this rank placed an object, if that is still there."""
+        """Returns where this rank placed an object, if that is still there."""
         return self._reconciler.path_of(object_id)
 
     async def flush(self) -> None:
-        """Until all that was published so far is placed, or cannot be. What other ranks' programs
-        renamed is theirs to flush."""
+        """Waits until all that was published so far is placed, or cannot be. What other ranks'
+        programs renamed is for those to flush."""
         self._hurried.set()
         while not self._given_up and (self._line or self._busy is not None):
             self._empty.clear()
@@ -127,9 +127,9 @@ class StageOut:
         self._empty.set()
 
     async def account(self, unstaged: str, partials: Iterable[int] = ()) -> dict[str, Any]:
-        """What became of everything, `figures` included; what is not in the output directory is
-        moved to `unstaged`. After all ranks have flushed. partials: objects to be named, as their
-        writers were killed."""
+        """Returns what became of everything, with `figures`; what is not in the output directory is
+        moved to `unstaged`. To be called after all ranks have flushed. partials: objects to be
+        named, as their writers were killed."""
         failed = [] if self._given_up else await self._end_names_or_give_up()
         settled = self._accounts.settle(self._reconciler, unstaged, self._reason, partials)
         settled["unplaced"] = (settled["unplaced"] + failed)[:SHOWN_MAX]
@@ -137,7 +137,7 @@ class StageOut:
         return {**self.figures(), **settled}
 
     async def _not_removed(self) -> list[tuple[str, str]]:
-        """What ought to be gone and is not, and why."""
+        """Returns the names that ought to be gone and are not, and why."""
         found = []
         for place, done in list(self._failed.items()):
             with contextlib.suppress(OSError):
@@ -157,7 +157,8 @@ class StageOut:
         return [*self._undone, (_NAMES, "not synced: not waited for")]
 
     async def _end_names(self) -> list[tuple[str, str]]:
-        """Ends what is done with names, without other ranks. What is not as it ought to be."""
+        """Ends the work on names, without other ranks; returns what is not as it ought to be, and
+        why."""
         await self._reconciler.seal()
         try:
             await self._reconciler.sync()
@@ -166,8 +167,8 @@ class StageOut:
         return self._undone
 
     def close(self) -> None:
-        """Waits for nothing but what is being copied early, and where it was given up not long for
-        that: then the file system may hang."""
+        """Ends the threads; waits only for small copies that were begun early, and not long where
+        it was given up: the file system may hang then."""
         if self._worker is not None:
             self._worker.cancel()
         self._reconciler.close()
@@ -177,12 +178,13 @@ class StageOut:
         self._journal.close()
 
     def _tidy_up(self) -> None:
-        """Leaves nothing unfinished in the output directory."""
+        """Removes what is unfinished in the output directory."""
         self._supplier.close()
         self._directory.close()
 
     def figures(self) -> dict[str, Any]:
-        """For people, from any thread. blocked: why nothing can be placed now, or ""."""
+        """Returns counts for people; may be called from any thread. blocked: why nothing can be
+        placed now, or ""."""
         figures = self._accounts.figures()
         in_line = len(self._line) + (self._busy is not None)
         return {
@@ -195,7 +197,7 @@ class StageOut:
         }
 
     def _queue(self, place: Place) -> None:
-        """A name that waits already keeps its place in the line."""
+        """Puts a name at the end of the line; one that waits already stays where it is."""
         self._line.setdefault(place)
         self._filled.set()
 
@@ -219,7 +221,7 @@ class StageOut:
                 self._failed[place] = Reconciled(errno.EIO, f"{type(error).__name__}: {error}")
 
     async def _see_to(self, place: Place) -> None:
-        """Until it is done or never will be."""
+        """Tries to place a name until it is done, or never will be."""
         attempt = 0
         while (done := await self._make_so(place)).error:
             if done.lost or done.error in _PARTICULAR or self._is_last(attempt):
@@ -233,8 +235,9 @@ class StageOut:
         self._blocked = ""
 
     def _is_last(self, attempt: int) -> bool:
-        """While programs run there is always another attempt. At the end there are a few for the
-        first that fails, and one for each after it."""
+        """Tells whether a name is given up after this attempt. While programs run there is always
+        another; at the end there are a few for the first name that fails, and one for each after
+        it."""
         if self._hurried.is_set() and attempt >= len(_PAUSES_S):
             self._exhausted = True
         return self._exhausted
@@ -248,7 +251,7 @@ class StageOut:
             await asyncio.wait_for(self._hurried.wait(), pause_s)
 
     async def _make_so(self, place: Place) -> Reconciled:
-        """One name, and those that came with it where it is a directory."""
+        """Places one name, and those that came with it where it is a directory."""
         first = await self._make_one_so(place)
         inside = await self._inside(place) if first.descend else []
         while inside:
@@ -261,8 +264,9 @@ class StageOut:
         return first
 
     async def _make_one_so(self, place: Place) -> Reconciled:
-        """Where it was a directory that goes, all that was placed in it goes before. Where a parent
-        was something else before, which another rank has still to see to, that goes before."""
+        """Places one name. Where it was a directory that goes, all that was placed in it goes
+        first; where one of its parents was something else that another rank has still to remove,
+        that goes first."""
         done = await self._reconcile(place)
         if done.parents:
             for parent in _parents(place):
@@ -275,7 +279,8 @@ class StageOut:
         return await self._reconcile(place, True) if done.clear or done.parents else done
 
     async def _inside(self, place: Place) -> list[Place]:
-        """The names in a directory, last first, but for those that are in the line themselves."""
+        """Returns the names in a directory, last first, without those that are in the line
+        themselves."""
         home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
         names = await self._ask(home_rank, "names_in", place.mount, place.path)
         found = [Place(place.mount, place.path, name) for name in names]
@@ -293,7 +298,7 @@ class StageOut:
             return Reconciled(error.errno or errno.EIO, str(error.strerror))
 
     async def _bring_own(self, place: Place) -> Reconciled:
-        """What this rank has the bytes of, its name's home being lost."""
+        """Places an object of this rank under a name whose home rank is lost."""
         object_id = self._accounts.waiting_at(name_of(place))
         if object_id is None:
             return Reconciled()
@@ -310,7 +315,7 @@ class StageOut:
         return found
 
     async def _ask(self, rank: int, name: str, *args: Any) -> list[Any]:
-        """A list from another rank; of one that is lost an empty one."""
+        """Returns a list from another rank; an empty one if that is lost."""
         try:
             return list(await self._peers.call(rank, name, *args))
         except OSError:
@@ -323,19 +328,20 @@ class StageOut:
         return [name for name, _ in self._name_tables.list(mount, path)]
 
     def _rank_lost(self, rank: int) -> None:
-        """Objects of this rank whose names' home it was are placed by this one."""
+        """Queues the objects of this rank whose home rank was the lost one: this rank places
+        them."""
         for place in self._accounts.waiting():
             if self._home_rank_of(place) == rank:
                 self._queue(place)
 
     def _reason(self, place: Place) -> str:
-        """Why a name was not placed."""
+        """Returns why a name was not placed."""
         failed = self._failed.get(place)
         return failed.reason if failed is not None else self._blocked or "not waited for"
 
 
 def _parents(place: Place) -> list[Place]:
-    """The directories that a name lies in, outermost first."""
+    """Returns the directories that a name lies in, outermost first."""
     parts = place.directory.split(b"/") if place.directory else []
     return [Place(place.mount, b"/".join(parts[:n]), part) for n, part in enumerate(parts)]
 
@@ -343,7 +349,8 @@ def _parents(place: Place) -> list[Place]:
 def stage_out_to(
     header: Header, journal: str
 ) -> Callable[[Peers, NameTables, ObjectStore], StageOut]:
-    """Makes the stage-out of a job, once its other parts are there. journal: the file's path."""
+    """Returns a function that makes the stage-out of a job, once its other parts are there.
+    journal: the path of its file."""
 
     def make(peers: Peers, name_tables: NameTables, objects: ObjectStore) -> StageOut:
         directory = OutputDirectory.of(header)

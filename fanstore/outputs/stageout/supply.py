@@ -1,4 +1,5 @@
-"""Copies of objects in the output directory: made whole and synced before they get their names."""
+"""Makes copies of objects for the output directory, whole and synced before they get their
+names."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _EARLY_MOST_BYTES = 1 << 20
 
 @dataclass
 class _Copy:
-    """One that is being made or was. attr: what it was given. wanted: until its object is gone."""
+    """A copy that is being made or was. attr: the attributes that it gets. wanted: False once its
+    object is gone."""
 
     attr: Attr
     done: asyncio.Future[bytes] | None = None
@@ -30,8 +32,8 @@ class _Copy:
 
 
 class Supplier:
-    """The owner's side: copies of the objects of this rank, of small ones several at a time, since
-    syncing each takes longer than copying it."""
+    """Copies the objects of this rank, when the home ranks of their names ask for them; of small
+    ones several at a time, since syncing each takes longer than copying it."""
 
     def __init__(
         self, objects: ObjectStore, journal: Journal, directory: OutputDirectory
@@ -49,12 +51,12 @@ class Supplier:
 
     @property
     def current_bytes(self) -> int:
-        """Of the object that is being copied."""
+        """The bytes of the object under way that are copied so far."""
         current = self._current
         return 0 if current is None else current.copied_bytes
 
     def begin(self, entry: Entry) -> None:
-        """A small file is going to be asked for soon: its copy is begun."""
+        """Begins the copy of a small file that is going to be asked for soon."""
         object_id = entry.object_id
         small = entry.is_file and entry.attr.size <= _EARLY_MOST_BYTES
         known = object_id in self._begun or object_id not in self._journal.ledger.waiting
@@ -66,8 +68,8 @@ class Supplier:
         copy.done.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def supply(self, object_id: int, name: Name, attr: Attr) -> bytes:
-        """A file in the scratch directory with the bytes of an object, for the name given.
-        Raises OSError."""
+        """Returns the path of a file in the scratch directory with the bytes of an object, for that
+        name. Raises OSError."""
         self._journal.name(object_id, name, attr.size)
         begun = self._begun.get(object_id)
         if begun is not None and begun.done is not None:
@@ -110,7 +112,7 @@ class Supplier:
         return temporary
 
     async def _drop_begun(self) -> None:
-        """Copies that nobody has asked for yet are removed."""
+        """Removes the copies that nobody has asked for yet."""
         for object_id, copy in list(self._begun.items()):
             self._begun.pop(object_id, None)
             if copy.done is not None:
@@ -118,7 +120,7 @@ class Supplier:
                     os.unlink(await copy.done)
 
     def discarded(self, object_id: int) -> None:
-        """Ends the copy of an object that is gone: until then it takes its room on the disk."""
+        """Ends the copy of an object that is gone, which until then takes its room on the disk."""
         current = self._current
         if current is not None and self._current_id == object_id:
             current.wanted = False
@@ -134,11 +136,12 @@ class Supplier:
                 os.unlink(done.result())
 
     def give_up(self) -> None:
-        """Ends the copy that is being made, and every other."""
+        """Ends the copy that is being made, and every later one."""
         self._given_up = True
 
     def close(self) -> None:
-        """Waits for nothing but what is being copied early."""
+        """Ends the threads and removes unused copies; waits only for small copies that were begun
+        early."""
         self._given_up = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._early.shutdown(wait=True, cancel_futures=True)

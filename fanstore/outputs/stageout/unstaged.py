@@ -1,4 +1,4 @@
-"""Outputs that could not be placed: kept on the node, under `unstaged`, which no sweep removes."""
+"""Keeps outputs that could not be placed on the node, under `unstaged`, which no sweep removes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ UNSTAGED = "unstaged"
 
 
 def unstaged_of(job_directory: str) -> str:
-    """Where a job keeps them: beside the folder of all jobs."""
+    """Returns the folder in which a job keeps them, beside the folder of all jobs."""
     base = os.path.dirname(os.path.dirname(job_directory))
     return os.path.join(base, UNSTAGED, os.path.basename(job_directory))
 
 
 def keep_object(source: bytes, folder: str, relative: str) -> str:
-    """Moves an object's file there; its new path. OSError."""
+    """Moves an object's file into the folder; returns its new path. Raises OSError."""
     path = _free(os.path.join(folder, relative))
     try:
         os.rename(source, path)
@@ -29,7 +29,7 @@ def keep_object(source: bytes, folder: str, relative: str) -> str:
 
 
 def _copy(source: bytes, path: bytes) -> None:
-    """All of it or nothing."""
+    """Copies all of a file, or leaves nothing."""
     try:
         shutil.copy2(source, path)
     except OSError:
@@ -39,14 +39,14 @@ def _copy(source: bytes, path: bytes) -> None:
 
 
 def keep_link(target: bytes, folder: str, relative: str) -> str:
-    """Makes a link there; its path. OSError."""
+    """Makes a symbolic link in the folder; returns its path. Raises OSError."""
     path = _free(os.path.join(folder, relative))
     os.symlink(target, os.fsencode(path))
     return path
 
 
 def _free(path: str) -> str:
-    """That path with its directories made, or one like it where something is in the way."""
+    """Returns the path, with its directories made, or one like it where something is in the way."""
     for number in range(1000):
         candidate = path if number == 0 else f"{path}.{number}"
         with contextlib.suppress(FileExistsError, NotADirectoryError):

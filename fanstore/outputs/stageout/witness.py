@@ -1,4 +1,4 @@
-"""Who can say what was lost with a rank: the next one is told of each of its outputs."""
+"""Tells what was lost with a rank: the next rank is told of each of its outputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fanstore.peers.interface import Peers
 
 
 class Witness:
-    """What the rank before this one published and did not place yet."""
+    """Keeps what the rank before this one published and did not place yet."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
@@ -17,7 +17,8 @@ class Witness:
         peers.serve("witness", lambda _, object_id, name: self._see(object_id, name))
 
     def tell(self, object_id: int, name: Name | None) -> None:
-        """An object of this rank is published there and nowhere else; None: that has passed."""
+        """Tells the next rank that an object of this rank is published under a name and is nowhere
+        else; None: it need not be remembered any more."""
         if self._next != self._peers.rank:
             self._peers.tell(self._next, "witness", object_id, name)
 
@@ -28,6 +29,6 @@ class Witness:
             self._seen[object_id] = name
 
     def lost(self) -> list[Name]:
-        """The outputs that were lost with the rank before this one."""
+        """Returns the outputs that were lost with the rank before this one."""
         gone = self._before != self._peers.rank and self._peers.is_lost(self._before)
         return sorted(set(self._seen.values())) if gone else []
