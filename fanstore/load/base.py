@@ -31,7 +31,7 @@ _LOCK_WAIT_S = 60.0
 
 
 def user_name() -> str:
-    """The user's login name, by uid where the environment does not say it."""
+    """Returns the user's login name; the one of the uid where the environment does not say it."""
     name = os.environ.get("USER", "")
     if name and "/" not in name:
         return name
@@ -59,7 +59,8 @@ def make_private(path: str) -> None:
 
 
 def is_within_any(path: str) -> bool:
-    """Whether a path is, or lies in, such a directory of any user, below any local directory."""
+    """Tells whether a path is, or lies in, the FanStore directory of any user, below any local
+    directory."""
     return any(part.startswith(_NAME) for part in path.split("/"))
 
 
@@ -105,11 +106,12 @@ class Base:
         return [os.path.join(self.folder(folder), name) for name in sorted(names)]
 
     def discard(self, path: str) -> None:
-        """Takes directory `path` out of the way at once; `empty_trash` removes its content."""
+        """Moves directory `path` out of the way at once; `empty_trash` removes its content."""
         os.rename(path, os.path.join(self.path, f"trash-{os.urandom(8).hex()}"))
 
     def empty_trash(self) -> None:
-        """Removes what was discarded. Needs no lock; what goes wrong is left for the next time."""
+        """Removes what was discarded. Needs no lock; what cannot be removed is left for the next
+        time."""
         import shutil
 
         names: list[str] = []

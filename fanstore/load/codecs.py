@@ -1,4 +1,4 @@
-"""Whether the libraries that decode a dataset's files are here, asked before a job starts."""
+"""Checks, before a job starts, that the libraries which decode a dataset's files are here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIBRARIES = {
 
 
 def codec_libraries() -> dict[str, tuple[str, str | None]]:
-    """For each codec its library and, where that cannot be loaded, why."""
+    """Returns for each codec its library and, where that cannot be loaded, why."""
     found: dict[str, tuple[str, str | None]] = {}
     for codec, (library, _) in _LIBRARIES.items():
         try:
@@ -26,14 +26,15 @@ def codec_libraries() -> dict[str, tuple[str, str | None]]:
 
 
 def codecs_of(codec_mask: int) -> list[str]:
-    """The codecs that need a library, by the mask in an index header."""
+    """Returns the codecs that need a library, by the mask in an index header."""
     lz4 = 1 << lib.FAN_CODEC_LZ4 | 1 << lib.FAN_CODEC_LZ4HC
     zstd = 1 << lib.FAN_CODEC_ZSTD
     return [name for name, mask in (("lz4", lz4), ("zstd", zstd)) if codec_mask & mask]
 
 
 def check_codecs(dataset_name: str, codec_mask: int) -> None:
-    """FanstoreError, naming what to install, when a codec of the dataset cannot be decoded."""
+    """Raises FanstoreError, naming what to install, when a codec of the dataset cannot be
+    decoded."""
     needed = codecs_of(codec_mask)
     found = codec_libraries() if needed else {}
     for codec in needed:

@@ -15,7 +15,8 @@ _REPORT_EVERY_S = 0.1
 
 
 class Crew:
-    """A context manager; made, given work and settled by the main thread only.
+    """Threads of work for one rank; a context manager that only the main thread makes, gives work
+    and settles.
 
     It ends when its work has ended: after a failure what waits is dropped, and what runs gives up
     at its next `check`.
@@ -32,27 +33,28 @@ class Crew:
         self._has_errors = False
 
     def expect(self, amount_bytes: int) -> None:
-        """So much more is to be done."""
+        """Adds bytes to what is to be done, for reports."""
         with self._mutex:
             self._total_bytes += amount_bytes
 
     def advance(self, amount_bytes: int) -> None:
-        """So much more is done. From any thread."""
+        """Adds bytes to what is done, for reports. May be called from any thread."""
         with self._mutex:
             self._done_bytes += amount_bytes
 
     def check(self) -> None:
-        """Raises Stopped when the job is to end, or when other work failed. From any thread."""
+        """Raises Stopped when the job is to end, or when other work failed. May be called from any
+        thread."""
         self._stop.check()
         if self._failed:
             raise Stopped("other work failed")
 
     def report(self) -> None:
-        """Tells the other ranks how far this one is. RankLost when one of them failed."""
+        """Tells the other ranks how far this one is. Raises RankLost when one of them failed."""
         self.world.report(self._done_bytes, self._total_bytes)
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> None:
-        """Has a thread do it; what it raises comes out of `settle`."""
+        """Has a thread call `work`; what that raises comes out of `settle`."""
         future = self._pool.submit(work, *arguments)
         future.add_done_callback(self._look_at)
         self._futures.append(future)
@@ -62,12 +64,12 @@ class Crew:
             self._has_errors = True
 
     def poll(self) -> None:
-        """Raises what work has raised so far. For the main thread while it does other things."""
+        """Raises what work has raised so far; for the main thread while it does other things."""
         if self._has_errors:
             self.settle()
 
     def settle(self) -> list[Any]:
-        """Waits for all that was submitted since the last time: the results, in order."""
+        """Waits for all that was submitted since the last time; returns the results, in order."""
         futures, self._futures = self._futures, []
         pending: set[Future[Any]] = set(futures)
         try:

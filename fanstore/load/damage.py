@@ -1,4 +1,4 @@
-"""Which files of a damaged pack are damaged: each is decoded and its checksum compared."""
+"""Finds the damaged files of a damaged pack: each is decoded and its checksum compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from fanstore.dataset import Dataset
 def damaged_records(
     dataset: Dataset, pack: int, path: str | os.PathLike[str], check: Callable[[], None]
 ) -> list[int]:
-    """The ids of the damaged files of a pack whose copy is at `path`; `check` may raise."""
+    """Returns the record ids of the damaged files of a pack whose copy is at `path`; `check` may
+    raise to give up."""
     damaged = []
     with PackReader(dataset, pack, path) as reader:
         for record in dataset.records_of_pack(pack).tolist():

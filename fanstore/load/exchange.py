@@ -32,7 +32,7 @@ _abandoned: list[Any] = []
 
 
 class Travel:
-    """One file's way from rank `source` to others. All of them make it, with equal arguments."""
+    """The way of one file from rank `source` to others, who all make one with equal arguments."""
 
     def __init__(
         self, crew: Crew, source: int, destinations: Sequence[int], file_bytes: int
@@ -50,7 +50,7 @@ class Travel:
         self._requests: tuple[list[Any], list[Any]] = ([], [])
 
     def send(self, path: str) -> None:
-        """Sends the file at `path`. FanstoreError when it is shorter than it should be."""
+        """Sends the file at `path`. Raises FanstoreError when it is shorter than it should be."""
         with self._kept_while_in_use(), open(path, "rb", buffering=0) as reader:
             for number in range(self._chunks()):
                 self._wait(number)
@@ -62,7 +62,7 @@ class Travel:
             self._wait(1)
 
     def receive(self, take: Callable[[memoryview], None]) -> None:
-        """Hands each chunk to `take`, in order."""
+        """Receives the file and hands each chunk to `take`, in order."""
         with self._kept_while_in_use():
             self._post(0)
             for number in range(self._chunks()):
@@ -81,7 +81,7 @@ class Travel:
         return buffer[: min(len(buffer), self._file_bytes - number * len(buffer))]
 
     def _begin(self, view: memoryview) -> list[Any]:
-        """Starts to pass a chunk; the source's side, or for a broadcast every side."""
+        """Starts to pass a chunk on: the source's side, or for a broadcast every side."""
         if self._is_broadcast:
             return [self._world.ibcast(view, self._source)]
         return [self._world.isend(view, rank, _TAG) for rank in self._destinations]
@@ -97,7 +97,7 @@ class Travel:
             requests.append(self._world.irecv(view, self._source, _TAG))
 
     def _wait(self, number: int) -> None:
-        """Waits for the buffer of a chunk to be ours again."""
+        """Waits until MPI has done with the buffer of a chunk."""
         requests = self._requests[number % 2]
         self._world.wait_all(requests)
         requests.clear()
@@ -127,7 +127,8 @@ class Received:
         self._digest = xxhash.xxh3_64()
 
     def fill(self, travel: Travel) -> int:
-        """Receives it all: its XXH3-64. OSError naming the file when the disk is full."""
+        """Receives the whole file and returns its XXH3-64. Raises OSError naming the file when the
+        disk is full."""
         try:
             with open(self.path, "wb", buffering=0) as writer:
                 travel.receive(lambda view: self._take(writer, view))
@@ -141,16 +142,16 @@ class Received:
         write_all(writer, view)
 
     def sync(self) -> None:
-        """Waits until it is on the disk."""
+        """Waits until the file is on the disk."""
         with open(self.path, "ab", buffering=0) as writer:
             sync(writer)
 
     def become(self, part: str) -> None:
-        """Takes another name."""
+        """Renames the file to `part`; it is not removed at the end any more."""
         os.rename(self.path, part)
 
     def remove(self) -> None:
-        """Removes it, unless it has taken another name."""
+        """Removes the file, unless it was renamed by `become`."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
 
@@ -170,7 +171,7 @@ class Exchange:
         self._fresh = frozenset(fresh)
 
     def run(self, transfers: Sequence[Transfer]) -> None:
-        """Sends and receives; what is received is checked and staged."""
+        """Sends and receives the packs of all transfers; what is received is checked and staged."""
         rank = self._crew.world.rank
         for transfer in transfers:
             if rank in transfer.members:
@@ -190,7 +191,8 @@ class Exchange:
         self._crew.submit(self._finish, transfer.pack, received, checksum)
 
     def _finish(self, pack: int, received: Received, checksum: int) -> None:
-        """Checks and stages what has come, as the index says, whatever its source thinks of it."""
+        """Checks and stages what has come by what the index says, whatever its source thinks of
+        it."""
         expected = self._stager.expected(pack)
 
         def adopt(part: str) -> list[int]:

@@ -1,4 +1,5 @@
-"""The index of a dataset on every rank: read once from the shared file system, then broadcast."""
+"""Brings the index of a dataset to every rank: read once from the shared file system, then
+broadcast."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class DatasetInfo:
 
 
 def announce(world: World, paths: Sequence[str]) -> list[DatasetInfo]:
-    """Rank 0 opens the datasets and tells the others. What open_dataset raises, on rank 0."""
+    """Opens the datasets on rank 0, which tells the others. Raises what open_dataset does, on rank
+    0."""
     infos = [_info_of(path) for path in paths] if world.rank == 0 else []
     told: list[DatasetInfo] = world.gather_all(infos)[0]
     return told
@@ -53,11 +55,12 @@ def _info_of(path: str) -> DatasetInfo:
 def stage_index(
     crew: Crew, info: DatasetInfo, staged: StagedDirectory, room: Room
 ) -> tuple[Dataset, int]:
-    """Stages the index on every rank: the dataset, opened by the copy, and the bytes written.
+    """Stages the index on every rank; returns the dataset, opened by the copy, and the bytes
+    written.
 
     All ranks call it, for their datasets in the same order. Nothing is read from the shared file
-    system where a rank has kept a copy, else rank 0 reads it. DatasetDamaged on rank 0 where its
-    checksum does not fit, FanstoreError where a rank has no room for it.
+    system where a rank has kept a copy, else rank 0 reads it. Raises DatasetDamaged on rank 0 where
+    its checksum does not fit, FanstoreError where a rank has no room for it.
     """
     world = crew.world
     is_kept = _is_kept(crew, info, staged)
@@ -77,7 +80,8 @@ def stage_index(
 
 
 def _is_kept(crew: Crew, info: DatasetInfo, staged: StagedDirectory) -> bool:
-    """Whether this rank has a copy; one that others may get is looked into."""
+    """Tells whether this rank has kept a copy; where others may get it, its checksum is checked
+    first."""
     if staged.damaged_in(INDEX_NAME, info.index) is None:
         return False
     if crew.world.world_size == 1:
@@ -98,7 +102,7 @@ def _is_sound(path: str, info: DatasetInfo) -> bool:
 
 
 def _broadcast(crew: Crew, info: DatasetInfo, staged: StagedDirectory, source: int) -> None:
-    """Everybody takes part; who has a copy drops what comes."""
+    """Passes the index from `source` to all; ranks that have a copy drop what comes."""
     others = [rank for rank in range(crew.world.world_size) if rank != source]
     travel = Travel(crew, source, others, info.index.file_bytes)
     target = staged.file(INDEX_NAME)

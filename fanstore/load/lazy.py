@@ -37,14 +37,15 @@ class LazyPart:
 
 
 class _StopOnly(Stop):
-    """Nobody watches how far the work is."""
+    """A Watcher that only stops: nobody watches how far the work is."""
 
     def advance(self, amount_bytes: int) -> None:
         pass
 
 
 class LazyStager:
-    """Threads that stage. `on_staged(mount, pack, damaged)` is called for one pack at a time.
+    """Threads that stage while the job runs. They call `on_staged(mount, pack, damaged)` for one
+    pack at a time.
 
     A pack that cannot be staged stays where it is, and `warnings` says so; nothing is raised.
     """
@@ -70,12 +71,12 @@ class LazyStager:
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
 
     def start(self) -> None:
-        """Begins to stage."""
+        """Starts the threads."""
         for thread in self._threads:
             thread.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether everything is done by then."""
+        """Waits for the threads for at most `timeout_s`; tells whether all have ended."""
         deadline_s = time.monotonic() + timeout_s
         for thread in self._threads:
             if thread.ident is not None:
@@ -83,8 +84,8 @@ class LazyStager:
         return not any(thread.is_alive() for thread in self._threads)
 
     def close(self, timeout_s: float = 10.0) -> bool:
-        """Stops between two chunks. `on_staged` is not called any more. Whether all have ended:
-        a thread may hang in a read of a shared file system that does not answer."""
+        """Stops the threads between two chunks; `on_staged` is not called any more. Tells whether
+        all have ended: one may hang in a read of a shared file system that does not answer."""
         self._stop.set()
         with self._mutex:
             self._todo.clear()
@@ -92,7 +93,7 @@ class LazyStager:
 
     @property
     def warnings(self) -> list[str]:
-        """What was not staged, and why."""
+        """What was not staged and why, a line each."""
         with self._mutex:
             full = [
                 f"{path}: the disk is full: {len(sizes)} packs ({size(sum(sizes))}) stay on the "
@@ -124,7 +125,8 @@ class LazyStager:
                 self._on_staged(part.mount, pack, damaged)
 
     def _has_room(self, part: LazyPart, stager: Stager, pack: int) -> bool:
-        """Asked anew for each: outputs and other users fill the disk meanwhile."""
+        """Tells whether a pack still fits. Asked anew for each, as outputs and other users fill the
+        disk meanwhile."""
         expected = stager.expected(pack)
         space = os.statvfs(part.staged.path)
         if expected.file_bytes <= space.f_bavail * space.f_frsize:

@@ -43,8 +43,8 @@ NETWORK_TYPES = {
 
 @dataclass(frozen=True)
 class LocalDirectory:
-    """A candidate: where it came from, its file system, and why it is refused (or None).
-    is_missing: a job makes it."""
+    """A directory that may be used, where its name came from, its file system, and why it is
+    refused (or None). is_missing: a job makes it."""
 
     path: str
     source: str
@@ -55,12 +55,12 @@ class LocalDirectory:
 
     @property
     def in_memory(self) -> bool:
-        """Whether what is stored there counts as memory."""
+        """Whether what is stored there counts as memory, as in a tmpfs."""
         return self.fs_type in TMPFS_TYPES.values()
 
 
 def fs_type(path: str) -> str:
-    """The name of the file system that holds `path`, or its magic number in hexadecimal."""
+    """Returns the name of the file system that holds `path`, or its magic number in hexadecimal."""
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(256)
     if libc.statfs(os.fsencode(path), buffer) != 0:
@@ -79,7 +79,7 @@ def _refusal(path: str, kind: str) -> str | None:
 
 
 def examine(path: str, source: str) -> LocalDirectory:
-    """What `path` is worth as a local directory. Nothing is created."""
+    """Tells whether `path` will do as a local directory, and why not. Creates nothing."""
     if not os.path.isdir(path):
         return LocalDirectory(path, source, "-", 0, "not a directory")
     kind = fs_type(path)
@@ -88,7 +88,8 @@ def examine(path: str, source: str) -> LocalDirectory:
 
 
 def examine_named(path: str, source: str) -> LocalDirectory:
-    """As `examine`, of one that somebody named: where it is missing, what it would be worth."""
+    """Does what `examine` does for a directory that somebody named; one that is missing is judged
+    by where it would be made."""
     missing = missing_directories(path)
     if not missing:
         return examine(path, source)
@@ -98,7 +99,7 @@ def examine_named(path: str, source: str) -> LocalDirectory:
 
 
 def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[LocalDirectory]:
-    """The directories searched when none is named, in order."""
+    """Yields the directories that are tried when none is named, in order."""
     for variable in ("SLURM_TMPDIR", "TMPDIR_LOCAL", "JOBFS"):
         if environ.get(variable):
             yield examine(environ[variable], f"${variable}")
@@ -110,7 +111,7 @@ def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[LocalDirecto
 
 
 def missing_directories(path: str) -> list[str]:
-    """What mkdir -p would make, topmost first."""
+    """Returns the directories that mkdir -p would make, topmost first."""
     missing: list[str] = []
     while not os.path.lexists(path):
         missing.insert(0, path)
@@ -119,7 +120,8 @@ def missing_directories(path: str) -> list[str]:
 
 
 def _make(path: str, source: str) -> list[str]:
-    """Makes a directory and its missing parents (0700). Those that were made, topmost first."""
+    """Makes a directory and its missing parents (0700); returns those that were made, topmost
+    first."""
     made = []
     for each in missing_directories(path):
         try:
@@ -148,11 +150,9 @@ def choose(
     environ: Mapping[str, str] = os.environ,
     make: bool = False,
 ) -> LocalDirectory:
-    """The named directory, else the first candidate that will do. make: a named one that is missing
-    is made, and stays.
-
-    UsageError when the named one is refused, FanstoreError when no candidate is left.
-    """
+    """Returns the named directory, else the first candidate that will do. make: a named one that is
+    missing is made, and stays. Raises UsageError when the named one is refused, FanstoreError when
+    no candidate is left."""
     if named is not None:
         made = _make(os.path.abspath(named), source) if make else []
         directory = examine(os.path.abspath(named), source)

@@ -16,7 +16,7 @@ _POLL_S = 0.01
 
 
 def try_lock(fd: int, *, exclusive: bool) -> bool:
-    """Takes or converts the lock on an open file without waiting."""
+    """Takes or converts the lock on an open file; tells whether that went without waiting."""
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -34,10 +34,8 @@ def _still_there(fd: int, path: str) -> bool:
 
 
 def take(path: str, *, exclusive: bool, create: bool = True) -> int | None:
-    """A descriptor that holds the lock on `path`, or None where another holds it.
-
-    OSError where the file cannot be opened. The file is made (0600) unless `create` is false.
-    """
+    """Returns a descriptor that holds the lock on `path`, or None where another holds it. The file
+    is made (0600) unless `create` is false. Raises OSError where it cannot be opened."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
     while True:
         fd = os.open(path, flags, 0o600)
@@ -50,7 +48,8 @@ def take(path: str, *, exclusive: bool, create: bool = True) -> int | None:
 
 
 def wait(path: str, *, exclusive: bool, check: Callable[[], None]) -> int:
-    """As `take`, but waits; `check` is called all the while and may raise to give up."""
+    """Returns what `take` does, but waits for it; `check` is called all the while and may raise to
+    give up."""
     while (fd := take(path, exclusive=exclusive)) is None:
         check()
         time.sleep(_POLL_S)
@@ -59,7 +58,7 @@ def wait(path: str, *, exclusive: bool, check: Callable[[], None]) -> int:
 
 @contextlib.contextmanager
 def free(path: str) -> Iterator[bool]:
-    """Whether nobody holds the lock on an existing `path`; if so it is held in the block."""
+    """Tells whether nobody holds the lock on an existing `path`; if so it is held in the block."""
     try:
         fd = take(path, exclusive=True, create=False)
     except FileNotFoundError:

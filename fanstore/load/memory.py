@@ -1,4 +1,5 @@
-"""The memory limit of the control group this process is in, and whom the kernel killed for it."""
+"""Reads the memory limit of this process's control group, and whether the kernel killed a process
+for it."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def _read_table(path: str) -> dict[str, int]:
 
 
 def _group_directories(root: str, membership: str) -> Iterator[tuple[str, str, str]]:
-    """(directory, limit file, usage file) of every group from ours up to the root."""
+    """Yields (directory, limit file, usage file) of every group from ours up to the root."""
     try:
         with open(membership, encoding="utf-8") as stream:
             lines = stream.read().splitlines()
@@ -48,10 +49,8 @@ def _group_directories(root: str, membership: str) -> Iterator[tuple[str, str, s
 def available_bytes(
     root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup"
 ) -> int | None:
-    """How much more memory the control group allows, or None without a limit.
-
-    File pages count as available: the kernel drops them before it refuses anything.
-    """
+    """Returns how much more memory the control group allows, or None without a limit. File pages
+    count as available: the kernel drops them before it refuses anything."""
     rooms = []
     for directory, limit_file, usage_file in _group_directories(root, membership):
         limit = _read_number(os.path.join(directory, limit_file))
@@ -65,7 +64,8 @@ def available_bytes(
 
 
 def kill_count(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> int | None:
-    """How many processes of our own group were killed for want of memory; None: nobody says."""
+    """Returns how many processes of our own group were killed for want of memory; None where that
+    cannot be read."""
     for directory, limit_file, _ in _group_directories(root, membership):
         name = "memory.events" if limit_file == "memory.max" else "memory.oom_control"
         count = _read_table(os.path.join(directory, name)).get("oom_kill")
@@ -75,13 +75,15 @@ def kill_count(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgrou
 
 
 class KillWatch:
-    """Made before a child is started, asked when the child was killed."""
+    """Tells whether a child was killed for want of memory; to be made before the child is
+    started."""
 
     def __init__(self) -> None:
         self._before = kill_count()
 
     def reason(self) -> str:
-        """Why the kernel killed it, as the end of a sentence; "" where memory was not why."""
+        """Returns why the kernel killed it, as the end of a sentence; "" where memory was not the
+        cause."""
         now = kill_count()
         if now is None or self._before is None or now <= self._before:
             return ""
@@ -89,7 +91,8 @@ class KillWatch:
 
 
 def hint_for(in_memory: bool) -> str:
-    """What to do where staging took too much. in_memory: the local directory is a tmpfs."""
+    """Returns what to do where staging took too much memory. in_memory: the local directory is a
+    tmpfs."""
     if in_memory:
         return "what is staged in memory counts: use a --local-dir on a disk, or --in-place"
     return "give the job more memory, or use --in-place"

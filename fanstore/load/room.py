@@ -1,4 +1,5 @@
-"""Whether what is to be staged fits: the local directory's free space, and memory for a tmpfs."""
+"""Checks that what is to be staged fits: the local directory's free space, and memory for a
+tmpfs."""
 
 from __future__ import annotations
 
@@ -27,20 +28,20 @@ class Room:
 
     @property
     def bytes(self) -> int:
-        """How much can be staged here."""
+        """How many bytes can be staged here."""
         limits = (self.free_bytes, self.memory_bytes)
         return min(limit for limit in limits if limit is not None)
 
 
 def room_of(world: World, directory: LocalDirectory) -> Room:
-    """This rank's room."""
+    """Returns what this rank's local directory can take."""
     limit = memory.available_bytes() if directory.in_memory else None
     node = os.uname().nodename
     return Room(world.rank, node, directory.path, directory.free_bytes, limit)
 
 
 def spoken(rank: int, node: str, world_size: int) -> str:
-    """How a message about one of several ranks begins."""
+    """Returns how a message about one of several ranks begins."""
     return f"rank {rank} on {node}: " if world_size > 1 else ""
 
 
@@ -50,8 +51,8 @@ Needs = Sequence[tuple[str, int]]
 def check_rooms(world: World, rooms: Sequence[Room], needs: Sequence[Needs]) -> None:
     """Refuses what cannot fit: needs[r] are rank r's (dataset, bytes) pairs to copy.
 
-    All ranks call it with the same arguments. Rank 0 raises FanstoreError with the figures of
-    every rank where it does not fit; the others hear of it.
+    All ranks call it with the same arguments. Where something does not fit, rank 0 raises
+    FanstoreError with the figures of every rank; the others hear of it.
     """
     problems = []
     for room, needed in zip(rooms, needs, strict=True):
@@ -82,5 +83,5 @@ def _problem(room: Room, needed: Needs) -> str | None:
 
 
 def size(amount_bytes: int) -> str:
-    """An amount for people."""
+    """Returns a number of bytes as people read it."""
     return f"{amount_bytes / (1 << 20):,.1f} MiB ({amount_bytes:,} bytes)"

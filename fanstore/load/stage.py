@@ -1,5 +1,5 @@
-"""Copying packs from the shared file system: each in large sequential reads, checked as it
-streams by.
+"""Copies packs from the shared file system: each in large sequential reads, checked as it streams
+by.
 
 Where a pack's checksum fails its files are checked one by one: the damaged ones are told to the
 caller, who marks them, and the others stay readable.
@@ -51,10 +51,8 @@ def stream(
     advance: Callable[[int], None],
     check: Callable[[], None],
 ) -> int:
-    """Reads `source` once, writing it to `target` if given: XXH3-64 of it.
-
-    `advance` is told of bytes as they pass; `check` may raise to give up.
-    """
+    """Reads `source` once, writing it to `target` if given; returns its XXH3-64. `advance` is
+    called with the count of bytes as they pass; `check` may raise to give up."""
     digest = xxhash.xxh3_64()
     chunk = bytearray(CHUNK_BYTES)
     view = memoryview(chunk)
@@ -91,7 +89,7 @@ def sync(stream: FileIO) -> None:
 
 
 class Watcher(Protocol):
-    """Whom the work tells how far it is, and who may raise to end it; from several threads."""
+    """Is told how far the work is, and may raise to end it; called from several threads."""
 
     def advance(self, amount_bytes: int) -> None: ...
 
@@ -122,7 +120,8 @@ class Stager:
         )
 
     def stage_index(self, staged: StagedDirectory) -> str:
-        """The path of the staged index. DatasetDamaged where its checksum does not fit."""
+        """Copies the index if it is not there; returns the path of the copy. Raises DatasetDamaged
+        where its checksum does not fit."""
         name = os.path.basename(self.dataset.index_path)
 
         def copy(part: str) -> list[int]:
@@ -138,11 +137,9 @@ class Stager:
         return staged.file(name)
 
     def stage_pack(self, staged: StagedDirectory, pack: int) -> list[int]:
-        """Copies a pack from the shared file system, if it is not there: the damaged records.
-
-        DatasetDamaged where its header or trailer does not fit, OSError where it cannot be read
-        or written.
-        """
+        """Copies a pack from the shared file system if it is not there; returns its damaged
+        records. Raises DatasetDamaged where its header or trailer does not fit, OSError where it
+        cannot be read or written."""
         source = os.fspath(self.dataset.pack_path(pack))
 
         def copy(part: str) -> list[int]:
@@ -163,15 +160,13 @@ class Stager:
             self._note_damage(pack, self.damaged(pack, source, self._read_shared(source, None)))
 
     def is_sound(self, pack: int, path: str) -> bool:
-        """Whether the copy of a pack at `path` has its checksum."""
+        """Tells whether the copy of a pack at `path` has the checksum that the index says."""
         checksum = stream(path, None, self._watcher.advance, self._watcher.check)
         return checksum == self.expected(pack).checksum
 
     def damaged(self, pack: int, path: str, checksum: int) -> list[int]:
-        """The damaged records of the copy at `path`, whose checksum was found to be `checksum`.
-
-        DatasetDamaged where the copy's header or trailer does not fit.
-        """
+        """Returns the damaged records of the copy at `path`, whose checksum was found to be
+        `checksum`. Raises DatasetDamaged where the copy's header or trailer does not fit."""
         if checksum == self.expected(pack).checksum:
             return []
         # The copy itself may be what broke; its frame is what clients rely on.

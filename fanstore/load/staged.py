@@ -40,7 +40,8 @@ class StagedDirectory:
         self._fd: int | None = None
 
     def hold(self) -> None:
-        """Makes the directory and holds it. Under the base's lock. A sole user tidies it first."""
+        """Makes the directory and takes its shared lock. To be called under the base's lock. A sole
+        user tidies it first."""
         make_private(self.path)
         fd = locks.take(self.lock_path, exclusive=True)
         if fd is not None:
@@ -53,7 +54,8 @@ class StagedDirectory:
         self._fd = fd
 
     def release(self, keep: bool) -> None:
-        """Lets go; `keep` decides what becomes of the files if this was the last user."""
+        """Gives the lock back; where this was the last user, `keep` decides whether the files
+        stay."""
         if self._fd is None:
             return
         mark = os.path.join(self.path, KEEP)
@@ -70,7 +72,8 @@ class StagedDirectory:
         return os.path.join(self.path, name)
 
     def damaged_in(self, name: str, expected: Expected) -> list[int] | None:
-        """The record ids damaged in a complete, valid copy of `name`; None where there is none."""
+        """Returns the record ids damaged in a complete, valid copy of `name`; None where there is
+        none."""
         marker = _read_marker(self.file(name))
         try:
             found = os.stat(self.file(name))
@@ -87,7 +90,7 @@ class StagedDirectory:
         copy: Callable[[str], list[int]],
         check: Callable[[], None],
     ) -> tuple[list[int], bool]:
-        """Makes sure of a valid copy of `name`: (damaged record ids, whether it was there).
+        """Makes sure of a valid copy of `name`; returns (damaged record ids, whether it was there).
 
         `copy(path)` writes it and says what is damaged; it runs for one job at a time.
         """
@@ -102,7 +105,7 @@ class StagedDirectory:
             os.close(fd)
 
     def forget(self, name: str, check: Callable[[], None]) -> None:
-        """Has a copy that is there count for nothing: the next `stage` makes it anew."""
+        """Has a copy that is there count for nothing, so that the next `stage` makes it anew."""
         fd = locks.wait(self.file(name) + ".lock", exclusive=True, check=check)
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -137,7 +140,7 @@ def _marker(expected: Expected, found: os.stat_result, damaged: object) -> dict[
 
 
 def _read_marker(target: str) -> dict[str, object] | None:
-    """The marker of a complete copy, or None where there is none that makes sense."""
+    """Returns the marker of a complete copy, or None where there is none that makes sense."""
     try:
         with open(target + ".ok", encoding="utf-8") as stream:
             marker = json.load(stream)
@@ -162,7 +165,7 @@ def _write_marker(target: str, marker: dict[str, object]) -> None:
 
 
 def whole_files(path: str) -> tuple[int, int]:
-    """Of a staged dataset's directory: how many whole packs are in it, and the bytes of all."""
+    """Returns how many whole packs are in a staged dataset's directory, and the bytes of all."""
     packs, total_bytes = 0, 0
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(path):
@@ -173,7 +176,7 @@ def whole_files(path: str) -> tuple[int, int]:
 
 
 def kept_words(paths: Iterable[str]) -> str:
-    """What is left of staged datasets whose job has let go of them, for people."""
+    """Returns what is left of staged datasets whose job has let go of them, for people."""
     kept = [(path, *whole_files(path)) for path in paths if os.path.isdir(path)]
     if not kept:
         return "nothing was kept"

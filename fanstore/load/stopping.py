@@ -1,4 +1,4 @@
-"""Being told to stop while at work."""
+"""How work is told to stop."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Stop:
         self._event.set()
 
     def clear(self) -> None:
-        """Forgets what was asked so far."""
+        """Forgets that somebody asked to stop."""
         self._event.clear()
 
     def is_set(self) -> bool:
-        """Whether somebody asked."""
+        """Tells whether somebody asked to stop."""
         return self._event.is_set()
 
     def check(self) -> None:
-        """Raises Stopped if somebody asked."""
+        """Raises Stopped if somebody asked to stop."""
         if self._event.is_set():
             raise Stopped("stopped")
