@@ -1,4 +1,4 @@
-"""What jobs left below a local directory: which of it nobody uses, and its removal.
+"""Finds what jobs left below a local directory that nobody uses, and removes it.
 
 The rules are those of `sweep`, but that a dataset goes which was to stay for the next job.
 """
@@ -34,7 +34,7 @@ class Leftover:
     reason: str = ""
 
     def verb(self, dry_run: bool) -> str:
-        """What happens to it, for people."""
+        """Returns what happens to it, in a word for people."""
         if self.reason:
             return "kept"
         return "would be removed" if dry_run else "removed"
@@ -42,7 +42,7 @@ class Leftover:
 
 @dataclass
 class Found:
-    """What there was, and what is to be said of outputs."""
+    """What jobs left, and what is to be said of their outputs."""
 
     directory: str
     leftovers: list[Leftover] = field(default_factory=list)
@@ -51,14 +51,15 @@ class Found:
 
 
 class Cleaner:
-    """Below one local directory. with_unstaged: outputs that are nowhere else go, too."""
+    """Looks and cleans below one local directory. with_unstaged: outputs that are nowhere else go,
+    too."""
 
     def __init__(self, local_dir: str, with_unstaged: bool) -> None:
         self._base = Base(local_dir)
         self._with_unstaged = with_unstaged
 
     def look(self) -> Found:
-        """What `clean` would do now; nothing is removed."""
+        """Returns what `clean` would do now; removes nothing."""
         found = Found(self._base.path)
         if os.path.lexists(self._base.path):
             with self._base.locked():
@@ -66,7 +67,7 @@ class Cleaner:
         return found
 
     def clean(self) -> Found:
-        """Removes what no job uses; the answer names what went, and what stays and why."""
+        """Removes what no job uses; returns what went, and what stays and why."""
         found = Found(self._base.path)
         if not os.path.lexists(self._base.path):
             return found
@@ -93,7 +94,8 @@ class Cleaner:
                 os.unlink(os.path.join(leftover.path, KEEP))
 
     def _leftovers(self) -> Iterator[Leftover]:
-        """Everything there is, judged. The caller holds the base's lock."""
+        """Yields everything that is there, with what is to become of it. The caller holds the
+        base's lock."""
         for path in self._base.entries("jobs"):
             yield self._judged(_JOB, path, self._job_reason)
         for entry in self._base.entries("prefixes"):
@@ -133,7 +135,7 @@ class Cleaner:
 
 
 def bytes_below(path: str) -> int:
-    """The size of all files in a tree."""
+    """Returns the size of all files in a tree, in bytes."""
     total = 0
     for directory, _, names in os.walk(path):
         for name in names:

@@ -57,7 +57,8 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 
 def _raise_descriptor_limit() -> None:
-    """Clients' connections, and processes that write, take one each."""
+    """Allows as many descriptors as may be had: clients' connections, and processes that write,
+    take one each."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= limit < _DESCRIPTORS:
         wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
@@ -84,7 +85,8 @@ class Daemon:
         self._wakeup, self._waker = socket.socketpair()
 
     def run(self) -> int:
-        """Until the job's end; the exit code. Everything it made is gone then."""
+        """Serves until the job's end; returns the exit code. Everything that it made is gone
+        then."""
         _raise_descriptor_limit()
         try:
             self._join()
@@ -128,14 +130,15 @@ class Daemon:
         return int(failure["exit_code"])
 
     def _flush(self) -> None:
-        """Waits until outputs are in the output directory, or cannot be; answers all the while."""
+        """Waits until outputs are in the output directory, or cannot be placed; answers all the
+        while."""
         outputs = self.job.outputs
         if outputs is None:
             return
         self._outwait(outputs, outputs.start_flush())
 
     def _account(self) -> dict[str, Any]:
-        """What became of the outputs; they are all somewhere then."""
+        """Returns what became of the outputs, which are all either placed or kept by then."""
         outputs = self.job.outputs
         if outputs is None:
             return {}
@@ -144,7 +147,7 @@ class Daemon:
         return {**outputs.figures(), "failed": problem} if problem else work.result()
 
     def _outwait(self, outputs: OutputService, work: Future[Any]) -> str:
-        """Waits for work of the outputs until that is given up. Why it came to nothing, or ""."""
+        """Waits for work of the outputs until that is given up. Returns why it failed, or ""."""
         told_to_end = self.stop.is_set()
         self.stop.clear()
         flush = Flush(outputs, work, self._tell, self._wake)
@@ -159,17 +162,17 @@ class Daemon:
         return flush.problem()
 
     def _tell(self, message: dict[str, Any]) -> None:
-        """The parent, and whoever stopped the daemon."""
+        """Sends a message to the parent, and to whoever stopped the daemon."""
         for channel in (self._parent, *self._stoppers):
             channel.try_send(message)
 
     def _wake(self) -> None:
-        """Ends a wait for events. From any thread."""
+        """Ends a wait for events. May be called from any thread."""
         with contextlib.suppress(BlockingIOError):
             self._waker.send(b"\0")
 
     def _summary(self, outputs: dict[str, Any]) -> dict[str, Any]:
-        """This rank's status, and where all ranks are still there, that of each."""
+        """Returns this rank's status, and where all ranks are still there, that of each."""
         whole = self.job.stop_serving()
         if whole and not self._with_all:
             self.world.fail("told to end before the other ranks")
@@ -184,7 +187,8 @@ class Daemon:
         return status
 
     def catch_signals(self) -> None:
-        """Signals set the stop flag and wake the loop. Before `run`, in the main thread."""
+        """Has signals set the stop flag and wake the loop. To be called before `run`, in the main
+        thread."""
         self._waker.setblocking(False)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -201,11 +205,12 @@ class Daemon:
         }
 
     def _detach_stderr(self) -> None:
-        """From here on the parent's stderr is the command's alone."""
+        """Sends what this daemon says to its log from now on: the parent's stderr is the
+        command's."""
         log_to(self.job.directory.file("log"))
 
     def status(self) -> dict[str, Any]:
-        """The job and its counters."""
+        """Returns the job and its counters."""
         return {**self.job.about(), "state": "serving", **self.job.figures()}
 
     def _serve(self, listener: socket.socket) -> None:
@@ -233,11 +238,11 @@ class Daemon:
             self._tell({"type": "stall", "line": line})
 
     def _handle_events(self, timeout_s: float | None) -> bool:
-        """Waits for something and deals with it; false when the daemon is to end."""
+        """Waits for events and answers them; returns False when the daemon is to end."""
         return all([key.data() is not False for key, _ in self._selector.select(timeout_s)])
 
     def _outwait_ranks(self) -> None:
-        """Goes on answering ranks whose commands still run; a signal ends that."""
+        """Goes on answering other ranks until their commands have ended; a signal ends that."""
         since_s = time.monotonic()
         told = False
         while (left := self.job.ranks_to_serve()) > 0 and not self.stop.is_set():
@@ -248,7 +253,8 @@ class Daemon:
         self._with_all = left == 0
 
     def _woken(self) -> bool:
-        """A signal: a daemon by itself ends, a wrapped one goes on until its wrapper says so."""
+        """Handles a signal: a daemon by itself ends, a wrapped one goes on until its wrapper says
+        so."""
         self._wakeup.recv(4096)
         return self._wrapped or not self.stop.is_set()
 
@@ -267,14 +273,16 @@ class Daemon:
         return messages is not None
 
     def _outwait_command(self) -> None:
-        """The wrapper was killed: the kernel told the command so; its files stay a while."""
+        """Keeps serving a command whose wrapper was killed (the kernel has told the command so) for
+        a while, then kills it."""
         if self._command is not None:
             self._command.wait(self.job.plan.settings.orphan_wait_s)
             self._command.kill()
             self._command.wait(5.0)
 
     def _answer(self, listener: socket.socket) -> bool:
-        """One request of a client, `fanstore status` or `stop`; false when the daemon is to end."""
+        """Answers one request of a client, `fanstore status` or `stop`; returns False when the
+        daemon is to end."""
         try:
             stream, _ = listener.accept()
         except OSError:  # it has gone again, or there are no descriptors left

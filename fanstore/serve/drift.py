@@ -1,4 +1,5 @@
-"""Whether the originals of a dataset have changed since they were packed, by a few of them."""
+"""Tells whether the originals of a dataset have changed since they were packed, from a few
+samples."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ LIMIT_S = 0.05
 
 
 def _source(dataset: Dataset) -> str | None:
-    """The directory that the dataset was packed from, by its manifest."""
+    """Returns the directory that the dataset was packed from, by its manifest, or None."""
     try:
         with open(os.path.join(dataset.directory, "manifest.json"), encoding="utf-8") as stream:
             source = json.load(stream).get("source")
@@ -33,7 +34,7 @@ def _spread(records: list[int]) -> list[int]:
 
 
 def _sample(dataset: Dataset) -> Iterator[int]:
-    """Regular files and directories, spread over the records."""
+    """Yields the record ids of some directories and regular files, spread over all records."""
     count = dataset.header.record_count
     step = max(1, count // (SAMPLES * 32))
     kinds = {record: stat.S_IFMT(dataset.record(record).mode) for record in range(0, count, step)}
@@ -42,7 +43,8 @@ def _sample(dataset: Dataset) -> Iterator[int]:
 
 
 def _named(dataset: Dataset) -> Iterator[tuple[int, str]]:
-    """The samples with their paths below the source; damaged records have none and are left out."""
+    """Yields the samples with their paths below the source; damaged records have none and are left
+    out."""
     for record in _sample(dataset):
         with contextlib.suppress(DatasetDamaged):
             yield record, os.fsdecode(dataset.relpath(record))
@@ -60,7 +62,7 @@ def _differs(dataset: Dataset, record: int, path: str) -> bool:
 
 
 class _Look:
-    """Compares samples with the originals, as far as it comes in time."""
+    """Compares samples with the originals, as many as it can in the time given."""
 
     def __init__(self, dataset: Dataset, source: str) -> None:
         self._source = source
@@ -84,8 +86,9 @@ class _Look:
 
 
 def drifted_files(dataset: Dataset, prefix: str) -> list[str]:
-    """A warning when some of the originals differ from what was packed. Where the dataset appears
-    elsewhere than it came from and all of them differ, another tree is there by now."""
+    """Returns a warning, in a list, when some of the originals differ from what was packed. Where
+    the dataset appears elsewhere than it came from and all of them differ, another tree is there by
+    now."""
     source = _source(dataset)
     if source is None or not os.path.isabs(source):
         return []

@@ -13,10 +13,11 @@ from fanstore.world import MpiWorld
 
 
 class ExchangeServer:
-    """Opened when this rank's segment is published, started with those of all other ranks."""
+    """Serves packs to other ranks and fetches from them. Opened when this rank's segment is
+    published, started with those of all other ranks."""
 
     def __init__(self, world: MpiWorld, job_segment: str, settings: Settings) -> None:
-        """FanstoreError where the block cache cannot be made."""
+        """Raises FanstoreError where the block cache cannot be made."""
         self._world = world
         self._deadline_s = settings.deadline_s
         self._stalls = Stalls(settings.deadline_s)
@@ -40,22 +41,23 @@ class ExchangeServer:
         self.node.start(transport.pointer)
 
     def peers(self) -> Peers:
-        """Calls between the daemons. To be started once, and closed before `stop`."""
+        """Returns the calls between the daemons; to be started once, and closed before `stop`."""
         return Peers(self._world.rank, self._world.world_size, self.node, self._deadline_s)
 
     def finish(self) -> int:
-        """Needs nothing more: how many other ranks may still do."""
+        """Tells the others that this rank reads nothing more; returns how many of them still
+        may."""
         return self.node.finish()
 
     def stall_lines(self) -> list[str]:
-        """What is to be said of ranks that others wait for."""
+        """Returns what is to be said of ranks that others wait for, a line each."""
         world_size = self._world.world_size
         late, waits_for = self.node.slow_ranks(world_size)
         lost = set(self.node.lost_ranks(world_size))
         return self._stalls.lines(time.monotonic(), waits_for, late, lost)
 
     def figures(self) -> dict[str, Any]:
-        """The ranks that were lost, and the core's counts."""
+        """Returns the ranks that were lost, and the counts of the C core."""
         if self._whole is not None:
             return self._last
         return {
@@ -64,7 +66,8 @@ class ExchangeServer:
         }
 
     def stop(self) -> bool:
-        """Ends the thread. Whether MPI may be used again: no rank was lost on the way."""
+        """Ends the core's thread. Returns whether MPI may be used again: no rank was lost on the
+        way."""
         if self._whole is None:
             quiet = self.node.stop()
             self._last = self.figures()

@@ -1,4 +1,5 @@
-"""The end of a job's outputs: on their way to the output directory, then accounted for."""
+"""Waits for a job's outputs at its end: until they are placed, then until they are accounted
+for."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Flush:
         work.add_done_callback(lambda _: wake())
 
     def goes_on(self) -> bool:
-        """Whether it is to be waited for. Not for long once it was given up, whatever hangs."""
+        """Tells whether to wait on, and tells the parent how far it is. Once it was given up that
+        is not for long, whatever hangs."""
         now_s = time.monotonic()
         if self._work.done():
             return False
@@ -44,13 +46,13 @@ class Flush:
         return True
 
     def give_up(self) -> None:
-        """Ends it soon; what is not placed by then is not."""
+        """Has the work end soon; what is not placed by then is not."""
         if self._given_up_s is None:
             self._given_up_s = time.monotonic()
             self._outputs.give_up()
 
     def problem(self) -> str:
-        """Why it has come to nothing, or ""."""
+        """Returns why the work failed, or ""."""
         if not self._work.done():
             return "not waited for"
         error = self._work.exception()

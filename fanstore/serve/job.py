@@ -59,7 +59,7 @@ class ServedDataset:
 
     @property
     def staging(self) -> Outcome:
-        """What staging it came to."""
+        """How the dataset was staged."""
         assert self.outcome is not None
         return self.outcome
 
@@ -95,8 +95,8 @@ class Job:
         self._staged: dict[str, StagedDirectory] = {}
 
     def open(self, world: World) -> None:
-        """Stages and publishes, with the other ranks of `world`. Raises FanstoreError or OSError;
-        `close` must follow."""
+        """Stages the datasets and publishes the segment, with the other ranks of `world`. Raises
+        FanstoreError or OSError; `close` must follow."""
         self.world = world
         check_agreement(world.gather_all(_agreed(self.plan)), world.rank)
         infos = announce(world, [path for path, _ in self.plan.datasets])
@@ -128,7 +128,7 @@ class Job:
         return self._staged.setdefault(info.dataset_id, made)
 
     def _hold(self) -> None:
-        """Takes every name of the job, leftovers of others removed first."""
+        """Takes the locks of all that the job uses, after removing the leftovers of others."""
         self.directory.make()
         for staged in self._staged.values():
             staged.hold()
@@ -167,9 +167,9 @@ class Job:
         self.directory.describe(self.about())
 
     def _damaged_for_all(self) -> list[dict[int, list[int]]]:
-        """By dataset and pack the records that this rank can read nowhere: those damaged in its
-        own copy, or in every copy of a remote pack. Who finds no owner any more would read the
-        shared copy, and nobody checks that again."""
+        """Returns, by dataset and pack, the records that this rank can read nowhere: those damaged
+        in its own copy, or in every copy of a remote pack. Who finds no owner any more would read
+        the shared copy, and nobody checks that again."""
         own = [item.staging.report.damaged for item in self.served]
         of_ranks = self.world.gather_all(own)
         found = [dict(damaged) for damaged in own]
@@ -202,7 +202,8 @@ class Job:
         )
 
     def serve(self) -> None:
-        """Answers the other ranks, where there are any; stages what is left to be staged."""
+        """Begins to answer the other ranks, where there are any, and to stage what is left to be
+        staged."""
         if isinstance(self.world, MpiWorld):
             segment = self.directory.file("segment")
             server = ExchangeServer(self.world, segment, self.plan.settings)
@@ -236,7 +237,8 @@ class Job:
         mark_staged(self.directory.file("segment"), mount, pack, damaged)
 
     def stop_serving(self) -> bool:
-        """Ends what `serve` began. Whether all ranks are there, and MPI may be used again."""
+        """Ends what `serve` began. Returns whether all ranks are there, and MPI may be used
+        again."""
         if self._lazy is not None:
             self._lazy.close()
             self.warnings += self._lazy.warnings
@@ -246,7 +248,8 @@ class Job:
         return self.server is None or self.server.stop()
 
     def ranks_to_serve(self) -> int:
-        """How many other ranks may still read from this one, now that its command has ended."""
+        """Returns how many other ranks may still read from this one, now that its command has
+        ended."""
         return 0 if self.server is None else self.server.finish()
 
     def figures(self) -> dict[str, Any]:
@@ -265,8 +268,8 @@ class Job:
         return listen(self.directory.path)
 
     def _preload_library(self) -> str:
-        """The preload library under a name that LD_PRELOAD can hold. (A link: the local disk may
-        be one from which no library is loaded.)"""
+        """Returns a path of the preload library that LD_PRELOAD can hold. (Through a link: the
+        local disk may be one from which no library is loaded.)"""
         path = os.fspath(_native.preload_path())
         if _separates(path):
             link = self.directory.file("libfanstore_preload.so")
@@ -279,13 +282,13 @@ class Job:
         return path
 
     def lock_paths(self) -> list[str]:
-        """The locks that keep all of this alive."""
+        """The lock files whose holders keep all that the job uses."""
         paths = [self.directory.lock_path]
         paths += [staged.lock_path for staged in self._staged.values()]
         return paths + [item.hold.lock_path for item in self.served if item.hold.made]
 
     def about(self) -> dict[str, Any]:
-        """The job for `status` and job.json; counters not included."""
+        """Describes the job for `status` and job.json, without its counters."""
         return {
             "job_id": self.directory.job_id,
             "job_directory": self.directory.path,
@@ -299,11 +302,12 @@ class Job:
         }
 
     def kept(self) -> str:
-        """After `close`: what is still staged of this job's datasets, for people."""
+        """Returns, after `close`, what is still staged of this job's datasets, for people."""
         return kept_words(staged.path for staged in self._staged.values())
 
     def close(self) -> list[str]:
-        """Lets go of everything and removes what nobody uses. What had to stay, by name."""
+        """Gives all locks back and removes what nobody uses. Returns the names of what had to
+        stay."""
         segment = self.directory.file("segment")
         if os.path.exists(segment):
             mark_ended(segment)
@@ -326,7 +330,7 @@ def _agreed(plan: JobPlan) -> dict[str, object]:
 
 
 def check_agreement(answers: Sequence[dict[str, object]], own_rank: int) -> None:
-    """Ends every rank when one was given something else than rank 0, naming it: UsageError on
+    """Raises on every rank when one was given something else than rank 0, naming it: UsageError on
     rank 0, which speaks for all."""
     for rank, answer in enumerate(answers):
         for name, value in answer.items():
@@ -344,7 +348,7 @@ def _spoken(value: object) -> str:
 
 
 def _separates(path: str) -> bool:
-    """Whether the dynamic linker takes a path apart, or puts something else into it."""
+    """Tells whether the dynamic linker takes a path apart, or puts something else into it."""
     return any(separator in path for separator in " :\t\n$")
 
 

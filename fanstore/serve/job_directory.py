@@ -42,14 +42,14 @@ class JobDirectory:
         self._fd: int | None = None
 
     def make(self) -> None:
-        """Makes and holds it. Under the base's lock."""
+        """Makes the directory and takes its lock. To be called under the base's lock."""
         os.mkdir(self.path, 0o700)
         self._fd = locks.take(self.lock_path, exclusive=False)
         os.symlink(PLACEHOLDER_TARGET, os.path.join(self.path, "placeholder"))
         self.describe({})
 
     def file(self, *names: str) -> str:
-        """A path inside."""
+        """Returns a path inside the directory."""
         return os.path.join(self.path, *names)
 
     def raw_calls(self) -> list[str]:
@@ -71,18 +71,16 @@ class JobDirectory:
         os.rename(temporary, self.file("job.json"))
 
     def release(self) -> None:
-        """Lets go of it; the next sweep removes it."""
+        """Gives the lock back; the next sweep removes the directory."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
 
 def sweep(base: Base) -> list[str]:
-    """Removes all that nobody holds: jobs, prefixes, staged datasets. Under the base's lock. A job
-    with outputs that are nowhere else stays, see `rescue_dead`.
-
-    The names of files in FanStore's prefixes that are somebody else's, which stay.
-    """
+    """Removes all jobs, prefixes and staged datasets that nobody holds. To be called under the
+    base's lock. A job with outputs that are nowhere else stays, see `rescue_dead`. Returns the
+    names of files in FanStore's prefixes that are somebody else's, which stay."""
     for path in base.entries("jobs"):
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
             if unused and not needs_rescue(path):
@@ -109,7 +107,7 @@ def rescue_dead(
 
 
 def clean_up(base: Base) -> list[str]:
-    """`sweep` from outside, when a job has let go of what it held."""
+    """Does what `sweep` does, from outside, when a job has given back what it held."""
     with base.locked():
         left = sweep(base)
     base.empty_trash()
@@ -119,7 +117,7 @@ def clean_up(base: Base) -> list[str]:
 
 
 def clean_up_directory(local_dir: str) -> list[str]:
-    """`clean_up` for whatever jobs left under a local directory."""
+    """Does what `clean_up` does for whatever jobs left under a local directory."""
     base = Base(local_dir)
     return clean_up(base) if os.path.lexists(base.path) else []
 
@@ -127,8 +125,8 @@ def clean_up_directory(local_dir: str) -> list[str]:
 def rescue_job(
     job_directory: str, given_up: Callable[[], bool] = lambda: False, hangs: bool = False
 ) -> list[Rescued]:
-    """`rescue_dead` for one job, which may be gone altogether. hangs: its daemon was killed, and
-    the kernel is not done with it: it holds the job's lock, and does nothing more."""
+    """Does what `rescue_dead` does for one job, which may be gone altogether. hangs: its daemon was
+    killed, and the kernel is not done with it: it holds the job's lock, and does nothing more."""
     if not os.path.lexists(job_directory):
         return []
     if hangs:

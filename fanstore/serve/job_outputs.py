@@ -1,4 +1,4 @@
-"""What a job's plan says about its outputs."""
+"""Sets the outputs of a job up as its plan says."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from fanstore.serve.job_plan import JobPlan
 
 
 def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
-    """UsageError for an output directory under a mount or in a directory of FanStore's own, be it
-    the default: where what a job writes is to end is not to turn out when it has been written."""
+    """Raises UsageError for an output directory under a mount or in a directory of FanStore's own,
+    the default included: a job must not learn of that when it has written everything."""
     source = plan.settings.sources["output_dir"]
     refusal = refusal_of(plan.output_dir, prefixes)
     if is_within_any(os.path.realpath(plan.output_dir)):
@@ -40,8 +40,8 @@ def open_service(
     mounts: Sequence[Mount],
     peers: Peers | None,
 ) -> OutputService:
-    """The service of the outputs of a job, with its stage-out. prefixes: of mounts. peers: where
-    there are other ranks."""
+    """Makes the service of a job's outputs, with its stage-out. prefixes: of mounts. peers: given
+    where there are other ranks."""
     header = Header(
         directory.job_id,
         os.fsencode(plan.output_dir),

@@ -1,4 +1,4 @@
-"""The jobs of this user below one local directory: which there are, and talking to them."""
+"""Finds the jobs of this user below one local directory, and talks to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEFT = ("waiting", "waiting_bytes", "output_dir")
 
 @dataclass(frozen=True)
 class FoundJob:
-    """A job directory. alive: somebody holds it."""
+    """A job directory that was found. alive: somebody holds its lock."""
 
     directory: str
     alive: bool
@@ -52,9 +52,10 @@ def find_jobs(local_dir: str) -> list[FoundJob]:
 
 
 def pick_job(local_dir: str, job_id: str | None, environ: Mapping[str, str]) -> FoundJob:
-    """The job named; else the one this process runs in; else the only one alive, or the only one.
-    Within a Slurm job, one that was started by another Slurm job has to be named.
+    """Returns the job named; else the one this process runs in; else the only one alive, or the
+    only one.
 
+    Within a Slurm job, one that was started by another Slurm job has to be named. Raises
     FanstoreError when there is none, SeveralJobs when there is more than one to choose from.
     """
     jobs = find_jobs(local_dir)
@@ -79,13 +80,14 @@ def pick_job(local_dir: str, job_id: str | None, environ: Mapping[str, str]) -> 
 
 
 def _is_of_another(job: FoundJob, slurm_job: str) -> bool:
-    """Whether another Slurm job than `slurm_job` started it: one user's may share a node."""
+    """Tells whether another Slurm job than `slurm_job` started it: one user's jobs may share a
+    node."""
     started_by = _left_behind(job).get("slurm_job")
     return bool(slurm_job and started_by and started_by != slurm_job)
 
 
 def ask(job: FoundJob, operation: str) -> dict[str, Any]:
-    """The daemon's answer. FanstoreError when it does not answer, or refuses."""
+    """Returns the daemon's answer. Raises FanstoreError when it does not answer, or refuses."""
     with contextlib.closing(_connect(job)) as channel:
         return _request(job, channel, {"op": operation})
 
@@ -114,7 +116,7 @@ def _request(job: FoundJob, channel: Channel, request: dict[str, Any]) -> dict[s
 
 
 def describe_job(job: FoundJob) -> dict[str, Any]:
-    """What `status` shows: from the daemon, or from what a dead one left."""
+    """Returns what `status` shows: from the daemon, or from what a dead one left."""
     if job.alive:
         try:
             return ask(job, "status")
@@ -138,8 +140,9 @@ def _left_behind(job: FoundJob) -> dict[str, Any]:
 def stop_job(
     job: FoundJob, flush: bool, hear: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any] | None:
-    """Stops a daemon that stands by itself and waits until it is gone: as long as it says that
-    outputs are on their way. `hear` is given what it says. Its summary; None when it was killed."""
+    """Stops a daemon that stands by itself and waits until it is gone, as long as it says that
+    outputs are on their way. `hear` is called with what it says. Returns its summary; None when it
+    was killed."""
     daemon = Process(int(ask(job, "status")["daemon_pid"]))
     summary = None
     with contextlib.closing(_connect(job)) as channel:

@@ -1,4 +1,4 @@
-"""The daemon's log: what it says once its parent's standard error is the command's alone."""
+"""Keeps the daemon's log, once its parent's standard error is the command's alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class _Dropping(io.FileIO):
-    """A file that drops what the disk does not take: no daemon ends for want of a log."""
+    """A file that drops what the disk does not take, so that no daemon ends for want of a log."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):
@@ -19,7 +19,7 @@ class _Dropping(io.FileIO):
 
 
 def log_to(path: str) -> None:
-    """Has standard error lead into a file from here on."""
+    """Has standard error go to a file from here on."""
     sys.stderr.flush()
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:

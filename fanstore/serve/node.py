@@ -18,7 +18,8 @@ _MESSAGE_ROOM_BYTES = 1 << 16
 
 
 def default_cache_bytes() -> int:
-    """The smaller of 1 GiB and a tenth of the memory that this process may use; enough to work."""
+    """Returns the smaller of 1 GiB and a tenth of the memory that this process may use, but enough
+    to work."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     room = available_bytes()
     share = (total if room is None else min(room, total)) // 10
@@ -26,13 +27,14 @@ def default_cache_bytes() -> int:
 
 
 class Node:
-    """Opened after staging, started once every rank is ready, stopped when none needs it."""
+    """The node daemon's C core. Opened after staging, started once every rank is ready, stopped
+    when none needs it."""
 
     def __init__(
         self, job_segment: str, rank: int, world_size: int, cache_bytes: int, policy: str,
         deadline_s: float,
     ) -> None:
-        """FanstoreError where the cache cannot be made."""
+        """Raises FanstoreError where the cache cannot be made."""
         self._path = ffi.new("char[]", os.fsencode(job_segment))
         options = ffi.new(
             "struct fan_node_options *",
@@ -59,38 +61,40 @@ class Node:
         self._slow_rank = ffi.new("uint32_t *")
 
     def set_replicas(self, mount: int, pack: int, ranks: Sequence[int]) -> None:
-        """The other ranks that have a pack."""
+        """Tells the core which other ranks have a pack."""
         check(lib.fan_node_set_replicas(self._node, mount, pack, list(ranks), len(ranks)))
 
     def start(self, transport: Any) -> None:
-        """From now on the transport, and MPI with it, belong to the core's thread."""
+        """Starts the core's thread, to which the transport, and MPI with it, belong from now on."""
         check(lib.fan_node_start(self._node, transport))
 
     @property
     def cache_fd(self) -> int:
-        """The memory file that clients map."""
+        """The descriptor of the memory file that clients map."""
         return int(lib.fan_node_cache_fd(self._node))
 
     def begin_session(self, pid: int) -> int | None:
-        """A number for a client that connected; None when all are taken."""
+        """Returns a number for a client that connected; None when all are taken."""
         session = int(lib.fan_node_session_begin(self._node, pid))
         return session if session >= 0 else None
 
     def end_session(self, session: int) -> None:
-        """Undoes whatever a client held."""
+        """Gives a client's number back and frees whatever it held."""
         lib.fan_node_session_end(self._node, session)
 
     def finish(self) -> int:
-        """Tells the others that this rank needs nothing more; how many ranks still may."""
+        """Tells the others that this rank reads nothing more; returns how many ranks still may."""
         return int(lib.fan_node_finish(self._node))
 
     def post(self, rank: int, data: bytes) -> None:
-        """Sends a message to another rank: what is posted to one arrives in order. From any thread.
-        Raises OSError: EREMOTEIO where that rank is lost, ESHUTDOWN where this one has stopped."""
+        """Sends a message to another rank, after all that was sent to it before. May be called from
+        any thread. Raises OSError: EREMOTEIO where that rank is lost, ESHUTDOWN where this one has
+        stopped."""
         check(lib.fan_node_post(self._node, rank, data, len(data)))
 
     def take(self) -> tuple[int, bytes] | None:
-        """The next message that came, and who sent it. By one thread, while the node is open."""
+        """Returns the sender and the next message that came, or None. For one thread, while the
+        node is open."""
         count = self._take()
         if count == -errno.ENOBUFS:
             self._room = bytearray(self._needed[0])
@@ -107,15 +111,15 @@ class Node:
 
     @property
     def message_fd(self) -> int:
-        """Readable while there is a message to be taken."""
+        """A descriptor that is readable while there is a message to be taken."""
         return int(lib.fan_node_message_fd(self._node))
 
     def is_lost(self, rank: int) -> bool:
-        """Whether a rank does not answer any more."""
+        """Tells whether a rank has died or does not answer any more."""
         return bool(lib.fan_node_is_lost(self._node, rank))
 
     def lose(self, rank: int) -> None:
-        """From now on a rank counts as lost."""
+        """Has a rank count as lost from now on."""
         lib.fan_node_lose(self._node, rank)
 
     def lost_ranks(self, world_size: int) -> list[int]:
@@ -123,13 +127,14 @@ class Node:
         return [rank for rank in range(world_size) if self.is_lost(rank)]
 
     def slow_ranks(self, world_size: int) -> tuple[set[int], tuple[int, float]]:
-        """The ranks whose last deadline passed; (rank, seconds) of the oldest fetch under way."""
+        """Returns the ranks whose last deadline passed, and (rank, seconds) of the oldest fetch
+        under way."""
         late = {rank for rank in range(world_size) if lib.fan_node_is_late(self._node, rank)}
         waited_ns = int(lib.fan_node_waited_ns(self._node, self._slow_rank))
         return late, (int(self._slow_rank[0]), waited_ns / 1e9)
 
     def stats(self) -> dict[str, Any]:
-        """Counts since the start; latency_bins: by powers of two of microseconds."""
+        """Returns counts since the start; latency_bins: by powers of two of microseconds."""
         stats = ffi.new("struct fan_node_stats *")
         lib.fan_node_stats(self._node, stats)
         return {
@@ -139,7 +144,7 @@ class Node:
         }
 
     def stop(self) -> bool:
-        """Ends the thread. Whether nothing is outstanding, so that MPI can be finalised."""
+        """Ends the thread. Returns whether nothing is outstanding, so that MPI can be finalised."""
         return int(lib.fan_node_stop(self._node)) == 0
 
     def close(self) -> None:

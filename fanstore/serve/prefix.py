@@ -47,7 +47,8 @@ class Prefix:
 
 
 def default_prefix(dataset_name: str) -> str:
-    """/tmp/fanstore-<user>/<dataset name>; FanstoreError when that directory is another's."""
+    """Returns /tmp/fanstore-<user>/<dataset name>. Raises FanstoreError when that directory is
+    another's."""
     parent = f"/tmp/fanstore-{user_name()}"
     if os.path.lexists(parent):
         make_private(parent)
@@ -55,7 +56,7 @@ def default_prefix(dataset_name: str) -> str:
 
 
 def spell(given: str) -> Prefix:
-    """The canonical path of a prefix, which need not exist, and the spelling given."""
+    """Returns the canonical path of a prefix, which need not exist, with the spelling given."""
     absolute = os.path.abspath(given)
     canonical = os.path.realpath(given)
     plain = ".." not in given.split("/")
@@ -71,7 +72,7 @@ def _nested(path: str, other: str) -> bool:
 
 
 def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
-    """UsageError where prefixes are nested, or meet FanStore's own directory."""
+    """Raises UsageError where prefixes are nested, or meet FanStore's own directory."""
     for number, prefix in enumerate(prefixes):
         if prefix.path == "/":
             raise UsageError("the mount prefix cannot be /")
@@ -103,11 +104,9 @@ class PrefixHold:
         self._fd: int | None = None
 
     def hold(self) -> None:
-        """Joins or makes the prefix. Under the base's lock, leftovers swept.
-
-        FanstoreError, naming the prefix, when it cannot be made; UsageError when it is nested
-        with one that another job made.
-        """
+        """Joins or makes the prefix. To be called under the base's lock, leftovers swept. Raises
+        FanstoreError, naming the prefix, when it cannot be made; UsageError when it is nested with
+        one that another job made."""
         self._refuse_nesting()
         try:
             if not self._join():
@@ -119,7 +118,7 @@ class PrefixHold:
             ) from error
 
     def release(self) -> None:
-        """Lets go; the last one's prefix is removed by the next sweep."""
+        """Gives the prefix back; the last holder's is removed by the next sweep."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -142,8 +141,8 @@ class PrefixHold:
         return True
 
     def _make(self) -> None:
-        """Other jobs, or ranks of this one, may make the same with another local directory: what
-        they were faster with was there."""
+        """Makes the missing directories. Other jobs, or ranks of this one, may make the same with
+        another local directory: what they made first counts as there before."""
         for tries_left in reversed(range(_TRIES)):
             if os.path.isdir(self.prefix):
                 return
@@ -190,12 +189,13 @@ def _read_entry(entry: str) -> list[str]:
 
 
 def prefix_of(entry: str) -> str:
-    """The mount prefix that an entry stands for, or the entry's own path where it does not say."""
+    """Returns the mount prefix that an entry stands for, or the entry's own path where it does not
+    say."""
     return (_read_entry(entry) or [entry])[-1]
 
 
 def _put_note(prefix: str) -> None:
-    """Without it (a full disk) the mount works as well."""
+    """Writes the note for people; the mount works as well without it (on a full disk)."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with contextlib.suppress(OSError):
         fd = os.open(os.path.join(prefix, NOTE_NAME), flags, 0o400)
@@ -204,7 +204,8 @@ def _put_note(prefix: str) -> None:
 
 
 def _is_note(path: str, prefix: str) -> bool:
-    """Whether a file is the note, or the beginning of it, as a full disk or a kill leaves it."""
+    """Tells whether a file is the note, or the beginning of it, as a full disk or a kill leaves
+    it."""
     if path != os.path.join(prefix, NOTE_NAME):
         return False
     try:
@@ -216,7 +217,7 @@ def _is_note(path: str, prefix: str) -> bool:
 
 def _remove_empty_tree(path: str, base: str) -> list[str]:
     """Removes the empty directories at and under `path`, and the note and the links of `--trap`
-    there; the names of what is not ours."""
+    there; returns the names of what is not ours."""
     left = []
     for directory, directories, files in os.walk(path, topdown=False):
         for name in [*directories, *files]:
@@ -232,7 +233,8 @@ def _remove_empty_tree(path: str, base: str) -> list[str]:
 
 
 def _is_traps(link: str, prefix: str, base: str) -> bool:
-    """Whether csrc/trap/names.c made a link: in a spelling of its own, or to FanStore's names."""
+    """Tells whether csrc/trap/names.c made a link: in a spelling of its own, or to FanStore's
+    names."""
     try:
         to = os.readlink(link)
     except OSError:  # no link, or its supervisor was faster
@@ -241,7 +243,8 @@ def _is_traps(link: str, prefix: str, base: str) -> bool:
 
 
 def remove_prefix(base: Base, entry: str) -> list[str]:
-    """Removes the directories that an entry names, and the entry. What had to stay, by name."""
+    """Removes the directories that an entry names, and the entry. Returns the names of what had to
+    stay."""
     made = _read_entry(entry)
     left = _remove_empty_tree(made[-1], base.path) if made else []
     os.unlink(entry)
@@ -254,7 +257,7 @@ def remove_prefix(base: Base, entry: str) -> list[str]:
 
 
 def _hand_over(base: Base, parent: str) -> None:
-    """A directory that we made and that others' prefixes lie in goes with the last of those."""
+    """Leaves a directory that we made, and that others' prefixes lie in, to the last of those."""
     for entry in base.entries("prefixes"):
         made = _read_entry(entry)
         if made and parent not in made and _within(made[0], parent):
@@ -262,7 +265,8 @@ def _hand_over(base: Base, parent: str) -> None:
 
 
 def sweep_prefixes(base: Base) -> list[str]:
-    """Removes the prefixes that no job holds. What had to stay, by name. Under the base's lock."""
+    """Removes the prefixes that no job holds. To be called under the base's lock. Returns the names
+    of what had to stay."""
     left: list[str] = []
     for entry in base.entries("prefixes"):
         with contextlib.suppress(OSError), locks.free(entry) as unused:

@@ -1,4 +1,4 @@
-"""Processes: dying with one's parent, and knowing whether another still runs."""
+"""Has a process die with its parent, names it, and tells whether another still runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _PR_SET_NAME = 15
 
 
 def die_with_parent(parent: int, signal_number: int) -> None:
-    """Asks the kernel for a signal when the parent ends; at once if it has."""
+    """Asks the kernel to send this process a signal when its parent ends; sends it at once if it
+    has."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal_number)
 
 
 def set_name(name: str) -> None:
-    """The process's name in ps and top, at most 15 bytes."""
+    """Sets the process's name in ps and top, at most 15 bytes."""
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
@@ -42,12 +43,12 @@ class Process:
         return fields[0].decode(), fields[19].decode()
 
     def runs(self) -> bool:
-        """Whether it still runs (a zombie does not)."""
+        """Tells whether it still runs; a zombie does not."""
         state, start = self._stat()
         return state not in ("", "Z", "X") and start == self._start
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits for its end; whether it came."""
+        """Waits for its end for at most `timeout_s`; tells whether it came."""
         deadline_s = time.monotonic() + timeout_s
         while self.runs():
             if time.monotonic() > deadline_s:
@@ -56,7 +57,7 @@ class Process:
         return True
 
     def kill(self) -> None:
-        """SIGKILL, if it still runs; for all its group, where it led one from the beginning."""
+        """Kills it, if it still runs; and all its group, where it led one from the beginning."""
         with contextlib.suppress(ProcessLookupError):
             if self._leads_group:
                 os.killpg(self.pid, signal.SIGKILL)

@@ -21,7 +21,7 @@ class Channel:
         self._pending = b""
 
     def fileno(self) -> int:
-        """For selectors."""
+        """Returns the descriptor, for selectors."""
         return self.socket.fileno()
 
     def send(self, message: dict[str, Any]) -> None:
@@ -29,12 +29,12 @@ class Channel:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def try_send(self, message: dict[str, Any]) -> None:
-        """As `send`, to a peer that may be gone."""
+        """Sends to a peer that may be gone: errors are dropped."""
         with contextlib.suppress(OSError):
             self.send(message)
 
     def read(self) -> list[dict[str, Any]] | None:
-        """Waits for bytes: the messages they complete, or None at the peer's end."""
+        """Waits for bytes; returns the messages that they complete, or None at the peer's end."""
         try:
             data = self.socket.recv(1 << 16)
         except ConnectionError:
@@ -66,7 +66,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _short_name(directory: str) -> Iterator[str]:
-    """A path to `directory`/sock that fits a socket address however deep it lies."""
+    """Yields a path to `directory`/sock that fits a socket address however deep it lies."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{fd}/sock"
@@ -75,7 +75,7 @@ def _short_name(directory: str) -> Iterator[str]:
 
 
 def listen(directory: str) -> socket.socket:
-    """A socket bound to `directory`/sock."""
+    """Returns a socket that listens at `directory`/sock."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with _short_name(directory) as path:
         listener.bind(path)
@@ -84,7 +84,8 @@ def listen(directory: str) -> socket.socket:
 
 
 def connect(directory: str, timeout_s: float = 10.0) -> Channel:
-    """A channel to the daemon of the job in `directory`. OSError where there is none."""
+    """Returns a channel to the daemon of the job in `directory`. Raises OSError where there is
+    none."""
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     stream.settimeout(timeout_s)
     try:
@@ -103,10 +104,10 @@ def _credentials(stream: socket.socket) -> tuple[int, int, int]:
 
 
 def peer_pid(stream: socket.socket) -> int:
-    """The process that connected."""
+    """Returns the id of the process that connected."""
     return _credentials(stream)[0]
 
 
 def peer_uid(stream: socket.socket) -> int:
-    """The user at the other end."""
+    """Returns the id of the user at the other end."""
     return _credentials(stream)[1]

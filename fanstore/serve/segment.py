@@ -1,4 +1,4 @@
-"""Writing the job segment (csrc/format/shm_format.h), and reading its counters."""
+"""Writes the job segment (csrc/format/shm_format.h), and reads its counters."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _fill_mount(mount: Any, image: memoryview, layout: _Layout, entry: MountEntr
 
 
 def _size_bytes(entries: Sequence[MountEntry]) -> int:
-    """An upper bound of the segment's size, but for the counters."""
+    """Returns an upper bound of the segment's size, without the counters."""
     size = 4096 + len(entries) * ffi.sizeof("struct fan_mount")
     for entry in entries:
         size += ffi.sizeof("struct fan_place") * len(entry.places) + 2 * _bitmap_bytes(entry)
@@ -160,7 +160,7 @@ def _fill(image: memoryview, entries: Sequence[MountEntry]) -> Any:
 
 
 def read_counters(path: str) -> dict[str, int]:
-    """The counters of a segment, summed over their shards."""
+    """Returns the counters of a segment, summed over their shards."""
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping:
         image = bytes(mapping)
     header = ffi.from_buffer("struct fan_job_header *", image)
@@ -173,7 +173,7 @@ def read_counters(path: str) -> dict[str, int]:
 
 
 def read_processes(path: str) -> int:
-    """Into how many programs the preload library has come under a segment's job."""
+    """Returns into how many programs the preload library has come under a segment's job."""
     offset = dict(ffi.typeof("struct fan_job_header").fields)["processes"].offset
     with open(path, "rb", buffering=0) as stream:
         stream.seek(offset)

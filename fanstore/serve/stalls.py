@@ -8,7 +8,7 @@ _QUIET_S = 60.0  # at least, between two lines about one rank
 
 
 class Stalls:
-    """What was said of each rank, and when."""
+    """Remembers what was said of each rank, and when, so that it is not said too often."""
 
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
