@@ -1,4 +1,4 @@
-"""Daemons apart from a command: starting one, and running a command under one."""
+"""Starts daemons that outlive this process, and runs commands under them."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ def start(plan: JobPlan) -> Started:
 
 
 def job_environment(job: dict[str, Any], preload: str = "") -> dict[str, str]:
-    """The variables that bring a process under a job."""
+    """Returns the variables that bring a process under a job."""
     return command_environment({"LD_PRELOAD": preload}, job)
 
 
 def exec_under(job: dict[str, Any], command: Sequence[str], trap: bool = False) -> int:
-    """Replaces this process by `command` under a job; the exit code where that fails."""
+    """Replaces this process by `command` under a job; returns the exit code where that fails."""
     prefixes = [dataset["mount_prefix"] for dataset in job["datasets"]]
     environ = command_environment(os.environ, job)
     if trap:

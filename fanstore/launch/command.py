@@ -1,4 +1,4 @@
-"""Starting the command: as `env` would, in the wrapper's place among processes."""
+"""Starts the command as `env` would, in the wrapper's place among processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def _within_any(path: str, prefixes: Sequence[str]) -> bool:
 
 
 def _mentions(path: str, prefixes: Sequence[str]) -> bool:
-    """Whether a program, or a script's first line, names a mount: an RPATH, an interpreter."""
+    """Tells whether a program, or a script's first line, names a mount: an RPATH, an
+    interpreter."""
     try:
         with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
             script = data[:2] == b"#!"
@@ -38,7 +39,7 @@ def _mentions(path: str, prefixes: Sequence[str]) -> bool:
 def _needs_mount(
     command: Sequence[str], environ: Mapping[str, str], prefixes: Sequence[str]
 ) -> bool:
-    """Whether a command, its interpreter or a library of its may lie in a mount."""
+    """Tells whether a command, its interpreter or a library of its may lie in a mount."""
     name = command[0]
     if "/" in name and _within_any(name, prefixes):
         return True
@@ -71,7 +72,7 @@ def exec_command(
 
 
 def _found(name: str, environ: Mapping[str, str]) -> str:
-    """The path of a command that PATH leads to."""
+    """Returns the path of the command that PATH leads to."""
     if "/" in name:
         return name
     for directory in os.get_exec_path(dict(environ)):
@@ -82,7 +83,7 @@ def _found(name: str, environ: Mapping[str, str]) -> str:
 
 
 def exit_code_of(error_number: int) -> int:
-    """The code with which `env` ends when exec fails so."""
+    """Returns the exit code that `env` would end with when exec fails with this errno."""
     missing = error_number in (errno.ENOENT, errno.ENOTDIR)
     return NOT_FOUND if missing else NOT_EXECUTABLE
 

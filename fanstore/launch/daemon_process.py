@@ -1,4 +1,4 @@
-"""Forking the node daemon off the process that asks for it."""
+"""Forks the node daemon off the process that asks for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fanstore.serve.protocol import Channel
 
 
 class DaemonFailed(FanstoreError):
-    """The daemon could not begin; its own message and exit code."""
+    """The daemon could not start; carries its own message and exit code."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -36,7 +36,8 @@ class DaemonProcess:
     memory: KillWatch
 
     def unspoken_end(self, status: int, in_memory: bool) -> str:
-        """Why it ended before it served, and said nothing. in_memory: so is the local directory."""
+        """Returns why a daemon ended that said nothing before it served. in_memory: the local
+        directory is a tmpfs."""
         if os.waitstatus_to_exitcode(status) == signal.SIGALRM:  # World's own, around MPI's start
             return "MPI did not bring all ranks together in time: one is missing, or very late"
         reason = self.memory.reason()

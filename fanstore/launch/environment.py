@@ -1,4 +1,4 @@
-"""The environment in which a command sees the mounts."""
+"""Makes the environment in which a command sees the mounts."""
 
 from __future__ import annotations
 

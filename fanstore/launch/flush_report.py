@@ -1,4 +1,4 @@
-"""What is said while outputs are waited for at the end."""
+"""Tells people how far outputs are while they are waited for at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TELL_AFTER_S = 2.0
 
 
 class FlushReport:
-    """Shown from the daemon's "flushing" messages. quiet: says nothing but what is in the way."""
+    """Shows the daemon's "flushing" messages. quiet: says nothing but what is in the way."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
@@ -25,7 +25,7 @@ class FlushReport:
         self._stack = contextlib.ExitStack()
 
     def hear(self, message: dict[str, Any]) -> None:
-        """A message of the daemon's; only "flushing" means anything here."""
+        """Takes a message of the daemon's; only "flushing" is shown."""
         if message.get("type") != "flushing":
             return
         self._last = message
@@ -36,7 +36,7 @@ class FlushReport:
             self._show(message)
 
     def waited_for(self) -> str:
-        """What there is to wait for, for people."""
+        """Returns what is waited for, for people."""
         count = self._last.get("waiting", 0)
         if count == 0:
             return "the output directory" if self._last else "the node daemon"
@@ -44,7 +44,7 @@ class FlushReport:
         return f"{count:,} {what} ({report.size(self._last['waiting_bytes'])})"
 
     def close(self) -> None:
-        """Nothing is waited for any more."""
+        """Ends the progress that is shown."""
         self._stack.close()
         self._since_s = None
 

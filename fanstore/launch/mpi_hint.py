@@ -15,7 +15,8 @@ _MODULES = (b"mpi4py", b"horovod")
 
 
 def mpi_hint(command: Sequence[str], launcher: Launcher) -> str | None:
-    """What to say of such a command on rank 0, or None. Only what is plain to see is found."""
+    """Returns what to say of such a command on rank 0, or None. Only what is plain to see is
+    found."""
     if launcher.world_size == 1 or launcher.rank > 0 or not _uses_mpi(command):
         return None
     return (
@@ -41,7 +42,7 @@ def _needed(path: str) -> tuple[str, ...]:
 
 
 def _names_a_module(word: str) -> bool:
-    """Whether a word is a script that names a module of MPI, or its text (`python -c`)."""
+    """Tells whether a word is a script that names a module of MPI, or its text (`python -c`)."""
     text = os.fsencode(word)
     if os.path.isfile(word):
         try:

@@ -1,4 +1,5 @@
-"""A job inside a job: a program has one of them, and the inner one's would hide the outer's."""
+"""Refuses a job inside a job: a program has only one, and the inner one's mounts would hide the
+outer's."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from fanstore.load import locks
 
 
 def refuse_nesting(environ: Mapping[str, str]) -> None:
-    """FanstoreError within a job that is alive, but for who has left it with FANSTORE_OFF. (A job
+    """Raises FanstoreError within a job that is alive, unless it was left with FANSTORE_OFF. (A job
     that ended may have left its variables.)"""
     is_outside = environ.get("FANSTORE_OFF", "0") not in ("", "0")
     job = "" if is_outside else environ.get("FANSTORE_JOB_DIR", "")

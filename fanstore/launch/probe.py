@@ -1,4 +1,4 @@
-"""Proving, before a command starts, that the preload library comes into programs here."""
+"""Proves, before a command starts, that the preload library comes into programs here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def prove(environ: Mapping[str, str], job: Mapping[str, Any]) -> int:
 
 
 def _said_by_nothing(environ: Mapping[str, str]) -> str | None:
-    """What the loader says when a program is started that does nothing; None where none was."""
+    """Starts a program that does nothing; returns what the loader says, or None where none could be
+    started."""
     program = [_SHELL, "-c", ":"] if _is_glibcs(_SHELL) else [sys.executable, "-ISc", ""]
     try:
         done = subprocess.run(
@@ -50,7 +51,7 @@ def _said_by_nothing(environ: Mapping[str, str]) -> str | None:
 
 
 def _is_glibcs(program: str) -> bool:
-    """Whether glibc's loader starts a program: a shell may be static."""
+    """Tells whether glibc's loader starts a program: a shell may be static."""
     try:
         with open(program, "rb") as file:
             return os.path.basename(elf.read(file).interpreter or "").startswith("ld-linux")

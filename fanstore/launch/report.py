@@ -1,4 +1,4 @@
-"""What FanStore says on stderr around a command."""
+"""Makes the lines that FanStore says on stderr around a command."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ def set_rank(launcher: Launcher) -> None:
 
 
 def speaker() -> str:
-    """Who speaks in every line."""
+    """Returns the name that begins every line: "fanstore", with the rank where there are
+    several."""
     return _speaker
 
 
 def say(text: str) -> None:
-    """One line on stderr, whatever bytes names in it hold."""
+    """Prints one line on stderr, whatever bytes names in it hold."""
     safe = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     sys.stderr.write(f"{_speaker}: {safe}\n")
     sys.stderr.flush()
 
 
 def size(amount_bytes: float) -> str:
-    """Bytes for people, in binary units."""
+    """Returns a number of bytes for people, in binary units."""
     if amount_bytes < 1024:
         return f"{amount_bytes:.0f} bytes"
     units = ["KiB", "MiB", "GiB", "TiB"]
@@ -47,7 +48,7 @@ def size(amount_bytes: float) -> str:
 
 
 def damage_lines(job: dict[str, Any]) -> list[str]:
-    """The damaged files of a job's datasets, by name; beyond DAMAGED_SHOWN a count."""
+    """Names the damaged files of a job's datasets; beyond DAMAGED_SHOWN it counts them."""
     lines = []
     for dataset in job["datasets"]:
         names = dataset["damaged_files"]
@@ -60,13 +61,13 @@ def damage_lines(job: dict[str, Any]) -> list[str]:
 
 
 def rank_lines(summary: dict[str, Any]) -> list[str]:
-    """The ranks that were lost; packs of theirs were read elsewhere, or not at all."""
+    """Names the ranks that were lost; packs of theirs were read elsewhere, or not at all."""
     lost = summary["lost_ranks"]
     return [f"lost: rank {rank} did not answer any more" for rank in lost]
 
 
 def raw_call_lines(summary: dict[str, Any]) -> list[str]:
-    """Programs and libraries whose own system calls went past FanStore on this node."""
+    """Names programs and libraries whose own system calls went past FanStore on this node."""
     return [
         f"{path} makes system calls by itself, which could not be redirected here: what it opened "
         "or saved under the mount went past FanStore; use --trap"
@@ -75,12 +76,12 @@ def raw_call_lines(summary: dict[str, Any]) -> list[str]:
 
 
 def warning_lines(summary: dict[str, Any]) -> list[str]:
-    """What is said of a job's end even with --quiet."""
+    """Returns what is said of a job's end even with --quiet."""
     return [*rank_lines(summary), *raw_call_lines(summary), *problem_lines(summary)]
 
 
 def summary_lines(summary: dict[str, Any]) -> list[str]:
-    """What a job has served: on rank 0 of all ranks, where all are there; else of this one."""
+    """Says what a job has served: on rank 0 all ranks, where all are there; else this one."""
     ranks = summary.get("ranks", [summary])
     if len(ranks) > 1 and summary["rank"] > 0:
         return []
@@ -93,8 +94,8 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
 
 
 def unseen_lines(summary: dict[str, Any], entered: int) -> list[str]:
-    """A hint where the command of this rank, or of all, looked at nothing in any mount. entered:
-    into how many programs the library had come before it started."""
+    """Returns a hint where the command of this rank, or of all, looked at nothing in any mount.
+    entered: into how many programs the library had come before it started."""
     ranks = summary.get("ranks", [summary])
     if any(_looked(rank) for rank in ranks):
         return []
@@ -120,14 +121,16 @@ def _looked(rank: dict[str, Any]) -> bool:
 
 
 def is_short_of_outputs(summary: dict[str, Any]) -> bool:
-    """Whether an output of this rank, or of one that was lost, is not in the output directory."""
+    """Tells whether an output of this rank, or of one that was lost, is not in the output
+    directory."""
     outputs = summary["outputs"]
     counts = (outputs.get("unplaced_count", 0), outputs.get("lost_count", 0))
     return any(counts) or bool(outputs.get("failed") or outputs.get("unfinished"))
 
 
 def problem_lines(summary: dict[str, Any]) -> list[str]:
-    """Outputs that are not where they ought to be, by name; beyond OUTPUTS_SHOWN a count."""
+    """Names the outputs that are not where they ought to be; beyond OUTPUTS_SHOWN it counts
+    them."""
     outputs = summary["outputs"]
     where = outputs.get("output_dir", "")
     lines = [f"outputs: {outputs['failed']}"] if outputs.get("failed") else []
@@ -156,7 +159,8 @@ def _named(what: str, names: list[str], count: int) -> list[str]:
 
 
 def _output_line(ranks: list[dict[str, Any]]) -> list[str]:
-    """Of all ranks, and its numbers add up; none where nothing was written."""
+    """Sums up the outputs of all ranks so that the numbers add up; says nothing where nothing was
+    written."""
     if not any(rank["outputs"].get("published") for rank in ranks):
         return []
     published, staged, staged_bytes, gone = (
@@ -208,7 +212,7 @@ def _staged_line(ranks: list[dict[str, Any]]) -> str:
 
 
 def latency(bins: list[int], share: float) -> str:
-    """The upper edge of the bin in which `share` of all lie; bins: powers of two of us."""
+    """Returns the upper edge of the bin in which `share` of all lie; bins: powers of two of us."""
     wanted, seen = share * sum(bins), 0
     for power, count in enumerate(bins):
         seen += count

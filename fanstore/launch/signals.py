@@ -1,4 +1,4 @@
-"""Signals as something to wait for, together with sockets."""
+"""Turns signals into something to wait for, together with sockets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Received:
 
     @property
     def is_launchers_own(self) -> bool:
-        """MPICH's mpiexec tells the others so that a rank was lost: nothing for the command."""
+        """Whether MPICH's mpiexec sent it to say that a rank was lost, which is not for the
+        command."""
         return self.number == signal.SIGUSR1 and self.sender.startswith("hydra_pmi_proxy")
 
 
@@ -71,11 +72,11 @@ class SignalQueue:
             raise OSError(ctypes.get_errno(), "signalfd")
 
     def fileno(self) -> int:
-        """For selectors."""
+        """Returns the descriptor that is readable while signals wait, for selectors."""
         return int(self._fd)
 
     def read(self) -> list[Received]:
-        """What has come in; empty when nothing has."""
+        """Returns the signals that have come in; none when there are none."""
         try:
             data = os.read(self._fd, _INFO_BYTES * 16)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Putting a command under seccomp (`--trap`): for programs that the preload cannot enter."""
+"""Puts a command under seccomp (`--trap`): for programs that the preload cannot enter."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from fanstore.launch import report
 def trapped(
     command: Sequence[str], environ: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """The command and environment that start `command` under csrc/trap's supervisor.
-
-    That has the preload library's code inside and goes without it; the command gets it.
-    FanstoreError when it was not built.
-    """
+    """Returns the command and environment that start `command` under csrc/trap's supervisor. That
+    has the preload library's code inside and goes without it; the command gets it. Raises
+    FanstoreError when the supervisor was not built."""
     own = dict(environ)
     preload = own.pop("LD_PRELOAD", "")
     return [os.fspath(trap_path()), report.speaker(), preload, *command], own

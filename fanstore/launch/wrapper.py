@@ -1,4 +1,4 @@
-"""The wrapper: a node daemon, a command, and everything gone when the command has ended.
+"""The wrapper: starts a node daemon and a command, and leaves nothing when the command has ended.
 
 Where a launcher started several, each is one rank of a job: its daemon meets the others before the
 command starts, and goes on serving them until theirs have ended too.
@@ -72,7 +72,7 @@ class Wrapper:
         self._gave_up = False
 
     def run(self, command: Sequence[str]) -> int:
-        """The exit code of the command, 128 + signal, or FanStore's own."""
+        """Runs the command to its end; returns its exit code, 128 + signal, or FanStore's own."""
         ready = self._await_ready()
         if isinstance(ready, int):
             return ready
@@ -128,7 +128,7 @@ class Wrapper:
         return None
 
     def _await_ready(self) -> dict[str, Any] | int:
-        """The daemon's "ready", or the exit code of a run that was told to end before."""
+        """Returns the daemon's "ready", or the exit code of a run that was told to end before."""
         ended_by = 0
         while self._channel_open:
             for received in self._events():
@@ -154,7 +154,8 @@ class Wrapper:
         raise DaemonFailed(error["message"], error["exit_code"])
 
     def _hold(self, paths: Sequence[str]) -> None:
-        """Holds what the daemon holds, so that its death takes nothing from the command."""
+        """Takes the locks that the daemon holds, so that its death takes nothing from the
+        command."""
         for path in paths:
             fd = locks.take(path, exclusive=False, create=False)
             if fd is None:
@@ -189,24 +190,27 @@ class Wrapper:
         return SIGNALLED - code if code < 0 else code
 
     def _tell_stalls(self) -> None:
-        """Says which ranks reads wait for. Messages that nobody takes would hide later ones."""
+        """Says which ranks reads wait for, and takes these messages out of the queue."""
         while (stall := self._take("stall")) is not None:
             report.say(stall["line"])
 
     def _announce_command(self, pid: int) -> None:
-        """Called by the command's process before it becomes the command."""
+        """Tells the daemon the command's pid; called by the command's process before it becomes the
+        command."""
         if self._launcher.is_hydra:
             os.setpgid(0, 0)
         self._daemon.channel.send({"type": "command", "pid": pid})
 
     def _environ(self) -> Mapping[str, str]:
-        """This process's environment; the command is no rank of the launcher's."""
+        """Returns this process's environment; without what MPI put there, as the command is no rank
+        of the launcher's."""
         if self._plan.settings.keep_mpi_env or not is_launched(os.environ):
             return os.environ
         return without_mpi(os.environ)
 
     def _reap(self) -> int | None:
-        """The command's wait status once it has ended. Says so when the daemon has."""
+        """Returns the command's wait status once it has ended, else None. Says so when the daemon
+        has died."""
         if self._daemon_status is None:
             pid, status = os.waitpid(self._daemon.pid, os.WNOHANG)
             if pid:
@@ -239,7 +243,8 @@ class Wrapper:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
 
     def _end(self) -> dict[str, Any] | None:
-        """Ends the daemon: its summary, or None where it died and the wrapper cleaned up."""
+        """Ends the daemon; returns its summary, or None where it died and the wrapper cleaned
+        up."""
         for fd in self._holds:
             os.close(fd)
         self._daemon.channel.try_send({"type": "end"})
@@ -270,8 +275,8 @@ class Wrapper:
         return summary
 
     def _reap_daemon(self) -> bool:
-        """Kills a daemon that has not ended. Whether it has gone: one that waits for a file system
-        that hangs cannot be killed, either."""
+        """Kills a daemon that has not ended; returns whether it has gone. One that waits for a file
+        system that hangs cannot be killed."""
         if self._channel_open:
             os.kill(self._daemon.pid, signal.SIGKILL)
         until_s = time.monotonic() + (_KILLED_WAIT_S if self._gave_up else _DAEMON_END_WAIT_S)
@@ -284,8 +289,8 @@ class Wrapper:
         return self._daemon_status is not None
 
     def _outwait_outputs(self, told_to_end: int) -> bool:
-        """Outputs are on their way, as the daemon says every second. The first signal is answered
-        with what they are, the next one leaves them. Whether anybody has been heard."""
+        """Shows how far the outputs are, as the daemon says every second. The first signal is
+        answered with that, the next one gives them up. Returns whether anybody has been heard."""
         heard = False
         while (message := self._take("flushing")) is not None:
             self._flush.hear(message)
@@ -304,8 +309,8 @@ class Wrapper:
         return heard or told_to_end > 0
 
     def _clean_up(self, hangs: bool = False) -> None:
-        """Does what the daemon can do no more. A signal ends the copying of outputs. hangs: see
-        `rescue_job`."""
+        """Does what a dead daemon can do no more: saves outputs and removes leftovers. A signal
+        ends the copying of outputs. hangs: see `rescue_job`."""
         left = left_behind(self._job_directory) if self._job_directory else None
         if left is not None and left[0] and not self._gave_up:
             count, total_bytes, output_dir = left
@@ -329,7 +334,8 @@ class Wrapper:
     def _outwait_ranks(
         self, waiting: dict[str, Any] | None, told_to_end: bool
     ) -> dict[str, Any] | None:
-        """Other ranks' commands still read from this node, unless a signal says to leave them."""
+        """Waits on while other ranks' commands still read from this node, until a signal says to
+        leave them."""
         heard = self._take("waiting")
         if heard is not None and not self._plan.settings.quiet:
             report.say(f"the command has ended; other ranks ({heard['ranks']}) still read here")
@@ -342,14 +348,14 @@ class Wrapper:
 
 
 def _keep_from_command(fd: int | None) -> None:
-    """Closes a descriptor when the command is executed."""
+    """Has a descriptor closed when the command is executed."""
     with contextlib.suppress(OSError):
         if fd is not None:
             os.set_inheritable(fd, False)
 
 
 def run(plan: JobPlan, command: Sequence[str]) -> int:
-    """Runs `command` under the job that `plan` describes; its exit code."""
+    """Runs `command` under the job that `plan` describes; returns its exit code."""
     report.set_rank(plan.launcher)
     hint = None if plan.settings.quiet or plan.settings.trap else entry_hint(command[0])
     if hint is not None:
