@@ -204,7 +204,7 @@ class ArchiveSource:
             raise Unreadable(f"holds {start + done:,} bytes; the archive says {size:,}")
 
     def try_open(self) -> dict[int, str]:
-        """None: the one file that holds all is open."""
+        """Returns nothing: the one file that holds all entries is open already."""
         return {}
 
     def keep(self, mask: NDArray[np.bool_]) -> None:

@@ -29,7 +29,7 @@ CHOICES = (*NAMES, "auto")
 
 
 def saves_enough(stored_bytes: int, logical_bytes: int) -> bool:
-    """Whether a compressed form is worth keeping."""
+    """Tells whether a compressed form is so much smaller that it is kept."""
     return stored_bytes * 100 <= logical_bytes * KEPT_PERCENT
 
 
@@ -43,7 +43,7 @@ class Codec:
 
     @property
     def stores(self) -> bool:
-        """Whether nothing is ever compressed."""
+        """Whether this codec compresses nothing."""
         return self.name == "store"
 
     @property
@@ -67,7 +67,7 @@ class Codec:
         return packed if packed is not None and len(packed) < len(block) else None
 
     def zstd(self) -> zstandard.ZstdCompressor:
-        """This thread's compressor."""
+        """The compressor of the calling thread."""
         import zstandard
 
         if not hasattr(self._local, "zstd"):

@@ -36,14 +36,14 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Encoder:
-    """How units are turned into bytes."""
+    """Turns units of content into the bytes that are stored."""
 
     source: Source
     codec: Codec
     block_bytes: int
 
     def read(self, unit: Unit, buffer: memoryview) -> dict[int, str]:
-        """Reads a unit; the entries that failed, and why."""
+        """Reads a unit into `buffer`; returns the entries that failed, and why."""
         if not unit.piece_bytes:
             return self.source.read_files(unit.ids, unit.places, buffer)
         try:
@@ -75,7 +75,7 @@ class Encoder:
         return [self.codec.compress(block) or block for block in cut]
 
     def _stored_form(self, content: memoryview) -> tuple[int, list[Buffer]]:
-        """The codec and the stored bytes of a whole file."""
+        """Returns the codec and the stored bytes of a whole file."""
         if len(content) <= self.block_bytes:
             packed = self.codec.compress(content)
             if packed is not None and saves_enough(len(packed), len(content)):

@@ -94,7 +94,7 @@ class ForeignReader:
         return member
 
     def _measure(self) -> int:
-        """The size of a content whose header does not tell it."""
+        """Returns the size of a content whose header does not tell it."""
         while self._next_block():
             self._at = self._block_at + len(self._block)
         return self._at

@@ -81,7 +81,7 @@ def build_records(
     tree: Tree, stored: Stored, packs: NDArray[np.int64], places: NDArray[np.uint64],
     owner_rows: NDArray[np.uint16],
 ) -> NDArray[Any]:  # fmt: skip
-    """The records section."""
+    """Returns the records section of the index."""
     entries = tree.entries
     count = len(tree)
     regular = tree.kinds == stat.S_IFREG
@@ -110,7 +110,7 @@ def build_records(
 
 
 def _slots(records: NDArray[Any], names: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], int]:
-    """The hash table of all records, and its longest probe."""
+    """Returns the hash table of all records, and its longest probe."""
     count = len(records)
     slots = np.zeros(max((3 * count + 1) // 2, count + 1), np.uint64)
     probe = ffi.new("uint32_t *")
@@ -124,7 +124,7 @@ def _slots(records: NDArray[Any], names: NDArray[np.uint8]) -> tuple[NDArray[np.
 
 
 def link_table(first: NDArray[np.int64]) -> NDArray[Any]:
-    """The further names of hard-linked files."""
+    """Returns the further names of hard-linked files."""
     further = np.flatnonzero(first != np.arange(len(first)))
     table = np.zeros(len(further), dtype_of("struct fan_link"))
     table["record"] = further
@@ -133,7 +133,7 @@ def link_table(first: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def pack_table(infos: Sequence[PackInfo]) -> NDArray[Any]:
-    """The packs section."""
+    """Returns the packs section of the index."""
     table = np.zeros(len(infos), dtype_of("struct fan_pack_info"))
     for row, info in zip(table, infos, strict=True):
         row["file_bytes"], row["checksum"] = info.file_bytes, info.checksum
@@ -157,7 +157,7 @@ def _flags(records: NDArray[Any]) -> int:
 
 
 def _place_sections(header: NDArray[Any], sections: Sequence[NDArray[Any]]) -> int:
-    """Fills the section table; the size of the file."""
+    """Fills the section table in; returns the size of the file."""
     end = _HEADER_BYTES
     for kind, section in enumerate(sections):
         end = align_up(end, _ALIGN)

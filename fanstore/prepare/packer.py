@@ -46,7 +46,7 @@ Progress = Callable[[int], None]
 
 
 class Stored:
-    """For each entry of a tree, how its content is stored."""
+    """How the content of each entry of a tree is stored."""
 
     def __init__(self, count: int) -> None:
         self.offset = np.zeros(count, np.uint64)
@@ -55,7 +55,7 @@ class Stored:
         self.codec = np.zeros(count, np.uint8)
 
     def filtered(self, keep: NDArray[np.bool_]) -> Stored:
-        """Those of the kept entries alone."""
+        """Returns the same for the kept entries alone."""
         kept = Stored(0)
         for name, values in vars(self).items():
             setattr(kept, name, values[keep])
@@ -144,7 +144,7 @@ class Packer:
         return unit, whole, pool.submit(self._encoder.encode, unit, sizes, buffer, failed)
 
     def _take(self, unit: Unit, buffer: memoryview, future: Future[Encoded]) -> int:
-        """Writes one unit; its logical bytes."""
+        """Writes one unit; returns its logical bytes."""
         encoded = future.result()
         self.failed.update(encoded.failed)
         if self.packs[unit.pack] is not self._current:

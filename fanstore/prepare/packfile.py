@@ -30,7 +30,7 @@ def sealed(row: NDArray[Any]) -> bytes:
 
 
 def pack_header(plan_id: bytes, pack: int, pack_count: int, block_bytes: int, flags: int) -> bytes:
-    """The first 4096 bytes of a pack."""
+    """Returns the first 4096 bytes of a pack."""
     row = np.zeros(1, dtype_of("struct fan_pack_header"))
     row["magic"] = np.frombuffer(b"FANPACK\n", np.uint8)
     row["version"] = lib.FAN_FORMAT_VERSION
@@ -44,7 +44,7 @@ def pack_header(plan_id: bytes, pack: int, pack_count: int, block_bytes: int, fl
 
 
 def pack_trailer(entries_offset: int, entries: Buffer, count: int, paths: Buffer) -> bytes:
-    """The last 64 bytes of a pack."""
+    """Returns the last 64 bytes of a pack."""
     checksum = xxhash.xxh3_64(entries)
     checksum.update(paths)
     row = np.zeros(1, dtype_of("struct fan_pack_trailer"))
@@ -114,7 +114,7 @@ class PackFile:
         self._handed_over = self.end
 
     def mark(self) -> tuple[int, Any]:
-        """Where the pack ends now, for `rewind`."""
+        """Returns where the pack ends now, for `rewind`."""
         return self.end, self._digest.copy()
 
     def rewind(self, mark: tuple[int, Any]) -> None:
@@ -134,7 +134,7 @@ class PackFile:
         return PackInfo(self.pack, self.end, checksum, len(entries), logical_bytes, self.flags)
 
     def close(self) -> None:
-        """Closes the file until more is written."""
+        """Closes the file; it is opened again when more is written."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1

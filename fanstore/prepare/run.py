@@ -1,4 +1,4 @@
-"""Preparing a dataset, from its source to its final name."""
+"""Prepares a dataset, from its source to its final name."""
 
 from __future__ import annotations
 

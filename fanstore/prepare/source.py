@@ -40,17 +40,17 @@ class Source(Protocol):
         """Fills `buffer` from one file, from `start` on. Raises Unreadable."""
 
     def try_open(self) -> dict[int, str]:
-        """The files that cannot be opened, and why; without reading any."""
+        """Returns the files that cannot be opened, and why; reads none."""
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
-        """Leaves out all other entries."""
+        """Drops all entries that `mask` does not keep."""
 
     def close(self) -> None:
-        """Lets go of what is open."""
+        """Closes what is open."""
 
 
 def reason_of(error: int) -> str:
-    """What an error number of fan_gather means."""
+    """Returns what an error number of fan_gather means, in words."""
     return CHANGED if error == lib.FAN_GATHER_CHANGED else os.strerror(error)
 
 

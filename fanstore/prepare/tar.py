@@ -97,7 +97,7 @@ class _Stream:
         self.at = 0
 
     def read(self, count: int) -> bytes:
-        """`count` bytes, fewer only at the end."""
+        """Returns `count` bytes, fewer only at the end."""
         data = self._raw.read(count)
         while 0 < len(data) < count:
             more = self._raw.read(count - len(data))
@@ -108,7 +108,7 @@ class _Stream:
         return data
 
     def skip(self, count: int) -> bool:
-        """Passes over bytes; False when there are not so many."""
+        """Passes over bytes; returns False when there are not so many."""
         if count > _SIZE_MAX:  # not a place that can be named
             return False
         if count > _SKIP_BYTES and self._raw.seekable():
@@ -124,7 +124,7 @@ class _Stream:
 
 
 class TarReader:
-    """One pass over an uncompressed tar archive. See Reader."""
+    """Reads an uncompressed tar archive once, front to back; see Reader."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self.remarks: list[tuple[bytes, str]] = []
@@ -160,7 +160,7 @@ class TarReader:
         return data
 
     def _next_header(self) -> bytes | None:
-        """The next header; None at the end of the archive."""
+        """Returns the next header; None at the end of the archive."""
         if not self._stream.skip(self._left):
             raise self._broken("is cut off within the content of a member")
         self._left = 0
@@ -195,7 +195,7 @@ class TarReader:
         return size
 
     def _extend(self, block: bytes, records: list[tuple[bytes, bytes]]) -> None:
-        """Reads what comes before a member's own header."""
+        """Reads the extended headers that come before a member's own."""
         size = self._size(block)
         if size > _EXTENDED_MAX_BYTES:
             raise self._broken(f"has an extended header of {size:,} bytes")
@@ -270,7 +270,7 @@ class TarReader:
         self, member: Member, block: bytes, size: int, records: list[tuple[bytes, bytes]],
         pax: dict[bytes, bytes],
     ) -> None:  # fmt: skip
-        """Where the bytes of a regular file lie in its data."""
+        """Notes where the bytes of a regular file lie in its data."""
         try:
             if block[156:157] == b"S":
                 places, member.size = map_of_old_gnu(block, self._more_map, _number)

@@ -1,4 +1,4 @@
-"""Reading a zip archive, through the standard library."""
+"""Reads a zip archive, through the standard library."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _mtime_ns(info: zipfile.ZipInfo, times: bytes) -> int:
 
 
 def _owner(owners: bytes) -> tuple[int, int]:
-    """The stored uid and gid, else those of who packs."""
+    """Returns the stored uid and gid, else those of who packs."""
     ids: list[int] = []
     at = 1
     while len(ids) < 2 and at < len(owners):
@@ -69,7 +69,7 @@ def _mode(info: zipfile.ZipInfo) -> int:
 
 
 class ZipReader:
-    """One pass over a zip archive. See Reader."""
+    """Reads a zip archive once; see Reader."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self.remarks: list[tuple[bytes, str]] = []
@@ -97,7 +97,7 @@ class ZipReader:
         return member
 
     def _read_target(self, member: Member) -> None:
-        """The target of a symbolic link is its content."""
+        """Reads the target of a symbolic link, which is its content."""
         room = bytearray(min(member.size, TARGET_MAX_BYTES + 1))
         try:
             member.target = bytes(room[: self.read_into(memoryview(room))])

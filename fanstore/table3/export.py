@@ -72,7 +72,7 @@ class Exporter:
         self._first = {int(link["record"]): int(link["first"]) for link in dataset.links}
 
     def write(self, pack: int, out: BinaryIO) -> int:
-        """Writes one partition; the number of files in it."""
+        """Writes one partition; returns the number of files in it."""
         dataset = self._dataset
         ids = dataset.records_of_pack(pack)
         ids = ids[np.argsort(dataset.records["offset"][ids], kind="stable")]

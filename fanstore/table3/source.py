@@ -66,7 +66,7 @@ class Partition:
         os.close(self._fd)
 
     def damaged(self, field: str, offset: int, reason: str) -> DatasetDamaged:
-        """The exception for a bad field."""
+        """Returns (does not raise) the exception for a bad field."""
         return DatasetDamaged(self.path, field, offset, reason)
 
     def headers(self) -> Iterator[tuple[int, FileHeader]]:
@@ -115,7 +115,7 @@ class Contents:
         self.places: list[Place] = []
 
     def add(self, header: FileHeader, place: Place) -> str | None:
-        """Notes one file; why its name cannot be used, if so."""
+        """Notes one file; returns why its name cannot be used, or None."""
         path = normal_form(header.name)
         if not path:
             return "leads out of the dataset"
@@ -131,7 +131,7 @@ class Contents:
         return reason
 
     def _add_parents(self, path: bytes, header: FileHeader) -> str | None:
-        """Adds the directories above a path; why that cannot be."""
+        """Adds the directories above a path; returns why that cannot be, or None."""
         missing = Item(_IMPLIED_MODE, 0, header.mtime_ns, header.uid, header.gid)
         at = 0
         while at >= 0:
@@ -203,7 +203,7 @@ class Table3Source:
             raise FanstoreError(f"{self._paths[place.partition]}: {CHANGED}")
 
     def try_open(self) -> dict[int, str]:
-        """None: the one file that holds all is open."""
+        """Returns nothing: the one file that holds all entries is open already."""
         return {}
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
