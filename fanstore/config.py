@@ -146,7 +146,7 @@ def _fits(setting: Setting, value: Any) -> bool:
 
 
 def _wanted(setting: Setting) -> str:
-    """What a value of the setting looks like, for people."""
+    """Returns what a value of the setting must look like, for people."""
     if setting.form == "bytes":
         return f"a number of bytes, such as 64M, from {setting.least:,} on"
     if setting.kind in (int, float):
@@ -157,7 +157,7 @@ def _wanted(setting: Setting) -> str:
 
 
 def config_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """The path of the TOML file, which need not exist."""
+    """Returns the path of the TOML file, which need not exist."""
     named = environ.get("FANSTORE_CONFIG")
     return Path(named) if named else Path("~/.config/fanstore.toml").expanduser()
 
@@ -186,7 +186,7 @@ def read_config_file(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
 
 
 def _unknown_keys(table: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
-    """What is wrong with the names in the TOML file."""
+    """Returns what is wrong with the names in the TOML file, a line each."""
     names = [setting.name for setting in SETTINGS]
     return [
         f"{config_file(environ)}: unknown setting {_with_a_guess(name, names)}"

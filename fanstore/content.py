@@ -27,7 +27,7 @@ def _read(stream: BinaryIO, offset: int, length: int, end: int) -> bytes:
 
 
 def decode_block(codec: int, stored: bytes, logical_bytes: int) -> bytes:
-    """One block of a compressed file. Raises ContentDamaged."""
+    """Returns the content of one block of a compressed file. Raises ContentDamaged."""
     if codec == lib.FAN_CODEC_ZSTD:
         import zstandard
 
@@ -87,7 +87,7 @@ class PackReader:
             raise ContentDamaged
 
     def is_sound(self, record: int) -> bool:
-        """Whether a file's content has its checksum."""
+        """Tells whether a file's content has its checksum."""
         try:
             for _ in self.pieces(record):
                 pass

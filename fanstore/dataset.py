@@ -200,17 +200,18 @@ class Dataset:
         return np.flatnonzero(regular & (self.records["pack"] == pack))
 
     def record_offset(self, record: int) -> int:
-        """Where a record lies in the index file."""
+        """Returns where a record lies in the index file, in bytes."""
         start = self.header.sections[lib.FAN_SECTION_RECORDS].offset
         return int(start + record * lib.FAN_RECORD_BYTES)
 
     def damaged(self, record: int, field: str, reason: str) -> DatasetDamaged:
-        """The exception for a bad field of one record."""
+        """Returns (does not raise) the exception for a bad field of one record."""
         at = self.record_offset(record) + ffi.offsetof("struct fan_record", field)
         return DatasetDamaged(self.index_path, f"records[{record}].{field}", at, reason)
 
     def run(self, record: int, field: str, offset: int, length: int) -> bytes:
-        """Bytes of the names section; `field` is blamed when they leave it."""
+        """Returns bytes of the names section. Raises DatasetDamaged, blaming `field`, when they
+        leave it."""
         if offset + length > len(self._names):
             raise self.damaged(record, field, "outside the names section")
         return bytes(self._names[offset : offset + length])
@@ -221,19 +222,20 @@ class Dataset:
         return self.run(record, "name_offset", row.name_offset, row.name_bytes)
 
     def owner(self, record: int) -> tuple[int, int]:
-        """The uid and gid of a record. Raises DatasetDamaged."""
+        """Returns the uid and gid of a record. Raises DatasetDamaged."""
         number = self._records[record].owner
         if number >= len(self._owners):
             raise self.damaged(record, "owner", "outside the owners section")
         return self._owners[number].uid, self._owners[number].gid
 
     def target(self, record: int) -> bytes:
-        """The target of a symbolic link."""
+        """Returns the target of a symbolic link. Raises DatasetDamaged."""
         row = self._records[record]
         return self.run(record, "offset", row.offset, row.logical_size)
 
     def relpath(self, record: int) -> bytes:
-        """The path of a record under the root; b"" is the root itself."""
+        """Returns the path of a record under the root; that of the root itself is b"". Raises
+        DatasetDamaged."""
         room = _PATH_ROOM
         while True:
             buffer = ffi.new("char[]", room)

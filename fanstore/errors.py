@@ -13,13 +13,13 @@ SHOWN_MAX = 1000
 
 
 class FanstoreError(Exception):
-    """A failure of FanStore's own, told in its message."""
+    """A failure of FanStore's own; its message says what failed and what to do."""
 
     exit_code = exit_codes.FAILED
 
 
 class UsageError(FanstoreError):
-    """What was asked for makes no sense or is refused."""
+    """A request that makes no sense, or is refused."""
 
     exit_code = exit_codes.USAGE
 
@@ -64,6 +64,6 @@ class SourceProblems(FanstoreError):
 
 
 def show_path(path: bytes) -> str:
-    """A path for people: one line, whatever bytes it holds."""
+    """Returns a path for people: one line, whatever bytes it holds."""
     text = path.decode("utf-8", "backslashreplace") or "."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

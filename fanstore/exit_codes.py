@@ -39,7 +39,7 @@ COLLISIONS = (
 
 
 def help_text() -> str:
-    """The table as a last part of --help."""
+    """Returns the table of exit codes as a last part of --help."""
     rows = "\n".join(f"  {code:<7}{line}" for row in TABLE for code, line in _lines(*row))
     return f"\b\nExit codes:\n{rows}\n\n{COLLISIONS}"
 
@@ -50,7 +50,7 @@ def _lines(code: str, meaning: str) -> list[tuple[str, str]]:
 
 
 def markdown() -> str:
-    """The table as docs/jobs.md has it."""
+    """Returns the table of exit codes as docs/jobs.md has it."""
     rows = [f"| {code} | {meaning} |" for code, meaning in TABLE]
     return "\n".join(["| code | meaning |", "| --- | --- |", *rows, "", _filled(COLLISIONS)])
 

@@ -83,7 +83,7 @@ class Extractor:
         return self._walker.go_to(self._parent(record)), self._walker.name(record)
 
     def _make_directories(self, walk: list[int]) -> None:
-        """Makes directories, open to us until all is in them."""
+        """Makes all directories, with mode 0700; their own modes come when all is in them."""
         for record in walk[1:]:
             fd, name = self._place(record)
             os.mkdir(name, 0o700, dir_fd=fd)
@@ -181,7 +181,7 @@ class _Walker:
         return name
 
     def go_to(self, record: int) -> int:
-        """A descriptor of a directory, good until the next call."""
+        """Returns a descriptor of a directory, which is good until the next call."""
         parents = self._dataset.records["parent"]
         up, down, target = 0, list[int](), record
         while self._at != target:  # a parent's number is smaller than its child's
@@ -224,7 +224,7 @@ def with_parents(dataset: Dataset, records: Iterable[int]) -> set[int]:
 
 
 def total_bytes(dataset: Dataset, records: Iterable[int]) -> int:
-    """The bytes of content that records hold."""
+    """Returns how many bytes of content the records hold."""
     rows = dataset.records[sorted(records)]
     regular = (rows["mode"] & 0o170000) == stat.S_IFREG
     return int(rows["logical_size"][regular].sum())

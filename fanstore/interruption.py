@@ -36,7 +36,7 @@ class Ending:
         self._is_over = False
 
     def ignore(self) -> None:
-        """From here on a signal changes nothing."""
+        """Has further signals change nothing."""
         self._is_over = True
 
     def __call__(self, number: int, _: object) -> None:

@@ -1,4 +1,4 @@
-"""What started this process as one of several ranks: mpiexec, srun, or nobody."""
+"""Tells what started this process as one of several ranks: mpiexec, srun, or nobody."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ ALONE = Launcher(0, 1)
 
 
 def detect(environ: Mapping[str, str]) -> Launcher:
-    """The launcher, as the environment tells it. UsageError for numbers that make no sense."""
+    """Returns the launcher that the environment tells of. Raises UsageError for numbers that make
+    no sense."""
     for rank_name, size_name in _PAIRS:
         if rank_name == "SLURM_PROCID" and "SLURM_STEP_ID" not in environ:
             continue  # the batch script itself is no rank
@@ -57,21 +58,24 @@ def _parse(environ: Mapping[str, str], rank_name: str, size_name: str) -> Launch
 
 
 def for_rank(path: str | None, launcher: Launcher) -> str | None:
-    """`path` with this rank's number for `{rank}`: ranks of one machine are nodes of their own."""
+    """Returns `path` with this rank's number for `{rank}`: ranks of one machine are nodes of their
+    own."""
     return path if path is None else path.replace("{rank}", str(launcher.rank))
 
 
 def is_launched(environ: Mapping[str, str]) -> bool:
-    """Whether a launcher started this process, be it as its only rank."""
+    """Tells whether a launcher started this process, even as its only rank."""
     return any(name in environ for name in ("PMI_RANK", "PMI_FD", "PMIX_RANK", _PAIRS[1][0]))
 
 
 def without_mpi(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without what MPI and its launchers put there: the command is no rank of theirs."""
+    """Returns `environ` without what MPI and its launchers put there: the command is no rank of
+    theirs."""
     return {k: v for k, v in environ.items() if not k.startswith(_MPI_PREFIXES)}
 
 
 def process_manager_fd(environ: Mapping[str, str]) -> int | None:
-    """The inherited descriptor over which MPI talks to its process manager (PMI)."""
+    """Returns the inherited descriptor over which MPI talks to its process manager (PMI), or
+    None."""
     text = environ.get("PMI_FD", "")
     return int(text) if text.isdigit() else None

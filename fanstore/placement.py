@@ -24,7 +24,7 @@ class Packs:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One pack that travels over MPI."""
+    """A pack that travels over MPI, from one rank to others."""
 
     pack: int
     source: int
@@ -32,7 +32,7 @@ class Transfer:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """All ranks that take part."""
+        """Returns all ranks that take part, the source among them."""
         return (self.source, *self.destinations)
 
 
@@ -48,7 +48,7 @@ class ExchangePlan:
 
 
 def replica_ranks(pack: int, world_size: int, replicas: int) -> tuple[int, ...]:
-    """The ranks that keep a pack, its owner first; at most `world_size` of them."""
+    """Returns the ranks that keep a pack, its owner first; at most `world_size` of them."""
     owner, further = pack % world_size, min(replicas, world_size) - 1
     others = world_size - 1
     turn = pack // world_size * further
@@ -56,7 +56,7 @@ def replica_ranks(pack: int, world_size: int, replicas: int) -> tuple[int, ...]:
 
 
 def place(packs: Packs, world_size: int, replicas: int) -> list[tuple[int, ...]]:
-    """For each pack the ranks that keep it, its owner first."""
+    """Returns for each pack the ranks that keep it, its owner first."""
     return [
         replica_ranks(pack, world_size, world_size if everywhere else replicas)
         for pack, everywhere in enumerate(packs.everywhere)
@@ -64,7 +64,7 @@ def place(packs: Packs, world_size: int, replicas: int) -> list[tuple[int, ...]]
 
 
 def packs_by_rank(ranks_by_pack: Sequence[tuple[int, ...]], world_size: int) -> list[set[int]]:
-    """The packs of each rank, from the ranks of each pack."""
+    """Returns the packs of each rank, from the ranks of each pack."""
     packs: list[set[int]] = [set() for _ in range(world_size)]
     for pack, ranks in enumerate(ranks_by_pack):
         for rank in ranks:
@@ -75,7 +75,7 @@ def packs_by_rank(ranks_by_pack: Sequence[tuple[int, ...]], world_size: int) -> 
 def ranks_by_pack(
     packs_by_rank: Sequence[AbstractSet[int]], pack_count: int
 ) -> list[tuple[int, ...]]:
-    """The ranks of each pack, rising, from the packs of each rank."""
+    """Returns the ranks of each pack, rising, from the packs of each rank."""
     ranks: list[list[int]] = [[] for _ in range(pack_count)]
     for rank, packs in enumerate(packs_by_rank):
         for pack in packs:
@@ -84,7 +84,7 @@ def ranks_by_pack(
 
 
 def load_bytes(packs: Packs, world_size: int, replicas: int) -> list[int]:
-    """How much each rank keeps."""
+    """Returns how many bytes each rank keeps."""
     loads = [0] * world_size
     for amount, ranks in zip(packs.file_bytes, place(packs, world_size, replicas), strict=True):
         for rank in ranks:
@@ -93,7 +93,7 @@ def load_bytes(packs: Packs, world_size: int, replicas: int) -> list[int]:
 
 
 def auto_replicas(datasets: Sequence[Packs], room_bytes: Sequence[int]) -> int:
-    """The most replicas, the same for all datasets, that fit every rank's room: 1 to N."""
+    """Returns the most replicas, the same for all datasets, that fit every rank's room: 1 to N."""
     world_size = len(room_bytes)
     alone_bytes = sum(sum(load_bytes(packs, 1, 1)) for packs in datasets)
     for replicas in range(world_size, 1, -1):
@@ -107,7 +107,7 @@ def auto_replicas(datasets: Sequence[Packs], room_bytes: Sequence[int]) -> int:
 
 
 def fitting(packs: Iterable[int], file_bytes: Sequence[int], room_bytes: int) -> list[int]:
-    """Those of `packs`, in order, that fit; one that does not is left out."""
+    """Returns those of `packs`, in order, that fit; one that does not is left out."""
     chosen = []
     for pack in packs:
         if file_bytes[pack] <= room_bytes:
@@ -121,10 +121,8 @@ def exchange_plan(
     want: Sequence[AbstractSet[int]],
     owners: Sequence[tuple[int, ...]],
 ) -> ExchangePlan:
-    """How each rank r gets want[r], when have[r] is there already.
-
-    What nobody has is read once, by the first of its ranks that wants it; all else travels.
-    """
+    """Plans how each rank r gets want[r], when have[r] is there already. What nobody has is read
+    once, by the first of its ranks that wants it; all else travels."""
     reads: list[list[int]] = [[] for _ in have]
     sent = [0 for _ in have]
     holding, asking = ranks_by_pack(have, len(owners)), ranks_by_pack(want, len(owners))
@@ -146,10 +144,10 @@ def exchange_plan(
 
 
 def _in_rounds(transfers: Iterable[Transfer]) -> tuple[Transfer, ...]:
-    """Ordered so that transfers between different ranks come side by side.
+    """Orders transfers so that those between different ranks come side by side.
 
-    Each rank walks the list and takes part in its own: in pack order a ring of transfers would
-    go one by one, since each source waits for what it receives first.
+    Each rank walks the list and takes part in its own: in pack order a ring of transfers would go
+    one by one, since each source waits for what it receives first.
     """
     busy: dict[int, int] = {}  # by rank, the rounds it takes part in as bits
     rounds: list[tuple[int, Transfer]] = []

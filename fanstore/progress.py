@@ -13,7 +13,7 @@ _LINE_EVERY_S = 5.0
 
 
 class Progress(Protocol):
-    """What the work tells; called from several threads."""
+    """Is told how far some work is; called from several threads."""
 
     def expect(self, total_bytes: int) -> None: ...  # may change while the work is done
 
@@ -90,7 +90,7 @@ class Meter:
         self._done = self._total = 0
 
     def show(self, done_bytes: int, total_bytes: int) -> None:
-        """So much of so much is done."""
+        """Shows that `done_bytes` of `total_bytes` are done."""
         if total_bytes != self._total:
             self._progress.expect(total_bytes)
             self._total = total_bytes
@@ -101,7 +101,8 @@ class Meter:
 
 @contextlib.contextmanager
 def progress_of(title: str, *, quiet: bool) -> Iterator[Progress]:
-    """The way to show progress that fits stderr."""
+    """Yields what shows progress on stderr: a bar on a terminal, lines elsewhere, nothing when
+    quiet."""
     with contextlib.ExitStack() as stack:
         if quiet:
             yield _Silent()

@@ -1,4 +1,4 @@
-"""How numbers are said to people."""
+"""Words for numbers and amounts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def show_bytes(count: float) -> str:
-    """A number of bytes for people, in binary units."""
+    """Returns a number of bytes for people, in binary units."""
     if count < 1024:
         return counted(int(count), "byte")
     for unit in ("KiB", "MiB", "GiB"):

@@ -34,7 +34,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class RankLost(FanstoreError):
-    """Another rank died, or failed. told: it says so itself."""
+    """Another rank died, or failed. told: it has said so itself, so that nobody else need."""
 
     def __init__(self, message: str, told: bool) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class RankLost(FanstoreError):
 
 
 class World:
-    """A job of one rank; the base of one of several."""
+    """A job of one rank; the base class for jobs of several."""
 
     rank = 0
     world_size = 1
@@ -50,23 +50,24 @@ class World:
     show: Callable[[int, int], None] = staticmethod(lambda done_bytes, total_bytes: None)
 
     def gather_all(self, value: Any) -> list[Any]:
-        """The values of all ranks, by rank."""
+        """Returns the values that all ranks gave, by rank."""
         return [value]
 
     def report(self, done_bytes: int, total_bytes: int) -> None:
-        """Tells how far this rank has come; also that it lives. Rank 0 has `show` told of the
-        (done, total) bytes of all."""
+        """Tells the others how far this rank has come, and that it lives. On rank 0, `show` gets
+        the (done, total) bytes of all."""
         self.show(done_bytes, total_bytes)
 
     def fail(self, message: str) -> None:
         """Tells all ranks that this one gives up."""
 
     def hurry(self) -> None:
-        """From now on nobody is waited for longer than a few seconds: all are about to end."""
+        """Has nobody be waited for longer than a few seconds from now on: all are about to end."""
 
     def finish(self, whole: bool = True) -> bool:
-        """Leaves the job; with all others, if they are there (`whole`). False when MPI could not
-        be finalised: the process must end by os._exit, and MPI may write to memory until then."""
+        """Leaves the job; with all others, if they are there (`whole`). Returns False when MPI
+        could not be finalised: the process must end by os._exit, and MPI may write to memory until
+        then."""
         return True
 
 
@@ -76,11 +77,9 @@ class MpiWorld(World):
     def __init__(
         self, expected_size: int, patience_s: float, check: Callable[[], None]
     ) -> None:
-        """Joins the others. `check` is called in every wait and may raise to give up.
-
+        """Joins the others. `check` is called in every wait and may raise to give up. Raises
         FanstoreError when mpi4py or MPI is missing, or sees another number of ranks than
-        `expected_size`.
-        """
+        `expected_size`."""
         start_s = _START_PATIENCES * patience_s
         mpi = _initialise(start_s, check)
         self._mpi = mpi
@@ -138,7 +137,7 @@ class MpiWorld(World):
         return self.comm.Ibcast([buffer, self._mpi.BYTE], root)
 
     def wait(self, request: Any) -> None:
-        """Waits for an operation. RankLost when a rank is gone; what `check` raises."""
+        """Waits for an operation. Raises RankLost when a rank is gone, and what `check` raises."""
         pause_s = _PAUSE_MIN_S
         while not request.Test():
             self._check()
@@ -147,7 +146,7 @@ class MpiWorld(World):
             pause_s = min(pause_s * 1.5, _PAUSE_MAX_S)
 
     def wait_all(self, requests: Sequence[Any]) -> None:
-        """Waits for several operations."""
+        """Waits for several operations, as `wait` does for one."""
         for request in requests:
             self.wait(request)
 
@@ -180,8 +179,8 @@ class MpiWorld(World):
         return False
 
     def _meets_others(self, whole: bool) -> bool:
-        """Whether all ranks have come here: in a few seconds, while each tidies up. Those that were
-        told of a failure meet, too, so that it reaches all before the first is gone."""
+        """Tells whether all ranks come here within a few seconds, while each tidies up. Those that
+        were told of a failure meet, too, so that it reaches all before the first is gone."""
         is_silent = self._failure is not None and not self._failure[2]
         if is_silent or not whole:
             return False
@@ -226,7 +225,8 @@ class MpiWorld(World):
                 self._send_beats()
 
     def _look_for_the_silent(self, now_s: float) -> None:
-        """Rank 0 watches all, the others watch rank 0."""
+        """Raises RankLost for a rank that has been silent for too long; rank 0 watches all, the
+        others watch rank 0."""
         watched = range(1, self.world_size) if self.rank == 0 else (0,)
         for rank in watched:
             if now_s - self._heard_s[rank] > self._patience_s:
@@ -290,7 +290,8 @@ def outlive_neighbours() -> None:
 
 
 def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
-    """mpi4py's MPI module, initialised by hand: it must not finalise when a rank was lost."""
+    """Returns mpi4py's MPI module, initialised by hand: it must not finalise when a rank was
+    lost."""
     try:
         import mpi4py
     except ImportError:

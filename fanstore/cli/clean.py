@@ -59,7 +59,7 @@ def show(found: Found, dry_run: bool) -> None:
 
 
 def readable(text: str) -> str:
-    """Without bytes that a terminal cannot show."""
+    """Returns a text without bytes that a terminal cannot show."""
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 

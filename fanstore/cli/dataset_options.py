@@ -40,7 +40,7 @@ class ServingCommand(click.Command):
 
 
 def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options; their values go to `make_plan`."""
+    """Adds the options of a job to a command; their values go to `make_plan`."""
     options = [
         click.option(
             "--dataset",
@@ -158,7 +158,7 @@ def refuse_idle_options(settings: config.Settings) -> None:
 
 
 def current_umask() -> int:
-    """This process's umask."""
+    """Returns this process's umask."""
     umask = os.umask(0o077)
     os.umask(umask)
     return umask

@@ -42,7 +42,7 @@ def _libraries() -> dict[str, str]:
 
 
 def _codecs() -> dict[str, str]:
-    """For each compressor, whether its library can be loaded."""
+    """Returns for each compressor whether its library can be loaded."""
     try:
         from fanstore.load.codecs import codec_libraries
     except ImportError:
@@ -54,7 +54,7 @@ def _codecs() -> dict[str, str]:
 
 
 def _beside_python() -> str:
-    """Where the `mpich` wheel puts its programs."""
+    """Returns where the `mpich` wheel puts its programs."""
     return os.path.dirname(sys.executable)
 
 
@@ -97,7 +97,7 @@ def _local_directories(settings: config.Settings, launcher: Launcher) -> list[di
 
 
 def _limits() -> dict[str, int | None]:
-    """Limits of this process that matter; None: unlimited."""
+    """Returns limits of this process that matter; None: unlimited."""
     from fanstore.load.memory import available_bytes
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -148,7 +148,7 @@ def _prepare_defaults() -> dict[str, str]:
 
 
 def examine_all() -> dict[str, Any]:
-    """Everything that doctor says, as data."""
+    """Returns everything that doctor says, as data."""
     from fanstore.serve.prefix import default_prefix
 
     settings, problems = config.resolve_all()
@@ -200,7 +200,7 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def check_programs(programs: Sequence[str]) -> list[Verdict]:
-    """Which mode each program needs, and why."""
+    """Returns which mode each program needs, and why."""
     from fanstore._native import preload_path
     from fanstore.programs.check import check, glibc_needed
 
@@ -209,7 +209,7 @@ def check_programs(programs: Sequence[str]) -> list[Verdict]:
 
 
 def _readable(text: str) -> str:
-    """Without bytes that a terminal cannot show."""
+    """Returns a text without bytes that a terminal cannot show."""
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 

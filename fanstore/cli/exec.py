@@ -39,7 +39,7 @@ def command(
 
 
 def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> dict[str, Any]:
-    """What the job says of itself, once it serves."""
+    """Returns what the job says of itself, once it serves; waits at most `wait_s` for it."""
     from fanstore.errors import FanstoreError
 
     deadline_s = time.monotonic() + wait_s

@@ -15,19 +15,19 @@ from fanstore.serve.jobs import FoundJob, pick_job
 
 
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --job and --local-dir."""
+    """Adds the options --job and --local-dir to a command."""
     job = click.option("--job", metavar="ID", help="The job; not needed when there is one only.")
     local = click.option("--local-dir", metavar="DIR", help="Where the job's local directory is.")
     return job(local(function))
 
 
 def local_directory(local_dir: str | None) -> str:
-    """The local directory below which jobs are looked for."""
+    """Returns the local directory below which jobs are looked for."""
     settings = config.resolve({"local_dir": local_dir})
     named = for_rank(settings.local_dir, detect(os.environ))
     return choose(named, settings.sources["local_dir"]).path
 
 
 def chosen_job(job: str | None, local_dir: str | None) -> FoundJob:
-    """The job that the options mean."""
+    """Returns the job that the options mean."""
     return pick_job(local_directory(local_dir), job, os.environ)

@@ -74,7 +74,7 @@ def command(
 
 
 def report(summary: Summary, dst: Path, options: Options, as_json: bool) -> None:
-    """Says what was made, in the way asked for."""
+    """Prints what was made, as text or as JSON."""
     if as_json:
         click.echo(json.dumps(as_dict(summary, options), indent=2))
     else:
@@ -82,7 +82,7 @@ def report(summary: Summary, dst: Path, options: Options, as_json: bool) -> None
 
 
 def as_dict(summary: Summary, options: Options) -> dict[str, object]:
-    """The summary for programs."""
+    """Returns the summary as data for programs."""
     from fanstore.errors import show_path
 
     left_out = [{"path": show_path(path), "reason": why} for path, why in summary.left_out]

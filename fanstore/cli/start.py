@@ -38,7 +38,7 @@ def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
 
 
 def show(job: dict[str, Any]) -> None:
-    """Says what to do with a job."""
+    """Prints what can be done with a job that was started."""
     job_id = job["job_id"]
     click.echo(f"job {job_id} serves (daemon {job['daemon_pid']})")
     for dataset in job["datasets"]:

@@ -24,7 +24,8 @@ class PipeBroken(Exception):
 
 @contextmanager
 def past_click() -> Iterator[None]:
-    """Gives BrokenPipeError another name."""
+    """Turns BrokenPipeError into PipeBroken, as click would end the program on the former without a
+    word."""
     try:
         yield
     except BrokenPipeError as error:
@@ -32,7 +33,7 @@ def past_click() -> Iterator[None]:
 
 
 class _Output(io.FileIO):
-    """Standard output, whose errors name it."""
+    """Standard output that names itself in its errors."""
 
     def write(self, data: Any) -> int:
         try:
@@ -75,7 +76,7 @@ def output_error() -> OSError | None:
 
 
 def end_by_sigpipe() -> NoReturn:
-    """Ends as a program does that writes to such a pipe."""
+    """Ends this process by SIGPIPE, as programs do whose reader has gone."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.raise_signal(signal.SIGPIPE)
     os._exit(128 + signal.SIGPIPE)

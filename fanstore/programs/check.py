@@ -1,4 +1,4 @@
-"""Which mode of `fanstore run` a program needs, and why."""
+"""Tells which mode of `fanstore run` a program needs, and why."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Verdict:
     exit_code: int = 0
 
     def settle(self, mode: Mode, reason: str, exit_code: int | None = None) -> Verdict:
-        """The worst mode that was found, and every reason for it."""
+        """Notes a mode and its reason; keeps the worst mode and every reason for that. Returns
+        itself."""
         order = list(Mode)
         if order.index(mode) > order.index(self.mode):
             self.mode, self.reasons = mode, []
@@ -95,7 +96,7 @@ def _follow(verdict: Verdict, path: str, preload_needs: tuple[int, int] | None) 
 
 
 def _problem(path: str) -> str | None:
-    """Why execve would refuse a file unseen."""
+    """Returns why execve would refuse a file, whatever is in it; None if it would not."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -159,7 +160,7 @@ def _judge(
 def _reasons(
     path: str, program: elf.Elf, preload_needs: tuple[int, int] | None
 ) -> Iterator[tuple[Mode, str]]:
-    """All that stands against the preload."""
+    """Yields all that speaks against the preload, with the mode that is needed for it."""
     if program.machine != platform.machine() or program.bits != 64:
         kind = f"for {program.machine}, {program.bits} bits"
         yield Mode.NEITHER, f"{kind}: FanStore here is for {platform.machine()}, 64 bits"

@@ -28,7 +28,7 @@ _GLIBC_VERSION = re.compile(rb"(?:^|\0)GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?(
 
 
 class Damaged(Exception):
-    """The file says ELF and is none: the message says where."""
+    """The file says that it is ELF and is not sound; the message says where."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Elf:
     strings: bytes
 
     def names(self, symbol: str) -> bool:
-        """Whether a symbol is among those it defines or asks for."""
+        """Tells whether a symbol is among those that the file defines or asks for."""
         return b"\0" + symbol.encode() + b"\0" in self.strings
 
 
@@ -74,7 +74,7 @@ class _Reader:
         self._order = "<" if ident[5] == 1 else ">"
 
     def bytes(self, offset: int, count: int, what: str) -> bytes:
-        """`count` bytes, which must be there."""
+        """Returns `count` bytes. Raises Damaged where they are not there."""
         if offset < 0 or count < 0 or offset + count > self._size:
             raise Damaged(f"damaged ELF file: {what} lies beyond its end")
         self._file.seek(offset)

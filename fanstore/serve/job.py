@@ -128,7 +128,7 @@ class Job:
         return self._staged.setdefault(info.dataset_id, made)
 
     def _hold(self) -> None:
-        """Takes the locks of all that the job uses, after removing the leftovers of others."""
+        """Takes the locks of all that the job uses; removes the leftovers of others."""
         self.directory.make()
         for staged in self._staged.values():
             staged.hold()

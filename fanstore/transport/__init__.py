@@ -26,7 +26,8 @@ class Transport:
     """An open transport. `pointer` is its `struct fan_transport *`, as a `void *`."""
 
     def __init__(self, library: Any, comm: Any) -> None:
-        """Over `comm`, which nothing else may use. FanstoreError when it cannot be opened."""
+        """Opens the transport over `comm`, which nothing else may use. Raises FanstoreError when
+        that fails."""
         self._library = library
         self._comm = comm
         place = ffi.new("struct fan_transport **")
@@ -37,7 +38,7 @@ class Transport:
 
     @property
     def ill_formed(self) -> int:
-        """Messages dropped because they made no sense."""
+        """How many messages were dropped because they made no sense."""
         return int(self._library.fan_transport_ill_formed(self._transport()))
 
     def close(self) -> None:
@@ -53,11 +54,11 @@ class Transport:
 def open_transport(
     comm: Any, wait: Callable[[Any], None] = wait_without_bound
 ) -> Transport:
-    """A transport over a copy of `comm`, an mpi4py communicator; every rank of it must call this.
+    """Returns a transport over a copy of `comm`, an mpi4py communicator; every rank of it must call
+    this.
 
     wait: how to wait for an MPI request (World.wait ends when a rank is gone), and for the
-    compiler; default: without bound. Rank 0 builds the library if need be, then the others, where
-    they do not see its file. FanstoreError, on every rank, when one cannot.
+    compiler; default: without bound.
     """
     problem = ""
     library = None
@@ -74,7 +75,7 @@ def open_transport(
 
 
 def _agree(comm: Any, problem: str, wait: Callable[[Any], None]) -> None:
-    """FanstoreError on all ranks when one has a problem; the first one's words."""
+    """Raises FanstoreError on all ranks when one has a problem, with the first one's words."""
     own = problem.encode()[:_OUTCOME_BYTES].ljust(_OUTCOME_BYTES, b"\0")
     everyones = bytearray(_OUTCOME_BYTES * comm.size)
     wait(comm.Iallgather(own, everyones))
@@ -85,7 +86,7 @@ def _agree(comm: Any, problem: str, wait: Callable[[Any], None]) -> None:
 
 
 def _try_to_load(wait: Callable[[Any], None]) -> tuple[Any, str]:
-    """(library, "") or (None, problem)."""
+    """Returns (library, "") or (None, problem)."""
     try:
         return _load(wait), ""
     except FanstoreError as error:
@@ -100,7 +101,7 @@ def _try_to_open(library: Any, comm: Any) -> tuple[Transport | None, str]:
 
 
 def _load(wait: Callable[[Any], None]) -> Any:
-    """The library, built if need be, and seen to run on mpi4py's MPI."""
+    """Returns the library, built if need be, after checking that it runs on mpi4py's MPI."""
     from mpi4py import MPI
 
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
@@ -113,7 +114,8 @@ def _load(wait: Callable[[Any], None]) -> Any:
 
 
 def load_library(version: str, path: Path) -> Any:
-    """The library at `path`, seen to be built for the MPI `version`. FanstoreError."""
+    """Returns the library at `path`. Raises FanstoreError where it was not built for the MPI
+    `version`."""
     try:
         library = ffi.dlopen(str(path))
     except OSError as error:
@@ -123,7 +125,7 @@ def load_library(version: str, path: Path) -> Any:
 
 
 def _compare(version: str, library: Any) -> None:
-    """FanstoreError when the library was built with another MPI than mpi4py runs on."""
+    """Raises FanstoreError when the library was built with another MPI than mpi4py runs on."""
     answer = library.fan_transport_library_version()
     theirs = ffi.string(answer).decode() if answer else "unknown"
     if _words(theirs) != _words(version):
@@ -138,5 +140,5 @@ def _words(version: str) -> list[str]:
 
 
 def _name(version: str) -> str:
-    """The first line of what an MPI library calls itself."""
+    """Returns the first line of what an MPI library calls itself."""
     return " ".join(_words(version.strip().partition("\n")[0])) or "an MPI without a name"

@@ -52,7 +52,8 @@ class _Compilation:
             time.sleep(0.01)
 
     def end(self) -> int | None:
-        """The exit code, or None where it had to be ended."""
+        """Ends the compiler if it still runs; returns its exit code, None where it had to be
+        ended."""
         code = self.process.poll()
         if code is None:
             self.process.kill()
@@ -66,7 +67,7 @@ def wait_without_bound(request: Any) -> None:
 
 
 def source_folder() -> Path:
-    """Where csrc is: in the installed package, else in the checkout it is run from."""
+    """Returns where csrc is: in the installed package, else in the checkout it is run from."""
     installed = Path(__file__).resolve().parent / "csrc"
     checkout = Path(__file__).resolve().parent.parent.parent / "csrc"
     for folder in (installed, checkout):
@@ -76,7 +77,7 @@ def source_folder() -> Path:
 
 
 def find_mpicc() -> list[str]:
-    """The compiler wrapper: $MPICC, else mpicc on PATH, else the one beside this Python."""
+    """Returns the compiler wrapper: $MPICC, else mpicc on PATH, else the one beside this Python."""
     chosen = shlex.split(os.environ.get("MPICC", ""))
     if chosen:
         found = shutil.which(chosen[0])
@@ -94,7 +95,8 @@ def find_mpicc() -> list[str]:
 
 
 def library_name(version: str, mpicc: list[str]) -> str:
-    """Of the library made for the MPI `version` with `mpicc`: another name for other sources."""
+    """Returns the file name of the library made for the MPI `version` with `mpicc`; other sources
+    have another name."""
     digest = hashlib.sha256(repr((mpicc, _FLAGS, version, platform.machine())).encode())
     folder = source_folder()
     for path in [*sorted((folder / "transport").iterdir()), folder / "node" / "transport.h"]:
@@ -103,7 +105,7 @@ def library_name(version: str, mpicc: list[str]) -> str:
 
 
 def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/fanstore, else ~/.cache/fanstore; it may not exist."""
+    """Returns $XDG_CACHE_HOME/fanstore, else ~/.cache/fanstore; it may not exist."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "fanstore"
 
@@ -129,21 +131,21 @@ def built_library(
 
 
 def _is_split(path: str) -> bool:
-    """Whether a shell script that leaves out the quotes takes a path for several words."""
+    """Tells whether a shell script that leaves out the quotes takes a path for several words."""
     return len(path.split()) != 1
 
 
 def _scratch(needs_link: bool) -> tempfile.TemporaryDirectory[str]:
-    """A folder for one use; where it is to hold a link, at a path without a space."""
+    """Makes a folder for one use; where it is to hold a link, at a path without a space."""
     usual = tempfile.gettempdir()
     place = "/tmp" if needs_link and _is_split(usual) else usual
     return tempfile.TemporaryDirectory(prefix="fanstore-mpi-", dir=place)
 
 
 def quotable(mpicc: list[str], folder: Path) -> list[str]:
-    """The compiler wrapper, by a link in `folder` where its path has a space. MPICH's is a script
-    that finds its headers from its own path, and does not quote what it finds. What is built has
-    the link's path in it."""
+    """Returns the compiler wrapper, by a link in `folder` where its path has a space. MPICH's is a
+    script that finds its headers from its own path, and does not quote what it finds. What is built
+    has the link's path in it."""
     if not _is_split(mpicc[0]):
         return mpicc
     path = Path(os.path.abspath(mpicc[0]))
@@ -155,7 +157,7 @@ def quotable(mpicc: list[str], folder: Path) -> list[str]:
 
 
 def _is_ours_to_write(folder: Path) -> bool:
-    """Whether libraries may be kept there; others must not be able to put theirs."""
+    """Tells whether libraries may be kept there; others must not be able to put theirs."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
@@ -166,8 +168,8 @@ def _is_ours_to_write(folder: Path) -> bool:
 
 
 def _compile(mpicc: list[str], library: Path, wait: Callable[[Any], None]) -> None:
-    """Builds under a name of its own and renames: whoever builds at the same time, on this node or
-    another, leaves a whole library."""
+    """Builds the library under a name of its own and renames it: whoever builds at the same time,
+    on this node or another, leaves a whole library."""
     handle, fresh = tempfile.mkstemp(prefix=f"{library.name}.", dir=library.parent)
     os.close(handle)
     try:
@@ -195,7 +197,7 @@ def _run(mpicc: list[str], output: str, wait: Callable[[Any], None]) -> None:
 
 
 def _judge(mpicc: list[str], code: int | None, messages: str) -> None:
-    """FanstoreError where a compilation failed."""
+    """Raises FanstoreError where a compilation failed."""
     if code is None:
         raise FanstoreError(f"{mpicc[0]} does not run: it took more than {_COMPILE_LIMIT_S} s")
     if code == _COMMAND_NOT_FOUND:
@@ -208,7 +210,7 @@ def _judge(mpicc: list[str], code: int | None, messages: str) -> None:
 
 
 def _complaint(output: str) -> str:
-    """The line of a compiler's output that says what is wrong."""
+    """Returns the line of a compiler's output that says what is wrong."""
     errors = [line for line in output.splitlines() if "error" in line]
     return errors[0].strip() if errors else _last_line(output)
 
@@ -218,8 +220,8 @@ def _last_line(output: str) -> str:
 
 
 def describe() -> dict[str, str | None]:
-    """For people: `mpicc`, the `library_version` of mpi4py's MPI, the cached `library` if it was
-    built already, and the `problem` that several ranks would meet."""
+    """Returns for people: `mpicc`, the `library_version` of mpi4py's MPI, the cached `library` if
+    it was built already, and the `problem` that several ranks would meet."""
     answer: dict[str, str | None] = dict.fromkeys(
         ("mpicc", "library_version", "library", "problem")
     )
@@ -236,7 +238,7 @@ def describe() -> dict[str, str | None]:
 
 
 def _ask_version() -> str:
-    """What mpi4py's MPI calls itself, asked in a process that does not start it."""
+    """Returns what mpi4py's MPI calls itself, asked in a process that does not start it."""
     command = [sys.executable, "-c", _ASK_VERSION]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_LIMIT_S)

@@ -1,4 +1,4 @@
-"""Trying the transport where no job runs: `fanstore doctor` builds, loads and compares it."""
+"""Tries the transport where no job runs: `fanstore doctor` builds, loads and compares it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ _NO_MPI4PY = (
 
 
 def attempt(limit_s: float = LIMIT_S) -> dict[str, str | None]:
-    """As `describe`, after a trial: `problem` is what several ranks would meet. In a process of its
-    own, since a library, once loaded, stays; bounded, since a compiler or an MPI may hang."""
+    """Returns what `describe` does, after a trial: `problem` is what several ranks would meet.
+
+    The trial runs in a process of its own, since a library, once loaded, stays; bounded, since a
+    compiler or an MPI may hang.
+    """
     if find_spec("mpi4py") is None:
         return {"problem": _NO_MPI4PY}
     told = describe()
