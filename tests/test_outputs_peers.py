@@ -11,8 +11,8 @@ import pytest
 from output_mail import Net
 
 from fanstore.outputs.model.entries import Attr, Entry, Place, failure
-from fanstore.peers.frames import PIECE_BYTES, Joiner, pieces_of
 from fanstore.peers.peers import Peers, RankGone
+from fanstore.peers.pieces import PIECE_BYTES, Joiner, pieces_of
 
 LIMIT_S = 30.0
 QUICK_S = 0.2  # a deadline to pass

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fanstore.peers.frames import Joiner, pieces_of
+from fanstore.peers.pieces import Joiner, pieces_of
 
 _TAKEN_AT_ONCE = 64
 _SILENT_DEADLINES = 3
