@@ -26,6 +26,15 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
+def test_glossary_names_files_that_are_there() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    rows = re.findall(r"^\| .* \| `(.*): (.*)` \|$", page, re.MULTILINE)
+    assert len(rows) > 60
+    for folder, name in rows:
+        found = list((ROOT / folder).rglob(name))
+        assert len(found) == 1, f"{folder}: {name}: {found}"
+
+
 def test_exit_codes_are_those_of_the_definition() -> None:
     command = [sys.executable, "-m", "fanstore", "run", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
