@@ -29,7 +29,7 @@ static bool follows_to(const struct fan_walk *walk, int dirfd, const char *path,
 
 /* Where a link of the mount led outside, links there may lead in again: what the kernel would find
  * by them is a skeleton at best. */
-static __attribute__((noinline)) bool back(struct fan_walk *walk, const char *path)
+static __attribute__((noinline)) enum fan_walk_end back(struct fan_walk *walk, const char *path)
 {
     char plain[PATH_MAX];
     if (walk->links++ > FAN_LINKS_MAX ||
@@ -37,10 +37,10 @@ static __attribute__((noinline)) bool back(struct fan_walk *walk, const char *pa
         !follows_to(walk, AT_FDCWD, path, plain))
         return fan_walk_outside(walk->target, AT_FDCWD, path);
     memcpy(walk->target->buffer, plain, strlen(plain) + 1);
-    return fan_walk_absolute(walk, walk->target->buffer);
+    return FAN_WALK_ON;
 }
 
-static bool outside_or_back(struct fan_walk *walk, const char *path)
+static enum fan_walk_end outside_or_back(struct fan_walk *walk, const char *path)
 {
     bool was_inside = walk->view != NULL;
     return was_inside ? back(walk, path) : fan_walk_outside(walk->target, AT_FDCWD, path);
@@ -48,7 +48,7 @@ static bool outside_or_back(struct fan_walk *walk, const char *path)
 
 /* An unusual spelling: by the letter first, and where that leads into a mount, as the kernel
  * resolves it. */
-static bool odd(struct fan_walk *walk, const char *path)
+static enum fan_walk_end odd(struct fan_walk *walk, const char *path)
 {
     char plain[PATH_MAX];
     const char *rest;
@@ -56,15 +56,12 @@ static bool odd(struct fan_walk *walk, const char *path)
         return outside_or_back(walk, path);
     if (walk->links++ > FAN_LINKS_MAX || !follows_to(walk, AT_FDCWD, path, plain))
         return fan_walk_outside(walk->target, AT_FDCWD, path);
-    struct fan_view *view = fan_match_prefix(plain, &rest);
-    size_t bytes = strlen(plain);
-    memcpy(walk->target->buffer, plain, bytes + 1);
-    rest = walk->target->buffer + (rest - plain);
-    return fan_walk_start(walk, view, 0, rest) ? fan_walk_run(walk) : fan_walk_unusable(walk);
+    memcpy(walk->target->buffer, plain, strlen(plain) + 1);
+    return FAN_WALK_ON;
 }
 
 /* A path that starts in an open directory of outputs, or "" for itself: by its name. */
-static bool below_output(struct fan_walk *walk, int fd, const char *path)
+static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const char *path)
 {
     char *here = walk->target->buffer;
     long length = fan_fd_path(fd, here, sizeof(walk->target->buffer));
@@ -72,10 +69,11 @@ static bool below_output(struct fan_walk *walk, int fd, const char *path)
         return fan_walk_missing(walk, length < 0 ? (int)-length : ENOENT, false);
     if (!fan_walk_put(walk->target, here, (size_t)length, path))
         return fan_walk_missing(walk, ENAMETOOLONG, false);
-    return fan_walk_absolute(walk, here);
+    return FAN_WALK_ON;
 }
 
-static bool at_file(struct fan_walk *walk, int fd, const struct fan_file *file, const char *rest)
+static enum fan_walk_end at_file(struct fan_walk *walk, int fd, const struct fan_file *file,
+                                 const char *rest)
 {
     walk->view = file->view;
     walk->dataset = file->dataset;
@@ -95,7 +93,8 @@ static const struct fan_file *file_by_proc(const char *path, int *fd)
     return real ? NULL : file;
 }
 
-bool fan_walk_absolute(struct fan_walk *walk, const char *path)
+/* Begins with an absolute path, in a mount or outside. */
+static enum fan_walk_end begin(struct fan_walk *walk, const char *path)
 {
     const char *rest;
     struct fan_view *view = fan_match_prefix(path, &rest);
@@ -116,9 +115,27 @@ bool fan_walk_absolute(struct fan_walk *walk, const char *path)
                                          walk->target->buffer);
     if (named < 0)
         return fan_walk_missing(walk, -named, false);
-    if (named > 0)
-        return fan_walk_absolute(walk, walk->target->buffer);
-    return outside_or_back(walk, path);
+    return named > 0 ? FAN_WALK_ON : outside_or_back(walk, path);
+}
+
+static __attribute__((noinline)) bool go_on(struct fan_walk *walk)
+{
+    enum fan_walk_end end;
+    do {
+        end = begin(walk, walk->target->buffer);
+    } while (end == FAN_WALK_ON);
+    return end;
+}
+
+/* The answer of a walk, which may have to go on for it. */
+static inline bool answer(struct fan_walk *walk, enum fan_walk_end end)
+{
+    return __builtin_expect(end != FAN_WALK_ON, 1) ? end : go_on(walk);
+}
+
+static bool absolute(struct fan_walk *walk, const char *path)
+{
+    return answer(walk, begin(walk, path));
 }
 
 /* A path below a directory above a mount prefix. */
@@ -130,7 +147,7 @@ static bool near_path(struct fan_walk *walk, const struct fan_view *view, size_t
         above = 0;
     if (!fan_walk_put(target, view->prefix.text, above, path))
         return false;
-    return fan_walk_absolute(walk, target->buffer);
+    return absolute(walk, target->buffer);
 }
 
 /* By the path of the working directory. */
@@ -140,7 +157,7 @@ static bool from_here(struct fan_walk *walk, const char *path)
     char *here = target->buffer;
     long length = fan_cwd_path(here, sizeof(target->buffer));
     return length > 0 && fan_walk_put(target, here, (size_t)length, path) &&
-           fan_walk_absolute(walk, here);
+           absolute(walk, here);
 }
 
 static bool relative(struct fan_walk *walk, const char *path)
@@ -150,7 +167,7 @@ static bool relative(struct fan_walk *walk, const char *path)
     if (cwd.kind == FAN_CWD_INSIDE) {
         if (!fan_walk_start(walk, cwd.view, cwd.value, path))
             return fan_walk_unusable(walk);
-        return fan_walk_run(walk);
+        return answer(walk, fan_walk_run(walk));
     }
     if (cwd.kind == FAN_CWD_NEAR)
         ours = near_path(walk, cwd.view, cwd.value, path);
@@ -169,13 +186,13 @@ static bool below_fd(struct fan_walk *walk, int dirfd, const char *path)
         return ours || walk->view != NULL ? ours : fan_walk_outside(walk->target, dirfd, path);
     }
     if (path[0] != '\0')
-        return at_file(walk, dirfd, file, path);
+        return answer(walk, at_file(walk, dirfd, file, path));
     walk->view = file->view;
     walk->dataset = file->dataset;
     walk->id = file->kind == FAN_FILE_OUTDIR ? 0 : file->id;
     if (!(walk->flags & FAN_EMPTY_PATH))
         return fan_walk_missing(walk, ENOENT, false);
-    return file->kind == FAN_FILE_OUTDIR ? below_output(walk, dirfd, "")
+    return file->kind == FAN_FILE_OUTDIR ? answer(walk, below_output(walk, dirfd, ""))
                                          : fan_walk_found(walk, false);
 }
 
@@ -191,7 +208,7 @@ static bool locate_linked(int dirfd, const char *path, unsigned flags, struct fa
     char plain[PATH_MAX];
     struct fan_walk walk = {.target = target, .flags = flags};
     return fan_linked_path(dirfd, path, !(flags & FAN_NOFOLLOW), plain, sizeof(plain)) &&
-           fan_walk_absolute(&walk, plain);
+           absolute(&walk, plain);
 }
 
 static bool locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
@@ -199,7 +216,7 @@ static bool locate(int dirfd, const char *path, unsigned flags, struct fan_targe
     struct fan_walk walk = {.target = target, .flags = flags};
     bool ours;
     if (path[0] == '/')
-        ours = fan_walk_absolute(&walk, path);
+        ours = absolute(&walk, path);
     else if (dirfd != AT_FDCWD)
         ours = below_fd(&walk, dirfd, path);
     else if (path[0] != '\0')
@@ -215,7 +232,8 @@ static inline bool inside(struct fan_view *view, const char *rest, unsigned flag
                           struct fan_target *target)
 {
     struct fan_walk walk = {.target = target, .flags = flags};
-    return fan_walk_start(&walk, view, 0, rest) ? fan_walk_run(&walk) : fan_walk_unusable(&walk);
+    return fan_walk_start(&walk, view, 0, rest) ? answer(&walk, fan_walk_run(&walk))
+                                                : fan_walk_unusable(&walk);
 }
 
 bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
@@ -264,7 +282,7 @@ bool fan_locate_again(struct fan_target *target, const char *path, unsigned flag
     if (path[0] != '/' || bytes >= sizeof(target->buffer))
         return fan_walk_missing(&walk, EIO, false);
     memmove(target->buffer, path, bytes + 1);
-    return fan_walk_absolute(&walk, target->buffer);
+    return absolute(&walk, target->buffer);
 }
 
 int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t capacity)

@@ -62,7 +62,7 @@ bool fan_walk_put(struct fan_target *target, const char *head, size_t head_bytes
 }
 
 /* ".." of the mount's root: goes on outside, by the prefix's own parent. */
-static bool leave(struct fan_walk *walk)
+static enum fan_walk_end leave(struct fan_walk *walk)
 {
     const struct fan_text *prefix = &walk->view->prefix;
     size_t up = prefix->bytes;
@@ -73,32 +73,19 @@ static bool leave(struct fan_walk *walk)
         return fan_walk_missing(walk, ENAMETOOLONG, false);
     if (walk->target->buffer[0] == '\0')
         memcpy(walk->target->buffer, "/", 2);
-    return fan_walk_absolute(walk, walk->target->buffer);
+    return FAN_WALK_ON;
 }
 
-/* Replaces a link by its target. 0 to go on walking; else the walk has ended with *answer. */
-static int follow(struct fan_walk *walk, const struct fan_record *link, bool *answer)
+/* Puts a link's target and what is left into the target's buffer. 0 or -errno. */
+static int follow(struct fan_walk *walk, const struct fan_record *link)
 {
     const char *to;
     size_t bytes;
-    if (++walk->links > FAN_LINKS_MAX) {
-        *answer = fan_walk_missing(walk, ELOOP, false);
-        return 1;
-    }
-    if (fan_index_target(&walk->dataset->index, link, &to, &bytes) != 0) {
-        *answer = fan_walk_missing(walk, EIO, false);
-        return 1;
-    }
-    if (!fan_walk_put(walk->target, to, bytes, walk->rest)) {
-        *answer = fan_walk_missing(walk, ENAMETOOLONG, false);
-        return 1;
-    }
-    if (walk->target->buffer[0] == '/') {
-        *answer = fan_walk_absolute(walk, walk->target->buffer);
-        return 1;
-    }
-    walk->rest = walk->target->buffer;
-    return 0;
+    if (++walk->links > FAN_LINKS_MAX)
+        return -ELOOP;
+    if (fan_index_target(&walk->dataset->index, link, &to, &bytes) != 0)
+        return -EIO;
+    return fan_walk_put(walk->target, to, bytes, walk->rest) ? 0 : -ENAMETOOLONG;
 }
 
 static int search_permitted(const struct fan_walk *walk)
@@ -108,8 +95,8 @@ static int search_permitted(const struct fan_walk *walk)
                : fan_permitted(walk->dataset, walk->id, X_OK, true);
 }
 
-/* Asks the daemon about the path in the target's buffer. The answer of fan_locate. */
-static bool ask(struct fan_walk *walk)
+/* Asks the daemon about the path in the target's buffer. */
+static enum fan_walk_end ask(struct fan_walk *walk)
 {
     struct fan_target *target = walk->target;
     bool follow = (walk->flags & FAN_NOFOLLOW) == 0;
@@ -120,8 +107,7 @@ static bool ask(struct fan_walk *walk)
     struct fan_output_answer answer;
     int rc = fan_output_ask(&call, &answer, target->buffer);
     if (rc == 0 && answer.where == FAN_OUTPUT_ELSEWHERE)
-        return ++walk->links > FAN_LINKS_MAX ? fan_walk_missing(walk, ELOOP, false)
-                                         : fan_walk_absolute(walk, target->buffer);
+        return ++walk->links > FAN_LINKS_MAX ? fan_walk_missing(walk, ELOOP, false) : FAN_WALK_ON;
     if (rc != 0 || answer.where != FAN_OUTPUT_HERE)
         return missing_name(walk, rc != 0 ? -rc : EIO, target->creatable, target->slash);
     target->where = FAN_OUTPUT;
@@ -148,7 +134,8 @@ static int put_beyond(const struct fan_walk *walk, const char *name)
 }
 
 /* `name` is no input: an output, or about to be one. */
-static __attribute__((noinline)) bool beyond(struct fan_walk *walk, const char *name, bool slash)
+static __attribute__((noinline)) enum fan_walk_end beyond(struct fan_walk *walk, const char *name,
+                                                          bool slash)
 {
     struct fan_target *target = walk->target;
     bool last = *walk->rest == '\0';
@@ -158,7 +145,7 @@ static __attribute__((noinline)) bool beyond(struct fan_walk *walk, const char *
     missing_name(walk, ENOENT, last, slash);
     target->where = FAN_BEYOND;
     target->path = target->buffer;
-    return walk->flags & (FAN_DEFER | FAN_CHANGE) ? true : ask(walk);
+    return walk->flags & (FAN_DEFER | FAN_CHANGE) ? FAN_WALK_OURS : ask(walk);
 }
 
 static bool may_be_output(const struct fan_walk *walk, int64_t error)
@@ -167,7 +154,7 @@ static bool may_be_output(const struct fan_walk *walk, int64_t error)
            (fan_view_touched(walk->view, walk->id) || (walk->flags & FAN_CHANGE));
 }
 
-bool fan_walk_run(struct fan_walk *walk)
+enum fan_walk_end fan_walk_run(struct fan_walk *walk)
 {
     const struct fan_index *index = &walk->dataset->index;
     bool slash = false;
@@ -209,9 +196,12 @@ bool fan_walk_run(struct fan_walk *walk)
         if (S_ISLNK(record->mode) && !(last && !slash && (walk->flags & FAN_NOFOLLOW))) {
             if (last && slash)
                 walk->rest = "/"; /* keeps "must be a directory" through the link */
-            bool answer;
-            if (follow(walk, record, &answer) != 0)
-                return answer;
+            rc = follow(walk, record);
+            if (rc != 0)
+                return fan_walk_missing(walk, -rc, false);
+            if (walk->target->buffer[0] == '/')
+                return FAN_WALK_ON;
+            walk->rest = walk->target->buffer;
             continue;
         }
         walk->id = (uint64_t)child;

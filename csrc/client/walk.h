@@ -1,6 +1,7 @@
 /*
  * A walk along a path inside a mount (resolve.h says what it finds). Each of these that is a bool
- * gives the answer of fan_locate.
+ * gives the answer of fan_locate. A walk that leaves its mount, or is led to another path, says so:
+ * whoever began it goes on from there (resolve.c).
  */
 #ifndef FAN_CLIENT_WALK_H
 #define FAN_CLIENT_WALK_H
@@ -35,11 +36,15 @@ static inline bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, 
            (id == 0 || fan_index_path_hash(&walk->dataset->index, id, &walk->hash) == 0);
 }
 
-/* Walks what is left. */
-bool fan_walk_run(struct fan_walk *walk);
+/* How a walk ends: with one of fan_locate's answers, or at another path. */
+enum fan_walk_end {
+    FAN_WALK_OUTSIDE = false,
+    FAN_WALK_OURS = true,
+    FAN_WALK_ON /* to the absolute path in the target's buffer, in a mount or outside */
+};
 
-/* Begins anew with an absolute path, in a mount or outside. (resolve.c) */
-bool fan_walk_absolute(struct fan_walk *walk, const char *path);
+/* Walks what is left. */
+enum fan_walk_end fan_walk_run(struct fan_walk *walk);
 
 /* Where a walk ends. */
 bool fan_walk_found(const struct fan_walk *walk, bool slash);
