@@ -14,9 +14,6 @@ long fan_syscall_answer(long number, const struct fan_arguments *x);
 /* The real call. */
 long fan_syscall_pass(long number, const struct fan_arguments *x);
 
-/* A call that is given a path; any other is passed. -1 and errno on failure. */
-long fan_syscall_path(long number, const struct fan_arguments *x);
-
 /* io_submit(2): reads of inputs become reads of memory. How many it took, or -errno. */
 long fan_submit(long context, long count, void *list);
 
