@@ -10,10 +10,10 @@
 #include "../client/outputs.h"
 #include "../client/process.h"
 #include "../pack/codec.h"
+#include "cookie.h"
 #include "environment.h"
 #include "load.h"
 #include "raw.h"
-#include "streams.h"
 
 /* The value of a variable in an environment, taken out of it when `take`: from the one
  * that the constructor is given, which nobody has changed yet. */

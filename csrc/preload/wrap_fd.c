@@ -18,9 +18,9 @@
 #include "../client/vfork.h"
 #include "../common/sys.h"
 #include "cancel.h"
+#include "cookie.h"
 #include "of_file.h"
 #include "real.h"
-#include "streams.h"
 #include "undeclared.h"
 
 static bool is_virtual(const struct fan_file *file)

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "../client/job.h"
+#include "cookie.h"
 #include "real.h"
-#include "streams.h"
 #include "undeclared.h"
 
 #undef fread_unlocked /* a macro of stdio.h */

@@ -1,7 +1,4 @@
-/*
- * FILE streams over files of the mount. libc's stdio never passes through its own exported read, so
- * a stream is made with fopencookie; its descriptor number is entered, so that fileno answers it.
- */
+/* Opening and closing streams over files of the mount (cookie.h), and of outputs. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,82 +12,10 @@
 #include "../client/outputs.h"
 #include "../client/realcopy.h"
 #include "cancel.h"
+#include "cookie.h"
 #include "real.h"
 #include "streams.h"
 #include "undeclared.h"
-
-static int cookie_fd(void *cookie)
-{
-    return (int)(intptr_t)cookie;
-}
-
-static ssize_t cookie_read(void *cookie, char *buffer, size_t bytes)
-{
-    return read(cookie_fd(cookie), buffer, bytes);
-}
-
-static int cookie_seek(void *cookie, off64_t *offset, int whence)
-{
-    off64_t at = lseek(cookie_fd(cookie), *offset, whence);
-    if (at < 0)
-        return -1;
-    *offset = at;
-    return 0;
-}
-
-static int cookie_close(void *cookie)
-{
-    return fan_close_quietly(cookie_fd(cookie));
-}
-
-/* Only after freopen: a stream over a file of ours is never written. */
-static ssize_t cookie_write(void *cookie, const char *buffer, size_t bytes)
-{
-    ssize_t put = write(cookie_fd(cookie), buffer, bytes);
-    return put > 0 ? put : 0;
-}
-
-/* What stands behind a FILE of libc's: the calls of its kind. Those of a cookie stream, once
- * known. */
-static _Atomic(const void *) cookie_calls;
-
-static const void *calls_of(const FILE *stream)
-{
-    const void *calls;
-    memcpy(&calls, (const char *)stream + sizeof(*stream), sizeof(calls));
-    return calls;
-}
-
-bool fan_stream_is_ours(const FILE *stream)
-{
-    const void *known = atomic_load_explicit(&cookie_calls, memory_order_relaxed);
-    return known != NULL && stream->_fileno >= 0 && calls_of(stream) == known;
-}
-
-static FILE *make_stream(int fd, const char *mode)
-{
-    const cookie_io_functions_t calls = {.read = cookie_read,
-                                         .write = cookie_write,
-                                         .seek = cookie_seek,
-                                         .close = cookie_close};
-    FILE *stream = fopencookie((void *)(intptr_t)fd, mode, calls);
-    if (stream != NULL) {
-        stream->_fileno = fd;
-        atomic_store_explicit(&cookie_calls, calls_of(stream), memory_order_relaxed);
-    }
-    return stream;
-}
-
-void fan_stream_take_stdin(void)
-{
-    const struct fan_file *file = fan_file_get(0);
-    if (file == NULL || file->kind != FAN_FILE_REGULAR || stdin == NULL || stdin->_fileno != 0 ||
-        fan_stream_is_ours(stdin) || stdin->_IO_read_ptr != stdin->_IO_read_end)
-        return;
-    FILE *input = make_stream(0, "r");
-    if (input != NULL)
-        stdin = input;
-}
 
 /* open(2)'s flags for fopen(3)'s mode. -EINVAL. */
 static int parse_mode(const char *mode)
@@ -236,7 +161,7 @@ FAN_EXPORT FILE *fdopen(int fd, const char *mode)
         errno = EINVAL; /* the mode is not one that the descriptor allows */
         return NULL;
     }
-    return make_stream(fd, mode);
+    return fan_stream_make(fd, mode);
 }
 
 FAN_ALIAS(_IO_fdopen, fdopen);

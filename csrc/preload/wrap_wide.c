@@ -5,8 +5,8 @@
 #include <wchar.h>
 
 #include "cancel.h"
+#include "cookie.h"
 #include "real.h"
-#include "streams.h"
 #include "undeclared.h"
 
 enum { ERROR_SEEN = 0x20 }; /* libc's flag of a stream */
