@@ -14,6 +14,7 @@
 #include "../client/open.h"
 #include "../client/skeleton.h"
 #include "../common/sys.h"
+#include "by_path.h"
 #include "cancel.h"
 #include "real.h"
 #include "undeclared.h"
@@ -198,13 +199,8 @@ static int scan(const struct fan_target *target, struct dirent ***names, filter_
 FAN_EXPORT int scandirat(int dirfd, const char *path, struct dirent ***names, filter_fn *filter,
                          compare_fn *compare)
 {
-    struct fan_target target;
-    if (fan_locate(dirfd, path, 0, &target))
-        return scan(&target, names, filter, compare);
-    int count = REAL(scandirat)(target.dirfd, target.path, names, filter, compare);
-    if (count < 0 && errno == ENOENT && fan_relocate(dirfd, path, 0, &target))
-        return scan(&target, names, filter, compare);
-    return count;
+    FAN_BY_PATH(dirfd, path, 0, scan(&target, names, filter, compare),
+                REAL(scandirat)(target.dirfd, target.path, names, filter, compare));
 }
 
 FAN_EXPORT int scandir(const char *path, struct dirent ***names, filter_fn *filter,

@@ -9,35 +9,34 @@
 #include "../client/resolve.h"
 #include "../client/stat.h"
 #include "../common/sys.h"
+#include "by_path.h"
 #include "real.h"
 #include "undeclared.h"
 
+static int statfs_ours(const struct fan_target *target, struct statfs *fs)
+{
+    if (target->where == FAN_MISSING)
+        return (int)fan_answer(-target->error);
+    fan_statfs(target->view, target->dataset, fs);
+    return 0;
+}
+
+static int statvfs_ours(const struct fan_target *target, struct statvfs *fs)
+{
+    if (target->where == FAN_MISSING)
+        return (int)fan_answer(-target->error);
+    fan_statvfs(target->view, target->dataset, fs);
+    return 0;
+}
+
 FAN_EXPORT int statfs(const char *path, struct statfs *fs)
 {
-    struct fan_target target;
-    if (!fan_locate(AT_FDCWD, path, 0, &target)) {
-        int rc = REAL(statfs)(target.path, fs);
-        if (rc == 0 || errno != ENOENT || !fan_relocate(AT_FDCWD, path, 0, &target))
-            return rc;
-    }
-    if (target.where == FAN_MISSING)
-        return (int)fan_answer(-target.error);
-    fan_statfs(target.view, target.dataset, fs);
-    return 0;
+    FAN_BY_PATH(AT_FDCWD, path, 0, statfs_ours(&target, fs), REAL(statfs)(target.path, fs));
 }
 
 FAN_EXPORT int statvfs(const char *path, struct statvfs *fs)
 {
-    struct fan_target target;
-    if (!fan_locate(AT_FDCWD, path, 0, &target)) {
-        int rc = REAL(statvfs)(target.path, fs);
-        if (rc == 0 || errno != ENOENT || !fan_relocate(AT_FDCWD, path, 0, &target))
-            return rc;
-    }
-    if (target.where == FAN_MISSING)
-        return (int)fan_answer(-target.error);
-    fan_statvfs(target.view, target.dataset, fs);
-    return 0;
+    FAN_BY_PATH(AT_FDCWD, path, 0, statvfs_ours(&target, fs), REAL(statvfs)(target.path, fs));
 }
 
 /* Whether what is asked of a descriptor is answered as of the mount. */
@@ -105,30 +104,16 @@ static bool only_path(int fd)
     return !regular && flags >= 0 && flags & O_PATH;
 }
 
-/* What the real call said of `path` stands, unless a link outside leads into a mount after all. */
-static ssize_t look_again(ssize_t got, const char *path, unsigned flags, struct fan_target *target,
-                          long when_found)
-{
-    bool ours = got < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, flags, target);
-    return ours ? no_attributes(target, when_found) : got;
-}
-
 FAN_EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)
 {
-    struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, 0, &target))
-        return no_attributes(&target, unnamed(name));
-    return look_again(REAL(getxattr)(target.path, name, value, bytes), path, 0, &target,
-                      unnamed(name));
+    FAN_BY_PATH(AT_FDCWD, path, 0, no_attributes(&target, unnamed(name)),
+                REAL(getxattr)(target.path, name, value, bytes));
 }
 
 FAN_EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t bytes)
 {
-    struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target))
-        return no_attributes(&target, unnamed(name));
-    return look_again(REAL(lgetxattr)(target.path, name, value, bytes), path, FAN_NOFOLLOW,
-                      &target, unnamed(name));
+    FAN_BY_PATH(AT_FDCWD, path, FAN_NOFOLLOW, no_attributes(&target, unnamed(name)),
+                REAL(lgetxattr)(target.path, name, value, bytes));
 }
 
 FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
@@ -141,18 +126,14 @@ FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes
 
 FAN_EXPORT ssize_t listxattr(const char *path, char *list, size_t bytes)
 {
-    struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, 0, &target))
-        return no_attributes(&target, 0);
-    return look_again(REAL(listxattr)(target.path, list, bytes), path, 0, &target, 0);
+    FAN_BY_PATH(AT_FDCWD, path, 0, no_attributes(&target, 0),
+                REAL(listxattr)(target.path, list, bytes));
 }
 
 FAN_EXPORT ssize_t llistxattr(const char *path, char *list, size_t bytes)
 {
-    struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, FAN_NOFOLLOW, &target))
-        return no_attributes(&target, 0);
-    return look_again(REAL(llistxattr)(target.path, list, bytes), path, FAN_NOFOLLOW, &target, 0);
+    FAN_BY_PATH(AT_FDCWD, path, FAN_NOFOLLOW, no_attributes(&target, 0),
+                REAL(llistxattr)(target.path, list, bytes));
 }
 
 FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)

@@ -12,6 +12,7 @@
 #include "../client/received.h"
 #include "../client/stat.h"
 #include "../common/sys.h"
+#include "by_path.h"
 #include "real.h"
 #include "undeclared.h"
 
@@ -204,24 +205,14 @@ static unsigned access_flags(int mode, int flags)
 
 FAN_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
 {
-    struct fan_target target;
-    if (fan_locate(dirfd, path, access_flags(mode, flags), &target))
-        return access_ours(&target, mode, flags);
-    int rc = REAL(faccessat)(target.dirfd, target.path, mode, flags);
-    if (rc < 0 && errno == ENOENT && fan_relocate(dirfd, path, at_flags(flags), &target))
-        return access_ours(&target, mode, flags);
-    return rc;
+    FAN_BY_PATH(dirfd, path, access_flags(mode, flags), access_ours(&target, mode, flags),
+                REAL(faccessat)(target.dirfd, target.path, mode, flags));
 }
 
 FAN_EXPORT int access(const char *path, int mode)
 {
-    struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, access_flags(mode, 0), &target))
-        return access_ours(&target, mode, 0);
-    int rc = REAL(access)(target.path, mode);
-    if (rc < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
-        return access_ours(&target, mode, 0);
-    return rc;
+    FAN_BY_PATH(AT_FDCWD, path, access_flags(mode, 0), access_ours(&target, mode, 0),
+                REAL(access)(target.path, mode));
 }
 
 FAN_EXPORT int euidaccess(const char *path, int mode)

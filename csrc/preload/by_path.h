@@ -1,0 +1,20 @@
+/* How most calls that are given a path are answered. */
+#ifndef FAN_PRELOAD_BY_PATH_H
+#define FAN_PRELOAD_BY_PATH_H
+
+#include "../client/resolve.h"
+#include "real.h"
+
+/* The body of a call. `path` is resolved into `target`; one of a mount is answered with `ours`, any
+ * other with `real`. Where that finds nothing (ENOENT), and a link outside leads into a mount after
+ * all, `ours` answers. Both name `target`. */
+#define FAN_BY_PATH(dirfd, path, how, ours, real)                                                  \
+    struct fan_target target;                                                                      \
+    if (fan_locate(dirfd, path, how, &target))                                                     \
+        return ours;                                                                               \
+    __auto_type got = real;                                                                        \
+    if (got < 0 && errno == ENOENT && fan_relocate(dirfd, path, how, &target))                     \
+        return ours;                                                                               \
+    return got
+
+#endif
