@@ -2,7 +2,7 @@
 #ifndef FAN_PRELOAD_BY_PATH_H
 #define FAN_PRELOAD_BY_PATH_H
 
-#include "../client/resolve.h"
+#include "../client/paths/resolve.h"
 #include "real.h"
 
 /* The body of a call. `path` is resolved into `target`; one of a mount is answered with `ours`, any

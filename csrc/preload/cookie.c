@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/filetable.h"
+#include "../client/files/filetable.h"
 #include "cancel.h"
 
 static int cookie_fd(void *cookie)

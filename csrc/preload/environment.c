@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../client/job.h"
-#include "../client/vfork.h"
+#include "../client/job/job.h"
+#include "../client/machine/vfork.h"
 
 #define PRELOAD FAN_PRELOAD_ENV "="
 #define JOB FAN_JOB_ENV "="

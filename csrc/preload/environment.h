@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../client/handoff.h"
+#include "../client/handoff/handoff.h"
 
 #define FAN_ADDED_ENV "FANSTORE_ADDED"
 #define FAN_OFF_ENV "FANSTORE_OFF"

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../client/filetable.h"
-#include "../client/handoff.h"
-#include "../client/job.h"
-#include "../client/outputs.h"
-#include "../client/process.h"
+#include "../client/files/filetable.h"
+#include "../client/handoff/handoff.h"
+#include "../client/handoff/process.h"
+#include "../client/job/job.h"
+#include "../client/outputs/outputs.h"
 #include "../pack/codec.h"
 #include "cookie.h"
 #include "environment.h"

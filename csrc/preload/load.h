@@ -1,5 +1,5 @@
 /*
- * Loading libraries: what dlopen is given in place of a path in a mount (client/code.h).
+ * Loading libraries: what dlopen is given in place of a path in a mount (client/code/code.h).
  */
 #ifndef FAN_PRELOAD_LOAD_H
 #define FAN_PRELOAD_LOAD_H

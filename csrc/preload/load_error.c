@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../client/code.h"
+#include "../client/code/code.h"
 #include "real.h"
 
 /* What a thread knows of its last dlopen. */

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "../client/filetable.h"
+#include "../client/files/filetable.h"
 
 static inline bool fan_is_regular(int fd)
 {

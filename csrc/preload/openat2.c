@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../client/copy.h"
-#include "../client/open.h"
-#include "../client/resolve.h"
-#include "../client/spelling.h"
+#include "../client/machine/copy.h"
+#include "../client/machine/spelling.h"
+#include "../client/open/open.h"
+#include "../client/paths/resolve.h"
 #include "real.h"
 #include "undeclared.h"
 

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/elf.h"
-#include "../client/job.h"
+#include "../client/code/elf.h"
+#include "../client/job/job.h"
+#include "../client/machine/raw_sites.h"
 #include "../common/sys.h"
 #include "raw_redirect.h"
-#include "../client/raw_sites.h"
 #include "real.h"
 
 /* What Rust's standard library asks of libc, and little else does. Libraries of C++ have far longer

@@ -1,6 +1,6 @@
 #include "raw_enter.h"
 
-#include "../client/raw_sites.h"
+#include "../client/machine/raw_sites.h"
 
 #ifdef FAN_RAW_CALLS
 #include <cpuid.h>
@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "../client/filetable.h"
-#include "../client/realcopy.h"
+#include "../client/content/realcopy.h"
+#include "../client/files/filetable.h"
 #include "../common/sys.h"
 #include "syscall.h"
 

@@ -1,6 +1,6 @@
 #include "raw_redirect.h"
 
-#include "../client/raw_sites.h"
+#include "../client/machine/raw_sites.h"
 
 #ifdef FAN_RAW_CALLS
 #include <errno.h>

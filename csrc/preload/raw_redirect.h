@@ -1,4 +1,4 @@
-/* Redirects the system calls of loaded code (client/raw_sites.h) to this library. */
+/* Redirects the system calls of loaded code (client/machine/raw_sites.h) to this library. */
 #ifndef FAN_PRELOAD_RAW_REDIRECT_H
 #define FAN_PRELOAD_RAW_REDIRECT_H
 

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/content_io.h"
-#include "../client/filetable.h"
-#include "../client/open.h"
-#include "../client/outputs.h"
-#include "../client/program.h"
-#include "../client/realcopy.h"
+#include "../client/code/program.h"
+#include "../client/content/content_io.h"
+#include "../client/content/realcopy.h"
+#include "../client/files/filetable.h"
+#include "../client/open/open.h"
+#include "../client/outputs/outputs.h"
 #include "../common/sys.h"
 #include "cancel.h"
 #include "environment.h"

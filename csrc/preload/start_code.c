@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "../client/code_tree.h"
-#include "../client/elf.h"
+#include "../client/code/code_tree.h"
+#include "../client/code/elf.h"
 #include "../common/sys.h"
 #include "load.h"
 

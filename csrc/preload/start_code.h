@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "../client/program.h"
+#include "../client/code/program.h"
 #include "environment.h"
 
 struct fan_code_tree;

@@ -2,7 +2,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 
-#include "../client/code.h"
+#include "../client/code/code.h"
 #include "real.h"
 
 /* The library's path as the program knows it. */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../client/content_io.h"
-#include "../client/filetable.h"
+#include "../client/content/content_io.h"
+#include "../client/files/filetable.h"
 #include "real.h"
 
 enum { PRIORITY_MAX = 20 }; /* as libc has it */

@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include "../client/linked.h"
-#include "../client/open.h"
-#include "../client/output_change.h"
+#include "../client/open/open.h"
+#include "../client/outputs/change.h"
+#include "../client/paths/linked.h"
 #include "../common/sys.h"
 #include "real.h"
 

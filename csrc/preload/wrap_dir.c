@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/cwd.h"
-#include "../client/dirstream.h"
-#include "../client/linked.h"
-#include "../client/near.h"
-#include "../client/open.h"
-#include "../client/skeleton.h"
+#include "../client/open/dirstream.h"
+#include "../client/open/open.h"
+#include "../client/paths/cwd.h"
+#include "../client/paths/linked.h"
+#include "../client/paths/near.h"
+#include "../client/paths/skeleton.h"
 #include "../common/sys.h"
 #include "by_path.h"
 #include "cancel.h"

@@ -5,8 +5,8 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-#include "../client/filetable.h"
-#include "../client/resolve.h"
+#include "../client/files/filetable.h"
+#include "../client/paths/resolve.h"
 #include "../common/sys.h"
 #include "real.h"
 #include "start.h"

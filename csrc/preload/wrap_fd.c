@@ -11,11 +11,11 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "../client/content_io.h"
-#include "../client/control.h"
-#include "../client/outputs.h"
-#include "../client/park.h"
-#include "../client/vfork.h"
+#include "../client/content/content_io.h"
+#include "../client/machine/park.h"
+#include "../client/machine/vfork.h"
+#include "../client/open/control.h"
+#include "../client/outputs/outputs.h"
 #include "../common/sys.h"
 #include "cancel.h"
 #include "cookie.h"

@@ -5,9 +5,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "../client/copy.h"
-#include "../client/resolve.h"
-#include "../client/stat.h"
+#include "../client/machine/copy.h"
+#include "../client/open/stat.h"
+#include "../client/paths/resolve.h"
 #include "../common/sys.h"
 #include "by_path.h"
 #include "real.h"

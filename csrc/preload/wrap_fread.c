@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/job.h"
+#include "../client/job/job.h"
 #include "cookie.h"
 #include "real.h"
 #include "undeclared.h"

@@ -15,7 +15,7 @@
 #include <utmp.h>
 #include <utmpx.h>
 
-#include "../client/resolve.h"
+#include "../client/paths/resolve.h"
 #include "../common/sys.h"
 #include "cancel.h"
 #include "real.h"

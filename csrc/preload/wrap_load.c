@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "../client/code_tree.h"
+#include "../client/code/code_tree.h"
 #include "caller.h"
 #include "cancel.h"
 #include "load_error.h"

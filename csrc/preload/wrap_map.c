@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "../client/content_io.h"
-#include "../client/filetable.h"
-#include "../client/mapped.h"
-#include "../client/mapping.h"
+#include "../client/content/content_io.h"
+#include "../client/content/mapped.h"
+#include "../client/content/mapping.h"
+#include "../client/files/filetable.h"
 #include "../common/sys.h"
 #include "real.h"
 

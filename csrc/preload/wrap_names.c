@@ -6,11 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../client/cwd.h"
-#include "../client/open.h"
-#include "../client/output_change.h"
-#include "../client/output_pair.h"
-#include "../client/skeleton.h"
+#include "../client/open/open.h"
+#include "../client/outputs/change.h"
+#include "../client/outputs/pair.h"
+#include "../client/paths/cwd.h"
+#include "../client/paths/skeleton.h"
 #include "../common/sys.h"
 #include "real.h"
 #include "undeclared.h"

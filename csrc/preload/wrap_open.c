@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../client/open.h"
-#include "../client/outputs.h"
-#include "../client/park.h"
+#include "../client/machine/park.h"
+#include "../client/open/open.h"
+#include "../client/outputs/outputs.h"
 #include "../common/sys.h"
 #include "cancel.h"
 #include "real.h"

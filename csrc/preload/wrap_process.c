@@ -6,11 +6,11 @@
 #include <unistd.h>
 #include <utmp.h>
 
-#include "../client/cwd.h"
-#include "../client/filetable.h"
-#include "../client/outputs.h"
-#include "../client/overlay.h"
-#include "../client/process.h"
+#include "../client/files/filetable.h"
+#include "../client/files/overlay.h"
+#include "../client/handoff/process.h"
+#include "../client/outputs/outputs.h"
+#include "../client/paths/cwd.h"
 #include "../common/sys.h"
 #include "environment.h"
 #include "real.h"

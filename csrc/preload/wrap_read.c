@@ -7,10 +7,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../client/content_io.h"
-#include "../client/dirstream.h"
-#include "../client/filetable.h"
-#include "../client/mapping.h"
+#include "../client/content/content_io.h"
+#include "../client/content/mapping.h"
+#include "../client/files/filetable.h"
+#include "../client/open/dirstream.h"
 #include "../common/sys.h"
 #include "cancel.h"
 #include "real.h"

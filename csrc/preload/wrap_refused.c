@@ -8,7 +8,7 @@
 #include <sys/fanotify.h>
 #include <unistd.h>
 
-#include "../client/resolve.h"
+#include "../client/paths/resolve.h"
 #include "real.h"
 
 /* Whether a path is in a mount; then errno is EOPNOTSUPP, or says that nothing is there. */

@@ -1,7 +1,7 @@
-/* Signals: the program's handlers of SIGBUS and SIGSEGV live beside ours (client/fault.h). */
+/* Signals: the program's handlers of SIGBUS and SIGSEGV live beside ours (client/machine/fault.h). */
 #include <signal.h>
 
-#include "../client/fault.h"
+#include "../client/machine/fault.h"
 #include "real.h"
 #include "undeclared.h"
 

@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "../client/output_change.h"
-#include "../client/move.h"
-#include "../client/realcopy.h"
-#include "../client/received.h"
+#include "../client/content/realcopy.h"
+#include "../client/handoff/move.h"
+#include "../client/handoff/received.h"
+#include "../client/outputs/change.h"
 #include "../common/sys.h"
 #include "of_file.h"
 #include "real.h"

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../client/filetable.h"
-#include "../client/job.h"
-#include "../client/park.h"
+#include "../client/files/filetable.h"
+#include "../client/job/job.h"
+#include "../client/machine/park.h"
 #include "../common/sys.h"
 #include "real.h"
 #include "start.h"

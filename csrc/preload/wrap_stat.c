@@ -5,12 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/code.h"
-#include "../client/copy.h"
-#include "../client/cwd.h"
-#include "../client/open.h"
-#include "../client/received.h"
-#include "../client/stat.h"
+#include "../client/code/code.h"
+#include "../client/handoff/received.h"
+#include "../client/machine/copy.h"
+#include "../client/open/open.h"
+#include "../client/open/stat.h"
+#include "../client/paths/cwd.h"
 #include "../common/sys.h"
 #include "by_path.h"
 #include "real.h"

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/content_io.h"
-#include "../client/filetable.h"
-#include "../client/open.h"
-#include "../client/outputs.h"
-#include "../client/realcopy.h"
+#include "../client/content/content_io.h"
+#include "../client/content/realcopy.h"
+#include "../client/files/filetable.h"
+#include "../client/open/open.h"
+#include "../client/outputs/outputs.h"
 #include "cancel.h"
 #include "cookie.h"
 #include "real.h"

@@ -10,9 +10,9 @@
 #include <linux/aio_abi.h>
 #include <sys/uio.h>
 
-#include "../client/copy.h"
-#include "../client/filetable.h"
-#include "../client/mapping.h"
+#include "../client/content/mapping.h"
+#include "../client/files/filetable.h"
+#include "../client/machine/copy.h"
 #include "../common/sys.h"
 #include "real.h"
 #include "syscall.h"

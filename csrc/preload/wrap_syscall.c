@@ -28,10 +28,10 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include "../client/filetable.h"
-#include "../client/mapped.h"
-#include "../client/park.h"
-#include "../client/process.h"
+#include "../client/content/mapped.h"
+#include "../client/files/filetable.h"
+#include "../client/handoff/process.h"
+#include "../client/machine/park.h"
 #include "../common/sys.h"
 #include "cancel.h"
 #include "openat2.h"

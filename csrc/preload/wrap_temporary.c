@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "../client/resolve.h"
+#include "../client/paths/resolve.h"
 #include "../common/sys.h"
 #include "real.h"
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../client/resolve.h"
+#include "../client/paths/resolve.h"
 #include "real.h"
 
 typedef int visit_fn(const char *path, const struct stat *st, int kind, struct FTW *place);

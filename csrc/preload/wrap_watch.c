@@ -10,7 +10,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-#include "../client/resolve.h"
+#include "../client/paths/resolve.h"
 #include "../common/sys.h"
 #include "of_file.h"
 #include "real.h"

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../client/resolve.h"
+#include "../client/paths/resolve.h"
 
 struct fan_call {
     int listener;

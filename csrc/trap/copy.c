@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "../client/content_io.h"
+#include "../client/content/content_io.h"
 #include "../common/sys.h"
 #include "origin.h"
 

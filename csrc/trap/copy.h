@@ -3,7 +3,7 @@
 #ifndef FAN_TRAP_COPY_H
 #define FAN_TRAP_COPY_H
 
-#include "../client/filetable.h"
+#include "../client/files/filetable.h"
 
 /* A descriptor of a copy with a description of its own, at the start, with the status flags of
  * `flags`. -errno: -EIO, -ENOSPC or -ENOMEM where there is no room. */

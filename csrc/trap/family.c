@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "../client/jobsocket.h"
+#include "../client/job/jobsocket.h"
 #include "../common/sys.h"
 
 struct fan_witness *fan_witness;

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../client/jobsocket.h"
+#include "../client/job/jobsocket.h"
 #include "../common/sys.h"
 #include "family.h"
 #include "handing.h"

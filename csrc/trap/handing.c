@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../client/park.h"
+#include "../client/machine/park.h"
 #include "../common/sys.h"
 
 void fan_send_fd(int socket, int fd)

@@ -7,7 +7,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "../client/stat.h"
+#include "../client/open/stat.h"
 #include "../common/sys.h"
 #include "handlers.h"
 #include "origin.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/job.h"
+#include "../client/job/job.h"
 #include "../common/sys.h"
 #include "family.h"
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../client/resolve.h"
-#include "../client/spelling.h"
+#include "../client/machine/spelling.h"
+#include "../client/paths/resolve.h"
 #include "../common/sys.h"
 
 enum { LINKS_MAX = 40 };

@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../client/filetable.h"
-#include "../client/linked.h"
-#include "../client/outputs.h"
-#include "../client/spelling.h"
+#include "../client/files/filetable.h"
+#include "../client/machine/spelling.h"
+#include "../client/outputs/outputs.h"
+#include "../client/paths/linked.h"
 #include "../common/sys.h"
 #include "copy.h"
 #include "handlers.h"

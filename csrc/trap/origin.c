@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../client/copyname.h"
-#include "../client/cwd.h"
-#include "../client/resolve.h"
-#include "../client/spelling.h"
+#include "../client/content/copyname.h"
+#include "../client/machine/spelling.h"
+#include "../client/paths/cwd.h"
+#include "../client/paths/resolve.h"
 
 char fan_origin_root[PATH_MAX];
 

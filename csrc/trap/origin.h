@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../client/copyname.h"
-#include "../client/filetable.h"
-#include "../client/job.h"
+#include "../client/content/copyname.h"
+#include "../client/files/filetable.h"
+#include "../client/job/job.h"
 
 /* The tree's place: below the job's directory. */
 extern char fan_origin_root[PATH_MAX];

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "../client/filetable.h"
+#include "../client/files/filetable.h"
 
 /* Notes an output that is about to be handed out. */
 void fan_seen_note(const struct fan_file *file);

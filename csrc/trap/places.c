@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../client/filetable.h"
-#include "../client/linked.h"
+#include "../client/files/filetable.h"
+#include "../client/paths/linked.h"
 #include "../common/sys.h"
 #include "copy.h"
 #include "handlers.h"

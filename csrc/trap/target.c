@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../client/spelling.h"
+#include "../client/machine/spelling.h"
 #include "../common/sys.h"
 #include "origin.h"
 

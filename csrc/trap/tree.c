@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../client/resolve.h"
+#include "../client/paths/resolve.h"
 #include "../common/sys.h"
 #include "origin.h"
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../client/job.h"
+#include "../client/job/job.h"
 
 /* Makes the tree's root. 0 or -errno. */
 int fan_tree_begin(void);

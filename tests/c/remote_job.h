@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include "../../csrc/client/content_io.h"
-#include "../../csrc/client/open.h"
-#include "../../csrc/client/overlay.h"
-#include "../../csrc/client/process.h"
-#include "../../csrc/client/session.h"
+#include "../../csrc/client/content/content_io.h"
+#include "../../csrc/client/content/session.h"
+#include "../../csrc/client/files/overlay.h"
+#include "../../csrc/client/handoff/process.h"
+#include "../../csrc/client/open/open.h"
 #include "../../csrc/format/pack_format.h"
 #include "../../tools/fuzz/jobdir.h"
 #include "../../tools/fuzz/tree.h"

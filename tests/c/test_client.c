@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../csrc/client/content_io.h"
-#include "../../csrc/client/decode.h"
-#include "../../csrc/client/open.h"
-#include "../../csrc/client/spelling.h"
+#include "../../csrc/client/content/content_io.h"
+#include "../../csrc/client/content/decode.h"
+#include "../../csrc/client/machine/spelling.h"
+#include "../../csrc/client/open/open.h"
 #include "../../tools/fuzz/jobdir.h"
 #include "../../tools/fuzz/tree.h"
 #include "check.h"

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../csrc/client/code_dirs.h"
-#include "../../csrc/client/code_tree.h"
+#include "../../csrc/client/code/code_dirs.h"
+#include "../../csrc/client/code/code_tree.h"
 #include "../../tools/fuzz/jobdir.h"
 #include "../../tools/fuzz/tree.h"
 #include "check.h"

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../csrc/client/copy.h"
-#include "../../csrc/client/fault.h"
+#include "../../csrc/client/machine/copy.h"
+#include "../../csrc/client/machine/fault.h"
 #include "check.h"
 
 enum { PAGE = 4096, ROOM = 1 << 20, EDGE = 96, FILLER = 0xa5 };

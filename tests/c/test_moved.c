@@ -13,13 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../csrc/client/content_io.h"
-#include "../../csrc/client/handoff.h"
-#include "../../csrc/client/move.h"
-#include "../../csrc/client/open.h"
-#include "../../csrc/client/process.h"
-#include "../../csrc/client/program.h"
-#include "../../csrc/client/store.h"
+#include "../../csrc/client/code/program.h"
+#include "../../csrc/client/content/content_io.h"
+#include "../../csrc/client/files/store.h"
+#include "../../csrc/client/handoff/handoff.h"
+#include "../../csrc/client/handoff/move.h"
+#include "../../csrc/client/handoff/process.h"
+#include "../../csrc/client/open/open.h"
 #include "../../tools/fuzz/jobdir.h"
 #include "../../tools/fuzz/tree.h"
 #include "check.h"

@@ -8,11 +8,11 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "../../csrc/client/dirstream.h"
-#include "../../csrc/client/open.h"
-#include "../../csrc/client/outputs.h"
-#include "../../csrc/client/process.h"
-#include "../../csrc/client/stat.h"
+#include "../../csrc/client/handoff/process.h"
+#include "../../csrc/client/open/dirstream.h"
+#include "../../csrc/client/open/open.h"
+#include "../../csrc/client/open/stat.h"
+#include "../../csrc/client/outputs/outputs.h"
 #include "../../tools/fuzz/tree.h"
 #include "fake_outputs.h"
 

@@ -1,6 +1,6 @@
 /* System calls in code: those that can be redirected are found, look-alikes are not, and nothing is
  * read before or behind the code. */
-#include "../../csrc/client/raw_sites.h"
+#include "../../csrc/client/machine/raw_sites.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * A client's session: how it is made, refused, shared by threads, not shared by children, and lost;
  * what the daemon sees of open files; segments that are refused.
  */
-#include "../../csrc/client/park.h"
+#include "../../csrc/client/machine/park.h"
 #include "remote_job.h"
 
 static void scenario_fork(void)

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../csrc/client/cache_view.h"
+#include "../../csrc/client/content/cache_view.h"
 #include "fuzz.h"
 
 enum { BLOCK = 1, DATA_BYTES = 4096 };

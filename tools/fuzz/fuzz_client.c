@@ -5,11 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../csrc/client/content_io.h"
-#include "../../csrc/client/dirstream.h"
-#include "../../csrc/client/mapping.h"
-#include "../../csrc/client/open.h"
-#include "../../csrc/client/stat.h"
+#include "../../csrc/client/content/content_io.h"
+#include "../../csrc/client/content/mapping.h"
+#include "../../csrc/client/open/dirstream.h"
+#include "../../csrc/client/open/open.h"
+#include "../../csrc/client/open/stat.h"
 #include "../../csrc/common/sys.h"
 #include "fuzz.h"
 #include "jobdir.h"

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../csrc/client/elf.h"
+#include "../../csrc/client/code/elf.h"
 #include "fuzz.h"
 
 static const char strings[] = "\0libone.so\0libtwo.so\0$ORIGIN/../lib:/absolute\0libc.so.6";

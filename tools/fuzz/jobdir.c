@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../csrc/client/job.h"
-#include "../../csrc/client/process.h"
+#include "../../csrc/client/handoff/process.h"
+#include "../../csrc/client/job/job.h"
 #include "../../csrc/format/pack_format.h"
 #include "../../csrc/pack/codec.h"
 

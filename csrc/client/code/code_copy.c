@@ -1,0 +1,234 @@
+/* Making a file real at its place (code.h). */
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include "../../common/sys.h"
+#include "../../format/pack_format.h"
+#include "../content/content_io.h"
+#include "../files/filetable.h"
+#include "../machine/reserve.h"
+#include "../machine/spelling.h"
+#include "../open/open.h"
+#include "code.h"
+
+enum { PIECE = 1 << 20, COPY_MODE = 0500 };
+
+int fan_code_make_directory(char *place)
+{
+    long rc = FAN_SYS(mkdirat, AT_FDCWD, place, 0700);
+    for (char *at = place + fan_job.directory.bytes + 1; rc == -ENOENT && *at != '\0'; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        long above = FAN_SYS(mkdirat, AT_FDCWD, place, 0700);
+        *at = '/';
+        if (above < 0 && above != -EEXIST)
+            return (int)above;
+    }
+    if (rc == -ENOENT)
+        rc = FAN_SYS(mkdirat, AT_FDCWD, place, 0700);
+    return rc == -EEXIST ? 0 : (int)rc;
+}
+
+static int make_above(const char *place, struct fan_code_room *room)
+{
+    const char *name = strrchr(place, '/');
+    memcpy(room->above, place, (size_t)(name - place));
+    room->above[name - place] = '\0';
+    return fan_code_make_directory(room->above);
+}
+
+/* A name that no other thread of the node has. */
+static void put_temporary(char path[PATH_MAX])
+{
+    static atomic_uint number;
+    const struct fan_text *job = &fan_job.directory;
+    memcpy(path, job->text, job->bytes);
+    char *at = stpcpy(path + job->bytes, "/code/new-");
+    at = fan_put_number(at, (unsigned)FAN_SYS(gettid));
+    *at++ = '-';
+    *fan_put_number(at, atomic_fetch_add(&number, 1)) = '\0';
+}
+
+static bool same_file(const struct stat *wanted, const char *place)
+{
+    struct stat st;
+    return FAN_SYS(newfstatat, AT_FDCWD, place, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           st.st_ino == wanted->st_ino && st.st_dev == wanted->st_dev;
+}
+
+/* Links the file at `from` to `place`, in the place of whatever was there. */
+static int link_over(const char *from, const char *place, struct fan_code_room *room)
+{
+    put_temporary(room->temporary);
+    long rc = FAN_SYS(linkat, AT_FDCWD, from, AT_FDCWD, room->temporary, AT_SYMLINK_FOLLOW);
+    if (rc == 0)
+        rc = FAN_SYS(renameat2, AT_FDCWD, room->temporary, AT_FDCWD, place, 0);
+    FAN_SYS(unlinkat, AT_FDCWD, room->temporary, 0);
+    return (int)rc;
+}
+
+/* Sees that `place` is the file `st`, which is to be had at `from`. Where `keep`, another one that
+ * was faster is as good. */
+static int link_to(const char *from, const struct stat *st, const char *place, bool keep,
+                   struct fan_code_room *room)
+{
+    if (st != NULL && same_file(st, place))
+        return 0;
+    long rc = FAN_SYS(linkat, AT_FDCWD, from, AT_FDCWD, place, AT_SYMLINK_FOLLOW);
+    if (rc == -ENOENT && make_above(place, room) == 0)
+        rc = FAN_SYS(linkat, AT_FDCWD, from, AT_FDCWD, place, AT_SYMLINK_FOLLOW);
+    if (rc != -EEXIST)
+        return (int)rc;
+    return keep ? 0 : link_over(from, place, room);
+}
+
+static int write_all(int to, const char *piece, size_t bytes)
+{
+    while (bytes > 0) {
+        long put = FAN_SYS(write, to, piece, bytes);
+        if (put == -EINTR)
+            continue;
+        if (put <= 0)
+            return put == -ENOSPC || put == -EDQUOT ? (int)put : -EIO;
+        piece += put;
+        bytes -= (size_t)put;
+    }
+    return 0;
+}
+
+static int write_pieces(int to, struct fan_file *file)
+{
+    long buffer = fan_sys_mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                               -1, 0);
+    if (fan_sys_failed(buffer))
+        return (int)buffer;
+    ssize_t got;
+    int rc = 0;
+    for (int64_t offset = 0; rc == 0; offset += got) {
+        got = fan_content_pread(file, (void *)buffer, PIECE, offset);
+        if (got <= 0) {
+            rc = (int)got;
+            break;
+        }
+        rc = write_all(to, (const char *)buffer, (size_t)got);
+    }
+    fan_sys_munmap((void *)buffer, PIECE);
+    return rc;
+}
+
+static int check_room(uint64_t bytes)
+{
+    struct statfs fs;
+    if (!fan_file_limit_allows(bytes))
+        return -EFBIG;
+    long rc = FAN_SYS(statfs, fan_job.directory.text, &fs);
+    if (rc < 0)
+        return (int)rc;
+    return bytes / (uint64_t)fs.f_bsize > fs.f_bavail / 2 ? -ENOSPC : 0;
+}
+
+static int fill(int to, struct fan_file *file)
+{
+    uint64_t bytes = file->record->logical_size;
+    int rc = check_room(bytes);
+    if (rc != 0)
+        return rc;
+    bool stored = file->record->codec == FAN_CODEC_STORE && file->data != NULL;
+    rc = stored ? write_all(to, file->data, bytes) : write_pieces(to, file);
+    return rc != 0 ? rc : (int)FAN_SYS(fchmod, to, COPY_MODE);
+}
+
+/* A whole copy of an open input appears at `place`, unless one was there. */
+static int copy_to(struct fan_file *file, const char *place, struct fan_code_room *room)
+{
+    int rc = make_above(place, room);
+    put_temporary(room->temporary);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    int to = rc == 0 ? fan_sys_openat(AT_FDCWD, room->temporary, flags, 0600) : rc;
+    if (to < 0)
+        return to;
+    rc = fill(to, file);
+    fan_sys_close(to);
+    if (rc == 0)
+        rc = link_to(room->temporary, NULL, place, true, room);
+    FAN_SYS(unlinkat, AT_FDCWD, room->temporary, 0);
+    return rc;
+}
+
+static int copy_input(struct fan_target *target, const char *place, struct fan_code_room *room)
+{
+    int fd = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
+    struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
+    if (file == NULL)
+        return fd < 0 ? fd : -EIO;
+    int rc = copy_to(file, place, room);
+    fan_file_remove(fd);
+    fan_sys_close(fd);
+    return rc;
+}
+
+/* Where an input has its copy: whatever its names, one inode is one library to the dynamic
+ * linker. */
+static int put_own(const struct fan_target *target, struct fan_code_room *room)
+{
+    int64_t length = fan_index_path(&target->dataset->index, target->id, room->relpath,
+                                    sizeof(room->relpath) - 1);
+    if (length < 0)
+        return length == -ERANGE ? -ENAMETOOLONG : (int)length;
+    room->relpath[length] = '\0';
+    length = fan_code_place(target->view, room->relpath, room->own, sizeof(room->own));
+    return length < 0 ? (int)length : 0;
+}
+
+static int make_input(struct fan_target *target, const char *place, struct fan_code_room *room)
+{
+    struct stat st;
+    if (!S_ISREG(target->record->mode))
+        return S_ISDIR(target->record->mode) ? -EISDIR : -EACCES;
+    int rc = fan_permitted(target->dataset, target->id, R_OK, true);
+    if (rc == 0)
+        rc = put_own(target, room);
+    if (rc != 0)
+        return rc;
+    rc = (int)FAN_SYS(newfstatat, AT_FDCWD, room->own, &st, AT_SYMLINK_NOFOLLOW);
+    if (rc != 0)
+        rc = copy_input(target, room->own, room);
+    if (rc != 0 || strcmp(room->own, place) == 0)
+        return rc;
+    rc = (int)FAN_SYS(newfstatat, AT_FDCWD, room->own, &st, AT_SYMLINK_NOFOLLOW);
+    return rc == 0 ? link_to(room->own, &st, place, false, room) : rc;
+}
+
+/* The real file of an output, by its descriptor: its name may be gone by now. */
+static int make_output(int fd, const char *place, struct fan_code_room *room)
+{
+    char from[40] = "/proc/self/fd/";
+    struct stat st;
+    *fan_put_number(from + strlen(from), (unsigned)fd) = '\0';
+    int rc = (int)FAN_SYS(fstat, fd, &st);
+    if (rc != 0)
+        return rc;
+    return S_ISREG(st.st_mode) ? link_to(from, &st, place, false, room) : -EISDIR;
+}
+
+int fan_code_make(struct fan_target *target, const char *place, struct fan_code_room *room)
+{
+    if (target->where == FAN_INPUT)
+        return make_input(target, place, room);
+    if (target->where == FAN_OUTPUT)
+        target->where = FAN_BEYOND; /* opened by the path it was found at */
+    int fd = fan_open(target, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    int rc = target->where == FAN_INPUT     ? make_input(target, place, room)
+             : target->where == FAN_OUTSIDE ? -EXDEV
+                                            : make_output(fd, place, room);
+    fan_file_remove(fd);
+    fan_sys_close(fd);
+    return rc;
+}

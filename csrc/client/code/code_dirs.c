@@ -1,0 +1,128 @@
+#include "code_dirs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../../common/sys.h"
+#include "../machine/spelling.h"
+#include "code_tree.h"
+
+/* Whether a path leads to a directory of a mount: 1; outside: 0; nowhere: -1. */
+static int where_is(const char *path, struct fan_target *target)
+{
+    if (!fan_locate(AT_FDCWD, path, FAN_THROUGH, target))
+        return 0;
+    bool directory = (target->where == FAN_INPUT && S_ISDIR(target->record->mode)) ||
+                     (target->where == FAN_OUTPUT && S_ISDIR(target->attr.mode));
+    return directory ? 1 : -1;
+}
+
+/* The place of a directory of a mount, made. */
+static int make_place(const char *path, struct fan_target *target, char place[PATH_MAX])
+{
+    int64_t length = fan_code_place_of(path, place, PATH_MAX);
+    if (length == -EXDEV) { /* a link outside led to it */
+        length = fan_target_path(target, target->buffer, sizeof(target->buffer));
+        if (length >= 0)
+            length = fan_code_place_of(target->buffer, place, PATH_MAX);
+    }
+    return length < 0 ? (int)length : fan_code_make_directory(place);
+}
+
+static void push(struct fan_code_dirs *dirs, bool foreign)
+{
+    size_t bytes = strlen(dirs->path) + 1;
+    int where = where_is(dirs->path, &dirs->target);
+    if (where < 0 || dirs->count >= FAN_CODE_DIRS_MAX || bytes > sizeof(dirs->texts) - dirs->used)
+        return;
+    if (where > 0 && !foreign && make_place(dirs->path, &dirs->target, dirs->place) != 0)
+        foreign = true;
+    char *text = dirs->texts + dirs->used;
+    memcpy(text, dirs->path, bytes);
+    dirs->used += bytes;
+    dirs->in_mount = dirs->in_mount || where > 0;
+    dirs->dirs[dirs->count++] = (struct fan_code_dir){text, where > 0 && foreign};
+}
+
+/* How much of an element stands for its owner's directory: 0 when nothing does. */
+static size_t origin_bytes(const char *element, size_t bytes)
+{
+    static const char *const ways[] = {"${ORIGIN}", "$ORIGIN"};
+    for (unsigned i = 0; i < 2; i++) {
+        size_t way = strlen(ways[i]);
+        if (bytes >= way && memcmp(element, ways[i], way) == 0 &&
+            (bytes == way || element[way] == '/'))
+            return way;
+    }
+    return 0;
+}
+
+/* Puts an element, its $ORIGIN replaced, into dirs->path. false: it is none that counts here. */
+static bool expand(struct fan_code_dirs *dirs, const char *element, size_t bytes,
+                   const char *owner)
+{
+    size_t skip = owner != NULL ? origin_bytes(element, bytes) : 0;
+    size_t head = skip > 0 ? (size_t)(strrchr(owner, '/') - owner) : 0;
+    if (head + (bytes - skip) >= sizeof(dirs->path))
+        return false;
+    if (head > 0)
+        memcpy(dirs->path, owner, head);
+    memcpy(dirs->path + head, element + skip, bytes - skip);
+    dirs->path[head + bytes - skip] = '\0';
+    return dirs->path[0] == '/' && memchr(element + skip, '$', bytes - skip) == NULL;
+}
+
+void fan_code_dirs_add(struct fan_code_dirs *dirs, const char *list, const char *owner,
+                       bool foreign)
+{
+    const char *separators = owner != NULL ? ":" : ":;";
+    for (const char *at = list;; at++) {
+        size_t bytes = strcspn(at, separators);
+        bool by_name = owner != NULL && origin_bytes(at, bytes) == 0;
+        if (expand(dirs, at, bytes, owner))
+            push(dirs, foreign || by_name);
+        at += bytes;
+        if (*at == '\0')
+            return;
+    }
+}
+
+bool fan_code_mentions_mount(const char *list)
+{
+    for (unsigned i = 0; list != NULL && i < fan_job.view_count; i++) {
+        const struct fan_view *view = &fan_job.views[i];
+        if (strstr(list, view->prefix.text) != NULL ||
+            (view->alias.bytes > 0 && strstr(list, view->alias.text) != NULL))
+            return true;
+    }
+    return list != NULL && strstr(list, fan_job.directory.text) != NULL;
+}
+
+int64_t fan_code_dirs_replace(const char *old, char *to, size_t capacity,
+                              struct fan_target *target, char place[PATH_MAX])
+{
+    size_t length = 0;
+    to[0] = '\0';
+    for (const char *at = old; at != NULL && *at != '\0';) {
+        size_t bytes = strcspn(at, ":;");
+        char *element = to + length;
+        if (length + bytes + 2 > capacity)
+            return -ENAMETOOLONG;
+        memcpy(element, at, bytes);
+        element[bytes] = '\0';
+        at += bytes;
+        if (element[0] == '/' && where_is(element, target) > 0 &&
+            make_place(element, target, place) == 0) {
+            bytes = strlen(place);
+            if (length + bytes + 2 > capacity)
+                return -ENAMETOOLONG;
+            memcpy(element, place, bytes + 1);
+        }
+        length += bytes;
+        if (*at != '\0')
+            to[length++] = *at++;
+        to[length] = '\0';
+    }
+    return (int64_t)length;
+}

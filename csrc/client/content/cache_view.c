@@ -1,0 +1,147 @@
+#include "cache_view.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "../../common/segment_check.h"
+#include "../../common/sys.h"
+
+/* Whether `count` entries at `offset` lie in the segment, behind its header. */
+static bool inside(uint64_t segment_bytes, uint64_t offset, uint64_t count, uint64_t entry_bytes)
+{
+    return offset >= sizeof(struct fan_cache_header) &&
+           fan_segment_has(segment_bytes, offset, count, entry_bytes);
+}
+
+static bool is_cache(const struct fan_cache_header *header, uint64_t file_bytes, uint32_t number)
+{
+    uint64_t bytes = header->segment_bytes;
+    return memcmp(header->magic, FAN_CACHE_MAGIC, sizeof(header->magic)) == 0 &&
+           header->version == FAN_CACHE_VERSION && header->layout_id == FAN_CACHE_LAYOUT_ID &&
+           bytes <= file_bytes && header->session_count <= FAN_SESSIONS_MAX &&
+           number < header->session_count && header->bucket_count > 0 &&
+           (header->bucket_count & (header->bucket_count - 1)) == 0 &&
+           inside(bytes, header->sessions_offset, header->session_count,
+                  sizeof(struct fan_session)) &&
+           inside(bytes, header->buckets_offset, header->bucket_count,
+                  sizeof(struct fan_bucket)) &&
+           inside(bytes, header->entries_offset, header->entry_count,
+                  sizeof(struct fan_cache_entry)) &&
+           inside(bytes, header->data_offset, 0, 1);
+}
+
+int fan_cache_attach(struct fan_cache *cache, int fd, uint32_t number)
+{
+    struct fan_cache_header header;
+    struct stat st;
+    long rc = FAN_SYS(fstat, fd, &st);
+    if (rc != 0)
+        return (int)rc;
+    if (fan_sys_pread(fd, &header, sizeof(header), 0) != sizeof(header) ||
+        !is_cache(&header, (uint64_t)st.st_size, number))
+        return -EPROTO;
+    long at = fan_sys_mmap(NULL, header.segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fan_sys_failed(at))
+        return (int)at;
+    FAN_SYS(madvise, at, header.segment_bytes, MADV_DONTFORK); /* a child has a session of its own */
+    char *base = (char *)at;
+    *cache = (struct fan_cache){
+        .base = base,
+        .bytes = header.segment_bytes,
+        .header = (void *)base,
+        .session = (struct fan_session *)(base + header.sessions_offset) + number,
+        .buckets = (void *)(base + header.buckets_offset),
+        .entries = (void *)(base + header.entries_offset),
+        .bucket_mask = header.bucket_count - 1,
+        .entry_count = header.entry_count,
+        .number = number,
+    };
+    return 0;
+}
+
+void fan_cache_detach(struct fan_cache *cache)
+{
+    fan_sys_munmap((void *)cache->base, cache->bytes);
+}
+
+struct fan_cache_entry *fan_cache_find(const struct fan_cache *cache, uint64_t file, uint64_t block)
+{
+    const struct fan_bucket *bucket =
+        &cache->buckets[fan_cache_hash(file, block) & cache->bucket_mask];
+    for (unsigned i = 0; i < FAN_CACHE_WAYS; i++) {
+        uint32_t number = __atomic_load_n(&bucket->entries[i], __ATOMIC_ACQUIRE);
+        if (number == 0 || number > cache->entry_count)
+            continue;
+        struct fan_cache_entry *entry = &cache->entries[number - 1];
+        if (fan_entry_is(entry, file, block))
+            return entry;
+    }
+    return NULL;
+}
+
+const char *fan_cache_data(const struct fan_cache *cache, const struct fan_cache_entry *entry,
+                           uint64_t *bytes)
+{
+    uint64_t offset = __atomic_load_n(&entry->offset, __ATOMIC_RELAXED);
+    *bytes = __atomic_load_n(&entry->bytes, __ATOMIC_RELAXED);
+    if (offset > cache->bytes || *bytes > cache->bytes - offset)
+        return NULL;
+    return cache->base + offset;
+}
+
+/* Wakes whoever sleeps on a word that processes share. */
+static void wake(uint32_t *word)
+{
+    FAN_SYS(futex, word, FUTEX_WAKE, 1, NULL);
+}
+
+void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin)
+{
+    struct fan_cache_header *header = cache->header;
+    __atomic_store_n(&pin->error, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&pin->state, FAN_PIN_WANTED, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&cache->session->wanted, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_or(&header->wanted_sessions[cache->number / 64],
+                      UINT64_C(1) << cache->number % 64, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&header->doorbell, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&header->sleeping, __ATOMIC_SEQ_CST) != 0)
+        wake(&header->doorbell);
+}
+
+void fan_cache_wait(struct fan_pin *pin, int64_t ns)
+{
+    struct timespec limit = {ns / 1000000000, ns % 1000000000};
+    /* Pairs with the daemon's look at `waiters` after it changed `state`. */
+    __atomic_fetch_add(&pin->waiters, 1, __ATOMIC_SEQ_CST);
+    FAN_SYS(futex, &pin->state, FUTEX_WAIT, FAN_PIN_WANTED, &limit);
+    __atomic_fetch_sub(&pin->waiters, 1, __ATOMIC_SEQ_CST);
+}
+
+int fan_cache_note_file(struct fan_cache *cache, uint64_t file)
+{
+    uint64_t *files = cache->session->files;
+    unsigned start = (unsigned)fan_cache_hash(file, 0);
+    for (unsigned i = 0; i < FAN_SESSION_FILES; i++) {
+        unsigned place = (start + i) % FAN_SESSION_FILES;
+        uint64_t expected = 0;
+        if (__atomic_load_n(&files[place], __ATOMIC_RELAXED) == 0 &&
+            __atomic_compare_exchange_n(&files[place], &expected, file, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED))
+            return (int)place;
+    }
+    return -1;
+}
+
+void fan_cache_drop_file(struct fan_cache *cache, unsigned place)
+{
+    struct fan_cache_header *header = cache->header;
+    __atomic_store_n(&cache->session->files[place], 0, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&header->released, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&header->sleeping, __ATOMIC_SEQ_CST) != 0)
+        __atomic_fetch_add(&header->doorbell, 1, __ATOMIC_SEQ_CST);
+}

@@ -1,0 +1,34 @@
+/*
+ * What a real copy of an input is called: its name says which file of which job it is, so that
+ * whoever comes across it (/proc/self/fd, /proc/self/maps) can tell.
+ */
+#ifndef FAN_CLIENT_COPYNAME_H
+#define FAN_CLIENT_COPYNAME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../job/job.h"
+
+#define FAN_COPY_OF_FILE "fanstore-copy" /* a whole file; detail: the flags it was opened with */
+#define FAN_COPY_MAPPED "fanstore-map"   /* a part of one; detail: where that begins */
+
+struct fan_copy_name {
+    struct fan_view *view;
+    uint64_t id;
+    uint64_t detail;
+};
+
+enum { FAN_COPY_NAME_BYTES = 96 };
+
+/* Writes "<kind>.<job>.<view>.<id>.<detail>". Where it ends, at a NUL. */
+char *fan_copy_name_put(const char *kind, const struct fan_copy_name *copy,
+                        char name[FAN_COPY_NAME_BYTES]);
+
+/* Reads such a name, which may go on behind '.' or ' '. Whether it is one of `kind` and this job. */
+bool fan_copy_name_read(const char *name, const char *kind, struct fan_copy_name *copy);
+
+/* The same of the path that /proc gives: of a memory file, or of a file in the job's directory. */
+bool fan_copy_name_of_link(const char *link, const char *kind, struct fan_copy_name *copy);
+
+#endif

@@ -1,0 +1,141 @@
+#include "decode.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../../common/sys.h"
+#include "../../format/pack_format.h"
+#include "../../pack/codec.h"
+#include "../../pack/content.h"
+#include "../files/filetable.h"
+#include "../machine/copy.h"
+#include "stored.h"
+
+/* A block, and of what. */
+struct wanted {
+    unsigned generation;
+    uint64_t number;
+    struct fan_block block;
+};
+
+static char *reserve(uint64_t bytes)
+{
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return fan_sys_failed(at) ? NULL : (char *)at;
+}
+
+static int find_block(struct fan_file *file, uint64_t number, struct fan_block *block)
+{
+    const struct fan_index *index = &file->dataset->index;
+    const struct fan_record *record = file->record;
+    uint64_t ends[2] = {0, 0};
+    if (fan_content_table_bytes(index, record) > 0) {
+        uint64_t skip = number > 0 ? 1 : 0;
+        int rc = fan_stored_read(file, (char *)&ends[1 - skip], (number - skip) * sizeof(uint64_t),
+                                 (1 + skip) * sizeof(uint64_t));
+        if (rc != 0)
+            return rc;
+    }
+    return fan_content_block(index, record, number, ends, block);
+}
+
+/* Decodes a block to `to`, which takes its logical bytes. */
+static int decode_block(struct fan_file *file, const struct fan_block *block, char *to)
+{
+    if (block->codec == FAN_CODEC_STORE)
+        return fan_stored_read(file, to, block->stored_offset, block->stored_bytes);
+    if (block->stored_bytes == 0)
+        return -EIO;
+    if (file->data != NULL) {
+        /* What the disk cannot give is found here, and not in a library's decoder. */
+        const char *from = file->data + block->stored_offset;
+        int rc = fan_touch(from, block->stored_bytes);
+        return rc != 0 ? rc : fan_codec_decode(block->codec, to, block->logical_bytes, from,
+                                               block->stored_bytes);
+    }
+    char *stored = reserve(block->stored_bytes);
+    if (stored == NULL)
+        return -ENOMEM;
+    int rc = fan_stored_read(file, stored, block->stored_offset, block->stored_bytes);
+    if (rc == 0)
+        rc = fan_codec_decode(block->codec, to, block->logical_bytes, stored, block->stored_bytes);
+    fan_sys_munmap(stored, block->stored_bytes);
+    return rc;
+}
+
+/* A bad address of the caller's is found here, and not in a library's decoder. */
+static int decode_direct(struct fan_file *file, const struct fan_block *block, char *to)
+{
+    int rc = fan_blot(to, block->logical_bytes);
+    return rc != 0 ? rc : decode_block(file, block, to);
+}
+
+/* Fills `held` with a block, growing its buffer. */
+static int hold_block(struct fan_file *file, struct fan_decoded *held, const struct wanted *wanted)
+{
+    const struct fan_block *block = &wanted->block;
+    if (held->block == wanted->number + 1 && held->generation == wanted->generation)
+        return 0;
+    held->block = 0;
+    if (held->capacity < block->logical_bytes) {
+        fan_decoded_fini(held);
+        held->bytes = reserve(block->logical_bytes);
+        if (held->bytes == NULL)
+            return -ENOMEM;
+        held->capacity = block->logical_bytes;
+    }
+    int rc = decode_block(file, block, held->bytes);
+    if (rc == 0) {
+        held->block = wanted->number + 1;
+        held->generation = wanted->generation;
+        FAN_COUNT(decoded_bytes, block->logical_bytes);
+    }
+    return rc;
+}
+
+static int decode_part(struct fan_file *file, const struct wanted *wanted, char *to, uint64_t skip,
+                       uint64_t bytes)
+{
+    struct fan_decoded own = {.busy = ATOMIC_FLAG_INIT};
+    struct fan_decoded *held = &file->decoded;
+    bool mine = !atomic_flag_test_and_set_explicit(&held->busy, memory_order_acquire);
+    if (!mine)
+        held = &own;
+    int rc = hold_block(file, held, wanted);
+    if (rc == 0)
+        rc = fan_copy(to, held->bytes + skip, bytes);
+    if (mine)
+        atomic_flag_clear_explicit(&held->busy, memory_order_release);
+    else
+        fan_decoded_fini(held);
+    return rc;
+}
+
+ssize_t fan_decode_read(struct fan_file *file, unsigned generation, char *to, uint64_t offset,
+                        size_t bytes)
+{
+    uint64_t block_bytes = file->dataset->index.header->block_bytes;
+    struct wanted wanted = {.generation = generation};
+    const struct fan_block *block = &wanted.block;
+    size_t done = 0;
+    while (done < bytes) {
+        wanted.number = (offset + done) / block_bytes;
+        int rc = find_block(file, wanted.number, &wanted.block);
+        if (rc == 0) {
+            uint64_t skip = offset + done - block->logical_offset;
+            uint64_t part = block->logical_bytes - skip;
+            if (part > bytes - done)
+                part = bytes - done;
+            if (part == block->logical_bytes && file->decoded.block != wanted.number + 1)
+                rc = decode_direct(file, block, to + done);
+            else
+                rc = decode_part(file, &wanted, to + done, skip, part);
+            if (rc == 0)
+                done += part;
+        }
+        if (rc != 0)
+            return done > 0 ? (ssize_t)done : rc;
+    }
+    return (ssize_t)done;
+}

@@ -1,0 +1,190 @@
+#include "mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../../common/sys.h"
+#include "../../format/pack_format.h"
+#include "../files/filetable.h"
+#include "../machine/reserve.h"
+#include "content_io.h"
+#include "copyname.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* newer than some headers */
+#endif
+
+enum { PAGE = 4096 };
+
+static uint64_t page_up(uint64_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+static bool lies_in_pages(const struct fan_file *file)
+{
+    const struct fan_record *record = file->record;
+    return record->codec == FAN_CODEC_STORE && file->data != NULL && record->offset % PAGE == 0 &&
+           record->logical_size >= FAN_MAP_THRESHOLD_BYTES;
+}
+
+/* An empty memory file, named after the part of the file that begins at `offset`: mapped.h finds
+ * that again by the name. */
+static int open_memory_file(const struct fan_file *file, int64_t offset, unsigned flags)
+{
+    const struct fan_copy_name copy = {file->view, file->id, (uint64_t)offset};
+    char name[FAN_COPY_NAME_BYTES];
+    fan_copy_name_put(FAN_COPY_MAPPED, &copy, name);
+    return (int)FAN_SYS(memfd_create, name, flags);
+}
+
+/* An empty memory file over [at, at + bytes): touching it raises SIGBUS, as pages beyond the end
+ * of a file do. `offset`: of the first of them in the file. */
+static int map_beyond_end(const struct fan_file *file, char *at, size_t bytes, int prot, int flags,
+                          int64_t offset)
+{
+    if (bytes == 0)
+        return 0;
+    int fd = open_memory_file(file, offset, MFD_CLOEXEC);
+    if (fd < 0)
+        return fd;
+    long rc = fan_sys_mmap(at, bytes, prot, (flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED, fd,
+                           0);
+    fan_sys_close(fd);
+    return fan_sys_failed(rc) ? (int)rc : 0;
+}
+
+static long map_pack(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
+                     int64_t offset, size_t inside)
+{
+    int fd = fan_pack_open(file->view, file->record->pack, FAN_PACK_STAGED);
+    if (fd < 0)
+        return fan_count_error(-EIO);
+    long got = fan_sys_mmap(at, bytes, prot, flags, fd, (int64_t)file->record->offset + offset);
+    fan_sys_close(fd);
+    if (!fan_sys_failed(got))
+        FAN_COUNT(mapped_bytes, inside < bytes ? inside : bytes);
+    return got;
+}
+
+/* Puts `bytes` of the file, from `offset` on, into memory. 0 or -errno. */
+static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t part = fan_content_pread(file, to + done, bytes - done, offset + (int64_t)done);
+        if (part <= 0)
+            return part < 0 ? (int)part : -EIO;
+        done += (size_t)part;
+    }
+    return 0;
+}
+
+/* Fills an empty memory file with `bytes` of the file from `offset` on. 0 or -errno. */
+static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
+{
+    int rc = fan_reserve(to, bytes);
+    if (rc != 0 || bytes == 0)
+        return rc == -ENOSPC ? -ENOMEM : rc;
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
+    if (fan_sys_failed(at))
+        return (int)at;
+    rc = copy_in(file, (char *)at, bytes, offset);
+    fan_sys_munmap((void *)at, bytes);
+    return rc;
+}
+
+int fan_memory_part(struct fan_file *file, int64_t offset, size_t bytes)
+{
+    if (!fan_file_limit_allows(bytes))
+        return -EFBIG;
+    int fd = open_memory_file(file, offset, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int rc = fd >= 0 ? fill(fd, file, bytes, offset) : fd;
+    if (rc != 0 && fd >= 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
+/* A memory file with the file's bytes in it, and no more: pages that the program gives back
+ * (MADV_DONTNEED) come again, and those beyond the end raise SIGBUS, as a file's do. */
+static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
+                     int64_t offset, size_t inside)
+{
+    int fd = fan_memory_part(file, offset, inside);
+    if (fd < 0)
+        return fd;
+    fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* no mprotect(2) of a shared mapping */
+    long got = fan_sys_mmap(at, bytes, prot, flags, fd, 0);
+    fan_sys_close(fd);
+    return got;
+}
+
+/* Anonymous pages with the file's bytes in them, where RLIMIT_FSIZE allows no memory file of that
+ * size: to make one would raise SIGXFSZ. */
+static long map_anonymous(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
+                          int64_t offset, size_t inside)
+{
+    int keep = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_LOCKED | MAP_32BIT | MAP_NORESERVE);
+    keep |= (flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED; /* VALIDATE is a file's */
+    long got = fan_sys_mmap(at, bytes, PROT_READ | PROT_WRITE, keep | MAP_ANONYMOUS, -1, 0);
+    if (fan_sys_failed(got))
+        return got;
+    int rc = copy_in(file, (char *)got, inside, offset);
+    if (rc == 0)
+        rc = (int)FAN_SYS(mprotect, got, bytes, prot);
+    if (rc != 0)
+        fan_sys_munmap((void *)got, bytes);
+    return rc != 0 ? rc : got;
+}
+
+static int check(const struct fan_file *file, size_t bytes, int prot, int flags, int64_t offset)
+{
+    bool shared = (flags & MAP_TYPE) == MAP_SHARED || (flags & MAP_TYPE) == MAP_SHARED_VALIDATE;
+    if (file->kind != FAN_FILE_REGULAR)
+        return file->kind == FAN_FILE_DIRECTORY ? -ENODEV : -EBADF;
+    if (bytes == 0 || offset % PAGE != 0)
+        return -EINVAL;
+    if (offset < 0)
+        return -EOVERFLOW;
+    if ((flags & MAP_TYPE) == MAP_SHARED_VALIDATE && (flags & MAP_SYNC))
+        return -EOPNOTSUPP;
+    if (shared && (prot & PROT_WRITE))
+        return -EACCES;
+    return shared || (flags & MAP_TYPE) == MAP_PRIVATE ? 0 : -EINVAL;
+}
+
+static atomic_bool mapped_any;
+
+bool fan_mmap_was_made(void)
+{
+    return atomic_load_explicit(&mapped_any, memory_order_relaxed);
+}
+
+long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset)
+{
+    int rc = check(file, bytes, prot, flags, offset);
+    if (rc != 0)
+        return rc;
+    atomic_store_explicit(&mapped_any, true, memory_order_relaxed);
+    uint64_t size = file->record->logical_size;
+    uint64_t inside = (uint64_t)offset < size ? size - (uint64_t)offset : 0;
+    if (inside > page_up(bytes))
+        inside = page_up(bytes); /* what is asked for ends within a page, what is mapped does not */
+    bool pages = lies_in_pages(file) && inside > 0;
+    bool copy = !pages && fan_file_limit_allows(inside);
+    long got = pages  ? map_pack(file, at, bytes, prot, flags, offset, inside)
+               : copy ? map_copy(file, at, bytes, prot, flags, offset, inside)
+                      : map_anonymous(file, at, bytes, prot, flags, offset, inside);
+    if (fan_sys_failed(got))
+        return got;
+    uint64_t end = page_up(inside), all = page_up(bytes);
+    if (!copy)
+        rc = map_beyond_end(file, (char *)got + end, all - end, prot, flags, offset + (int64_t)end);
+    if (rc != 0) {
+        fan_sys_munmap((void *)got, all);
+        return rc;
+    }
+    return got;
+}

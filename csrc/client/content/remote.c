@@ -1,0 +1,329 @@
+#include "remote.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../common/sys.h"
+#include "../files/filetable.h"
+#include "../job/jobsocket.h"
+#include "../machine/copy.h"
+#include "session.h"
+
+#define MILLISECOND_NS INT64_C(1000000)
+#define CHECK_NS (100 * MILLISECOND_NS)   /* how often a waiter looks whether the daemon lives */
+#define PATIENCE_NS (120000 * MILLISECOND_NS) /* without any progress: far beyond every deadline */
+#define NO_PIN_NS (10000 * MILLISECOND_NS)
+#define NO_PIN_STEP_NS (MILLISECOND_NS / 5)
+
+enum {
+    WINDOW = 8, /* blocks asked for at once */
+    SPINS = 200 /* looks before a waiter goes to sleep */
+};
+
+/* A block that the daemon was asked for. */
+struct wanted {
+    struct fan_pin *pin;
+    uint64_t block;
+};
+
+/* One read on its way. error: the first one, or EIO; what is wanted is then still waited for. lost:
+ * nothing is waited for any more. */
+struct transfer {
+    struct fan_cache *cache;
+    uint64_t file;
+    char *to;
+    uint64_t offset;
+    uint64_t bytes;
+    int error;
+    bool lost;
+    unsigned pending;
+    struct wanted window[WINDOW];
+};
+
+/* Of a file that is damaged the shared file system is not to be read, whatever else failed. */
+static void fail(struct transfer *transfer, int error)
+{
+    if (transfer->error == 0 || error == -EIO)
+        transfer->error = error;
+}
+
+/* The daemon is gone, or not to be believed: the pins are left as they are. */
+static void give_up(struct transfer *transfer)
+{
+    fan_session_end();
+    transfer->pending = 0;
+    transfer->lost = true;
+    fail(transfer, -EREMOTEIO);
+}
+
+/* Gives back the pins that were abandoned and have been answered since. */
+static void reap(struct fan_cache *cache)
+{
+    uint64_t left = atomic_load(&cache->abandoned);
+    for (; left != 0; left &= left - 1) {
+        unsigned i = (unsigned)__builtin_ctzll(left);
+        uint64_t bit = UINT64_C(1) << i;
+        struct fan_pin *pin = &cache->session->pins[i];
+        if ((atomic_fetch_and(&cache->abandoned, ~bit) & bit) == 0)
+            continue; /* another thread looks at it */
+        if (fan_pin_state(pin) == FAN_PIN_WANTED)
+            atomic_fetch_or(&cache->abandoned, bit);
+        else
+            fan_pin_free(pin);
+    }
+}
+
+/* A pin of the caller's, or NULL when all are taken. Threads start at different places. */
+static struct fan_pin *claim(struct fan_cache *cache)
+{
+    static atomic_uint threads;
+    static __thread unsigned start;
+    if (start == 0)
+        start = 1 + WINDOW * atomic_fetch_add(&threads, 1);
+    if (__builtin_expect(atomic_load_explicit(&cache->abandoned, memory_order_relaxed) != 0, 0))
+        reap(cache);
+    for (unsigned i = 0; i < FAN_SESSION_PINS; i++) {
+        struct fan_pin *pin = &cache->session->pins[(start + i) % FAN_SESSION_PINS];
+        if (fan_pin_claim(pin))
+            return pin;
+    }
+    return NULL;
+}
+
+/* Copies what the read wants of a pinned block, and unpins it. */
+static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_t block)
+{
+    struct fan_cache *cache = transfer->cache;
+    uint32_t number = fan_pin_entry(pin);
+    uint64_t start = block * FAN_CACHE_BLOCK_BYTES, stored, end = transfer->offset + transfer->bytes;
+    uint64_t from = transfer->offset > start ? transfer->offset : start;
+    const struct fan_cache_entry *entry =
+        number < cache->entry_count ? &cache->entries[number] : NULL;
+    const char *data = entry != NULL && fan_entry_names(entry, transfer->file, block)
+                           ? fan_cache_data(cache, entry, &stored)
+                           : NULL;
+    if (end > start + FAN_CACHE_BLOCK_BYTES)
+        end = start + FAN_CACHE_BLOCK_BYTES;
+    if (data == NULL || stored < end - start) {
+        give_up(transfer);
+        return;
+    }
+    int rc = fan_copy(transfer->to + (from - transfer->offset), data + (from - start), end - from);
+    if (!fan_pin_still_held(pin, number)) {
+        give_up(transfer);
+        return;
+    }
+    fan_pin_free(pin);
+    if (rc != 0)
+        fail(transfer, rc);
+    else
+        FAN_COUNT(remote_bytes, end - from);
+}
+
+/* What became of a wanted block: HELD or FAILED, unless the daemon took this process for dead. */
+static void finish_wanted(struct transfer *transfer, struct wanted wanted)
+{
+    uint32_t state = fan_pin_state(wanted.pin);
+    if (state == FAN_PIN_HELD && transfer->error == 0) {
+        finish_block(transfer, wanted.pin, wanted.block);
+    } else if (state == FAN_PIN_HELD) {
+        fan_pin_free(wanted.pin);
+    } else if (state == FAN_PIN_FAILED) {
+        fail(transfer, fan_pin_error(wanted.pin) == EIO ? -EIO : -EREMOTEIO);
+        fan_pin_free(wanted.pin);
+    } else {
+        give_up(transfer);
+    }
+}
+
+/* Finishes the blocks that were answered, in any order: a cache smaller than the window needs their
+ * room for the others. Whether there was one. */
+static bool finish_answered(struct transfer *transfer)
+{
+    struct wanted window[WINDOW];
+    unsigned count = transfer->pending;
+    bool any = false;
+    memcpy(window, transfer->window, sizeof(window));
+    transfer->pending = 0;
+    for (unsigned i = 0; i < count && !transfer->lost; i++) {
+        if (fan_pin_state(window[i].pin) == FAN_PIN_WANTED) {
+            transfer->window[transfer->pending++] = window[i];
+            continue;
+        }
+        finish_wanted(transfer, window[i]);
+        any = true;
+    }
+    return any;
+}
+
+/* Nobody waits for these any more; `reap` finds them once they are answered. */
+static void abandon(struct transfer *transfer)
+{
+    for (unsigned i = 0; i < transfer->pending; i++) {
+        long number = transfer->window[i].pin - transfer->cache->session->pins;
+        atomic_fetch_or(&transfer->cache->abandoned, UINT64_C(1) << number);
+    }
+    transfer->pending = 0;
+    fail(transfer, -EREMOTEIO);
+}
+
+static bool spin(const struct fan_pin *pin)
+{
+    for (unsigned i = 0; i < SPINS; i++) {
+        if (fan_pin_state(pin) != FAN_PIN_WANTED)
+            return true;
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+    return false;
+}
+
+/* Waits until at least one wanted block is finished, or there is none any more. It sleeps on the
+ * oldest one, for short whiles when it waits for others, too. */
+static void finish_some(struct transfer *transfer)
+{
+    int64_t start = fan_clock_ns(), checked = start;
+    while (transfer->pending > 0 && !finish_answered(transfer)) {
+        struct fan_pin *oldest = transfer->window[0].pin;
+        if (spin(oldest))
+            continue;
+        fan_cache_wait(oldest, transfer->pending > 1 ? MILLISECOND_NS : CHECK_NS);
+        int64_t now = fan_clock_ns();
+        if (now - start > PATIENCE_NS)
+            abandon(transfer);
+        if (now - checked < CHECK_NS)
+            continue;
+        checked = now;
+        if (!fan_session_check())
+            give_up(transfer);
+    }
+}
+
+static void nap(void)
+{
+    const struct timespec step = {.tv_nsec = NO_PIN_STEP_NS};
+    FAN_SYS(nanosleep, &step, NULL);
+}
+
+/* As `claim`, waiting for one: this read's own come first, which others may be waiting for. NULL
+ * with the transfer failed. */
+static struct fan_pin *claim_or_wait(struct transfer *transfer)
+{
+    int64_t until_ns = 0;
+    for (;;) {
+        struct fan_pin *pin = claim(transfer->cache);
+        if (pin != NULL)
+            return pin;
+        if (transfer->pending > 0) {
+            finish_some(transfer);
+            continue;
+        }
+        if (until_ns == 0)
+            until_ns = fan_clock_ns() + NO_PIN_NS;
+        if (fan_clock_ns() > until_ns) {
+            fail(transfer, -EREMOTEIO);
+            return NULL;
+        }
+        nap();
+    }
+}
+
+/* Whether the block is in the cache, and now pinned. */
+static bool pin_cached(struct transfer *transfer, struct fan_pin *pin, uint64_t block)
+{
+    struct fan_cache *cache = transfer->cache;
+    struct fan_cache_entry *entry = fan_cache_find(cache, transfer->file, block);
+    if (entry == NULL)
+        return false;
+    fan_pin_hold(pin, (uint32_t)(entry - cache->entries));
+    if (!fan_entry_is(entry, transfer->file, block))
+        return false;
+    fan_entry_touch(entry);
+    return true;
+}
+
+/* Copies a block that is in the cache, or asks for it. */
+static void start_block(struct transfer *transfer, uint64_t block)
+{
+    if (transfer->pending == WINDOW)
+        finish_some(transfer);
+    struct fan_pin *pin = claim_or_wait(transfer);
+    if (pin == NULL)
+        return;
+    fan_pin_name(pin, transfer->file, block);
+    if (pin_cached(transfer, pin, block)) {
+        FAN_COUNT(cache_hits, 1);
+        finish_block(transfer, pin, block);
+        return;
+    }
+    FAN_COUNT(cache_misses, 1);
+    fan_cache_want(transfer->cache, pin);
+    transfer->window[transfer->pending++] = (struct wanted){pin, block};
+}
+
+static uint64_t key_of(const struct fan_file *file)
+{
+    return fan_cache_file((uint32_t)(file->view - fan_job.views), file->id);
+}
+
+/* `registered`: the epoch of the session, and in the low half the place in its open files + 1; 0
+ * there: all were taken. One of another epoch was an ancestor's. */
+static bool is_registered(const struct fan_cache *cache, uint64_t registered)
+{
+    return registered >> 32 == cache->epoch;
+}
+
+/* A read that raced with a close leaves a file registered; whoever opens the same fan_file next
+ * finds and drops that first (fan_remote_open). */
+static void register_file(struct fan_cache *cache, struct fan_file *file)
+{
+    uint64_t before = atomic_load_explicit(&file->registered, memory_order_relaxed);
+    if (__builtin_expect(is_registered(cache, before), 1))
+        return;
+    int place = fan_cache_note_file(cache, key_of(file));
+    uint64_t now = (uint64_t)cache->epoch << 32 | (uint64_t)(place + 1);
+    if (!atomic_compare_exchange_strong(&file->registered, &before, now) && place >= 0)
+        fan_cache_drop_file(cache, (unsigned)place);
+}
+
+void fan_remote_close(struct fan_file *file)
+{
+    struct fan_cache *cache = fan_session_now();
+    uint64_t registered = atomic_exchange(&file->registered, 0);
+    uint32_t place = (uint32_t)registered;
+    if (cache != NULL && is_registered(cache, registered) && place > 0)
+        fan_cache_drop_file(cache, place - 1);
+}
+
+void fan_remote_open(struct fan_file *file)
+{
+    struct fan_cache *cache = fan_session();
+    FAN_COUNT(remote_opens, 1);
+    if (atomic_load_explicit(&file->registered, memory_order_relaxed) != 0)
+        fan_remote_close(file);
+    if (cache != NULL)
+        register_file(cache, file);
+}
+
+int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    struct fan_cache *cache = fan_session();
+    if (cache == NULL)
+        return -EREMOTEIO;
+    if (bytes == 0)
+        return 0;
+    register_file(cache, file);
+    struct transfer transfer = {
+        .cache = cache, .file = key_of(file), .to = to, .offset = offset, .bytes = bytes};
+    uint64_t last = (offset + bytes - 1) / FAN_CACHE_BLOCK_BYTES;
+    for (uint64_t block = offset / FAN_CACHE_BLOCK_BYTES; block <= last; block++) {
+        start_block(&transfer, block);
+        if (transfer.error != 0)
+            break;
+    }
+    while (transfer.pending > 0)
+        finish_some(&transfer);
+    return transfer.error;
+}

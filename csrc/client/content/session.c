@@ -1,0 +1,249 @@
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "../../common/sys.h"
+#include "../job/job.h"
+#include "../job/jobsocket.h"
+#include "../machine/park.h"
+#include "../machine/vfork.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define RETRY_NS SECOND_NS
+#define CONNECT_NS (10 * SECOND_NS) /* at most, for all of it */
+#define STEP_NS (SECOND_NS / 10)
+
+enum state { NONE = 0, LIVE, ENDED };
+
+/* Lies on a page that the kernel empties in a fork child, however it was made. */
+struct own {
+    struct fan_cache cache;
+    atomic_int state;
+    atomic_int connector; /* the thread that makes the session; 0: none. A futex. */
+    _Atomic int64_t retry_ns;
+};
+
+static _Atomic(struct own *) own_page;
+static atomic_int link_holder; /* the parked socket; on no such page, for a child must close it */
+static atomic_uint epochs;
+
+static struct own *make_own_page(void)
+{
+    const size_t bytes = 4096;
+    _Static_assert(sizeof(struct own) <= 4096, "one page");
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fan_sys_failed(at))
+        return NULL;
+    FAN_SYS(madvise, at, bytes, MADV_WIPEONFORK);
+    struct own *expected = NULL;
+    if (atomic_compare_exchange_strong(&own_page, &expected, (struct own *)at))
+        return (struct own *)at;
+    fan_sys_munmap((void *)at, bytes);
+    return expected;
+}
+
+static void drop_link(void)
+{
+    int fd = atomic_exchange(&link_holder, 0) - 1;
+    if (fd >= 0)
+        fan_sys_close(fd);
+}
+
+/* A connected socket, parked before it is connected: a child forked in between closes it. */
+static int open_link(int64_t until_ns)
+{
+    struct timeval limit = {.tv_sec = CONNECT_NS / SECOND_NS / 2};
+    int link = (int)FAN_SYS(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    link = link < 0 ? link : fan_park(link, &link_holder);
+    if (link < 0)
+        return link;
+    FAN_SYS(setsockopt, link, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    FAN_SYS(setsockopt, link, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    int rc = fan_job_connect(link, "sock", until_ns);
+    return rc != 0 ? rc : link;
+}
+
+static int ask(int link, int64_t until_ns)
+{
+    static const char line[] = "{\"op\": \"session\"}\n";
+    long rc;
+    do {
+        rc = FAN_SYS(sendto, link, line, sizeof(line) - 1, MSG_NOSIGNAL, NULL, 0);
+    } while (fan_interrupted(rc, until_ns));
+    return rc == sizeof(line) - 1 ? 0 : rc < 0 ? (int)rc : -EPROTO;
+}
+
+/* Keeps the last descriptor that came along; closes the others. */
+static void take_descriptors(struct msghdr *message, int *segment)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL;
+         part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = 0; at + sizeof(int) <= part->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+            if (*segment >= 0)
+                fan_sys_close(*segment);
+            memcpy(segment, CMSG_DATA(part) + at, sizeof(int));
+        }
+    }
+}
+
+static long receive_some(int link, char *to, size_t room, int *segment)
+{
+    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+    struct iovec vector = {to, room};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof(control)};
+    long got = FAN_SYS(recvmsg, link, &message, MSG_CMSG_CLOEXEC);
+    if (got >= 0)
+        take_descriptors(&message, segment);
+    return got;
+}
+
+/* The session's number in an answer line, or -EPROTO. */
+static int parse_number(const char *line)
+{
+    static const char key[] = "\"session\"";
+    const char *at = strstr(line, key);
+    if (at == NULL)
+        return -EPROTO;
+    at += sizeof(key) - 1;
+    at += strspn(at, ": ");
+    int number = *at >= '0' && *at <= '9' ? 0 : -EPROTO;
+    for (; *at >= '0' && *at <= '9' && number < FAN_SESSIONS_MAX; at++)
+        number = number * 10 + (*at - '0');
+    return number;
+}
+
+/* Waits for the answer. The session's number, with the segment's descriptor, or -errno. */
+static int receive(int link, int64_t until_ns, int *segment)
+{
+    char line[512];
+    size_t used = 0;
+    while (used < sizeof(line) - 1) {
+        long got = receive_some(link, line + used, sizeof(line) - 1 - used, segment);
+        if (fan_interrupted(got, until_ns))
+            continue;
+        if (got <= 0)
+            return got < 0 ? (int)got : -ECONNRESET;
+        used += (size_t)got;
+        line[used] = '\0';
+        if (line[used - 1] == '\n')
+            return *segment >= 0 ? parse_number(line) : -EPROTO;
+    }
+    return -EPROTO;
+}
+
+static int make_session(struct fan_cache *cache)
+{
+    int64_t until_ns = fan_clock_ns() + CONNECT_NS;
+    int segment = -1;
+    drop_link(); /* one inherited from a process that forked past us */
+    int link = open_link(until_ns);
+    int rc = link < 0 ? link : ask(link, until_ns);
+    int number = rc == 0 ? receive(link, until_ns, &segment) : rc;
+    rc = number < 0 ? number : fan_cache_attach(cache, segment, (uint32_t)number);
+    if (segment >= 0)
+        fan_sys_close(segment);
+    if (rc != 0)
+        drop_link();
+    else
+        cache->epoch = atomic_fetch_add(&epochs, 1) + 1;
+    return rc;
+}
+
+static void connect_as(struct own *own)
+{
+    if (atomic_load(&own->state) == NONE && fan_clock_ns() >= atomic_load(&own->retry_ns)) {
+        if (make_session(&own->cache) == 0)
+            atomic_store(&own->state, LIVE);
+        else
+            atomic_store(&own->retry_ns, fan_clock_ns() + RETRY_NS);
+    }
+    atomic_store(&own->connector, 0);
+    FAN_SYS(futex, &own->connector, FUTEX_WAKE_PRIVATE, 1 << 30, NULL);
+}
+
+static void wait_for(struct own *own, int connector)
+{
+    const struct timespec step = {.tv_nsec = STEP_NS};
+    int64_t until_ns = fan_clock_ns() + CONNECT_NS;
+    while (atomic_load(&own->connector) == connector && fan_clock_ns() < until_ns)
+        FAN_SYS(futex, &own->connector, FUTEX_WAIT_PRIVATE, connector, &step);
+}
+
+static struct fan_cache *live(struct own *own)
+{
+    bool is = atomic_load_explicit(&own->state, memory_order_acquire) == LIVE;
+    return is ? &own->cache : NULL;
+}
+
+static struct fan_cache *begin(struct own *own)
+{
+    if (fan_in_vfork_child() || atomic_load(&own->state) == ENDED ||
+        fan_clock_ns() < atomic_load(&own->retry_ns))
+        return NULL;
+    int self = (int)FAN_SYS(gettid), other = 0;
+    if (atomic_compare_exchange_strong(&own->connector, &other, self))
+        connect_as(own);
+    else if (other != self) /* else: in a signal handler, over the thread that connects */
+        wait_for(own, other);
+    return live(own);
+}
+
+struct fan_cache *fan_session_now(void)
+{
+    struct own *own = atomic_load_explicit(&own_page, memory_order_acquire);
+    return own != NULL ? live(own) : NULL;
+}
+
+struct fan_cache *fan_session(void)
+{
+    struct fan_cache *cache = fan_session_now();
+    if (__builtin_expect(cache != NULL, 1))
+        return cache;
+    struct own *own = atomic_load_explicit(&own_page, memory_order_acquire);
+    if (own == NULL)
+        own = make_own_page();
+    return own != NULL ? begin(own) : NULL;
+}
+
+void fan_session_end(void)
+{
+    struct own *own = atomic_load(&own_page);
+    int expected = LIVE;
+    /* The mapping and the socket stay: other threads may be copying, under pins of this session. */
+    if (own != NULL && !fan_in_vfork_child())
+        atomic_compare_exchange_strong(&own->state, &expected, ENDED);
+}
+
+bool fan_session_check(void)
+{
+    struct fan_cache *cache = fan_session_now();
+    struct pollfd link = {.fd = fan_parked(&link_holder)};
+    struct timespec none = {0};
+    if (cache == NULL)
+        return false;
+    bool ended = fan_cache_ended(cache) || link.fd < 0 ||
+                 FAN_SYS(ppoll, &link, 1, &none, NULL, sizeof(uint64_t)) == 1;
+    if (ended)
+        fan_session_end();
+    return !ended;
+}
+
+void fan_session_after_fork_child(void)
+{
+    struct own *own = atomic_load(&own_page);
+    if (own != NULL) /* where the kernel did not */
+        memset(own, 0, sizeof(*own));
+    drop_link();
+}

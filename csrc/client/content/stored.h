@@ -1,0 +1,25 @@
+/*
+ * The stored bytes of an open file, as they lie in its pack: from the mapped pack, by pread where packs
+ * are used in place, through the block cache where another node has them.
+ */
+#ifndef FAN_CLIENT_STORED_H
+#define FAN_CLIENT_STORED_H
+
+#include <stdint.h>
+
+#include "../files/filetable.h"
+#include "../machine/copy.h"
+
+/* fan_stored_read of a file whose pack is not mapped. */
+int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+    __attribute__((cold));
+
+/* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO,
+ * or -EFAULT. Inline: every read passes here. */
+static inline int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    return file->data != NULL ? fan_copy(to, file->data + offset, bytes)
+                              : fan_stored_read_unmapped(file, to, offset, bytes);
+}
+
+#endif

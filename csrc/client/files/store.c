@@ -1,0 +1,156 @@
+#include "store.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "../../common/sys.h"
+
+enum {
+    CONTROL_BYTES = CMSG_SPACE(sizeof(int)),
+    CROWDED_BYTES = 32 << 10, /* as the kernel counts; some 40 descriptors */
+    ROUNDS = 50,              /* of a search, 1 ms apart: another process may be moving it */
+    ENTRIES_MAX = 1 << 12,
+    QUEUED = 0x5411, /* SIOCOUTQ */
+};
+
+/* Bound to a name that the kernel chooses, and connected to it: nobody else can send there. */
+static int connect_to_itself(int fd)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    uint32_t bytes = sizeof(name);
+    long rc = FAN_SYS(bind, fd, &name, sizeof(name.sun_family));
+    if (rc == 0)
+        rc = FAN_SYS(getsockname, fd, &name, &bytes);
+    return rc == 0 ? (int)FAN_SYS(connect, fd, &name, bytes) : (int)rc;
+}
+
+int fan_store_new(void)
+{
+    int fd = (int)FAN_SYS(socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int rc = fd >= 0 ? connect_to_itself(fd) : fd;
+    if (fd >= 0 && rc != 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
+/* A message of one tag and, where `control` is given, one descriptor. */
+struct letter {
+    struct iovec part;
+    struct msghdr header;
+};
+
+static struct msghdr *letter(struct letter *letter, struct fan_store_tag *tag, void *control)
+{
+    *letter = (struct letter){.part = {tag, sizeof(*tag)}};
+    letter->header.msg_iov = &letter->part;
+    letter->header.msg_iovlen = 1;
+    letter->header.msg_control = control;
+    letter->header.msg_controllen = control != NULL ? CONTROL_BYTES : 0;
+    return &letter->header;
+}
+
+static int send_one(int store, const struct fan_store_tag *tag, int fd)
+{
+    struct letter out;
+    struct fan_store_tag own = *tag;
+    _Alignas(struct cmsghdr) char control[CONTROL_BYTES] = {0};
+    struct msghdr *header = letter(&out, &own, control);
+    struct cmsghdr *part = CMSG_FIRSTHDR(header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof(fd));
+    memcpy(CMSG_DATA(part), &fd, sizeof(fd));
+    long rc = FAN_SYS(sendmsg, store, header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return rc < 0 ? (int)rc : 0;
+}
+
+/* The next entry with its descriptor. -EAGAIN: there is none. */
+static int receive(int store, struct fan_store_tag *tag, int flags)
+{
+    struct letter in;
+    _Alignas(struct cmsghdr) char control[CONTROL_BYTES];
+    struct msghdr *header = letter(&in, tag, control);
+    int fd;
+    long got = FAN_SYS(recvmsg, store, header, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0)
+        return (int)got;
+    struct cmsghdr *part = CMSG_FIRSTHDR(header);
+    if (part == NULL || part->cmsg_type != SCM_RIGHTS)
+        return -EMFILE;
+    memcpy(&fd, CMSG_DATA(part), sizeof(fd));
+    if (got == sizeof(*tag))
+        return fd;
+    fan_sys_close(fd);
+    return -EIO;
+}
+
+/* Takes out the oldest entry, and puts it in again if it is of use. */
+static bool tidy(int store, fan_store_stale *is_stale, const void *context)
+{
+    struct fan_store_tag tag;
+    int fd = receive(store, &tag, 0);
+    if (fd < 0)
+        return false;
+    if (!is_stale(&tag, context))
+        send_one(store, &tag, fd);
+    fan_sys_close(fd);
+    return true;
+}
+
+int fan_store_put(int store, const struct fan_store_tag *tag, int fd, fan_store_stale *is_stale,
+                  const void *context)
+{
+    int queued = 0;
+    FAN_SYS(ioctl, store, QUEUED, &queued);
+    for (int i = 0; queued > CROWDED_BYTES && i < 4; i++) {
+        if (!tidy(store, is_stale, context))
+            break;
+    }
+    return send_one(store, tag, fd);
+}
+
+/* The entry at a place in the queue, without its descriptor. Others may move the place. */
+static int peek(int store, unsigned place, struct fan_store_tag *tag)
+{
+    struct letter in;
+    int offset = (int)(place * sizeof(*tag));
+    long rc = FAN_SYS(setsockopt, store, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
+    if (rc == 0)
+        rc = FAN_SYS(recvmsg, store, letter(&in, tag, NULL), MSG_PEEK | MSG_DONTWAIT);
+    return rc < 0 ? (int)rc : rc == sizeof(*tag) ? 0 : -EAGAIN;
+}
+
+/* One pass over the queue. */
+static int search(int store, int64_t key)
+{
+    struct fan_store_tag tag;
+    for (unsigned place = 0; place < ENTRIES_MAX; place++) {
+        int offset = (int)(place * sizeof(tag));
+        int rc = peek(store, place, &tag);
+        if (rc != 0)
+            return rc == -EAGAIN ? -ENOENT : rc;
+        if (tag.key != key)
+            continue;
+        FAN_SYS(setsockopt, store, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
+        int fd = receive(store, &tag, MSG_PEEK);
+        if (fd < 0 || tag.key == key)
+            return fd == -EAGAIN ? -ENOENT : fd;
+        fan_sys_close(fd);
+    }
+    return -ENOENT;
+}
+
+int fan_store_get(int store, int64_t key)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    int fd = search(store, key);
+    for (int round = 1; fd == -ENOENT && round < ROUNDS; round++) {
+        FAN_SYS(nanosleep, &pause, NULL);
+        fd = search(store, key);
+    }
+    return fd;
+}

@@ -1,0 +1,30 @@
+#include "process.h"
+
+#include <stddef.h>
+
+#include "../content/remote.h"
+#include "../content/session.h"
+#include "../files/filetable.h"
+#include "../open/dirstream.h"
+#include "../outputs/outputs.h"
+
+static const struct fan_file_hooks hooks = {
+    .let_go = fan_output_let_go,
+    .disown = fan_output_disown,
+    .remote_close = fan_remote_close,
+    .entries_end = fan_getdents_end,
+};
+
+int fan_process_attach(const char *directory, const char *library)
+{
+    fan_file_hooks = &hooks;
+    return fan_job_attach(directory, library);
+}
+
+void fan_process_after_fork_child(void)
+{
+    fan_thread_counters = NULL; /* the parent's thread goes on with them */
+    fan_file_after_fork_child();
+    fan_session_after_fork_child();
+    fan_output_after_fork_child();
+}

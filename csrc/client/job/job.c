@@ -1,0 +1,296 @@
+#include "job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../../common/segment_check.h"
+#include "../../common/sys.h"
+#include "../../pack/codec.h"
+#include "../machine/fault.h"
+#include "../machine/park.h"
+#include "../machine/vfork.h"
+
+struct fan_job fan_job __attribute__((aligned(4096)));
+__thread struct fan_counters *fan_thread_counters;
+
+/* Maps a whole file. The mapping or NULL, its size in `bytes`. */
+static void *map_file(const char *path, int writable, uint64_t *bytes)
+{
+    int fd = fan_sys_openat(AT_FDCWD, path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
+    if (fd < 0)
+        return NULL;
+    struct stat st;
+    long at = FAN_SYS(fstat, fd, &st);
+    if (at == 0 && st.st_size > 0) {
+        *bytes = (uint64_t)st.st_size;
+        at = fan_sys_mmap(NULL, *bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
+                          fd, 0);
+    } else {
+        at = -EINVAL;
+    }
+    fan_sys_close(fd);
+    return fan_sys_failed(at) ? NULL : (void *)at;
+}
+
+enum { TEXT_MAX = 4096 };
+
+/* Copies a string of the segment into memory of our own, where it ends with NUL. */
+static int copy_text(const char *segment, uint64_t segment_bytes, struct fan_shm_string from,
+                     char **space, struct fan_text *to)
+{
+    if (from.offset > segment_bytes || from.bytes > segment_bytes - from.offset ||
+        from.bytes >= TEXT_MAX)
+        return -EINVAL;
+    memcpy(*space, segment + from.offset, from.bytes);
+    (*space)[from.bytes] = '\0';
+    to->text = *space;
+    to->bytes = from.bytes;
+    *space += from.bytes + 1;
+    return 0;
+}
+
+/* Bytes for the six strings of each mount; too many for what is no string. */
+static size_t strings_bytes(const struct fan_mount *mounts, unsigned count)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const struct fan_mount *mount = &mounts[i];
+        bytes += mount->prefix.bytes % TEXT_MAX + mount->alias.bytes % TEXT_MAX +
+                 mount->skeleton.bytes % TEXT_MAX + mount->index_path.bytes % TEXT_MAX +
+                 mount->staged_dir.bytes % TEXT_MAX + mount->dataset_dir.bytes % TEXT_MAX + 6;
+    }
+    return bytes;
+}
+
+/* "NAME=VALUE" in our own memory: a program may overwrite what it was started with. */
+static const char *keep_variable(char **space, const char *name, const char *value)
+{
+    const char *kept = *space;
+    *space = stpcpy(stpcpy(stpcpy(*space, name), "="), value) + 1;
+    return kept;
+}
+
+/* Finds room for all texts, and keeps the two that the environment of programs needs. */
+static int keep_variables(const struct fan_mount *mounts, unsigned count, const char *directory,
+                          const char *library, char **space)
+{
+    size_t room = strings_bytes(mounts, count) + strlen(directory) + sizeof(FAN_JOB_ENV "=") +
+                  (library != NULL ? strlen(library) + sizeof(FAN_PRELOAD_ENV "=") : 0);
+    *space = fan_job.texts;
+    if (room > sizeof(fan_job.texts)) {
+        long at = fan_sys_mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                               0);
+        if (fan_sys_failed(at))
+            return (int)at;
+        *space = (char *)at;
+    }
+    fan_job.variable = keep_variable(space, FAN_JOB_ENV, directory);
+    fan_job.directory =
+        (struct fan_text){fan_job.variable + sizeof(FAN_JOB_ENV), strlen(directory)};
+    if (library != NULL)
+        fan_job.preload = keep_variable(space, FAN_PRELOAD_ENV, library);
+    return 0;
+}
+
+static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mount, char **space,
+                       struct fan_view *view)
+{
+    const struct fan_shm_string texts[] = {mount->prefix,     mount->alias,      mount->skeleton,
+                                           mount->index_path, mount->staged_dir, mount->dataset_dir};
+    struct fan_text *to[] = {&view->prefix,     &view->alias,      &view->skeleton,
+                             &view->index_path, &view->staged_dir, &view->dataset_dir};
+    for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (copy_text(segment, bytes, texts[i], space, to[i]) != 0)
+            return -EINVAL;
+    }
+    if (view->prefix.bytes < 2 || view->prefix.text[0] != '/' ||
+        !fan_segment_has(bytes, mount->places_offset, mount->pack_count, sizeof(struct fan_place)) ||
+        !fan_segment_has(bytes, mount->damage_offset, mount->record_count / 64 + 1, sizeof(uint64_t)) ||
+        !fan_segment_has(bytes, mount->touched_offset, mount->record_count / 64 + 1, sizeof(uint64_t)))
+        return -EINVAL;
+    view->prefix_made = (mount->flags & FAN_MOUNT_PREFIX_MADE) != 0;
+    view->device = (dev_t)mount->device;
+    view->record_count = mount->record_count;
+    view->pack_count = mount->pack_count;
+    view->places = (struct fan_place *)(segment + mount->places_offset);
+    view->damage = (_Atomic uint64_t *)(segment + mount->damage_offset);
+    view->touched = (_Atomic uint64_t *)(segment + mount->touched_offset);
+    return 0;
+}
+
+static int check_header(const struct fan_job_header *header, uint64_t bytes)
+{
+    bool sane = fan_is_job_segment(header, bytes) &&
+                fan_segment_has(bytes, header->counters_offset, FAN_COUNTER_SHARDS,
+                                sizeof(struct fan_counters));
+    return sane ? 0 : -EINVAL;
+}
+
+int fan_job_attach(const char *directory, const char *library)
+{
+    char path[4096];
+    size_t length = strlen(directory);
+    if (length == 0 || length + sizeof("/segment") > sizeof(path))
+        return -ENAMETOOLONG;
+    memcpy(path, directory, length);
+    memcpy(path + length, "/segment", sizeof("/segment"));
+
+    uint64_t bytes;
+    char *segment = map_file(path, 1, &bytes);
+    if (segment == NULL)
+        return -ENOENT;
+    struct fan_job_header *header = (void *)segment;
+    if (check_header(header, bytes) != 0)
+        return -EINVAL;
+
+    char *space;
+    const struct fan_mount *mounts = (const void *)(segment + header->mounts_offset);
+    int rc = keep_variables(mounts, header->mount_count, directory, library, &space);
+    if (rc != 0)
+        return rc;
+    for (unsigned i = 0; i < header->mount_count; i++) {
+        rc = attach_view(segment, bytes, &mounts[i], &space, &fan_job.views[i]);
+        if (rc != 0)
+            return rc;
+    }
+    fan_job.counters = (struct fan_counters *)(segment + header->counters_offset);
+    fan_fault_may_lose(fan_job.counters, FAN_COUNTER_SHARDS * sizeof(struct fan_counters));
+    fan_job.world_size = header->world_size;
+    fan_job.view_count = header->mount_count;
+    __atomic_fetch_add(&header->processes, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+struct fan_counters *fan_choose_counters(void)
+{
+    fan_fault_init(); /* the counters may be lost */
+    unsigned shard = (unsigned)FAN_SYS(gettid) % FAN_COUNTER_SHARDS;
+    return fan_thread_counters = fan_job.counters + shard;
+}
+
+long fan_count_eio(void)
+{
+    FAN_COUNT(errors, 1);
+    return -EIO;
+}
+
+/* So that reads, which may be a signal handler's, find them. */
+static void load_codecs(const struct fan_index *index)
+{
+    for (unsigned codec = 1; codec < 32; codec++) {
+        if (index->header->codec_mask >> codec & 1)
+            fan_codec_load(codec);
+    }
+}
+
+struct fan_dataset *fan_view_map(struct fan_view *view)
+{
+    uint64_t bytes;
+    void *base = map_file(view->index_path.text, 0, &bytes);
+    if (base == NULL)
+        return NULL;
+    struct fan_fault fault;
+    struct fan_index index;
+    size_t room = sizeof(struct fan_dataset) + view->pack_count * sizeof(struct fan_pack_view);
+    long at = fan_sys_mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fan_sys_failed(at) || fan_index_attach(&index, base, bytes, &fault) != 0 ||
+        index.pack_count != view->pack_count || index.record_count != view->record_count) {
+        if (!fan_sys_failed(at))
+            fan_sys_munmap((void *)at, room);
+        fan_sys_munmap(base, bytes);
+        return NULL;
+    }
+    struct fan_dataset *dataset = (struct fan_dataset *)at;
+    dataset->index = index;
+    dataset->all_searchable = (index.header->flags & FAN_INDEX_ALL_SEARCHABLE) != 0;
+    dataset->all_readable = (index.header->flags & FAN_INDEX_ALL_READABLE) != 0;
+    load_codecs(&index);
+    fan_fault_init();
+
+    struct fan_dataset *expected = NULL;
+    if (!atomic_compare_exchange_strong(&view->dataset, &expected, dataset)) {
+        fan_sys_munmap(dataset, room);
+        fan_sys_munmap(base, bytes);
+        return expected;
+    }
+    return dataset;
+}
+
+/* "<dir>/pack-00042.fsp"; the number takes at least five digits. */
+static void pack_path(const struct fan_text *dir, uint32_t pack, char path[4096 + 32])
+{
+    char digits[10];
+    unsigned count = 0;
+    do {
+        digits[count++] = (char)('0' + pack % 10);
+        pack /= 10;
+    } while (pack > 0);
+    while (count < 5)
+        digits[count++] = '0';
+    char *to = path;
+    memcpy(to, dir->text, dir->bytes);
+    to += dir->bytes;
+    memcpy(to, "/pack-", 6);
+    to += 6;
+    while (count > 0)
+        *to++ = digits[--count];
+    memcpy(to, ".fsp", 5);
+}
+
+int fan_pack_open(const struct fan_view *view, uint32_t pack, enum fan_pack_copy copy)
+{
+    char path[4096 + 32];
+    pack_path(copy == FAN_PACK_STAGED ? &view->staged_dir : &view->dataset_dir, pack, path);
+    return fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+}
+
+static const char *map_pack(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
+{
+    uint64_t bytes = dataset->index.packs[pack].file_bytes;
+    struct stat st;
+    int fd = fan_pack_open(view, pack, FAN_PACK_STAGED);
+    if (fd < 0)
+        return NULL;
+    long at = FAN_SYS(fstat, fd, &st);
+    if (at == 0 && (uint64_t)st.st_size == bytes)
+        at = fan_sys_mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    else
+        at = -EIO;
+    fan_sys_close(fd);
+    if (fan_sys_failed(at))
+        return NULL;
+    const char *expected = NULL;
+    if (!atomic_compare_exchange_strong(&dataset->packs[pack].base, &expected, (const char *)at)) {
+        fan_sys_munmap((void *)at, bytes);
+        return expected;
+    }
+    return (const char *)at;
+}
+
+const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
+{
+    const char *base = atomic_load_explicit(&dataset->packs[pack].base, memory_order_acquire);
+    if (__builtin_expect(base != NULL, 1))
+        return base;
+    return fan_view_place(view, pack) == FAN_PLACE_STAGED ? map_pack(view, dataset, pack) : NULL;
+}
+
+int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
+                enum fan_pack_copy copy)
+{
+    atomic_int *holder = &dataset->packs[pack].fds[copy];
+    int fd = fan_parked(holder);
+    if (fd >= 0)
+        return fd;
+    static atomic_uint kept;
+    if (fan_in_vfork_child() || atomic_load(&kept) >= FAN_PACK_FDS_MAX)
+        return -EMFILE;
+    fd = fan_pack_open(view, pack, copy);
+    if (fd < 0)
+        return -EIO;
+    atomic_fetch_add(&kept, 1);
+    return fan_park(fd, holder);
+}

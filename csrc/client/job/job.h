@@ -1,0 +1,155 @@
+/*
+ * The job as one client process sees it: the segment that the daemon wrote, and a view of each
+ * mounted dataset. Attached by the preload's constructor; the index and packs of a dataset are
+ * mapped when they are first needed. No lock: what several threads make at once, one of them
+ * publishes and the others drop. Never detached: mappings end with the process.
+ */
+#ifndef FAN_CLIENT_JOB_H
+#define FAN_CLIENT_JOB_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../../common/index.h"
+#include "../../format/shm_format.h"
+
+/* A string of the segment, terminated by NUL. */
+struct fan_text {
+    const char *text;
+    size_t bytes;
+};
+
+/* How many packs used in place keep a descriptor open; the others are opened for each read. */
+enum { FAN_PACK_FDS_MAX = 64 };
+
+/* Where a pack is read from: its copy of this node's, or where the dataset lies for all. */
+enum fan_pack_copy {
+    FAN_PACK_STAGED = 0,
+    FAN_PACK_SHARED = 1
+};
+
+/* A pack as this process has it open. base: the staged copy's mapping; fds: descriptors of either
+ * copy, parked when they are first read with pread. */
+struct fan_pack_view {
+    _Atomic(const char *) base;
+    atomic_int fds[2]; /* descriptor + 1; 0: not opened */
+};
+
+/* The mapped index of a dataset, with what the segment says of its packs. */
+struct fan_dataset {
+    struct fan_index index;
+    bool all_searchable;
+    bool all_readable;
+    struct fan_pack_view packs[];
+};
+
+/* One mounted dataset. */
+struct fan_view {
+    struct fan_text prefix;
+    struct fan_text alias;
+    struct fan_text skeleton;
+    struct fan_text index_path;
+    struct fan_text staged_dir;
+    struct fan_text dataset_dir;
+    bool prefix_made;
+    dev_t device;
+    uint64_t record_count;
+    uint32_t pack_count;
+    struct fan_place *places;
+    _Atomic uint64_t *damage;
+    _Atomic uint64_t *touched;
+    _Atomic(struct fan_dataset *) dataset;
+};
+
+/* What a program's start writes lies on one page, most often. */
+struct fan_job {
+    unsigned view_count; /* 0: no job, everything passes through */
+    uint32_t world_size;
+    struct fan_counters *counters; /* FAN_COUNTER_SHARDS of them */
+    struct fan_text directory;
+    const char *variable; /* "FANSTORE_JOB_DIR=" and the directory */
+    const char *preload;  /* "LD_PRELOAD=" and the library; NULL: not known */
+    char texts[2048];     /* where they are kept, and the strings of the views, if they fit */
+    struct fan_view views[FAN_JOB_MOUNTS_MAX];
+};
+
+extern struct fan_job fan_job;
+
+#define FAN_JOB_ENV "FANSTORE_JOB_DIR"
+#define FAN_PRELOAD_ENV "LD_PRELOAD"
+
+/* Attaches to the job in `directory` (FANSTORE_JOB_DIR); `library` is the path of the preload
+ * library, or NULL. 0, or -errno and no job. */
+int fan_job_attach(const char *directory, const char *library);
+
+/* The dataset of a view, mapped on first use. NULL when its index cannot be used: -EIO. */
+struct fan_dataset *fan_view_map(struct fan_view *view);
+
+static inline struct fan_dataset *fan_view_dataset(struct fan_view *view)
+{
+    struct fan_dataset *dataset = atomic_load_explicit(&view->dataset, memory_order_acquire);
+    return __builtin_expect(dataset != NULL, 1) ? dataset : fan_view_map(view);
+}
+
+/* The mapping of staged pack `pack`, or NULL when it is not staged or cannot be mapped. */
+const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
+
+/* A parked descriptor of a copy of pack `pack`. -EMFILE when enough are parked, or in a vfork child,
+ * whose descriptors are not its parent's; -EIO. */
+int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
+                enum fan_pack_copy copy);
+
+/* Opens a copy of the pack for a moment; the caller closes it. A descriptor or -errno. */
+int fan_pack_open(const struct fan_view *view, uint32_t pack, enum fan_pack_copy copy);
+
+/* Where the pack is to be had, a fan_place_state. It may be STAGED from one look to the next. */
+static inline uint32_t fan_view_place(const struct fan_view *view, uint32_t pack)
+{
+    return __atomic_load_n(&view->places[pack].state, __ATOMIC_ACQUIRE);
+}
+
+/* Whether the daemon found this file damaged while staging. */
+static inline bool fan_view_damaged(const struct fan_view *view, uint32_t pack, uint64_t id)
+{
+    uint32_t flags = __atomic_load_n(&view->places[pack].flags, __ATOMIC_ACQUIRE);
+    if (__builtin_expect((flags & FAN_PLACE_HAS_DAMAGE) == 0, 1))
+        return false;
+    uint64_t word = atomic_load_explicit(&view->damage[id / 64], memory_order_relaxed);
+    return (word >> (id % 64) & 1) != 0;
+}
+
+/* Whether an output was ever made in directory `id`, on any rank: only then its missing names are
+ * asked of the node daemon. Pairs with the daemon's bit, set before that output's creation returned. */
+static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
+{
+    uint64_t word = atomic_load_explicit(&view->touched[id / 64], memory_order_acquire);
+    return (word >> (id % 64) & 1) != 0;
+}
+
+/* The counters that this thread writes: a shard by its number, seldom one of others, too. */
+extern __thread struct fan_counters *fan_thread_counters;
+struct fan_counters *fan_choose_counters(void);
+
+static inline struct fan_counters *fan_counters(void)
+{
+    struct fan_counters *chosen = fan_thread_counters;
+    return __builtin_expect(chosen != NULL, 1) ? chosen : fan_choose_counters();
+}
+
+#define FAN_COUNT(field, amount)                                                                   \
+    __atomic_fetch_add(&fan_counters()->field, (uint64_t)(amount), __ATOMIC_RELAXED)
+
+long fan_count_eio(void) __attribute__((cold));
+
+/* What a program is about to be answered of an input: EIO is one of the errors that the report
+ * counts. Where bytes are given out, fan_content_counted does it. */
+static inline long fan_count_error(long rc)
+{
+    return __builtin_expect(rc == -EIO, 0) ? fan_count_eio() : rc;
+}
+
+#endif

@@ -1,0 +1,277 @@
+#include "dirstream.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../../common/sys.h"
+#include "../machine/copy.h"
+#include "entries.h"
+#include "open.h"
+
+#define STREAM_MAGIC UINT64_C(0xfa57fa57d15ea5e5)
+
+struct fan_dirstream {
+    uint64_t magic;
+    struct fan_view *view;
+    struct fan_dataset *dataset; /* NULL: a directory of outputs, `path` */
+    uint64_t id;
+    uint64_t position; /* 0 ".", 1 "..", then the children */
+    int fd;            /* -1: not opened yet */
+    struct fan_entries entries;
+    struct dirent entry;
+    char path[];
+};
+
+_Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "64-bit dirent");
+
+/* What a stream is over. dataset: NULL for a directory of outputs, which has a `path`. */
+struct place {
+    struct fan_view *view;
+    struct fan_dataset *dataset;
+    uint64_t id;
+    const char *path;
+};
+
+static int list(const struct place *place, struct fan_entries *entries)
+{
+    return place->dataset != NULL
+               ? fan_entries_of_input(entries, place->view, place->dataset, place->id)
+               : fan_entries_of_output(entries, place->view, place->path);
+}
+
+static struct fan_dirstream *make(const struct place *place, int fd, int *error)
+{
+    size_t bytes = place->path != NULL ? strlen(place->path) + 1 : 0;
+    struct fan_dirstream *stream = malloc(sizeof(*stream) + bytes);
+    *error = stream == NULL ? -ENOMEM : (int)fan_count_error(list(place, &stream->entries));
+    if (*error != 0) {
+        free(stream);
+        return NULL;
+    }
+    stream->magic = STREAM_MAGIC;
+    stream->view = place->view;
+    stream->dataset = place->dataset;
+    stream->id = place->id;
+    stream->position = 0;
+    stream->fd = fd;
+    if (bytes > 0)
+        memcpy(stream->path, place->path, bytes);
+    FAN_COUNT(directory_opens, 1);
+    return stream;
+}
+
+static int check_output(const struct fan_target *target)
+{
+    return S_ISDIR(target->attr.mode) ? fan_output_permitted(&target->attr, 4, true) : -ENOTDIR;
+}
+
+static int check_input(const struct fan_target *target)
+{
+    return S_ISDIR(target->record->mode) ? fan_permitted(target->dataset, target->id, 4, true)
+                                         : -ENOTDIR;
+}
+
+struct fan_dirstream *fan_dirstream_open(const struct fan_target *target, int *error)
+{
+    bool output = target->where == FAN_OUTPUT;
+    struct place place = {target->view, output ? NULL : target->dataset, output ? 0 : target->id,
+                          output ? target->path : NULL};
+    if (target->where == FAN_MISSING)
+        *error = -target->error;
+    else
+        *error = output ? check_output(target) : check_input(target);
+    return *error == 0 ? make(&place, -1, error) : NULL;
+}
+
+/* The path in the mount of an open directory of outputs. */
+static __attribute__((noinline)) int path_of(int fd, char path[PATH_MAX])
+{
+    struct fan_target target;
+    if (!fan_locate(fd, "", FAN_EMPTY_PATH, &target) || target.where != FAN_OUTPUT)
+        return -ENOENT;
+    memcpy(path, target.path, strlen(target.path) + 1);
+    return 0;
+}
+
+struct fan_dirstream *fan_dirstream_open_fd(int fd, const struct fan_file *file, int *error)
+{
+    char path[PATH_MAX];
+    bool output = file->kind == FAN_FILE_OUTDIR;
+    struct place place = {file->view, output ? NULL : file->dataset, file->id,
+                          output ? path : NULL};
+    *error = output ? path_of(fd, path) : 0;
+    struct fan_dirstream *stream = *error == 0 ? make(&place, fd, error) : NULL;
+    if (stream != NULL)
+        stream->position = (uint64_t)atomic_load(&file->slot->offset);
+    return stream;
+}
+
+struct fan_dirstream *fan_dirstream_of(DIR *dir)
+{
+    struct fan_dirstream *stream = (struct fan_dirstream *)(void *)dir;
+    return stream != NULL && stream->magic == STREAM_MAGIC ? stream : NULL;
+}
+
+/* The length of a dirent with a name: up to and with its NUL, a multiple of 8. */
+static unsigned short record_length(size_t name_bytes)
+{
+    return (unsigned short)((offsetof(struct dirent, d_name) + name_bytes + 1 + 7) / 8 * 8);
+}
+
+static void fill(struct dirent *to, const struct fan_entry *entry, uint64_t position)
+{
+    to->d_ino = entry->inode;
+    to->d_off = (off_t)position + 1;
+    to->d_reclen = record_length(entry->name_bytes);
+    to->d_type = entry->type;
+    memcpy(to->d_name, entry->name, entry->name_bytes);
+    to->d_name[entry->name_bytes] = '\0';
+}
+
+struct dirent *fan_dirstream_read(struct fan_dirstream *stream, int *error)
+{
+    struct fan_entry entry;
+    *error = fan_entries_at(&stream->entries, stream->position, &entry);
+    if (*error != 0) {
+        *error = *error == -ENOENT ? 0 : *error;
+        return NULL;
+    }
+    fill(&stream->entry, &entry, stream->position);
+    stream->position++;
+    return &stream->entry;
+}
+
+long fan_dirstream_tell(const struct fan_dirstream *stream)
+{
+    return (long)stream->position;
+}
+
+void fan_dirstream_seek(struct fan_dirstream *stream, long position)
+{
+    stream->position = position >= 0 ? (uint64_t)position : 0;
+}
+
+void fan_dirstream_rewind(struct fan_dirstream *stream)
+{
+    struct place place = {stream->view, stream->dataset, stream->id,
+                          stream->dataset == NULL ? stream->path : NULL};
+    struct fan_entries now;
+    stream->position = 0;
+    if (list(&place, &now) != 0)
+        return;
+    fan_entries_end(&stream->entries);
+    stream->entries = now;
+}
+
+int fan_dirstream_fd(struct fan_dirstream *stream)
+{
+    if (stream->fd < 0) {
+        struct fan_target target = {.where = FAN_INPUT, .view = stream->view, .id = stream->id};
+        target.dataset = stream->dataset;
+        if (stream->dataset != NULL) {
+            target.record = &stream->dataset->index.records[stream->id];
+        } else {
+            target.where = FAN_BEYOND;
+            target.path = stream->path;
+        }
+        stream->fd = fan_open(&target, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC, 0);
+    }
+    return stream->fd;
+}
+
+int fan_dirstream_close(struct fan_dirstream *stream)
+{
+    int fd = stream->fd;
+    fan_entries_end(&stream->entries);
+    stream->magic = 0;
+    free(stream);
+    return fd;
+}
+
+static __attribute__((noinline)) int list_outputs(int fd, const struct fan_file *file,
+                                                   struct fan_entries *entries)
+{
+    char path[PATH_MAX];
+    int rc = path_of(fd, path);
+    return rc == 0 ? fan_entries_of_output(entries, file->view, path) : rc;
+}
+
+static int list_file(int fd, const struct fan_file *file, struct fan_entries *entries)
+{
+    return file->kind == FAN_FILE_DIRECTORY
+               ? fan_entries_of_input(entries, file->view, file->dataset, file->id)
+               : list_outputs(fd, file, entries);
+}
+
+/* The snapshot that a descriptor keeps from its beginning to its end, so that what is made or
+ * removed meanwhile neither hides nor repeats a name. NULL: there is no memory. Under
+ * decoded.busy. */
+static struct fan_entries *snapshot(int fd, struct fan_file *file, bool again, int *error)
+{
+    *error = 0;
+    if (file->entries != NULL && !again)
+        return file->entries;
+    fan_file_drop_entries(file);
+    long at = fan_sys_mmap(NULL, sizeof(*file->entries), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *error = fan_sys_failed(at) ? -ENOMEM : list_file(fd, file, (struct fan_entries *)at);
+    if (*error == 0)
+        file->entries = (struct fan_entries *)at;
+    else if (!fan_sys_failed(at))
+        fan_sys_munmap((void *)at, sizeof(*file->entries));
+    return file->entries;
+}
+
+void fan_getdents_end(struct fan_entries *entries)
+{
+    fan_entries_end(entries);
+    fan_sys_munmap(entries, sizeof(*entries));
+}
+
+static ssize_t put_entries(struct fan_file *file, struct fan_entries *entries, char *buffer,
+                           size_t bytes)
+{
+    uint64_t position = (uint64_t)atomic_load(&file->slot->offset);
+    size_t done = 0;
+    struct fan_entry entry;
+    struct dirent record;
+    int rc;
+    while ((rc = fan_entries_at(entries, position, &entry)) == 0) {
+        unsigned short length = record_length(entry.name_bytes);
+        if (length > bytes - done) {
+            if (done == 0)
+                return -EINVAL;
+            break;
+        }
+        fill(&record, &entry, position);
+        if ((rc = fan_copy(buffer + done, &record, length)) != 0)
+            break;
+        done += length;
+        position++;
+    }
+    if (rc != 0 && rc != -ENOENT && done == 0)
+        return rc;
+    atomic_store(&file->slot->offset, (int64_t)position);
+    return (ssize_t)done;
+}
+
+ssize_t fan_getdents(int fd, struct fan_file *file, void *buffer, size_t bytes)
+{
+    struct fan_entries own, *entries = &own;
+    bool plain = file->kind == FAN_FILE_DIRECTORY && !fan_view_touched(file->view, file->id);
+    bool kept = !plain && !atomic_flag_test_and_set(&file->decoded.busy);
+    int rc;
+    if (kept)
+        entries = snapshot(fd, file, atomic_load(&file->slot->offset) == 0, &rc);
+    else
+        rc = list_file(fd, file, entries);
+    ssize_t done = rc == 0 ? put_entries(file, entries, buffer, bytes) : rc;
+    if (kept)
+        atomic_flag_clear(&file->decoded.busy);
+    else if (rc == 0)
+        fan_entries_end(entries);
+    return done;
+}

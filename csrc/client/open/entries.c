@@ -1,0 +1,148 @@
+#include "entries.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../../common/sys.h"
+#include "../machine/spelling.h"
+#include "../paths/resolve.h"
+
+/* What was made beside the children of a directory of the dataset. Where nobody can say what that
+ * is any more (EIO: the node daemon, or the home rank, is gone), the children alone are listed. */
+static __attribute__((noinline)) int list_beside(struct fan_entries *entries,
+                                                 const struct fan_view *view, uint64_t id)
+{
+    char path[PATH_MAX];
+    int64_t bytes = fan_index_path(&entries->dataset->index, id, path, sizeof(path) - 1);
+    if (bytes < 0)
+        return -EIO;
+    path[bytes] = '\0';
+    int rc = fan_output_list(view, path, &entries->outputs);
+    return rc == -ENOENT || rc == -EIO ? 0 : rc;
+}
+
+int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
+                         struct fan_dataset *dataset, uint64_t id)
+{
+    const struct fan_index *index = &dataset->index;
+    const struct fan_record *here = fan_index_record(index, id);
+    *entries = (struct fan_entries){.dataset = dataset};
+    if (here == NULL || here->parent >= index->record_count)
+        return -EIO;
+    entries->own = fan_index_inode(index, id);
+    entries->parent = fan_index_inode(index, here->parent);
+    int rc = fan_index_children(index, id, &entries->first, &entries->count);
+    if (rc != 0 || !fan_view_touched(view, id)) /* no output was ever made there */
+        return rc;
+    return list_beside(entries, view, id);
+}
+
+/* Room that the stacks of small threads do not have. */
+struct room {
+    struct fan_target target;
+    char full[PATH_MAX];
+};
+
+/* The inode number of a directory of this mount: the first `bytes` of `path`. -errno. */
+static int64_t inode_of(const struct fan_view *view, const char *path, size_t bytes,
+                        struct room *room)
+{
+    struct fan_target *target = &room->target;
+    if (view->prefix.bytes + bytes + 2 > sizeof(room->full))
+        return -ENAMETOOLONG;
+    char *end = mempcpy(room->full, view->prefix.text, view->prefix.bytes);
+    if (bytes > 0)
+        *end++ = '/';
+    *(char *)mempcpy(end, path, bytes) = '\0';
+    if (!fan_locate(AT_FDCWD, room->full, FAN_NOFOLLOW, target))
+        return -ENOENT;
+    if (target->where == FAN_INPUT)
+        return (int64_t)fan_index_inode(&target->dataset->index, target->id);
+    return target->where == FAN_OUTPUT ? (int64_t)target->attr.ino : -target->error;
+}
+
+int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path)
+{
+    const char *end = strrchr(path, '/');
+    long at = fan_sys_mmap(NULL, sizeof(struct room), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fan_sys_failed(at))
+        return -ENOMEM;
+    struct room *room = (struct room *)at;
+    int64_t own = inode_of(view, path, strlen(path), room);
+    int64_t parent = inode_of(view, path, end != NULL ? (size_t)(end - path) : 0, room);
+    fan_sys_munmap(room, sizeof(*room));
+    if (own < 0)
+        return (int)own;
+    *entries = (struct fan_entries){.own = (uint64_t)own,
+                                    .parent = (uint64_t)(parent < 0 ? own : parent)};
+    return fan_output_list(view, path, &entries->outputs);
+}
+
+/* A hostile name must not lead a program that copies the tree out of its target. */
+static int check_name(const struct fan_entry *entry)
+{
+    bool dots = (entry->name_bytes == 1 || entry->name_bytes == 2) &&
+                memcmp(entry->name, "..", entry->name_bytes) == 0;
+    bool sane = entry->name_bytes > 0 && !dots &&
+                memchr(entry->name, '/', entry->name_bytes) == NULL &&
+                memchr(entry->name, '\0', entry->name_bytes) == NULL;
+    return sane ? 0 : -EIO;
+}
+
+static int input_at(const struct fan_entries *entries, uint64_t id, struct fan_entry *entry)
+{
+    const struct fan_index *index = &entries->dataset->index;
+    const struct fan_record *record = fan_index_record(index, id);
+    if (record == NULL)
+        return -EIO;
+    entry->inode = fan_index_inode(index, id);
+    entry->type = IFTODT(record->mode);
+    int rc = fan_index_name(index, record, &entry->name, &entry->name_bytes);
+    return rc != 0 ? rc : check_name(entry);
+}
+
+static int output_at(struct fan_entries *entries, uint64_t number, struct fan_entry *entry)
+{
+    const struct fan_output_name *name;
+    size_t next;
+    if (number < entries->cursor_at)
+        entries->cursor_at = entries->cursor = 0;
+    for (;;) {
+        name = fan_output_next(&entries->outputs, entries->cursor, &next);
+        if (name == NULL)
+            return entries->cursor == entries->outputs.bytes ? -ENOENT : -EIO;
+        if (entries->cursor_at == number)
+            break;
+        entries->cursor_at++;
+        entries->cursor = next;
+    }
+    entry->name = (const char *)(name + 1);
+    entry->name_bytes = name->name_bytes;
+    entry->inode = name->ino;
+    entry->type = (unsigned char)name->type;
+    return check_name(entry);
+}
+
+int fan_entries_at(struct fan_entries *entries, uint64_t position, struct fan_entry *entry)
+{
+    if (position < 2) {
+        *entry = (struct fan_entry){.name = "..",
+                                    .name_bytes = position + 1,
+                                    .inode = position == 0 ? entries->own : entries->parent,
+                                    .type = DT_DIR};
+        return 0;
+    }
+    uint64_t number = position - 2;
+    return number < entries->count
+               ? input_at(entries, entries->first + number, entry)
+               : output_at(entries, number - entries->count, entry);
+}
+
+void fan_entries_end(struct fan_entries *entries)
+{
+    fan_output_list_end(&entries->outputs);
+}

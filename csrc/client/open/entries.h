@@ -1,0 +1,41 @@
+/*
+ * A directory's entries, by position: ".", "..", the inputs from the index, then the outputs as the
+ * node daemon has them when it is asked: at the beginning, or never where none was ever made.
+ */
+#ifndef FAN_CLIENT_ENTRIES_H
+#define FAN_CLIENT_ENTRIES_H
+
+#include "../job/ask.h"
+#include "../job/job.h"
+
+/* own, parent: inode numbers. cursor: the byte where the output number `cursor_at` begins. */
+struct fan_entries {
+    struct fan_dataset *dataset;
+    uint64_t own, parent;
+    uint64_t first, count;
+    struct fan_output_listing outputs;
+    uint64_t cursor_at;
+    size_t cursor;
+};
+
+/* One of them. name: not terminated. type: DT_REG and so on. */
+struct fan_entry {
+    const char *name;
+    size_t name_bytes;
+    uint64_t inode;
+    unsigned char type;
+};
+
+/* Those of a directory record. 0 or -errno; only then is it to be ended. */
+int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
+                         struct fan_dataset *dataset, uint64_t id);
+
+/* Those of a directory of outputs, by its path in the mount in normal form. */
+int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path);
+
+/* The entry at a position. 0, -ENOENT at the end, -EIO. */
+int fan_entries_at(struct fan_entries *entries, uint64_t position, struct fan_entry *entry);
+
+void fan_entries_end(struct fan_entries *entries);
+
+#endif

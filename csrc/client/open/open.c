@@ -1,0 +1,230 @@
+#include "open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../common/sys.h"
+#include "../content/content_io.h"
+#include "../content/realcopy.h"
+#include "../content/remote.h"
+#include "../outputs/outputs.h"
+#include "../paths/linked.h"
+#include "../paths/near.h"
+#include "../paths/skeleton.h"
+
+/* Whether this process may do what is the owner's. */
+static bool owns(const struct fan_target *target)
+{
+    const struct fan_index *index = &target->dataset->index;
+    uid_t uid = (uid_t)FAN_SYS(geteuid);
+    uint16_t owner = target->record->owner;
+    return uid == 0 || (owner < index->owner_count && index->owners[owner].uid == uid);
+}
+
+/* Which errno open's flags earn before content is looked at; 0 to go on. */
+static int check_flags(const struct fan_target *target, int flags)
+{
+    uint16_t mode = target->record->mode;
+    if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) && !(flags & O_PATH))
+        return -EEXIST;
+    if (S_ISLNK(mode))
+        return (flags & O_PATH) ? 0 : (flags & O_DIRECTORY) ? -ENOTDIR : -ELOOP;
+    if ((flags & O_DIRECTORY) && !S_ISDIR(mode))
+        return -ENOTDIR;
+    if (flags & O_PATH)
+        return 0;
+    if (fan_open_changes(flags) && S_ISDIR(mode))
+        return -EISDIR;
+    if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
+        return -EROFS;
+    int rc = fan_permitted(target->dataset, target->id, R_OK, true);
+    return rc == 0 && (flags & O_NOATIME) && !owns(target) ? -EPERM : rc;
+}
+
+/* A file whose blocks are to be kept while it is open. */
+static void announce(struct fan_file *file)
+{
+    if (file->record->logical_size > 0 &&
+        fan_view_place(file->view, file->record->pack) == FAN_PLACE_REMOTE)
+        fan_remote_open(file);
+}
+
+static int open_file(const struct fan_target *target, int flags, enum fan_file_kind kind)
+{
+    struct fan_file *file = fan_file_new(target->view, target->id, kind,
+                                         (unsigned)flags & ~(unsigned)(O_CREAT | O_EXCL | O_TRUNC |
+                                                                       O_NOCTTY | O_CLOEXEC));
+    if (file == NULL)
+        return -ENFILE;
+    int rc = kind == FAN_FILE_REGULAR ? fan_content_open(file) : 0;
+    int fd = rc == 0 ? fan_placeholder(0, (flags & O_CLOEXEC) != 0) : rc;
+    if (fd < 0) {
+        fan_file_put(file);
+        return fd;
+    }
+    __builtin_prefetch(file->data); /* read next, most often; more lines cost more than they save */
+    if (kind == FAN_FILE_REGULAR && file->data == NULL)
+        announce(file);
+    rc = fan_file_install(fd, file);
+    if (rc != 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
+static int open_directory(const struct fan_target *target, int flags)
+{
+    struct fan_file *file =
+        fan_file_new(target->view, target->id, FAN_FILE_DIRECTORY, (unsigned)flags & ~O_CLOEXEC);
+    if (file == NULL)
+        return -ENFILE;
+    int keep = flags & (O_CLOEXEC | O_PATH | O_NONBLOCK | O_NOATIME | O_DIRECTORY | O_NOFOLLOW);
+    int fd = fan_skeleton_open(target->view, target->dataset, target->id, keep);
+    if (fd < 0 && fd != -EMFILE && fd != -ENFILE)
+        fd = fan_placeholder(0, (flags & O_CLOEXEC) != 0);
+    if (fd < 0) {
+        fan_file_put(file);
+        return fd;
+    }
+    FAN_COUNT(directory_opens, 1);
+    int rc = fan_file_install(fd, file);
+    if (rc != 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
+/* A real descriptor that is not ours, whatever stood under its number and was closed past us. */
+static int real_open(int dirfd, const char *path, int flags, unsigned mode)
+{
+    int fd = fan_sys_openat(dirfd, path, flags, mode);
+    if (fd >= 0)
+        fan_file_remove(fd);
+    return fd;
+}
+
+/* An unnamed file: real, and never published. */
+static int open_unnamed(int flags, unsigned mode)
+{
+    static const char name[] = "/objects";
+    char path[PATH_MAX];
+    if (fan_job.directory.bytes + sizeof(name) > sizeof(path))
+        return -ENAMETOOLONG;
+    memcpy(path, fan_job.directory.text, fan_job.directory.bytes);
+    memcpy(path + fan_job.directory.bytes, name, sizeof(name));
+    return real_open(AT_FDCWD, path, flags, mode);
+}
+
+static int open_input(const struct fan_target *target, int flags, unsigned mode)
+{
+    bool directory = S_ISDIR(target->record->mode);
+    if ((flags & O_TMPFILE) == O_TMPFILE)
+        return (flags & O_ACCMODE) == O_RDONLY ? -EINVAL
+               : directory                     ? open_unnamed(flags, mode)
+                                               : -ENOTDIR;
+    int rc = check_flags(target, flags);
+    if (rc != 0) {
+        if (rc == -EROFS)
+            FAN_COUNT(refused_writes, 1);
+        return rc;
+    }
+    if (directory)
+        return open_directory(target, flags);
+    if (flags & O_PATH)
+        return open_file(target, flags, FAN_FILE_PATH);
+    FAN_COUNT(opens, 1);
+    return (int)fan_count_error(open_file(target, flags, FAN_FILE_REGULAR));
+}
+
+/* Whether the directory is one of outputs is asked as for any other. */
+static int open_beyond(struct fan_target *target, int flags, unsigned mode)
+{
+    if ((flags & O_CREAT) && target->slash && target->creatable)
+        return -EISDIR;
+    if ((flags & O_TMPFILE) != O_TMPFILE)
+        return fan_output_open(target, flags, mode);
+    int fd = (flags & O_ACCMODE) == O_RDONLY
+                 ? -EINVAL
+                 : fan_output_open(target, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    fan_file_remove(fd);
+    fan_sys_close(fd);
+    return open_unnamed(flags, mode);
+}
+
+static int open_missing(const struct fan_target *target, int flags)
+{
+    if ((flags & O_CREAT) && target->slash && target->error == ENOTDIR)
+        return -EISDIR;
+    FAN_COUNT(missing, 1);
+    return -target->error;
+}
+
+static int open_once(struct fan_target *target, int flags, unsigned mode)
+{
+    switch (target->where) {
+    case FAN_OUTSIDE: /* where a link among the outputs led */
+        return real_open(target->dirfd, target->path, flags, mode);
+    case FAN_INPUT:
+        return open_input(target, flags, mode);
+    case FAN_MISSING:
+        return open_missing(target, flags);
+    default:
+        return open_beyond(target, flags, mode);
+    }
+}
+
+int fan_open(struct fan_target *target, int flags, unsigned mode)
+{
+    int fd;
+    if (flags & O_PATH) /* open(2): the others are ignored */
+        flags &= O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
+    if ((flags & O_CREAT) && (flags & O_DIRECTORY)) /* Linux 6.4 */
+        return -EINVAL;
+    do {
+        fd = open_once(target, flags, mode);
+    } while (fd == FAN_OPEN_ELSEWHERE); /* fan_locate_again bounds it */
+    return fd;
+}
+
+static bool note(int fd, struct fan_view *view, uint64_t id, enum fan_file_kind kind, int flags)
+{
+    struct fan_file *file = fan_file_new(view, id, kind, (unsigned)flags & ~O_CLOEXEC);
+    return file != NULL && fan_file_install(fd, file) == 0;
+}
+
+bool fan_open_noticed(int fd, int flags)
+{
+    char real[PATH_MAX];
+    struct fan_target target;
+    struct fan_view *view;
+    const char *rest;
+    if (fan_job.view_count == 0 || fan_is_far_fd(fd) || fan_fd_path(fd, real, sizeof(real)) <= 0)
+        return false;
+    if (fan_match_prefix(real, &rest) != NULL) {
+        if (!fan_locate(AT_FDCWD, real, 0, &target))
+            return false;
+        if (target.where == FAN_OUTPUT)
+            return S_ISDIR(target.attr.mode) &&
+                   fan_output_note_directory(fd, target.view, flags) == 0;
+        return target.where == FAN_INPUT && S_ISDIR(target.record->mode) &&
+               note(fd, target.view, target.id, FAN_FILE_DIRECTORY, flags);
+    }
+    size_t above = fan_match_above(real, &view);
+    if (above > 0)
+        note(fd, view, above, FAN_FILE_NEAR, 0);
+    return false;
+}
+
+int fan_open_copy(struct fan_target *target)
+{
+    int fd = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
+    struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
+    if (file == NULL)
+        return fd < 0 ? fd : -EIO;
+    int copy = file->kind == FAN_FILE_REGULAR ? fan_real_copy(file) : -EISDIR;
+    fan_file_remove(fd);
+    fan_sys_close(fd);
+    return copy;
+}

@@ -1,0 +1,33 @@
+/*
+ * What a file of the mount is: stat and its kin.
+ */
+#ifndef FAN_CLIENT_STAT_H
+#define FAN_CLIENT_STAT_H
+
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+
+#include "../files/filetable.h"
+#include "../paths/resolve.h"
+
+/* Fills `st` for a record. 0 or -EIO. */
+int fan_stat_record(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
+                    struct stat *st);
+
+/* stat(2) of a resolved target, not FAN_BEYOND; -errno when it is missing. */
+int fan_stat(const struct fan_target *target, struct stat *st);
+
+/* statx(2) from a filled stat. */
+void fan_stat_to_statx(const struct stat *st, struct statx *stx);
+
+/* fstat(2) of an open file that is a record or an output. 0 or -errno. */
+int fan_stat_file(int fd, const struct fan_file *file, struct stat *st);
+
+/* statfs(2): a file system of a remote type, with the dataset's totals, and as much room as the job
+ * directory's. */
+void fan_statfs(const struct fan_view *view, const struct fan_dataset *dataset, struct statfs *fs);
+void fan_statvfs(const struct fan_view *view, const struct fan_dataset *dataset,
+                 struct statvfs *fs);
+
+#endif

@@ -1,0 +1,150 @@
+#include "change.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "../../common/sys.h"
+#include "../files/filetable.h"
+#include "../paths/linked.h"
+
+enum { STATUS_BYTES_MAX = 1024, UMASK_DEFAULT = 022 };
+
+/* umask(2) cannot be asked without being set, which other threads would notice. */
+static unsigned current_umask(void)
+{
+    static const char before[] = "\nUmask:\t";
+    char status[STATUS_BYTES_MAX];
+    int fd = fan_sys_openat(AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0);
+    long bytes = fd < 0 ? fd : fan_sys_pread(fd, status, sizeof(status) - 1, 0);
+    if (fd >= 0)
+        fan_sys_close(fd);
+    if (bytes < 0)
+        return UMASK_DEFAULT;
+    status[bytes] = '\0';
+    const char *found = strstr(status, before);
+    if (found == NULL)
+        return UMASK_DEFAULT;
+    unsigned mask = 0;
+    for (const char *p = found + sizeof(before) - 1; *p >= '0' && *p <= '7'; p++)
+        mask = (mask * 8 + (unsigned)(*p - '0')) & 0777;
+    return mask;
+}
+
+int fan_refuse_change(const struct fan_target *target, bool exclusive)
+{
+    FAN_COUNT(refused_writes, 1);
+    if (target->where == FAN_MISSING)
+        return target->error == ENOENT && target->creatable && exclusive ? -EROFS : -target->error;
+    return exclusive ? -EEXIST : -EROFS;
+}
+
+static bool makes_name(unsigned op)
+{
+    return op == FAN_OUTPUT_MKDIR || op == FAN_OUTPUT_MKNOD || op == FAN_OUTPUT_SYMLINK ||
+           op == FAN_OUTPUT_LINK;
+}
+
+int fan_output_refuse(const struct fan_target *target, unsigned op)
+{
+    int rc = fan_refuse_change(target, makes_name(op));
+    bool file_with_slash = target->where == FAN_MISSING && target->slash && rc == -ENOTDIR;
+    return file_with_slash && makes_name(op) ? -EEXIST : rc;
+}
+
+/* Asks until the path stays in the outputs, or has left them for good. */
+static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target *target, int *rc,
+                char text[FAN_OUTPUT_PATH_MAX])
+{
+    struct fan_output_answer answer;
+    call->request.how = flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
+    while (target->where == FAN_BEYOND) {
+        *rc = fan_output_ask_of(target, call, flags | FAN_CHANGE | FAN_THROUGH, &answer, text);
+        if (*rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)
+            return true;
+    }
+    if (target->where == FAN_OUTSIDE)
+        return false;
+    *rc = fan_output_refuse(target, call->request.op);
+    return true;
+}
+
+bool fan_output_change_text(int dirfd, const char *path, unsigned flags,
+                            struct fan_output_call *call, struct fan_target *target, int *rc,
+                            char text[FAN_OUTPUT_PATH_MAX])
+{
+    if (!fan_locate_change(dirfd, path, flags, target))
+        return false;
+    bool masked = call->request.op == FAN_OUTPUT_MKDIR || call->request.op == FAN_OUTPUT_MKNOD;
+    if (masked && target->where == FAN_BEYOND)
+        call->request.mode &= ~current_umask();
+    return ask(flags, call, target, rc, text);
+}
+
+bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_output_call *call,
+                       struct fan_target *target, int *rc)
+{
+    return fan_output_change_text(dirfd, path, flags, call, target, rc, NULL);
+}
+
+static int64_t nanoseconds(const struct timespec *time)
+{
+    const int64_t second = 1000000000, most = INT64_MAX / second - 1;
+    int64_t seconds = time->tv_sec > most ? most : time->tv_sec < -most ? -most : time->tv_sec;
+    return seconds * second + time->tv_nsec;
+}
+
+static bool valid(const struct timespec *time)
+{
+    return (time->tv_nsec >= 0 && time->tv_nsec < 1000000000) || time->tv_nsec == UTIME_NOW ||
+           time->tv_nsec == UTIME_OMIT;
+}
+
+int fan_output_set_times(struct fan_output_call *call, const struct timespec times[2])
+{
+    static const struct timespec both_now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+    struct timespec now = {0};
+    const struct timespec *given = times != NULL ? times : both_now;
+    if (!valid(&given[0]) || !valid(&given[1]))
+        return -EINVAL;
+    FAN_SYS(clock_gettime, CLOCK_REALTIME, &now);
+    call->request.change = (given[0].tv_nsec != UTIME_OMIT ? FAN_OUTPUT_ATIME : 0u) |
+                           (given[1].tv_nsec != UTIME_OMIT ? FAN_OUTPUT_MTIME : 0u);
+    call->request.atime_ns = nanoseconds(given[0].tv_nsec == UTIME_NOW ? &now : &given[0]);
+    call->request.mtime_ns = nanoseconds(given[1].tv_nsec == UTIME_NOW ? &now : &given[1]);
+    return 0;
+}
+
+void fan_output_refresh(int fd)
+{
+    const struct fan_file *file = fan_file_get(fd);
+    if (file == NULL || file->kind != FAN_FILE_OUTPUT || file->slot->writable)
+        return;
+    uint64_t object = file->slot->id;
+    struct fan_output_answer answer;
+    struct fan_output_call call = {
+        .request = {.op = FAN_OUTPUT_REFRESH,
+                    .view = fan_output_view(file->view),
+                    .object_count = 1},
+        .objects = &object,
+    };
+    fan_output_ask(&call, &answer, NULL);
+}
+
+bool fan_output_is_directory(int fd)
+{
+    const struct fan_file *file = fan_file_get(fd);
+    return file != NULL && file->kind == FAN_FILE_OUTDIR;
+}
+
+bool fan_output_change_directory(int fd, struct fan_output_call *call, int *rc)
+{
+    struct fan_target target;
+    char path[PATH_MAX];
+    long length = fan_fd_path(fd, path, sizeof(path));
+    if (length >= 0)
+        return fan_output_change(AT_FDCWD, path, FAN_NOFOLLOW, call, &target, rc);
+    *rc = (int)length;
+    return true;
+}

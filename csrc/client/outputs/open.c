@@ -1,0 +1,206 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "../../common/sys.h"
+#include "../machine/spelling.h"
+#include "../paths/by_proc.h"
+#include "../paths/skeleton.h"
+#include "outputs.h"
+
+enum { AGAIN_MAX = 100, REPLACED = FAN_OPEN_ELSEWHERE - 1 }; /* no errno */
+
+/* What the answer to OPEN is about, and what it says. */
+struct opening {
+    struct fan_target *target;
+    int flags;
+    struct fan_output_answer answer;
+    char text[FAN_OUTPUT_PATH_MAX];
+};
+
+static int ask_open(struct opening *opening, int flags, unsigned mode)
+{
+    unsigned resolve = fan_open_resolve(flags);
+    struct fan_output_call call = {
+        .request = {.op = FAN_OUTPUT_OPEN,
+                    .flags = (uint32_t)flags,
+                    .mode = mode,
+                    .how = resolve & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0}};
+    return fan_output_ask_of(opening->target, &call, resolve, &opening->answer, opening->text);
+}
+
+/* Of a special file there is nothing to be published. */
+static bool may_change(const struct opening *opening)
+{
+    return opening->answer.attr.object != 0 && !(opening->flags & O_PATH) &&
+           (opening->answer.where == FAN_OUTPUT_CREATE ||
+            opening->answer.where == FAN_OUTPUT_CUT ||
+            (opening->flags & O_ACCMODE) != O_RDONLY);
+}
+
+/* The open that the daemon allowed came to nothing. */
+static void abandon(const struct opening *opening)
+{
+    uint64_t object = opening->answer.attr.object;
+    struct fan_output_call call = {
+        .request = {.op = FAN_OUTPUT_ABANDON, .object_count = 1}, .objects = &object};
+    struct fan_output_answer answer;
+    if (may_change(opening) && !fan_output_held(object, NULL))
+        fan_output_ask(&call, &answer, NULL);
+}
+
+static int note(int fd, struct fan_view *view, const struct fan_output_attr *attr, int flags,
+                bool writable)
+{
+    const int passing = O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW;
+    struct fan_file *file =
+        fan_file_new(view, attr->object, FAN_FILE_OUTPUT, (unsigned)(flags & ~passing));
+    if (file == NULL)
+        return -ENFILE;
+    file->slot->inode = attr->ino;
+    file->slot->writable = writable;
+    file->writable = writable;
+    if (writable)
+        fan_output_taken();
+    return fan_file_install(fd, file);
+}
+
+/* The real file, as the answer has it. */
+static int open_real(const struct opening *opening)
+{
+    int flags = opening->flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW);
+    unsigned mode = opening->answer.attr.mode & 07777;
+    if (opening->answer.where == FAN_OUTPUT_CREATE)
+        flags |= O_CREAT | O_EXCL;
+    if (opening->answer.where == FAN_OUTPUT_CUT)
+        flags |= O_TRUNC;
+    int fd = fan_sys_openat(AT_FDCWD, opening->text, flags, mode);
+    if (fd >= 0 && opening->answer.where == FAN_OUTPUT_CREATE && opening->answer.attr.nlink > 0)
+        FAN_SYS(fchmod, fd, mode); /* that of the version before, whatever the umask */
+    return fd;
+}
+
+/* FanStore itself lets the owner of a file read it for a moment, to read a file without that right. */
+static bool is_denied(const struct opening *opening)
+{
+    const struct fan_output_attr *attr = &opening->answer.attr;
+    return opening->answer.where != FAN_OUTPUT_CREATE && !(attr->mode & S_IRUSR) &&
+           !(opening->flags & O_PATH) && (opening->flags & O_ACCMODE) != O_WRONLY &&
+           fan_output_permitted(attr, R_OK, true) != 0;
+}
+
+static int open_file(const struct opening *opening)
+{
+    int fd = is_denied(opening) ? -EACCES : open_real(opening);
+    bool created = opening->answer.where == FAN_OUTPUT_CREATE;
+    if ((fd == -ENOENT || fd == -ESTALE) && !created)
+        return REPLACED;
+    int rc = fd < 0 ? fd
+                    : note(fd, opening->target->view, &opening->answer.attr, opening->flags,
+                           may_change(opening));
+    if (rc >= 0)
+        return fd;
+    if (fd >= 0)
+        fan_sys_close(fd);
+    abandon(opening);
+    return rc;
+}
+
+int fan_output_note_directory(int fd, struct fan_view *view, int flags)
+{
+    struct fan_file *file =
+        fan_file_new(view, 0, FAN_FILE_OUTDIR, (unsigned)(flags & ~O_CLOEXEC));
+    return file == NULL ? -ENFILE : fan_file_install(fd, file);
+}
+
+static __attribute__((noinline)) int open_directory(const struct opening *opening)
+{
+    struct fan_view *view = opening->target->view;
+    int keep = opening->flags & (O_CLOEXEC | O_PATH | O_NONBLOCK | O_NOATIME);
+    int fd = fan_skeleton_open_output(view, opening->text, keep);
+    if (fd < 0)
+        return fd;
+    FAN_COUNT(directory_opens, 1);
+    int rc = fan_output_note_directory(fd, view, opening->flags);
+    if (rc != 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
+/* O_PATH of a link: of one that is just like it, and has no name any more. */
+static __attribute__((noinline)) int open_link(const struct opening *opening)
+{
+    static atomic_uint number;
+    char path[PATH_MAX];
+    const struct fan_text *job = &fan_job.directory;
+    if (!fan_join(path, sizeof(path) - 32, job->text, job->bytes, "link-"))
+        return -ENAMETOOLONG;
+    char *at = fan_put_number(path + strlen(path), (unsigned)FAN_SYS(gettid));
+    *at++ = '-';
+    *fan_put_number(at, atomic_fetch_add(&number, 1)) = '\0';
+    int fd = (int)FAN_SYS(symlinkat, opening->text, AT_FDCWD, path);
+    if (fd < 0)
+        return fd;
+    fd = fan_sys_openat(AT_FDCWD, path, opening->flags, 0);
+    FAN_SYS(unlinkat, AT_FDCWD, path, 0);
+    if (fd < 0)
+        return fd;
+    int rc = note(fd, opening->target->view, &opening->answer.attr, opening->flags, false);
+    if (rc != 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
+static int obey(const struct opening *opening)
+{
+    switch (opening->answer.where) {
+    case FAN_OUTPUT_ELSEWHERE:
+        return FAN_OPEN_ELSEWHERE;
+    case FAN_OUTPUT_CREATE:
+    case FAN_OUTPUT_EXISTING:
+    case FAN_OUTPUT_CUT:
+        return open_file(opening);
+    case FAN_OUTPUT_DIRECTORY:
+        return open_directory(opening);
+    case FAN_OUTPUT_HERE:
+        return open_link(opening);
+    default:
+        return -EIO;
+    }
+}
+
+int fan_output_open(struct fan_target *target, int flags, unsigned mode)
+{
+    struct opening opening = {.target = target, .flags = flags};
+    for (int i = 0; i < AGAIN_MAX; i++) {
+        int rc = ask_open(&opening, flags, mode);
+        rc = rc == 0 ? obey(&opening) : rc;
+        if (rc != REPLACED)
+            return rc;
+    }
+    return -ESTALE;
+}
+
+void fan_output_reopened(int fd, const char *path, int flags)
+{
+    int from = fan_proc_fd(path);
+    const struct fan_file *file = from >= 0 && from != fd ? fan_file_get(from) : NULL;
+    if (file == NULL || file->kind != FAN_FILE_OUTPUT)
+        return;
+    struct fan_output_attr attr = {.object = file->id, .ino = file->slot->inode};
+    bool writable = file->writable && (flags & O_ACCMODE) != O_RDONLY;
+    note(fd, file->view, &attr, flags, writable);
+}
+
+void fan_output_received(int fd)
+{
+    char name[PATH_MAX];
+    struct fan_target target;
+    int flags = fan_sys_fcntl(fd, F_GETFL, 0);
+    uint64_t object = fan_job.view_count > 0 ? fan_output_of_fd(fd, name) : 0;
+    if (object != 0 && (flags & O_ACCMODE) == O_RDONLY &&
+        fan_locate(AT_FDCWD, name, FAN_NOFOLLOW, &target) && target.where == FAN_OUTPUT &&
+        target.attr.object == object)
+        note(fd, target.view, &target.attr, flags, false);
+}

@@ -1,0 +1,84 @@
+/*
+ * Outputs: what is written under a mount. The node daemon knows their names
+ * (format/output_format.h); their bytes are real files of this node, so that an output's
+ * descriptor is the kernel's own and only noted in the file table. Each question is one
+ * connection: no state is shared between threads, a fork child needs nothing, and signal handlers
+ * may ask.
+ *
+ * Everything here returns 0, a descriptor or -errno; -EIO when there is no daemon to ask.
+ */
+#ifndef FAN_CLIENT_OUTPUTS_H
+#define FAN_CLIENT_OUTPUTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "../files/filetable.h"
+#include "../job/ask.h"
+#include "../paths/resolve.h"
+
+/* Asks `call` of a target that is FAN_BEYOND (or FAN_OUTPUT): its view and path are filled in. 0
+ * with `answer`; -errno. text: as of fan_output_ask; NULL: it is not wanted. Where a link or ".." led out of the outputs, 0 with answer->where
+ * ELSEWHERE and the target resolved anew (fan_locate_again with `flags`): the caller looks at it
+ * once more. */
+int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, unsigned flags,
+                      struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX]);
+
+/* open(2) of a target that is FAN_BEYOND. `mode` before the umask. A descriptor, -errno, or
+ * FAN_OPEN_ELSEWHERE: the target was resolved anew. */
+enum { FAN_OPEN_ELSEWHERE = -0x10000 };
+int fan_output_open(struct fan_target *target, int flags, unsigned mode);
+
+/* After the kernel opened `path` outside: when that was a descriptor of an output under /proc, the
+ * new one stands for the output, too. */
+void fan_output_reopened(int fd, const char *path, int flags);
+
+/* A descriptor that another process gave may be a finished output's, open for reading. */
+void fan_output_received(int fd);
+
+/* Notes that `fd` was opened in the directory of outputs it now is. 0 or -errno. */
+int fan_output_note_directory(int fd, struct fan_view *view, int flags);
+
+/* One more writable output is open: its descriptor is in the table, or about to be. */
+void fan_output_taken(void);
+
+/* The last descriptor of a writable output in this process is about to go (fan_file_put). */
+void fan_output_let_go(const struct fan_file *file);
+
+/* It is another process that answers for a writable output: a vfork child which opened it. */
+void fan_output_disown(struct fan_file *file);
+
+/* Whether a descriptor of this process, other than `file`'s, may change the output. */
+bool fan_output_held(uint64_t object, const struct fan_file *file);
+
+/* This thread let go of outputs. */
+extern __thread bool fan_outputs_pending __attribute__((tls_model("initial-exec")));
+int fan_output_settle_pending(void);
+
+/* After descriptors were closed or replaced: tells the daemon of those outputs that this thread's
+ * last calls of fan_file_put let go of, and waits until all ranks see what is finished. errno is
+ * left alone. 0, or -errno: nobody will see them. */
+static inline int fan_output_settle(void)
+{
+    return __builtin_expect(fan_outputs_pending, 0) ? fan_output_settle_pending() : 0;
+}
+
+/* Around the life of a process that has writable outputs; free when it has none. errno is left
+ * alone. A vfork child tells only what the program that it starts is given: its parent has the
+ * outputs still. */
+void fan_output_after_fork_child(void);
+void fan_output_before_exec(void);
+void fan_output_after_failed_exec(void);
+void fan_output_adopted(void); /* after exec: what was handed on is in the table */
+void fan_output_at_exit(void);
+
+/* Sets st from an output's attributes. */
+void fan_output_stat(const struct fan_view *view, const struct fan_output_attr *attr,
+                     struct stat *st);
+
+/* fstat(2) of a descriptor of an output's. 0 or -errno. */
+int fan_output_fstat(int fd, const struct fan_file *file, struct stat *st);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * The working directory, as far as mounts are concerned. Kept between calls that change it; asked
+ * of the kernel each time in a vfork child.
+ */
+#ifndef FAN_CLIENT_CWD_H
+#define FAN_CLIENT_CWD_H
+
+#include <stddef.h>
+
+#include "../job/job.h"
+
+enum fan_cwd_kind {
+    FAN_CWD_UNKNOWN = 0,
+    FAN_CWD_FAR,    /* a relative path without ".." cannot lead into a mount */
+    FAN_CWD_NEAR,   /* above a mount prefix: its first `value` bytes */
+    FAN_CWD_INSIDE, /* record `value` of a mount */
+    FAN_CWD_OUTPUT, /* in a mount, but in no directory of its inputs */
+};
+
+struct fan_cwd {
+    enum fan_cwd_kind kind;
+    struct fan_view *view;
+    uint64_t value;
+};
+
+struct fan_cwd fan_cwd_get(void);
+
+/* After chdir or fchdir. */
+void fan_cwd_changed(void);
+
+/* getcwd(2) with a skeleton's path shown as the mount's. The length without NUL, or -errno. */
+long fan_cwd_path(char *buffer, size_t capacity);
+
+/* Rewrites a path inside a skeleton, or of a program or library made real (code.h), to the mount's
+ * in place. The new length (capacity permitting, else -ERANGE). */
+long fan_unskeleton(char *path, size_t length, size_t capacity);
+
+#endif

@@ -1,0 +1,148 @@
+#include "linked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+
+#include "../../common/sys.h"
+#include "../job/mounts.h"
+#include "../machine/spelling.h"
+#include "cwd.h"
+#include "near.h"
+
+bool fan_linked(int dirfd, const char *path)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+    long fd = FAN_SYS(openat2, dirfd, path, &how, sizeof(how));
+    if (fd >= 0)
+        fan_sys_close((int)fd);
+    return fd < 0 && fd != -ENOENT && fd != -ENOTDIR;
+}
+
+static bool starts_near(int dirfd, const char *path)
+{
+    char here[PATH_MAX];
+    const char *rest;
+    struct fan_view *view;
+    return dirfd != AT_FDCWD && path[0] != '/' && !fan_is_far_fd(dirfd) &&
+           fan_fd_path(dirfd, here, sizeof(here)) > 0 &&
+           (fan_match_prefix(here, &rest) != NULL || fan_match_above(here, &view) > 0);
+}
+
+bool fan_may_lead_in(int dirfd, const char *path, bool follow)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW),
+                           .resolve = RESOLVE_NO_SYMLINKS};
+    if (starts_near(dirfd, path))
+        return true;
+    long fd = FAN_SYS(openat2, dirfd, path, &how, sizeof(how));
+    if (fd >= 0)
+        fan_sys_close((int)fd);
+    return fd == -ELOOP || fd == -ENOSYS;
+}
+
+long fan_fd_path(int fd, char *to, size_t capacity)
+{
+    char link[40] = "/proc/self/fd/";
+    *fan_put_number(link + strlen(link), (unsigned)fd) = '\0';
+    long length = FAN_SYS(readlinkat, AT_FDCWD, link, to, capacity - 1);
+    if (length < 0)
+        return length;
+    to[length] = '\0';
+    return fan_unskeleton(to, (size_t)length, capacity);
+}
+
+/* Makes `rest` start from the root: where a relative path begins, in front of it. */
+static bool make_absolute(int dirfd, const char *path, char *rest, size_t capacity)
+{
+    size_t bytes = strlen(path);
+    long start = 0;
+    if (path[0] != '/') {
+        start = dirfd == AT_FDCWD ? fan_cwd_path(rest, capacity)
+                                  : fan_fd_path(dirfd, rest, capacity);
+        if (start < 0 || rest[0] != '/')
+            return false;
+        rest[start++] = '/';
+    }
+    if ((size_t)start + bytes + 1 > capacity)
+        return false;
+    memcpy(rest + start, path, bytes + 1);
+    return true;
+}
+
+/* Reads the link at `done`; its target goes in front of what is left of `rest`. -EINVAL: no
+ * link. */
+static long expand(char *done, size_t *length, size_t before, char *rest, size_t capacity)
+{
+    char target[PATH_MAX];
+    long bytes = FAN_SYS(readlinkat, AT_FDCWD, done, target, sizeof(target) - 1);
+    if (bytes < 0)
+        return bytes;
+    target[bytes] = '\0';
+    bytes = fan_unskeleton(target, (size_t)bytes, sizeof(target)); /* of /proc/self/fd */
+    if (bytes < 0)
+        return -ENAMETOOLONG;
+    size_t left = strlen(rest);
+    if ((size_t)bytes + left + 2 > capacity)
+        return -ENAMETOOLONG;
+    memmove(rest + bytes + 1, rest, left + 1);
+    memcpy(rest, target, (size_t)bytes);
+    rest[bytes] = left > 0 ? '/' : '\0';
+    *length = target[0] == '/' ? 0 : before;
+    done[*length] = '\0';
+    return 0;
+}
+
+static bool reached(const char *done, const char *rest, char *to, size_t capacity)
+{
+    const char *inside;
+    if (done[0] == '\0' || fan_match_prefix(done, &inside) == NULL)
+        return false;
+    size_t length = strlen(done), left = strlen(rest);
+    if (length + left + 2 > capacity)
+        return false;
+    memmove(to + length + 1, rest, left + 1);
+    memmove(to, done, length);
+    to[length] = left > 0 ? '/' : '\0';
+    return true;
+}
+
+bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t capacity)
+{
+    char rest[PATH_MAX], done[PATH_MAX];
+    size_t length = 0;
+    unsigned links = 0;
+    if (!make_absolute(dirfd, path, rest, sizeof(rest)))
+        return false;
+    done[0] = '\0';
+    while (!reached(done, rest, to, capacity)) {
+        char *name = rest;
+        while (*name == '/')
+            name++;
+        size_t bytes = strcspn(name, "/");
+        if (bytes == 0)
+            return false;
+        size_t before = length;
+        if (bytes == 2 && name[0] == '.' && name[1] == '.') {
+            while (length > 0 && done[--length] != '/') {
+            }
+        } else if (bytes != 1 || name[0] != '.') {
+            if (length + bytes + 2 > sizeof(done))
+                return false;
+            done[length++] = '/';
+            memcpy(done + length, name, bytes);
+            length += bytes;
+        }
+        done[length] = '\0';
+        memmove(rest, name + bytes, strlen(name + bytes) + 1);
+        if (length <= before)
+            continue;
+        bool as_it_is = !follow && rest[0] == '\0';
+        long rc = as_it_is ? -EINVAL : expand(done, &length, before, rest, sizeof(rest));
+        if ((rc == 0 && ++links > 40) || (rc != 0 && rc != -EINVAL))
+            return reached(done, rest, to, capacity);
+    }
+    return true;
+}

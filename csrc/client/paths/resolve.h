@@ -1,0 +1,96 @@
+/*
+ * Which file a path means: one of a mounted dataset, an output, a name missing there, or something
+ * outside. The node daemon is asked only about names that are missing in directories in which an
+ * output was ever made, on any rank.
+ *
+ * The walk follows the kernel's rules (path_resolution(7)): components in order, "..", symbolic
+ * links of the dataset up to 40, search permission. Nothing here allocates or locks.
+ */
+#ifndef FAN_CLIENT_RESOLVE_H
+#define FAN_CLIENT_RESOLVE_H
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+
+#include "../job/ask.h"
+#include "../job/mounts.h"
+
+enum fan_where {
+    FAN_OUTSIDE, /* give dirfd and path to the real call */
+    FAN_INPUT,   /* record `id` of `view` */
+    FAN_MISSING, /* in the mount, but not there: `error` */
+    FAN_BEYOND,  /* no input, for the daemon to say: id is the deepest input directory, `path` its
+                    path and all that is left, unresolved; error, creatable, slash as FAN_MISSING */
+    FAN_OUTPUT,  /* an output with `attr`; `path` is its own, or a link's target */
+};
+
+struct fan_target {
+    enum fan_where where;
+    int error;      /* FAN_MISSING: positive errno */
+    bool creatable; /* FAN_MISSING: only the last name is missing, in an existing directory */
+    bool slash;     /* the path ended with a slash */
+    struct fan_view *view;
+    struct fan_dataset *dataset;
+    const struct fan_record *record;
+    uint64_t id;
+    int dirfd;        /* FAN_OUTSIDE */
+    const char *path; /* FAN_OUTSIDE: the caller's, or `buffer`; outputs: relative to the mount */
+    unsigned restarts; /* of fan_locate_again */
+    struct fan_output_attr attr;
+    char buffer[PATH_MAX];
+};
+
+enum fan_resolve_flags {
+    FAN_NOFOLLOW = 1,   /* the last component is not followed when it is a link */
+    FAN_EMPTY_PATH = 2, /* "" is dirfd itself (AT_EMPTY_PATH) */
+    FAN_DEFER = 4,      /* FAN_BEYOND instead of asking the daemon */
+    FAN_THROUGH = 8,    /* links outside and open directories above a mount are looked through
+                           before the real call, not after its ENOENT */
+    FAN_CHANGE = 16,    /* FAN_BEYOND for every missing name, an output made there before or not */
+};
+
+/* Whether open(2) with these flags would make or change something, or let its caller do so. */
+static inline bool fan_open_changes(int flags)
+{
+    return (flags & O_PATH) == 0 &&
+           ((flags & (O_CREAT | O_TRUNC)) != 0 || (flags & O_ACCMODE) != O_RDONLY);
+}
+
+/* How open(2) with these flags resolves its path: for fan_locate. */
+static inline unsigned fan_open_resolve(int flags)
+{
+    bool exclusive = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+    return ((flags & O_NOFOLLOW) || exclusive ? FAN_NOFOLLOW : 0u) |
+           (fan_open_changes(flags) ? FAN_THROUGH | FAN_CHANGE : FAN_DEFER);
+}
+
+/* Resolves a path. true when it is ours, with `target` filled; false when the real call is to be
+ * made with target->dirfd and target->path. A NULL or bad path is left for the kernel to refuse. */
+bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
+
+/* As fan_locate, for calls that make or change something: FAN_THROUGH, for they would succeed in a
+ * skeleton, and FAN_CHANGE. Never FAN_OUTPUT. */
+bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_target *target);
+
+/* After the daemon said that a path goes on elsewhere: from there, an absolute path. As fan_locate;
+ * too often for one target is FAN_MISSING with ELOOP. `path` may be target->buffer. */
+bool fan_locate_again(struct fan_target *target, const char *path, unsigned flags);
+
+/* After the real call answered ENOENT, or a directory that may be a skeleton's: whether a symbolic
+ * link or an open directory outside leads into a mount after all. true with `target` filled. errno
+ * is left alone. */
+bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
+
+/* The absolute path of a target: an input, or an output (followed to the end). Its length or
+ * -errno. */
+int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t capacity);
+
+/* access(2)'s question of one record: R_OK, W_OK, X_OK or'ed; ids 0 real, 1 effective. Outputs can
+ * be made in any directory, inputs be written never. 0, -EACCES, -EROFS. */
+int fan_permitted(const struct fan_dataset *dataset, uint64_t id, int mode, bool effective);
+
+/* The same of an output. */
+int fan_output_permitted(const struct fan_output_attr *attr, int mode, bool effective);
+
+#endif

@@ -1,0 +1,213 @@
+#include "walk.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../common/sys.h"
+#include "../../format/pack_format.h"
+#include "../machine/spelling.h"
+
+bool fan_walk_outside(struct fan_target *target, int dirfd, const char *path)
+{
+    target->where = FAN_OUTSIDE;
+    target->dirfd = dirfd;
+    target->path = path;
+    return false;
+}
+
+static bool missing_name(const struct fan_walk *walk, int error, bool creatable, bool slash)
+{
+    struct fan_target *target = walk->target;
+    target->where = FAN_MISSING;
+    target->view = walk->view;
+    target->dataset = walk->dataset;
+    target->id = walk->id;
+    target->error = error;
+    target->creatable = creatable;
+    target->slash = slash;
+    return true;
+}
+
+bool fan_walk_missing(const struct fan_walk *walk, int error, bool creatable)
+{
+    return missing_name(walk, error, creatable, false);
+}
+
+bool fan_walk_found(const struct fan_walk *walk, bool slash)
+{
+    struct fan_target *target = walk->target;
+    target->where = FAN_INPUT;
+    target->view = walk->view;
+    target->dataset = walk->dataset;
+    target->id = walk->id;
+    target->record = &walk->dataset->index.records[walk->id];
+    target->slash = slash;
+    return true;
+}
+
+bool fan_walk_unusable(const struct fan_walk *walk)
+{
+    int fd = fan_sys_openat(AT_FDCWD, fan_job.directory.text, O_PATH | O_CLOEXEC, 0);
+    if (fd >= 0)
+        fan_sys_close(fd);
+    bool full = fd == -EMFILE || fd == -ENFILE;
+    return fan_walk_missing(walk, (int)-(full ? fd : fan_count_error(-EIO)), false);
+}
+
+bool fan_walk_put(struct fan_target *target, const char *head, size_t head_bytes, const char *tail)
+{
+    return fan_join(target->buffer, sizeof(target->buffer), head, head_bytes, tail);
+}
+
+/* ".." of the mount's root: goes on outside, by the prefix's own parent. */
+static enum fan_walk_end leave(struct fan_walk *walk)
+{
+    const struct fan_text *prefix = &walk->view->prefix;
+    size_t up = prefix->bytes;
+    while (up > 1 && prefix->text[up - 1] != '/')
+        up--;
+    up = up > 1 ? up - 1 : 0;
+    if (!fan_walk_put(walk->target, prefix->text, up, walk->rest))
+        return fan_walk_missing(walk, ENAMETOOLONG, false);
+    if (walk->target->buffer[0] == '\0')
+        memcpy(walk->target->buffer, "/", 2);
+    return FAN_WALK_ON;
+}
+
+/* Puts a link's target and what is left into the target's buffer. 0 or -errno. */
+static int follow(struct fan_walk *walk, const struct fan_record *link)
+{
+    const char *to;
+    size_t bytes;
+    if (++walk->links > FAN_LINKS_MAX)
+        return -ELOOP;
+    if (fan_index_target(&walk->dataset->index, link, &to, &bytes) != 0)
+        return -EIO;
+    return fan_walk_put(walk->target, to, bytes, walk->rest) ? 0 : -ENAMETOOLONG;
+}
+
+static int search_permitted(const struct fan_walk *walk)
+{
+    return walk->dataset->all_searchable
+               ? 0
+               : fan_permitted(walk->dataset, walk->id, X_OK, true);
+}
+
+/* Asks the daemon about the path in the target's buffer. */
+static enum fan_walk_end ask(struct fan_walk *walk)
+{
+    struct fan_target *target = walk->target;
+    bool follow = (walk->flags & FAN_NOFOLLOW) == 0;
+    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_LOOKUP,
+                                               .view = fan_output_view(walk->view),
+                                               .how = follow ? 0 : FAN_OUTPUT_NOFOLLOW},
+                                   .path = target->buffer};
+    struct fan_output_answer answer;
+    int rc = fan_output_ask(&call, &answer, target->buffer);
+    if (rc == 0 && answer.where == FAN_OUTPUT_ELSEWHERE)
+        return ++walk->links > FAN_LINKS_MAX ? fan_walk_missing(walk, ELOOP, false) : FAN_WALK_ON;
+    if (rc != 0 || answer.where != FAN_OUTPUT_HERE)
+        return missing_name(walk, rc != 0 ? -rc : EIO, target->creatable, target->slash);
+    target->where = FAN_OUTPUT;
+    target->attr = answer.attr;
+    return true;
+}
+
+/* Puts the path of the directory stood in, and `name` with all behind it, into the target's buffer,
+ * where `name` may lie already. */
+static int put_beyond(const struct fan_walk *walk, const char *name)
+{
+    char *buffer = walk->target->buffer;
+    size_t size = strlen(name) + 1, capacity = sizeof(walk->target->buffer);
+    if (size > capacity)
+        return -ENAMETOOLONG;
+    char *tail = memmove(buffer + capacity - size, name, size); /* programs have small stacks */
+    int64_t bytes = fan_index_path(&walk->dataset->index, walk->id, buffer, capacity - size);
+    if (bytes < 0 || (bytes > 0 && buffer + bytes == tail))
+        return bytes == -ERANGE || bytes >= 0 ? -ENAMETOOLONG : (int)bytes;
+    if (bytes > 0)
+        buffer[bytes++] = '/';
+    memmove(buffer + bytes, tail, size);
+    return 0;
+}
+
+/* `name` is no input: an output, or about to be one. */
+static __attribute__((noinline)) enum fan_walk_end beyond(struct fan_walk *walk, const char *name,
+                                                          bool slash)
+{
+    struct fan_target *target = walk->target;
+    bool last = *walk->rest == '\0';
+    int rc = put_beyond(walk, name);
+    if (rc != 0)
+        return fan_walk_missing(walk, -rc, false);
+    missing_name(walk, ENOENT, last, slash);
+    target->where = FAN_BEYOND;
+    target->path = target->buffer;
+    return walk->flags & (FAN_DEFER | FAN_CHANGE) ? FAN_WALK_OURS : ask(walk);
+}
+
+static bool may_be_output(const struct fan_walk *walk, int64_t error)
+{
+    return error == -ENOENT &&
+           (fan_view_touched(walk->view, walk->id) || (walk->flags & FAN_CHANGE));
+}
+
+enum fan_walk_end fan_walk_run(struct fan_walk *walk)
+{
+    const struct fan_index *index = &walk->dataset->index;
+    bool slash = false;
+    while (*walk->rest != '\0') {
+        const char *name = walk->rest, *end = fan_component_end(name);
+        size_t bytes = (size_t)(end - name);
+        slash = *end == '/';
+        while (*end == '/')
+            end++;
+        walk->rest = end;
+        const struct fan_record *here = &index->records[walk->id];
+        if (!S_ISDIR(here->mode))
+            return fan_walk_missing(walk, ENOTDIR, false);
+        int rc = search_permitted(walk);
+        if (rc != 0)
+            return fan_walk_missing(walk, -rc, false);
+        if (fan_is_dot(name, bytes))
+            continue;
+        if (fan_is_dot_dot(name, bytes)) {
+            if (walk->id == 0)
+                return leave(walk);
+            if (here->parent >= walk->id)
+                return fan_walk_missing(walk, EIO, false);
+            walk->id = here->parent;
+            if (fan_index_path_hash(index, walk->id, &walk->hash) != 0)
+                return fan_walk_missing(walk, EIO, false);
+            continue;
+        }
+        if (bytes > FAN_NAME_MAX_BYTES)
+            return fan_walk_missing(walk, ENAMETOOLONG, false);
+        uint64_t hash;
+        int64_t child = fan_index_child(index, walk->id, walk->hash, name, bytes, &hash);
+        if (child < 0)
+            return may_be_output(walk, child)
+                       ? beyond(walk, name, slash)
+                       : missing_name(walk, (int)-child, *walk->rest == '\0', slash);
+        const struct fan_record *record = &index->records[child];
+        bool last = *walk->rest == '\0';
+        if (S_ISLNK(record->mode) && !(last && !slash && (walk->flags & FAN_NOFOLLOW))) {
+            if (last && slash)
+                walk->rest = "/"; /* keeps "must be a directory" through the link */
+            rc = follow(walk, record);
+            if (rc != 0)
+                return fan_walk_missing(walk, -rc, false);
+            if (walk->target->buffer[0] == '/')
+                return FAN_WALK_ON;
+            walk->rest = walk->target->buffer;
+            continue;
+        }
+        walk->id = (uint64_t)child;
+        walk->hash = hash;
+    }
+    if (slash && !S_ISDIR(index->records[walk->id].mode))
+        return missing_name(walk, ENOTDIR, false, true);
+    return fan_walk_found(walk, slash);
+}
