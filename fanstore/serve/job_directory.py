@@ -54,7 +54,7 @@ class JobDirectory:
 
     def raw_calls(self) -> list[str]:
         """The programs and libraries whose own system calls a client could not redirect
-        (csrc/preload/raw.c)."""
+        (csrc/preload/syscall/raw.c)."""
         try:
             text = Path(self.file("raw-calls")).read_text("utf-8", "surrogateescape")
         except FileNotFoundError:

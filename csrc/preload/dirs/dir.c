@@ -1,0 +1,336 @@
+/* Directories: listing them, glob, and the working directory. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../client/paths/cwd.h"
+#include "../../client/open/dirstream.h"
+#include "../../client/paths/linked.h"
+#include "../../client/paths/near.h"
+#include "../../client/open/open.h"
+#include "../../client/paths/skeleton.h"
+#include "../../common/sys.h"
+#include "../by_path.h"
+#include "../cancel.h"
+#include "../real.h"
+#include "../undeclared.h"
+
+static DIR *open_ours(const struct fan_target *target)
+{
+    int error = 0;
+    struct fan_dirstream *stream = fan_dirstream_open(target, &error);
+    if (stream == NULL)
+        errno = -error;
+    return (DIR *)(void *)stream;
+}
+
+/* The kernel opened a directory: by a link it may be one of a mount. */
+static DIR *check_opened(DIR *dir)
+{
+    char path[PATH_MAX];
+    const char *rest;
+    struct fan_target target;
+    if (dir == NULL || fan_job.view_count == 0 || fan_is_far_fd(REAL(dirfd)(dir)) ||
+        fan_fd_path(REAL(dirfd)(dir), path, sizeof(path)) <= 0 ||
+        fan_match_prefix(path, &rest) == NULL || !fan_locate(AT_FDCWD, path, 0, &target) ||
+        (target.where != FAN_INPUT && target.where != FAN_OUTPUT))
+        return dir;
+    REAL(closedir)(dir);
+    return open_ours(&target);
+}
+
+FAN_EXPORT DIR *opendir(const char *path)
+{
+    struct fan_target target;
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return open_ours(&target);
+    DIR *dir = REAL(opendir)(target.path);
+    if (dir == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        return open_ours(&target);
+    return check_opened(dir);
+}
+
+FAN_EXPORT DIR *fdopendir(int fd)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (file == NULL && fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0)))
+        file = fan_file_get(fd);
+    if (file == NULL || file->kind == FAN_FILE_NEAR)
+        return REAL(fdopendir)(fd);
+    bool listed = file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
+    int error = listed && (atomic_load(&file->slot->status) & O_PATH) ? -EBADF : -ENOTDIR;
+    struct fan_dirstream *stream =
+        listed && error == -ENOTDIR ? fan_dirstream_open_fd(fd, file, &error) : NULL;
+    if (stream == NULL)
+        errno = -error;
+    else
+        fan_sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return (DIR *)(void *)stream;
+}
+
+FAN_EXPORT struct dirent *readdir(DIR *dir)
+{
+    struct fan_dirstream *stream = fan_dirstream_of(dir);
+    if (stream == NULL)
+        return REAL(readdir)(dir);
+    int error;
+    struct dirent *entry = fan_dirstream_read(stream, &error);
+    if (error != 0)
+        errno = -error;
+    return entry;
+}
+
+FAN_EXPORT struct dirent64 *readdir64(DIR *dir)
+{
+    return (struct dirent64 *)(void *)readdir(dir);
+}
+
+FAN_EXPORT int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result)
+{
+    struct fan_dirstream *stream = fan_dirstream_of(dir);
+    if (stream == NULL)
+        return REAL(readdir_r)(dir, entry, result);
+    int error;
+    struct dirent *next = fan_dirstream_read(stream, &error);
+    *result = NULL;
+    if (next != NULL) {
+        memcpy(entry, next, next->d_reclen);
+        *result = entry;
+    }
+    return -error;
+}
+
+FAN_ALIAS(readdir64_r, readdir_r);
+
+FAN_EXPORT int closedir(DIR *dir)
+{
+    struct fan_dirstream *stream = fan_given(dir) ? fan_dirstream_of(dir) : NULL;
+    if (stream == NULL) {
+        if (fan_job.view_count > 0 && fan_given(dir)) /* libc closes it past us */
+            fan_file_remove(REAL(dirfd)(dir));
+        return REAL(closedir)(dir);
+    }
+    int fd = fan_dirstream_close(stream);
+    return fd >= 0 ? fan_close_quietly(fd) : 0;
+}
+
+FAN_EXPORT void rewinddir(DIR *dir)
+{
+    struct fan_dirstream *stream = fan_dirstream_of(dir);
+    if (stream == NULL)
+        REAL(rewinddir)(dir);
+    else
+        fan_dirstream_rewind(stream);
+}
+
+FAN_EXPORT void seekdir(DIR *dir, long position)
+{
+    struct fan_dirstream *stream = fan_dirstream_of(dir);
+    if (stream == NULL)
+        REAL(seekdir)(dir, position);
+    else
+        fan_dirstream_seek(stream, position);
+}
+
+FAN_EXPORT long telldir(DIR *dir)
+{
+    struct fan_dirstream *stream = fan_dirstream_of(dir);
+    return stream == NULL ? REAL(telldir)(dir) : fan_dirstream_tell(stream);
+}
+
+FAN_EXPORT int dirfd(DIR *dir)
+{
+    struct fan_dirstream *stream = fan_dirstream_of(dir);
+    return stream == NULL ? REAL(dirfd)(dir) : (int)fan_answer(fan_dirstream_fd(stream));
+}
+
+typedef int filter_fn(const struct dirent *);
+typedef int compare_fn(const struct dirent **, const struct dirent **);
+
+static int add_entry(struct dirent ***list, size_t *count, size_t *room, const struct dirent *entry)
+{
+    if (*count == *room) {
+        size_t more = *room > 0 ? 2 * *room : 16;
+        struct dirent **grown = realloc(*list, more * sizeof(*grown));
+        if (grown == NULL)
+            return -1;
+        *list = grown;
+        *room = more;
+    }
+    struct dirent *copy = malloc(entry->d_reclen);
+    if (copy == NULL)
+        return -1;
+    memcpy(copy, entry, entry->d_reclen);
+    (*list)[(*count)++] = copy;
+    return 0;
+}
+
+static int scan(const struct fan_target *target, struct dirent ***names, filter_fn *filter,
+                compare_fn *compare)
+{
+    DIR *dir = open_ours(target);
+    if (dir == NULL)
+        return -1;
+    struct dirent **list = NULL, *entry;
+    size_t count = 0, room = 0;
+    int failed = 0;
+    while (!failed && (entry = readdir(dir)) != NULL) {
+        if (filter == NULL || filter(entry))
+            failed = add_entry(&list, &count, &room, entry);
+    }
+    closedir(dir);
+    if (failed) {
+        while (count > 0)
+            free(list[--count]);
+        free(list);
+        errno = ENOMEM;
+        return -1;
+    }
+    if (compare != NULL && count > 0)
+        qsort(list, count, sizeof(*list), (int (*)(const void *, const void *))compare);
+    *names = list != NULL ? list : malloc(sizeof(*list));
+    return (int)count;
+}
+
+FAN_EXPORT int scandirat(int dirfd, const char *path, struct dirent ***names, filter_fn *filter,
+                         compare_fn *compare)
+{
+    FAN_BY_PATH(dirfd, path, 0, scan(&target, names, filter, compare),
+                REAL(scandirat)(target.dirfd, target.path, names, filter, compare));
+}
+
+FAN_EXPORT int scandir(const char *path, struct dirent ***names, filter_fn *filter,
+                       compare_fn *compare)
+{
+    return scandirat(AT_FDCWD, path, names, filter, compare);
+}
+
+FAN_ALIAS(scandir64, scandir);
+FAN_ALIAS(scandirat64, scandirat);
+
+static void close_for_glob(void *dir)
+{
+    closedir(dir);
+}
+
+/* libc's glob calls its own opendir and stat; its GLOB_ALTDIRFUNC lets it call ours. */
+FAN_EXPORT int glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found)
+{
+    if (fan_job.view_count == 0 || (flags & GLOB_ALTDIRFUNC))
+        return REAL(glob)(pattern, flags, error, found);
+    found->gl_opendir = (void *(*)(const char *))opendir;
+    found->gl_readdir = (struct dirent * (*)(void *)) readdir;
+    found->gl_closedir = close_for_glob;
+    found->gl_stat = stat;
+    found->gl_lstat = lstat;
+    int rc = REAL(glob)(pattern, flags | GLOB_ALTDIRFUNC, error, found);
+    found->gl_flags &= ~GLOB_ALTDIRFUNC;
+    return rc;
+}
+
+FAN_ALIAS(glob64, glob);
+
+static int enter_input(const struct fan_target *target)
+{
+    int rc = S_ISDIR(target->record->mode)
+                 ? fan_permitted(target->dataset, target->id, X_OK, true)
+                 : -ENOTDIR;
+    return rc == 0 ? fan_skeleton_chdir(target->view, target->dataset, target->id) : rc;
+}
+
+static int enter_output(const struct fan_target *target)
+{
+    int rc = S_ISDIR(target->attr.mode) ? fan_output_permitted(&target->attr, X_OK, true)
+                                        : -ENOTDIR;
+    return rc == 0 ? fan_skeleton_chdir_output(target->view, target->path) : rc;
+}
+
+static int chdir_ours(const struct fan_target *target)
+{
+    int rc = target->where == FAN_MISSING  ? -target->error
+             : target->where == FAN_OUTPUT ? enter_output(target)
+                                           : enter_input(target);
+    fan_cwd_changed();
+    return (int)fan_answer(rc);
+}
+
+FAN_EXPORT int chdir(const char *path)
+{
+    struct fan_target target;
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return chdir_ours(&target);
+    int rc = REAL(chdir)(target.path);
+    if (rc < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        return chdir_ours(&target);
+    fan_cwd_changed();
+    return rc;
+}
+
+FAN_EXPORT int fchdir(int fd)
+{
+    int rc = REAL(fchdir)(fd);
+    fan_cwd_changed();
+    return rc;
+}
+
+FAN_EXPORT char *getcwd(char *buffer, size_t bytes)
+{
+    char path[PATH_MAX];
+    if (fan_job.view_count == 0)
+        return REAL(getcwd)(buffer, bytes);
+    long length = fan_cwd_path(path, sizeof(path));
+    if (length < 0 || path[0] != '/') /* too long for us, or unreachable: libc knows what to do */
+        return REAL(getcwd)(buffer, bytes);
+    if (buffer == NULL) {
+        buffer = malloc(bytes > 0 ? bytes : (size_t)length + 1);
+        if (buffer == NULL)
+            return NULL;
+        if (bytes > 0 && (size_t)length >= bytes) {
+            free(buffer);
+            errno = ERANGE;
+            return NULL;
+        }
+    } else if (bytes == 0 || (size_t)length >= bytes) {
+        errno = bytes == 0 ? EINVAL : ERANGE;
+        return NULL;
+    }
+    memcpy(buffer, path, (size_t)length + 1);
+    return buffer;
+}
+
+FAN_EXPORT char *__getcwd_chk(char *buffer, size_t bytes, size_t room)
+{
+    if (bytes > room)
+        __chk_fail();
+    return getcwd(buffer, bytes);
+}
+
+/* By the name in $PWD, where that leads here. */
+FAN_EXPORT char *get_current_dir_name(void)
+{
+    struct stat here, named;
+    if (fan_job.view_count == 0)
+        return REAL(get_current_dir_name)();
+    const char *name = getenv("PWD");
+    bool same = name != NULL && name[0] == '/' && stat(".", &here) == 0 &&
+                stat(name, &named) == 0 && here.st_dev == named.st_dev &&
+                here.st_ino == named.st_ino;
+    return same ? strdup(name) : getcwd(NULL, 0);
+}
+
+FAN_EXPORT char *getwd(char *buffer)
+{
+    return fan_job.view_count == 0 ? REAL(getwd)(buffer) : getcwd(buffer, PATH_MAX);
+}
+
+FAN_EXPORT char *__getwd_chk(char *buffer, size_t room)
+{
+    char *path = getcwd(buffer, room < PATH_MAX ? room : PATH_MAX);
+    if (path == NULL && errno == ERANGE)
+        __chk_fail();
+    return path;
+}

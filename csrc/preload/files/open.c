@@ -1,0 +1,169 @@
+/* open and close, under all their names. */
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../../client/open/open.h"
+#include "../../client/outputs/outputs.h"
+#include "../../client/machine/park.h"
+#include "../../common/sys.h"
+#include "../cancel.h"
+#include "../real.h"
+#include "../undeclared.h"
+
+static bool takes_mode(int flags)
+{
+    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+static int real_open(const struct fan_target *target, int flags, mode_t mode)
+{
+    if (target->dirfd == AT_FDCWD)
+        return REAL(open)(target->path, flags, mode);
+    return REAL(openat)(target->dirfd, target->path, flags, mode);
+}
+
+static void note_real(int fd, const char *path, int flags)
+{
+    fan_file_remove(fd); /* a number of ours that was closed past us */
+    fan_output_settle();
+    if (flags & O_DIRECTORY)
+        fan_open_noticed(fd, flags);
+    else if (path[0] == '/')
+        fan_output_reopened(fd, path, flags);
+}
+
+static int open_ours(struct fan_target *target, int flags, mode_t mode)
+{
+    bool held = fan_cancel_begin();
+    int fd = fan_open(target, flags, mode);
+    fan_cancel_end(held);
+    return (int)fan_answer(fd);
+}
+
+static int open_at(int dirfd, const char *path, int flags, mode_t mode)
+{
+    struct fan_target target;
+    unsigned how = fan_open_resolve(flags);
+    if (fan_locate(dirfd, path, how, &target))
+        return open_ours(&target, flags, mode);
+    int fd = real_open(&target, flags, mode);
+    if (fd < 0) {
+        if (errno == ENOENT && fan_relocate(dirfd, path, how, &target))
+            return open_ours(&target, flags, mode);
+    } else if (fan_job.view_count > 0) {
+        note_real(fd, path, flags);
+    }
+    return fd;
+}
+
+FAN_EXPORT int open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    if (takes_mode(flags)) {
+        va_list list;
+        va_start(list, flags);
+        mode = va_arg(list, mode_t);
+        va_end(list);
+    }
+    return open_at(AT_FDCWD, path, flags, mode);
+}
+
+FAN_EXPORT int openat(int dirfd, const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    if (takes_mode(flags)) {
+        va_list list;
+        va_start(list, flags);
+        mode = va_arg(list, mode_t);
+        va_end(list);
+    }
+    return open_at(dirfd, path, flags, mode);
+}
+
+FAN_EXPORT int __open_2(const char *path, int flags)
+{
+    if (takes_mode(flags))
+        __chk_fail();
+    return open_at(AT_FDCWD, path, flags, 0);
+}
+
+FAN_EXPORT int __openat_2(int dirfd, const char *path, int flags)
+{
+    if (takes_mode(flags))
+        __chk_fail();
+    return open_at(dirfd, path, flags, 0);
+}
+
+FAN_EXPORT int creat(const char *path, mode_t mode)
+{
+    return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+FAN_ALIAS(open64, open);
+FAN_ALIAS(__open, open);
+FAN_ALIAS(__open64, open);
+FAN_ALIAS(openat64, openat);
+FAN_ALIAS(__open64_2, __open_2);
+FAN_ALIAS(__openat64_2, __openat_2);
+FAN_ALIAS(creat64, creat);
+
+static int close_ours(int fd)
+{
+    fan_file_remove(fd);
+    int rc = fan_sys_close(fd), lost = fan_output_settle();
+    return rc < 0 ? rc : lost;
+}
+
+int fan_close_quietly(int fd)
+{
+    bool ours = fan_job.view_count > 0 && fan_file_get(fd) != NULL;
+    return (int)fan_answer(ours                ? close_ours(fd)
+                           : fan_is_parked(fd) ? -EBADF
+                                               : fan_sys_close(fd));
+}
+
+FAN_EXPORT int close(int fd)
+{
+    if (fan_job.view_count == 0)
+        return REAL(close)(fd);
+    if (fan_file_get(fd) != NULL) {
+        bool held = fan_cancel_begin();
+        int rc = close_ours(fd);
+        fan_cancel_end(held);
+        return (int)fan_answer(rc);
+    }
+    if (fan_is_parked(fd))
+        return (int)fan_answer(-EBADF);
+    return REAL(close)(fd);
+}
+
+FAN_ALIAS(__close, close);
+
+static int close_range_ours(unsigned first, unsigned last, int flags)
+{
+    if (first > last || (flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)))
+        return -EINVAL;
+    if (!(flags & CLOSE_RANGE_CLOEXEC))
+        fan_file_remove_range(first, last);
+    int rc = fan_close_range_around(first, last, (unsigned)flags);
+    fan_output_settle();
+    return rc;
+}
+
+FAN_EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+    if (fan_job.view_count == 0)
+        return (int)fan_answer(FAN_SYS(close_range, first, last, flags));
+    return (int)fan_answer(close_range_ours(first, last, flags));
+}
+
+FAN_EXPORT void closefrom(int first)
+{
+    unsigned from = first < 0 ? 0 : (unsigned)first;
+    if (close_range_ours(from, ~0u, 0) == 0)
+        return;
+    for (int fd = (int)from, end = (int)sysconf(_SC_OPEN_MAX); fd < end; fd++)
+        close(fd);
+}

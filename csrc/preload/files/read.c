@@ -1,0 +1,255 @@
+/* Reading through a descriptor: read, seek, map, and the calls that copy between descriptors. */
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../../client/content/content_io.h"
+#include "../../client/open/dirstream.h"
+#include "../../client/files/filetable.h"
+#include "../../client/content/mapping.h"
+#include "../../common/sys.h"
+#include "../cancel.h"
+#include "../real.h"
+#include "../undeclared.h"
+
+/* The regular file behind a descriptor, or NULL: the kernel knows what to say of any other. */
+static inline struct fan_file *regular(int fd)
+{
+    struct fan_file *file = fan_file_get(fd);
+    return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
+}
+
+/* What a call that reads `file` answers, as a cancellation point. */
+#define READING(call)                                                                              \
+    do {                                                                                           \
+        bool held = fan_cancel_begin();                                                            \
+        ssize_t got = call;                                                                        \
+        fan_cancel_end(held);                                                                      \
+        return fan_answer(got);                                                                    \
+    } while (0)
+
+FAN_EXPORT ssize_t read(int fd, void *buffer, size_t bytes)
+{
+    struct fan_file *file = regular(fd);
+    if (file == NULL)
+        return REAL(read)(fd, buffer, bytes);
+    READING(fan_content_read(file, buffer, bytes));
+}
+
+FAN_EXPORT ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room)
+{
+    if (bytes > room)
+        __chk_fail();
+    return read(fd, buffer, bytes);
+}
+
+FAN_EXPORT ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
+{
+    struct fan_file *file = regular(fd);
+    if (file == NULL)
+        return REAL(pread)(fd, buffer, bytes, offset);
+    READING(fan_content_pread(file, buffer, bytes, offset));
+}
+
+FAN_EXPORT ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room)
+{
+    if (bytes > room)
+        __chk_fail();
+    return pread(fd, buffer, bytes, offset);
+}
+
+FAN_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
+{
+    struct fan_file *file = regular(fd);
+    if (file == NULL)
+        return REAL(readv)(fd, vector, count);
+    READING(fan_content_readv(file, vector, count));
+}
+
+FAN_EXPORT ssize_t preadv(int fd, const struct iovec *vector, int count, off_t offset)
+{
+    struct fan_file *file = regular(fd);
+    if (file == NULL)
+        return REAL(preadv)(fd, vector, count, offset);
+    READING(fan_content_preadv(file, vector, count, offset));
+}
+
+FAN_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
+{
+    struct fan_file *file = regular(fd);
+    if (file == NULL)
+        return REAL(preadv2)(fd, vector, count, offset, flags);
+    if (flags & ~(RWF_HIPRI | RWF_NOWAIT | RWF_DSYNC | RWF_SYNC | RWF_APPEND))
+        return fan_answer(-EOPNOTSUPP);
+    READING(offset == -1 ? fan_content_readv(file, vector, count)
+                         : fan_content_preadv(file, vector, count, offset));
+}
+
+FAN_ALIAS(__read, read);
+FAN_ALIAS(pread64, pread);
+FAN_ALIAS(__pread64, pread);
+FAN_ALIAS(__pread64_chk, __pread_chk);
+FAN_ALIAS(preadv64, preadv);
+FAN_ALIAS(preadv64v2, preadv2);
+
+FAN_EXPORT off_t lseek(int fd, off_t offset, int whence)
+{
+    struct fan_file *file = fan_file_get(fd);
+    if (file == NULL)
+        return REAL(lseek)(fd, offset, whence);
+    if (file->kind == FAN_FILE_REGULAR)
+        return fan_answer(fan_content_seek(file, offset, whence));
+    bool listed = file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
+    if (listed && whence == SEEK_SET && offset >= 0) {
+        atomic_store(&file->slot->offset, offset);
+        return offset;
+    }
+    if (listed && whence == SEEK_CUR && offset == 0)
+        return atomic_load(&file->slot->offset);
+    return REAL(lseek)(fd, offset, whence);
+}
+
+FAN_ALIAS(lseek64, lseek);
+FAN_ALIAS(__lseek, lseek);
+FAN_ALIAS(llseek, lseek);
+
+FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+    struct fan_file *file = flags & MAP_ANONYMOUS ? NULL : fan_file_get(fd);
+    if (file == NULL || file->record == NULL || file->kind == FAN_FILE_COPY)
+        return REAL(mmap)(at, bytes, prot, flags, fd, offset);
+    long got = fan_mmap(file, at, bytes, prot, flags, offset);
+    if (fan_sys_failed(got)) {
+        errno = (int)-got;
+        return MAP_FAILED;
+    }
+    return (void *)got;
+}
+
+FAN_ALIAS(mmap64, mmap);
+
+/* Gives out a piece: straight from the mapped pack, else through `room`. */
+static ssize_t next_piece(struct fan_file *file, int64_t at, size_t bytes, char *room, size_t size,
+                          const char **piece)
+{
+    int64_t left = (int64_t)file->record->logical_size - at;
+    if (left <= 0)
+        return 0;
+    if (file->data == NULL || file->record->codec != 0) {
+        *piece = room;
+        return fan_content_pread(file, room, bytes < size ? bytes : size, at);
+    }
+    *piece = file->data + at;
+    size_t most = bytes < (1 << 30) ? bytes : 1 << 30;
+    return (uint64_t)left < most ? left : (ssize_t)most;
+}
+
+/* A piece that went straight from the mapped pack: that it could not be read the kernel calls a bad
+ * address. */
+static long count_piece(long put)
+{
+    const long answer = put == -EFAULT ? -EIO : put;
+    return answer > 0 || answer == -EIO ? fan_content_counted(answer) : answer;
+}
+
+/* Moves up to `bytes` from a file of ours into a descriptor of the kernel's, a piece at a time.
+ * `offset` as in sendfile(2): NULL takes the shared one. */
+static ssize_t pour(int out, off_t *out_offset, struct fan_file *file, off_t *offset, size_t bytes)
+{
+    char room[4096];
+    const char *piece = room;
+    size_t done = 0;
+    int64_t start = offset != NULL ? *offset : fan_content_offset(file);
+    if (start < 0)
+        return -EINVAL;
+    while (done < bytes) {
+        ssize_t got = next_piece(file, start + (int64_t)done, bytes - done, room, sizeof(room),
+                                 &piece);
+        if (got <= 0) {
+            if (got < 0 && done == 0)
+                return got;
+            break;
+        }
+        long put = out_offset != NULL
+                       ? FAN_SYS(pwrite64, out, piece, got, *out_offset + (int64_t)done)
+                       : FAN_SYS(write, out, piece, got);
+        if (piece != room)
+            put = count_piece(put);
+        if (put < 0 && done == 0)
+            return put;
+        done += put > 0 ? (size_t)put : 0;
+        if (put < got)
+            break;
+    }
+    if (offset != NULL)
+        *offset += (off_t)done;
+    else
+        fan_content_seek(file, start + (int64_t)done, SEEK_SET);
+    if (out_offset != NULL)
+        *out_offset += (off_t)done;
+    return (ssize_t)done;
+}
+
+FAN_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t bytes)
+{
+    struct fan_file *file = regular(in);
+    return file != NULL ? fan_answer(pour(out, NULL, file, offset, bytes))
+                        : REAL(sendfile)(out, in, offset, bytes);
+}
+
+FAN_ALIAS(sendfile64, sendfile);
+
+FAN_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset,
+                                   size_t bytes, unsigned flags)
+{
+    struct fan_file *file = regular(in);
+    if (file == NULL)
+        return REAL(copy_file_range)(in, in_offset, out, out_offset, bytes, flags);
+    fan_cancel_point();
+    return fan_answer(flags != 0 ? -EINVAL : pour(out, out_offset, file, in_offset, bytes));
+}
+
+FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t bytes,
+                          unsigned flags)
+{
+    struct fan_file *file = regular(in);
+    if (file == NULL)
+        return REAL(splice)(in, in_offset, out, out_offset, bytes, flags);
+    fan_cancel_point();
+    if (flags & ~(unsigned)(SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT))
+        return fan_answer(-EINVAL);
+    if (out_offset != NULL)
+        return fan_answer(-ESPIPE);
+    /* Once it holds something, a pipe is not waited for: the reader may be this very thread. */
+    const size_t page = 4096;
+    size_t done = 0;
+    const struct timespec none = {0};
+    struct pollfd room = {.fd = out, .events = POLLOUT};
+    while (done < bytes &&
+           (done == 0 || FAN_SYS(ppoll, &room, 1, &none, NULL, sizeof(uint64_t)) == 1)) {
+        size_t piece = bytes - done < page ? bytes - done : page;
+        ssize_t moved = pour(out, NULL, file, in_offset, piece);
+        if (moved < 0 && done == 0)
+            return fan_answer(moved);
+        if (moved <= 0)
+            break;
+        done += (size_t)moved;
+    }
+    return (ssize_t)done;
+}
+
+FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
+{
+    struct fan_file *file = fan_file_get(fd);
+    bool listed =
+        file != NULL && (file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR);
+    if (listed && !(file->slot->status & O_PATH))
+        return fan_answer(fan_getdents(fd, file, buffer, bytes));
+    if (file != NULL && file->kind == FAN_FILE_REGULAR)
+        return fan_answer(-ENOTDIR);
+    return fan_answer(FAN_SYS(getdents64, fd, buffer, bytes));
+}

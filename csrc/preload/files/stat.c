@@ -1,0 +1,375 @@
+/* What a path or descriptor is: stat under all its names, access, links. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../client/code/code.h"
+#include "../../client/machine/copy.h"
+#include "../../client/paths/cwd.h"
+#include "../../client/open/open.h"
+#include "../../client/handoff/received.h"
+#include "../../client/open/stat.h"
+#include "../../common/sys.h"
+#include "../by_path.h"
+#include "../real.h"
+#include "../undeclared.h"
+
+_Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one struct stat on 64 bits");
+
+enum {
+    STAT_FLAGS = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT,
+    STATX_FLAGS = STAT_FLAGS | AT_STATX_SYNC_TYPE,
+    ACCESS_FLAGS = AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH,
+};
+
+static unsigned at_flags(int flags)
+{
+    return (flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0u) |
+           (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
+}
+
+/* The file that AT_EMPTY_PATH names where the kernel's answer is not the whole one, or NULL. */
+static struct fan_file *output_at(int dirfd, const char *path, int flags)
+{
+    if (!(flags & AT_EMPTY_PATH) || (fan_given(path) && path[0] != '\0'))
+        return NULL;
+    struct fan_file *file = fan_file_get(dirfd);
+    return file != NULL && file->kind == FAN_FILE_OUTPUT ? file : NULL;
+}
+
+/* glibc before 2.33 has no `stat` to hand on to. */
+static int real_stat(int dirfd, const char *path, struct stat *st, int flags)
+{
+    __typeof__(&fstatat) call = REAL(fstatat);
+    if (call != NULL)
+        return call(dirfd, path, st, flags);
+    return (int)fan_answer(FAN_SYS(newfstatat, dirfd, path, st, flags));
+}
+
+/* The caller's buffer may be a bad address: EFAULT, as the kernel says. */
+static int stat_ours(const struct fan_target *target, struct stat *st)
+{
+    struct stat own;
+    int rc = fan_stat(target, &own);
+    return (int)fan_answer(rc == 0 ? fan_copy(st, &own, sizeof(own)) : rc);
+}
+
+/* Reached by a link outside, the skeleton's directory stands for one of the dataset. */
+static bool may_be_skeleton(mode_t mode, uid_t uid)
+{
+    return fan_job.view_count > 0 && S_ISDIR(mode) && (mode & 07777) == 0700 &&
+           uid == (uid_t)FAN_SYS(geteuid);
+}
+
+static int stat_at(int dirfd, const char *path, struct stat *st, int flags)
+{
+    struct fan_target target;
+    if (fan_locate(dirfd, path, at_flags(flags), &target))
+        return flags & ~STAT_FLAGS ? (int)fan_answer(-EINVAL) : stat_ours(&target, st);
+    if (output_at(dirfd, path, flags) != NULL)
+        return fstat(dirfd, st);
+    int rc = real_stat(target.dirfd, target.path, st, flags);
+    bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(st->st_mode, st->st_uid);
+    if (look && fan_relocate(dirfd, path, at_flags(flags), &target))
+        return stat_ours(&target, st);
+    return rc;
+}
+
+FAN_EXPORT int stat(const char *path, struct stat *st)
+{
+    return stat_at(AT_FDCWD, path, st, 0);
+}
+
+FAN_EXPORT int lstat(const char *path, struct stat *st)
+{
+    return stat_at(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+FAN_EXPORT int fstatat(int dirfd, const char *path, struct stat *st, int flags)
+{
+    return stat_at(dirfd, path, st, flags);
+}
+
+FAN_EXPORT int fstat(int fd, struct stat *st)
+{
+    struct fan_file *file = fan_file_get(fd);
+    struct stat own;
+    if (file != NULL && file->kind != FAN_FILE_NEAR) {
+        int rc = fan_stat_file(fd, file, &own);
+        return (int)fan_answer(rc == 0 ? fan_copy(st, &own, sizeof(own)) : rc);
+    }
+    long rc = FAN_SYS(fstat, fd, st);
+    if (rc == 0 && (fan_received_late(fd, st) || (may_be_skeleton(st->st_mode, st->st_uid) &&
+                                                  fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0)))))
+        return fstat(fd, st);
+    return (int)fan_answer(rc);
+}
+
+/* The version of the struct, which is one on 64-bit Linux, is not looked at. */
+FAN_EXPORT int __xstat(int version, const char *path, struct stat *st)
+{
+    (void)version;
+    return stat_at(AT_FDCWD, path, st, 0);
+}
+
+FAN_EXPORT int __lxstat(int version, const char *path, struct stat *st)
+{
+    (void)version;
+    return stat_at(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+FAN_EXPORT int __fxstat(int version, int fd, struct stat *st)
+{
+    (void)version;
+    return fstat(fd, st);
+}
+
+FAN_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat *st, int flags)
+{
+    (void)version;
+    return stat_at(dirfd, path, st, flags);
+}
+
+FAN_ALIAS(stat64, stat);
+FAN_ALIAS(lstat64, lstat);
+FAN_ALIAS(fstat64, fstat);
+FAN_ALIAS(fstatat64, fstatat);
+FAN_ALIAS(__xstat64, __xstat);
+FAN_ALIAS(__lxstat64, __lxstat);
+FAN_ALIAS(__fxstat64, __fxstat);
+FAN_ALIAS(__fxstatat64, __fxstatat);
+
+/* rc: what filling `st` said. */
+static int give_statx(int rc, const struct stat *st, struct statx *stx)
+{
+    struct statx own;
+    if (rc == 0) {
+        fan_stat_to_statx(st, &own);
+        rc = fan_copy(stx, &own, sizeof(own));
+    }
+    return (int)fan_answer(rc);
+}
+
+static int statx_ours(const struct fan_target *target, struct statx *stx)
+{
+    struct stat st;
+    return give_statx(fan_stat(target, &st), &st, stx);
+}
+
+static int statx_output(int fd, const struct fan_file *file, struct statx *stx)
+{
+    struct stat st;
+    return give_statx(fan_stat_file(fd, file, &st), &st, stx);
+}
+
+FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx)
+{
+    struct fan_target target;
+    const char *name = !fan_given(path) && (flags & AT_EMPTY_PATH) ? "" : path;
+    if (fan_locate(dirfd, name, at_flags(flags), &target)) {
+        bool odd = flags & ~STATX_FLAGS || mask & STATX__RESERVED ||
+                   (flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE;
+        return odd ? (int)fan_answer(-EINVAL) : statx_ours(&target, stx);
+    }
+    const struct fan_file *file = output_at(dirfd, path, flags);
+    if (file != NULL)
+        return statx_output(dirfd, file, stx);
+    if (name != path)
+        target.path = path;
+    int rc = REAL(statx)(target.dirfd, target.path, flags, mask, stx);
+    bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(stx->stx_mode, stx->stx_uid);
+    if (look && fan_relocate(dirfd, name, at_flags(flags), &target))
+        return statx_ours(&target, stx);
+    return rc;
+}
+
+static int access_ours(const struct fan_target *target, int mode, int flags)
+{
+    if (mode & ~(R_OK | W_OK | X_OK) || flags & ~ACCESS_FLAGS)
+        return (int)fan_answer(-EINVAL);
+    if (target->where == FAN_MISSING)
+        return (int)fan_answer(-target->error);
+    bool effective = (flags & AT_EACCESS) != 0;
+    return (int)fan_answer(target->where == FAN_OUTPUT
+                               ? fan_output_permitted(&target->attr, mode, effective)
+                               : fan_permitted(target->dataset, target->id, mode, effective));
+}
+
+/* Whether an original may be written is for the mount to say, by whichever road it is reached. */
+static unsigned access_flags(int mode, int flags)
+{
+    return at_flags(flags) | (mode & W_OK ? FAN_THROUGH : 0u);
+}
+
+FAN_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
+{
+    FAN_BY_PATH(dirfd, path, access_flags(mode, flags), access_ours(&target, mode, flags),
+                REAL(faccessat)(target.dirfd, target.path, mode, flags));
+}
+
+FAN_EXPORT int access(const char *path, int mode)
+{
+    FAN_BY_PATH(AT_FDCWD, path, access_flags(mode, 0), access_ours(&target, mode, 0),
+                REAL(access)(target.path, mode));
+}
+
+FAN_EXPORT int euidaccess(const char *path, int mode)
+{
+    return faccessat(AT_FDCWD, path, mode & (R_OK | W_OK | X_OK), AT_EACCESS);
+}
+
+FAN_ALIAS(eaccess, euidaccess);
+
+/* Text without its NUL, as much as fits. */
+static ssize_t give_text(const char *text, size_t length, char *buffer, size_t bytes)
+{
+    size_t take = length < bytes ? length : bytes;
+    int rc = fan_copy(buffer, text, take);
+    return fan_answer(rc < 0 ? rc : (long)take);
+}
+
+/* "/proc/self/fd/N" of a virtual descriptor names a placeholder: show the file instead. */
+static ssize_t readlink_proc(const char *path, char *buffer, size_t bytes)
+{
+    struct fan_target target;
+    char full[PATH_MAX];
+    bool proc = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/fd/", 8) == 0;
+    if (!proc || !fan_locate(AT_FDCWD, path, 0, &target) || target.where == FAN_MISSING)
+        return -1;
+    int64_t length = fan_target_path(&target, full, sizeof(full));
+    return length < 0 ? fan_answer(length) : give_text(full, (size_t)length, buffer, bytes);
+}
+
+/* "/proc/self/exe" of a program that was made real: show the mount's path. */
+static ssize_t readlink_program(int dirfd, const char *path, char *buffer, size_t bytes)
+{
+    char full[PATH_MAX];
+    const char *rest, *end = strrchr(path, '/');
+    if (strncmp(path, "/proc/", 6) != 0 || strcmp(end, "/exe") != 0)
+        return -1;
+    long length = FAN_SYS(readlinkat, dirfd, path, full, sizeof(full) - 1);
+    if (length <= 0)
+        return -1;
+    full[length] = '\0';
+    if (fan_code_match(full, &rest) == NULL)
+        return -1;
+    length = fan_unskeleton(full, (size_t)length, sizeof(full));
+    return length > 0 ? give_text(full, (size_t)length, buffer, bytes) : -1;
+}
+
+static ssize_t readlink_ours(const struct fan_target *target, const char *path, char *buffer,
+                             size_t bytes)
+{
+    const char *to;
+    size_t length;
+    if (target->where == FAN_MISSING)
+        return fan_answer(-target->error);
+    if ((ssize_t)bytes <= 0)
+        return fan_answer(-EINVAL);
+    if (target->where == FAN_OUTPUT && S_ISLNK(target->attr.mode))
+        return give_text(target->path, strlen(target->path), buffer, bytes);
+    if (target->where == FAN_OUTPUT || !S_ISLNK(target->record->mode))
+        return fan_answer(path[0] == '\0' ? -ENOENT : -EINVAL);
+    if (fan_index_target(&target->dataset->index, target->record, &to, &length) != 0)
+        return fan_answer(fan_count_error(-EIO));
+    return give_text(to, length, buffer, bytes);
+}
+
+FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t bytes)
+{
+    struct fan_target target;
+    if (fan_locate(dirfd, path, FAN_NOFOLLOW | FAN_EMPTY_PATH, &target))
+        return readlink_ours(&target, path, buffer, bytes);
+    if (fan_job.view_count > 0 && (uintptr_t)path >= 4096 && path[0] == '/') {
+        ssize_t shown = readlink_proc(path, buffer, bytes);
+        if (shown < 0)
+            shown = readlink_program(dirfd, path, buffer, bytes);
+        if (shown >= 0)
+            return shown;
+    }
+    ssize_t got = REAL(readlinkat)(target.dirfd, target.path, buffer, bytes);
+    if (got < 0 && errno == ENOENT && fan_relocate(dirfd, path, FAN_NOFOLLOW, &target))
+        return readlink_ours(&target, path, buffer, bytes);
+    return got;
+}
+
+FAN_EXPORT ssize_t readlink(const char *path, char *buffer, size_t bytes)
+{
+    return readlinkat(AT_FDCWD, path, buffer, bytes);
+}
+
+FAN_EXPORT ssize_t __readlink_chk(const char *path, char *buffer, size_t bytes, size_t room)
+{
+    if (bytes > room)
+        __chk_fail();
+    return readlink(path, buffer, bytes);
+}
+
+FAN_EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t bytes,
+                                    size_t room)
+{
+    if (bytes > room)
+        __chk_fail();
+    return readlinkat(dirfd, path, buffer, bytes);
+}
+
+static char *give_path(const char *path, size_t length, char *resolved)
+{
+    char *to = resolved != NULL ? resolved : malloc(length + 1);
+    if (to != NULL)
+        memcpy(to, path, length + 1);
+    return to;
+}
+
+static char *realpath_ours(const struct fan_target *target, char *resolved)
+{
+    char full[PATH_MAX];
+    int64_t length = fan_target_path(target, full, sizeof(full));
+    if (length < 0) {
+        errno = (int)-length;
+        return NULL;
+    }
+    return give_path(full, (size_t)length, resolved);
+}
+
+/* A directory's real path may lie in a skeleton of ours. */
+static char *shown(char *path)
+{
+    if (path != NULL)
+        fan_unskeleton(path, strlen(path), PATH_MAX);
+    return path;
+}
+
+FAN_EXPORT char *realpath(const char *path, char *resolved)
+{
+    struct fan_target target;
+    char own[PATH_MAX];
+    if (fan_job.view_count == 0)
+        return REAL(realpath)(path, resolved);
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return realpath_ours(&target, resolved);
+    char *got = REAL(realpath)(target.path, own);
+    if (got != NULL) {
+        shown(got);
+        return give_path(got, strlen(got), resolved);
+    }
+    if (errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        return realpath_ours(&target, resolved);
+    if (resolved != NULL)
+        memcpy(resolved, own, sizeof(own)); /* where it failed, as glibc leaves it */
+    return NULL;
+}
+
+FAN_EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room)
+{
+    if (room < PATH_MAX)
+        __chk_fail();
+    return realpath(path, resolved);
+}
+
+FAN_EXPORT char *canonicalize_file_name(const char *path)
+{
+    return realpath(path, NULL);
+}

@@ -1,0 +1,45 @@
+#include "caller.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../../common/sys.h"
+
+/* Looking for the file that calls. */
+struct search {
+    uintptr_t address;
+    char *path; /* PATH_MAX bytes */
+    bool found;
+};
+
+/* 1: this is it, and the search ends. (dladdr would look through all of its symbols.) */
+static int look_at(struct dl_phdr_info *info, size_t bytes, void *argument)
+{
+    struct search *search = argument;
+    bool here = false;
+    (void)bytes;
+    for (unsigned i = 0; !here && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        here = segment->p_type == PT_LOAD &&
+               search->address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz;
+    }
+    size_t length = here ? strlen(info->dlpi_name) + 1 : 0;
+    if (length == 0 || length > PATH_MAX)
+        return here;
+    memcpy(search->path, info->dlpi_name, length);
+    search->found = true;
+    return 1;
+}
+
+bool fan_caller_path(void *caller, char path[PATH_MAX])
+{
+    struct search search = {.address = (uintptr_t)caller, .path = path};
+    dl_iterate_phdr(look_at, &search);
+    if (!search.found || path[0] != '\0')
+        return search.found;
+    long length = FAN_SYS(readlinkat, AT_FDCWD, "/proc/self/exe", path, PATH_MAX - 1);
+    path[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}

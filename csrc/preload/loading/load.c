@@ -1,0 +1,355 @@
+/*
+ * dlopen. The real one looks at its caller, for $ORIGIN and RPATH: so it is jumped to, and finds our
+ * caller's return address.
+ */
+#include "load.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <string.h>
+
+#include "../../client/code/code_tree.h"
+#include "../cancel.h"
+#include "../real.h"
+#include "../syscall/raw.h"
+#include "caller.h"
+#include "load_error.h"
+
+/* LD_LIBRARY_PATH of the program's start, where it may name mounts; whether the linker got places
+ * for those. */
+static const char *library_path;
+static bool library_path_replaced;
+
+/* What the trampoline goes on with: jumps to `call` with `path`, or (NULL) returns `path`. */
+struct onward {
+    void *call;
+    const void *path;
+};
+
+struct onward fan_load_dlopen(const char *path, int mode, void *caller);
+struct onward fan_load_dlmopen(Lmid_t space, const char *path, int mode, void *caller);
+
+#if defined(__x86_64__)
+/* At the call of the C function: rdi, rsi, rdx as they came, and on an aligned stack. */
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl dlopen\n"
+        ".type dlopen, @function\n"
+        "dlopen:\n"
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    pushq %rdi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rsi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    subq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    movq 24(%rsp), %rdx\n" /* the return address */
+        "    call fan_load_dlopen\n"
+        "    addq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rsi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rdi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    testq %rax, %rax\n"
+        "    jz 1f\n"
+        "    movq %rdx, %rdi\n"
+        "    jmp *%rax\n"
+        "1:  movq %rdx, %rax\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size dlopen, . - dlopen\n"
+        ".p2align 4\n"
+        ".globl dlmopen\n"
+        ".type dlmopen, @function\n"
+        "dlmopen:\n"
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    pushq %rdi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rsi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rdx\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    movq 24(%rsp), %rcx\n"
+        "    call fan_load_dlmopen\n"
+        "    movq %rdx, %rcx\n"
+        "    popq %rdx\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rsi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rdi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    testq %rax, %rax\n"
+        "    jz 1f\n"
+        "    movq %rcx, %rsi\n"
+        "    jmp *%rax\n"
+        "1:  movq %rcx, %rax\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size dlmopen, . - dlmopen\n");
+#else
+/* Without the caller's RPATH. */
+FAN_EXPORT void *dlopen(const char *path, int mode)
+{
+    struct onward to = fan_load_dlopen(path, mode, __builtin_return_address(0));
+    return to.call != NULL ? REAL(dlopen)(to.path, mode) : (void *)to.path;
+}
+
+FAN_EXPORT void *dlmopen(Lmid_t space, const char *path, int mode)
+{
+    struct onward to = fan_load_dlmopen(space, path, mode, __builtin_return_address(0));
+    return to.call != NULL ? REAL(dlmopen)(space, to.path, mode) : (void *)to.path;
+}
+#endif
+
+/* What is known of one dlopen. root: the item to be loaded, or -1. */
+struct loading {
+    struct fan_code_tree *tree;
+    const char *given;
+    const char *passed;
+    int root;
+};
+
+/* The caller as an item; -1 when nothing of a mount can follow from it. */
+static int add_caller(struct fan_code_tree *tree, void *caller)
+{
+    struct fan_code_room *room = fan_code_room(tree);
+    char *place = room->own, *shown = room->relpath;
+    const char *rest;
+    if (!fan_caller_path(caller, place))
+        return -1;
+    bool ours = fan_code_match(place, &rest) != NULL;
+    if (!ours && library_path == NULL)
+        return -1;
+    if (fan_code_shown(place, shown, sizeof(room->relpath)) < 0)
+        return -1;
+    return fan_code_add_known(tree, shown, ours ? place : NULL, -1);
+}
+
+/* A name without a slash: the linker finds it by itself, once it is there. */
+static void prepare_name(struct loading *loading, void *caller)
+{
+    int number = add_caller(loading->tree, caller);
+    if (number < 0)
+        return;
+    loading->root = fan_code_find(loading->tree, number, loading->given);
+    if (loading->root < 0)
+        return;
+    const struct fan_code_item *item = fan_code_item(loading->tree, (unsigned)loading->root);
+    if (item->foreign) {
+        void *loaded = REAL(dlopen)(loading->given, RTLD_LAZY | RTLD_NOLOAD);
+        if (loaded != NULL)
+            dlclose(loaded);
+        else
+            loading->passed = fan_code_keep(item->place);
+    }
+    fan_code_close_over(loading->tree, loading->root);
+}
+
+/* A path outside, which may need what lies in a mount. */
+static void prepare_outside(struct loading *loading)
+{
+    const char *outside = fan_code_outside(loading->tree);
+    if (outside != loading->given)
+        loading->passed = fan_code_keep(outside);
+    loading->root = fan_code_add_known(loading->tree, outside, NULL, -1);
+    if (loading->root >= 0)
+        fan_code_close_over(loading->tree, loading->root);
+}
+
+/* $ORIGIN in a path is the caller's, here and for the linker. The path, or NULL: there is none. */
+static const char *expand_origin(const struct loading *loading, void *caller)
+{
+    const char *path = loading->given;
+    struct fan_code_room *room = fan_code_room(loading->tree);
+    size_t skip = strncmp(path, "$ORIGIN/", 8) == 0     ? 7
+                  : strncmp(path, "${ORIGIN}/", 10) == 0 ? 9
+                                                         : 0;
+    if (skip == 0 || !fan_caller_path(caller, room->own) ||
+        fan_code_shown(room->own, room->above, sizeof(room->above)) < 0)
+        return NULL;
+    size_t head = (size_t)(strrchr(room->above, '/') - room->above);
+    if (head + strlen(path + skip) >= sizeof(room->above))
+        return NULL;
+    strcpy(room->above + head, path + skip);
+    return room->above;
+}
+
+/* What is gone is there still for the linker when it is loaded. */
+static void refuse(struct loading *loading, int error)
+{
+    const char *place = fan_code_refused(loading->tree);
+    void *loaded = place[0] != '\0' ? REAL(dlopen)(place, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (loaded != NULL)
+        dlclose(loaded);
+    loading->passed = loaded != NULL ? fan_code_keep(place)
+                                     : fan_load_refuse(loading->given, error);
+}
+
+static void prepare_path(struct loading *loading, void *caller)
+{
+    const char *expanded = loading->given[0] == '$' ? expand_origin(loading, caller) : NULL;
+    int number = fan_code_add(loading->tree, expanded != NULL ? expanded : loading->given);
+    if (number == -EXDEV) {
+        if (expanded == NULL)
+            prepare_outside(loading);
+        return;
+    }
+    if (number < 0) {
+        refuse(loading, -number);
+        return;
+    }
+    loading->root = number;
+    fan_code_close_over(loading->tree, number);
+    const struct fan_code_item *item = fan_code_item(loading->tree, (unsigned)number);
+    if (expanded == NULL || item->foreign)
+        loading->passed = fan_code_keep(item->place);
+}
+
+static bool is_foreign(const struct loading *loading, unsigned number)
+{
+    return fan_code_item(loading->tree, number)->foreign && (int)number != loading->root;
+}
+
+static bool needs_foreign(const struct loading *loading)
+{
+    for (unsigned i = 0; loading->root >= 0 && i < fan_code_count(loading->tree); i++) {
+        if (is_foreign(loading, i))
+            return true;
+    }
+    return false;
+}
+
+/* Loads first what the linker would not find, until nothing more can be: a library that is loaded is
+ * found by its soname. */
+static void load_foreign(const struct loading *loading, void *handles[FAN_CODE_ITEMS_MAX])
+{
+    unsigned count = fan_code_count(loading->tree);
+    bool more = true;
+    for (unsigned turn = 0; more && turn < count; turn++) {
+        more = false;
+        for (unsigned i = count; i-- > 0;) {
+            if (handles[i] != NULL || !is_foreign(loading, i))
+                continue;
+            handles[i] = REAL(dlopen)(fan_code_item(loading->tree, i)->place, RTLD_LAZY);
+            more = more || handles[i] != NULL;
+        }
+    }
+}
+
+static __attribute__((noinline)) void *load_with_foreign(const struct loading *loading, int mode)
+{
+    void *handles[FAN_CODE_ITEMS_MAX] = {NULL};
+    load_foreign(loading, handles);
+    void *answer = REAL(dlopen)(loading->passed, mode);
+    for (unsigned i = 0; i < FAN_CODE_ITEMS_MAX; i++) {
+        if (handles[i] != NULL && answer != NULL)
+            dlclose(handles[i]);
+    }
+    return answer;
+}
+
+/* What is to be passed in the path's place; true when the library was loaded already: *answer. */
+static __attribute__((noinline)) bool prepare(struct loading *loading, int mode, void *caller,
+                                              bool base, void **answer)
+{
+    int saved = errno;
+    bool done = false;
+    loading->tree = fan_code_begin(library_path, library_path_replaced);
+    if (loading->tree == NULL)
+        return false;
+    if (strchr(loading->given, '/') != NULL)
+        prepare_path(loading, caller);
+    else
+        prepare_name(loading, caller);
+    if (loading->passed == NULL)
+        loading->passed = loading->given;
+    fan_load_note(loading->given, loading->passed);
+    if (base && needs_foreign(loading)) {
+        *answer = load_with_foreign(loading, mode);
+        done = true;
+    }
+    fan_code_end(loading->tree);
+    errno = saved;
+    return done;
+}
+
+/* Codecs are libraries, and needed to find any other: what this library loads is not looked at. */
+static bool is_ours(void *caller)
+{
+    extern const char own_begin[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+    extern const char own_end[] __asm__("_end") __attribute__((visibility("hidden")));
+    return (uintptr_t)caller >= (uintptr_t)own_begin && (uintptr_t)caller < (uintptr_t)own_end;
+}
+
+static struct onward go_on(void *call, const char *path, int mode, void *caller, bool base)
+{
+    struct loading loading = {.given = path, .passed = path, .root = -1};
+    void *answer;
+    fan_cancel_look_again();
+    if (fan_job.view_count > 0 && path != NULL && path[0] != '\0' && !is_ours(caller) &&
+        prepare(&loading, mode, caller, base, &answer))
+        return (struct onward){NULL, answer};
+    return (struct onward){call, loading.passed};
+}
+
+/* A library whose system calls are redirected cannot be left to its caller: it runs afterwards. */
+static struct onward load_raw(struct onward to, int mode)
+{
+    void *handle = REAL(dlopen)(to.path, mode);
+    if (handle != NULL)
+        fan_raw_loaded(handle);
+    return (struct onward){NULL, handle};
+}
+
+struct onward fan_load_dlopen(const char *path, int mode, void *caller)
+{
+    struct onward to = go_on((void *)REAL(dlopen), path, mode, caller, true);
+    if (fan_job.view_count > 0 && to.call != NULL && to.path != NULL && fan_raw_wanted(to.path))
+        return load_raw(to, mode);
+    return to;
+}
+
+struct onward fan_load_dlmopen(Lmid_t space, const char *path, int mode, void *caller)
+{
+    return go_on((void *)REAL(dlmopen), path, mode, caller, space == LM_ID_BASE);
+}
+
+static char **find_variable(char **env, const char *name)
+{
+    size_t length = strlen(name);
+    for (; env != NULL && *env != NULL; env++) {
+        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
+            return env;
+    }
+    return NULL;
+}
+
+static void remove_variable(char **at)
+{
+    for (; *at != NULL; at++)
+        at[0] = at[1];
+}
+
+void fan_load_begin(char **env)
+{
+    char **now = find_variable(env, FAN_LIBRARY_PATH);
+    char **was = find_variable(env, FAN_LIBRARY_PATH_WAS);
+    char **none = find_variable(env, FAN_LIBRARY_PATH_NONE);
+    fan_real_call(FAN_REAL_dlerror); /* looked up later, it would find its text gone: dlsym drops it */
+    if (now != NULL && fan_code_mentions_mount(*now))
+        library_path = fan_code_keep(*now + sizeof(FAN_LIBRARY_PATH));
+    library_path_replaced = library_path != NULL && (was != NULL || none != NULL);
+    if (now != NULL && was != NULL)
+        *now = *was + sizeof(FAN_LIBRARY_PATH_WAS) - sizeof(FAN_LIBRARY_PATH);
+    if (was != NULL)
+        remove_variable(was);
+    now = find_variable(env, FAN_LIBRARY_PATH);
+    if (now != NULL && none != NULL)
+        remove_variable(now);
+    none = find_variable(env, FAN_LIBRARY_PATH_NONE);
+    if (none != NULL)
+        remove_variable(none);
+}

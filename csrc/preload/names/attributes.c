@@ -1,0 +1,347 @@
+/* Attributes: mode, owner, times, size, extended ones. The node daemon's, but for those of inputs,
+ * which no call changes: it is refused as on a read-only file system. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include "../../client/outputs/change.h"
+#include "../../client/paths/linked.h"
+#include "../../client/open/open.h"
+#include "../../common/sys.h"
+#include "../real.h"
+
+enum { AT_FLAGS = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH };
+
+static unsigned follow_flags(int flags)
+{
+    return (flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0u) |
+           (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
+}
+
+/* Whether a real descriptor is one of an original: inherited, or opened by a link outside. */
+static bool is_original(int fd)
+{
+    char path[PATH_MAX];
+    const char *rest;
+    bool over = false;
+    for (unsigned i = 0; i < fan_job.view_count; i++)
+        over = over || !fan_job.views[i].prefix_made;
+    if (!over || fan_fd_path(fd, path, sizeof(path)) <= 0)
+        return false;
+    const struct fan_view *view = fan_match_prefix(path, &rest);
+    return view != NULL && !view->prefix_made;
+}
+
+/* An input, or the original of one. */
+static bool is_input(int fd)
+{
+    const struct fan_file *file = fan_file_get(fd);
+    return file != NULL ? file->record != NULL : is_original(fd);
+}
+
+static bool only_a_path(int fd)
+{
+    const struct fan_file *file = fan_file_get(fd);
+    return file != NULL && file->record != NULL ? file->kind == FAN_FILE_PATH
+                                                : fan_sys_fcntl(fd, F_GETFL, 0) & O_PATH;
+}
+
+/* A change through a descriptor: true with `*rc`, or it is the kernel's. */
+static bool changed_fd(int fd, struct fan_output_call *call, int *rc)
+{
+    bool input = is_input(fd);
+    if (!input && !fan_output_is_directory(fd))
+        return false;
+    *rc = only_a_path(fd) ? -EBADF : -EROFS;
+    return input || *rc == -EBADF || fan_output_change_directory(fd, call, rc);
+}
+
+/* The descriptor itself (AT_EMPTY_PATH), or with AT_FDCWD the working directory. */
+static bool changed_empty(int dirfd, const char *path, unsigned flags,
+                          struct fan_output_call *call, struct fan_target *target, int *rc)
+{
+    if (dirfd == AT_FDCWD)
+        return fan_output_change(dirfd, ".", flags, call, target, rc);
+    target->dirfd = dirfd;
+    target->path = path;
+    *rc = -EROFS;
+    return is_input(dirfd) ||
+           (fan_output_is_directory(dirfd) && fan_output_change_directory(dirfd, call, rc));
+}
+
+/* A change of an existing file: true with `*rc`, or the real call is to be made with the target. */
+static bool changed(int dirfd, const char *path, int flags, struct fan_output_call *call,
+                    struct fan_target *target, int *rc)
+{
+    bool empty = (flags & AT_EMPTY_PATH) && fan_given(path) && path[0] == '\0';
+    call->request.flags = (uint32_t)flags;
+    bool ours = empty ? changed_empty(dirfd, path, follow_flags(flags), call, target, rc)
+                      : fan_output_change(dirfd, path, follow_flags(flags), call, target, rc);
+    if (ours && (flags & ~AT_FLAGS))
+        *rc = -EINVAL;
+    return ours;
+}
+
+/* What the kernel answered to a change of `fd` itself: of an output, the daemon is told. */
+static int changed_really(int fd, int rc)
+{
+    if (rc == 0)
+        fan_output_refresh(fd);
+    return rc;
+}
+
+FAN_EXPORT int truncate(const char *path, off_t bytes)
+{
+    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_TRUNCATE, .size = bytes}};
+    struct fan_target target;
+    int rc;
+    if (bytes < 0)
+        return REAL(truncate)(path, bytes); /* EINVAL, whatever the path */
+    if (!fan_output_change(AT_FDCWD, path, 0, &call, &target, &rc))
+        return REAL(truncate)(target.path, bytes);
+    bool directory = target.where == FAN_INPUT && S_ISDIR(target.record->mode);
+    return (int)fan_answer(directory ? -EISDIR : rc);
+}
+
+FAN_ALIAS(truncate64, truncate);
+
+static struct fan_output_call mode_call(mode_t mode)
+{
+    return (struct fan_output_call){
+        .request = {.op = FAN_OUTPUT_CHANGE, .change = FAN_OUTPUT_MODE, .mode = mode & 07777}};
+}
+
+FAN_EXPORT int fchmodat(int dirfd, const char *path, mode_t mode, int flags)
+{
+    struct fan_output_call call = mode_call(mode);
+    struct fan_target target;
+    int rc;
+    return changed(dirfd, path, flags, &call, &target, &rc)
+               ? (int)fan_answer(rc)
+               : changed_really(dirfd, REAL(fchmodat)(target.dirfd, target.path, mode, flags));
+}
+
+FAN_EXPORT int chmod(const char *path, mode_t mode)
+{
+    return fchmodat(AT_FDCWD, path, mode, 0);
+}
+
+FAN_EXPORT int lchmod(const char *path, mode_t mode)
+{
+    return fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW);
+}
+
+FAN_EXPORT int fchmod(int fd, mode_t mode)
+{
+    struct fan_output_call call = mode_call(mode);
+    int rc;
+    return changed_fd(fd, &call, &rc) ? (int)fan_answer(rc)
+                                      : changed_really(fd, REAL(fchmod)(fd, mode));
+}
+
+static struct fan_output_call owner_call(uid_t uid, gid_t gid)
+{
+    unsigned change = (uid != (uid_t)-1 ? FAN_OUTPUT_UID : 0u) |
+                      (gid != (gid_t)-1 ? FAN_OUTPUT_GID : 0u);
+    return (struct fan_output_call){
+        .request = {.op = FAN_OUTPUT_CHANGE, .change = change, .uid = uid, .gid = gid}};
+}
+
+FAN_EXPORT int fchownat(int dirfd, const char *path, uid_t uid, gid_t gid, int flags)
+{
+    struct fan_output_call call = owner_call(uid, gid);
+    struct fan_target target;
+    int rc;
+    return changed(dirfd, path, flags, &call, &target, &rc)
+               ? (int)fan_answer(rc)
+               : changed_really(dirfd,
+                                REAL(fchownat)(target.dirfd, target.path, uid, gid, flags));
+}
+
+FAN_EXPORT int chown(const char *path, uid_t uid, gid_t gid)
+{
+    return fchownat(AT_FDCWD, path, uid, gid, 0);
+}
+
+FAN_EXPORT int lchown(const char *path, uid_t uid, gid_t gid)
+{
+    return fchownat(AT_FDCWD, path, uid, gid, AT_SYMLINK_NOFOLLOW);
+}
+
+FAN_EXPORT int fchown(int fd, uid_t uid, gid_t gid)
+{
+    struct fan_output_call call = owner_call(uid, gid);
+    int rc;
+    return changed_fd(fd, &call, &rc) ? (int)fan_answer(rc)
+                                      : changed_really(fd, REAL(fchown)(fd, uid, gid));
+}
+
+FAN_EXPORT int utimensat(int dirfd, const char *path, const struct timespec times[2], int flags)
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
+    struct fan_target target;
+    int rc, bad = fan_output_set_times(&call, times);
+    if (bad || call.request.change == 0) /* refused, or done, before the path is looked at */
+        return REAL(utimensat)(dirfd, path, times, flags);
+    return changed(dirfd, path, flags, &call, &target, &rc)
+               ? (int)fan_answer(rc)
+               : changed_really(dirfd, REAL(utimensat)(target.dirfd, target.path, times, flags));
+}
+
+FAN_EXPORT int futimens(int fd, const struct timespec times[2])
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
+    int rc, bad = fan_output_set_times(&call, times);
+    if (bad || call.request.change == 0)
+        return REAL(futimens)(fd, times);
+    return changed_fd(fd, &call, &rc) ? (int)fan_answer(rc)
+                                      : changed_really(fd, REAL(futimens)(fd, times));
+}
+
+/* The same in microseconds. -EINVAL: not a time. */
+static int set_microseconds(struct fan_output_call *call, const struct timeval times[2])
+{
+    struct timespec fine[2];
+    for (unsigned i = 0; times != NULL && i < 2; i++) {
+        if (times[i].tv_usec < 0 || times[i].tv_usec >= 1000000)
+            return -EINVAL;
+        fine[i] = (struct timespec){times[i].tv_sec, times[i].tv_usec * 1000};
+    }
+    return fan_output_set_times(call, times != NULL ? fine : NULL);
+}
+
+FAN_EXPORT int futimes(int fd, const struct timeval times[2])
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
+    int rc;
+    if (set_microseconds(&call, times) != 0)
+        return REAL(futimes)(fd, times);
+    return changed_fd(fd, &call, &rc) ? (int)fan_answer(rc)
+                                      : changed_really(fd, REAL(futimes)(fd, times));
+}
+
+FAN_EXPORT int futimesat(int dirfd, const char *path, const struct timeval times[2])
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
+    struct fan_target target;
+    int rc;
+    if (!fan_given(path))
+        return futimes(dirfd, times);
+    if (set_microseconds(&call, times) != 0)
+        return REAL(futimesat)(dirfd, path, times);
+    return changed(dirfd, path, 0, &call, &target, &rc)
+               ? (int)fan_answer(rc)
+               : REAL(futimesat)(target.dirfd, target.path, times);
+}
+
+FAN_EXPORT int utimes(const char *path, const struct timeval times[2])
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
+    struct fan_target target;
+    int rc;
+    if (set_microseconds(&call, times) != 0)
+        return REAL(utimes)(path, times);
+    return changed(AT_FDCWD, path, 0, &call, &target, &rc) ? (int)fan_answer(rc)
+                                                           : REAL(utimes)(target.path, times);
+}
+
+FAN_EXPORT int lutimes(const char *path, const struct timeval times[2])
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
+    struct fan_target target;
+    int rc;
+    if (set_microseconds(&call, times) != 0)
+        return REAL(lutimes)(path, times);
+    return changed(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, &call, &target, &rc)
+               ? (int)fan_answer(rc)
+               : REAL(lutimes)(target.path, times);
+}
+
+FAN_EXPORT int utime(const char *path, const struct utimbuf *times)
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
+    struct timespec fine[2];
+    struct fan_target target;
+    int rc;
+    if (times != NULL) {
+        fine[0] = (struct timespec){times->actime, 0};
+        fine[1] = (struct timespec){times->modtime, 0};
+    }
+    fan_output_set_times(&call, times != NULL ? fine : NULL);
+    return changed(AT_FDCWD, path, 0, &call, &target, &rc) ? (int)fan_answer(rc)
+                                                           : REAL(utime)(target.path, times);
+}
+
+/* No output has extended attributes, by whichever road: a file system without them. */
+static bool attributed(const char *path, unsigned flags, struct fan_target *target, int *rc)
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};
+    if (!fan_output_change(AT_FDCWD, path, flags, &call, target, rc))
+        return false;
+    if (*rc == 0)
+        *rc = -EOPNOTSUPP;
+    return true;
+}
+
+FAN_EXPORT int setxattr(const char *path, const char *name, const void *value, size_t bytes,
+                        int flags)
+{
+    struct fan_target target;
+    int rc;
+    return attributed(path, 0, &target, &rc)
+               ? (int)fan_answer(rc)
+               : REAL(setxattr)(target.path, name, value, bytes, flags);
+}
+
+FAN_EXPORT int lsetxattr(const char *path, const char *name, const void *value, size_t bytes,
+                         int flags)
+{
+    struct fan_target target;
+    int rc;
+    return attributed(path, FAN_NOFOLLOW, &target, &rc)
+               ? (int)fan_answer(rc)
+               : REAL(lsetxattr)(target.path, name, value, bytes, flags);
+}
+
+FAN_EXPORT int removexattr(const char *path, const char *name)
+{
+    struct fan_target target;
+    int rc;
+    return attributed(path, 0, &target, &rc) ? (int)fan_answer(rc)
+                                             : REAL(removexattr)(target.path, name);
+}
+
+FAN_EXPORT int lremovexattr(const char *path, const char *name)
+{
+    struct fan_target target;
+    int rc;
+    return attributed(path, FAN_NOFOLLOW, &target, &rc) ? (int)fan_answer(rc)
+                                                        : REAL(lremovexattr)(target.path, name);
+}
+
+static bool attributed_fd(int fd, int *rc)
+{
+    const struct fan_file *file = fan_file_get(fd);
+    bool output = file != NULL && (file->kind == FAN_FILE_OUTPUT || file->kind == FAN_FILE_OUTDIR);
+    if (!output && !is_input(fd))
+        return false;
+    *rc = only_a_path(fd) ? -EBADF : output ? -EOPNOTSUPP : -EROFS;
+    return true;
+}
+
+FAN_EXPORT int fsetxattr(int fd, const char *name, const void *value, size_t bytes, int flags)
+{
+    int rc;
+    return attributed_fd(fd, &rc) ? (int)fan_answer(rc)
+                                  : REAL(fsetxattr)(fd, name, value, bytes, flags);
+}
+
+FAN_EXPORT int fremovexattr(int fd, const char *name)
+{
+    int rc;
+    return attributed_fd(fd, &rc) ? (int)fan_answer(rc) : REAL(fremovexattr)(fd, name);
+}

@@ -1,0 +1,328 @@
+/* Names: removing, renaming, linking, making. The node daemon's, but for those of inputs, which no
+ * call changes: it is refused as on a read-only file system. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../client/outputs/change.h"
+#include "../../client/outputs/pair.h"
+#include "../../client/paths/cwd.h"
+#include "../../client/open/open.h"
+#include "../../client/paths/skeleton.h"
+#include "../../common/sys.h"
+#include "../real.h"
+#include "../undeclared.h"
+
+enum last { LAST_NAME, LAST_DOT, LAST_DOT_DOT };
+
+/* What the last component of a path is, before links are looked at. */
+static enum last last_of(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    if (end - start == 1 && path[start] == '.')
+        return LAST_DOT;
+    return end - start == 2 && memcmp(path + start, "..", 2) == 0 ? LAST_DOT_DOT : LAST_NAME;
+}
+
+/* Removing an input. */
+static int refuse_removal(const struct fan_target *target, const char *path, int flags)
+{
+    bool directory = flags & AT_REMOVEDIR;
+    switch (last_of(path)) {
+    case LAST_DOT:
+        return directory ? -EINVAL : -EISDIR;
+    case LAST_DOT_DOT:
+        return directory ? -ENOTEMPTY : -EISDIR;
+    default:
+        return target->id != 0 ? -EROFS : directory ? -EBUSY : -EISDIR;
+    }
+}
+
+FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
+{
+    struct fan_output_call call = {
+        .request.op = flags & AT_REMOVEDIR ? FAN_OUTPUT_RMDIR : FAN_OUTPUT_UNLINK};
+    struct fan_target target;
+    int rc;
+    if (flags & ~AT_REMOVEDIR)
+        return REAL(unlinkat)(dirfd, path, flags); /* EINVAL is the kernel's to say */
+    if (!fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc))
+        return REAL(unlinkat)(target.dirfd, target.path, flags);
+    if (target.where == FAN_INPUT)
+        rc = refuse_removal(&target, path, flags);
+    else if (rc == 0 && (flags & AT_REMOVEDIR))
+        fan_skeleton_remove(target.view, target.path);
+    return (int)fan_answer(rc);
+}
+
+FAN_EXPORT int unlink(const char *path)
+{
+    return unlinkat(AT_FDCWD, path, 0);
+}
+
+FAN_EXPORT int rmdir(const char *path)
+{
+    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+FAN_EXPORT int remove(const char *path)
+{
+    struct fan_target target;
+    int error = errno;
+    if (!fan_locate_change(AT_FDCWD, path, FAN_NOFOLLOW, &target))
+        return REAL(remove)(target.path);
+    int rc = unlink(path);
+    if (rc == 0 || errno != EISDIR)
+        return rc;
+    errno = error;
+    return rmdir(path);
+}
+
+static bool is_input(const struct fan_end *end)
+{
+    return end->ours && end->target.where == FAN_INPUT;
+}
+
+static bool is_beyond(const struct fan_end *end)
+{
+    return end->ours && end->target.where == FAN_BEYOND;
+}
+
+/* For the daemon to say, or an input. */
+static bool is_there(const struct fan_end *end)
+{
+    return end->ours && end->target.where != FAN_MISSING;
+}
+
+static bool flags_contradict(unsigned flags)
+{
+    const unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
+    return (flags & ~known) || ((flags & RENAME_EXCHANGE) && flags != RENAME_EXCHANGE);
+}
+
+/* A rename among outputs. What stands in a directory that is renamed goes with it. */
+static int move(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
+{
+    int rc = fan_output_pair(call, from, to);
+    if (rc == 0 && from->target.path == from->target.buffer &&
+        to->target.path == to->target.buffer)
+        fan_skeleton_move(from->target.view, from->target.buffer, to->target.buffer,
+                          (call->request.flags & RENAME_EXCHANGE) != 0);
+    return rc;
+}
+
+/* One try at a rename of which at least one end is ours. 0, -errno, FAN_END_MOVED. */
+static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_names, unsigned flags)
+{
+    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_RENAME, .flags = flags}};
+    bool outputs = is_beyond(from) && is_beyond(to);
+    if (flags_contradict(flags))
+        return -EINVAL;
+    if (outputs || ((flags & RENAME_NOREPLACE) && is_there(from) && is_there(to)))
+        return move(&call, from, to); /* a name that is taken is told before whose it is */
+    int rc = fan_end_reached(from);
+    rc = rc == 0 ? fan_end_reached(to) : rc;
+    if (rc != 0)
+        return rc;
+    if (from->ours != to->ours)
+        return -EXDEV;
+    return plain_names ? fan_refuse_change(&(is_input(from) ? from : to)->target, false) : -EBUSY;
+}
+
+static __attribute__((noinline)) int rename_any(int from_fd, const char *from, int to_fd,
+                                                const char *to, unsigned flags)
+{
+    struct fan_end old, new;
+    int rc = FAN_END_MOVED;
+    fan_end_locate(&old, from_fd, from, FAN_NOFOLLOW);
+    fan_end_locate(&new, to_fd, to, FAN_NOFOLLOW);
+    bool plain_names = (!old.ours || last_of(from) == LAST_NAME) &&
+                       (!new.ours || last_of(to) == LAST_NAME);
+    for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
+        if (!old.ours && !new.ours && flags == 0)
+            return REAL(renameat)(old.target.dirfd, old.target.path, new.target.dirfd,
+                                  new.target.path);
+        if (!old.ours && !new.ours)
+            return REAL(renameat2)(old.target.dirfd, old.target.path, new.target.dirfd,
+                                   new.target.path, flags);
+        rc = rename_ends(&old, &new, plain_names, flags);
+    }
+    return (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
+}
+
+/* Which directory this is, is found out before two paths are on a stack that may be small. */
+static void know_directory(void)
+{
+    if (fan_job.view_count > 0)
+        fan_cwd_get();
+}
+
+FAN_EXPORT int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    know_directory();
+    return rename_any(from_fd, from, to_fd, to, flags);
+}
+
+FAN_EXPORT int renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+    return renameat2(from_fd, from, to_fd, to, 0);
+}
+
+FAN_EXPORT int rename(const char *from, const char *to)
+{
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+/* Where a link to something of another file system was to be made. */
+static int link_across(struct fan_end *to)
+{
+    if (to->ours && to->target.where != FAN_BEYOND)
+        return fan_output_refuse(&to->target, FAN_OUTPUT_LINK);
+    int rc = fan_end_exists(to);
+    if (rc == 0)
+        return -EEXIST;
+    rc = rc == -ENOENT ? fan_end_reached(to) : rc;
+    return rc == 0 ? -EXDEV : rc;
+}
+
+/* One try at a link of which at least one end is ours: the old name must be there, the new one
+ * not. */
+static int link_ends(struct fan_end *from, struct fan_end *to, unsigned flags)
+{
+    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_LINK, .flags = flags}};
+    if (is_there(from) && is_beyond(to))
+        return fan_output_pair(&call, from, to);
+    int rc = fan_end_exists(from);
+    return rc != 0 ? rc : link_across(to);
+}
+
+static __attribute__((noinline)) int link_any(int from_fd, const char *from, int to_fd,
+                                              const char *to, int flags)
+{
+    struct fan_end old, new;
+    int rc = FAN_END_MOVED;
+    unsigned how = (flags & AT_SYMLINK_FOLLOW ? 0u : FAN_NOFOLLOW) |
+                   (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
+    fan_end_locate(&old, from_fd, from, how);
+    fan_end_locate(&new, to_fd, to, FAN_NOFOLLOW);
+    for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
+        if (!old.ours && !new.ours)
+            return REAL(linkat)(old.target.dirfd, old.target.path, new.target.dirfd,
+                                new.target.path, flags);
+        rc = flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) ? -EINVAL
+                                                          : link_ends(&old, &new, (unsigned)flags);
+    }
+    return (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
+}
+
+FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+    know_directory();
+    return link_any(from_fd, from, to_fd, to, flags);
+}
+
+FAN_EXPORT int link(const char *from, const char *to)
+{
+    return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+static bool is_content(const char *content)
+{
+    return fan_given(content) && content[0] != '\0' && strnlen(content, PATH_MAX) < PATH_MAX;
+}
+
+FAN_EXPORT int symlinkat(const char *content, int dirfd, const char *path)
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_SYMLINK, .other = content};
+    struct fan_target target;
+    int rc;
+    if (!is_content(content))
+        return REAL(symlinkat)(content, dirfd, path); /* refused by the kernel before all else */
+    return fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
+               ? (int)fan_answer(rc)
+               : REAL(symlinkat)(content, target.dirfd, target.path);
+}
+
+FAN_EXPORT int symlink(const char *content, const char *path)
+{
+    return symlinkat(content, AT_FDCWD, path);
+}
+
+FAN_EXPORT int mkdirat(int dirfd, const char *path, mode_t mode)
+{
+    struct fan_output_call call = {
+        .request = {.op = FAN_OUTPUT_MKDIR, .mode = S_IFDIR | (mode & 07777)}};
+    struct fan_target target;
+    int rc;
+    return fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
+               ? (int)fan_answer(rc)
+               : REAL(mkdirat)(target.dirfd, target.path, mode);
+}
+
+FAN_EXPORT int mkdir(const char *path, mode_t mode)
+{
+    return mkdirat(AT_FDCWD, path, mode);
+}
+
+/* glibc before 2.33 has no `mknodat` to hand on to. */
+static int real_mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
+{
+    __typeof__(&mknodat) call = REAL(mknodat);
+    return call != NULL ? call(dirfd, path, mode, device)
+                        : (int)fan_answer(FAN_SYS(mknodat, dirfd, path, mode, device));
+}
+
+static bool make_node(int dirfd, const char *path, mode_t mode, dev_t device,
+                      struct fan_target *target, int *rc)
+{
+    mode_t type = mode & S_IFMT ? mode & S_IFMT : S_IFREG;
+    struct fan_output_call call = {
+        .request = {.op = FAN_OUTPUT_MKNOD, .mode = type | (mode & 07777), .device = device}};
+    return fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, target, rc);
+}
+
+FAN_EXPORT int mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
+{
+    struct fan_target target;
+    int rc;
+    return make_node(dirfd, path, mode, device, &target, &rc)
+               ? (int)fan_answer(rc)
+               : real_mknodat(target.dirfd, target.path, mode, device);
+}
+
+FAN_EXPORT int mknod(const char *path, mode_t mode, dev_t device)
+{
+    return mknodat(AT_FDCWD, path, mode, device);
+}
+
+/* What mknod is in programs built with glibc before 2.33; of the version there is one. */
+FAN_EXPORT int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device)
+{
+    return version == 0 ? mknodat(dirfd, path, mode, *device) : (int)fan_answer(-EINVAL);
+}
+
+FAN_EXPORT int __xmknod(int version, const char *path, mode_t mode, dev_t *device)
+{
+    return __xmknodat(version, AT_FDCWD, path, mode, device);
+}
+
+FAN_EXPORT int mkfifoat(int dirfd, const char *path, mode_t mode)
+{
+    struct fan_target target;
+    int rc;
+    return make_node(dirfd, path, S_IFIFO | (mode & 07777), 0, &target, &rc)
+               ? (int)fan_answer(rc)
+               : REAL(mkfifoat)(target.dirfd, target.path, mode);
+}
+
+FAN_EXPORT int mkfifo(const char *path, mode_t mode)
+{
+    return mkfifoat(AT_FDCWD, path, mode);
+}

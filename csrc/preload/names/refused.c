@@ -1,0 +1,51 @@
+/*
+ * Calls that are not to be had of a mount, for which a program had better hear so: inside libc and the
+ * kernel they would look at the real directory below the mount, which is empty.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <sys/fanotify.h>
+#include <unistd.h>
+
+#include "../../client/paths/resolve.h"
+#include "../real.h"
+
+/* Whether a path is in a mount; then errno is EOPNOTSUPP, or says that nothing is there. */
+static bool refused(int dirfd, const char *path, bool nofollow, bool empty)
+{
+    struct fan_target target;
+    unsigned how = FAN_THROUGH | (nofollow ? FAN_NOFOLLOW : 0u) | (empty ? FAN_EMPTY_PATH : 0u);
+    if (fan_job.view_count == 0 || !fan_locate(dirfd, path, how, &target))
+        return false;
+    errno = target.where == FAN_MISSING ? target.error : EOPNOTSUPP;
+    return true;
+}
+
+FAN_EXPORT int name_to_handle_at(int dirfd, const char *path, struct file_handle *handle,
+                                 int *mount_id, int flags)
+{
+    return refused(dirfd, path, !(flags & AT_SYMLINK_FOLLOW), flags & AT_EMPTY_PATH)
+               ? -1
+               : REAL(name_to_handle_at)(dirfd, path, handle, mount_id, flags);
+}
+
+FAN_EXPORT int fanotify_mark(int fd, unsigned flags, uint64_t mask, int dirfd, const char *path)
+{
+    return refused(dirfd, path != NULL ? path : "", flags & FAN_MARK_DONT_FOLLOW, path == NULL)
+               ? -1
+               : REAL(fanotify_mark)(fd, flags, mask, dirfd, path);
+}
+
+/* libc walks with calls of its own inside. A path where nothing is, is for the walk to report. */
+FAN_EXPORT FTS *fts_open(char *const *paths, int options,
+                         int (*compare)(const FTSENT **, const FTSENT **))
+{
+    for (char *const *path = paths; *path != NULL; path++) {
+        if (refused(AT_FDCWD, *path, false, false) && errno == EOPNOTSUPP)
+            return NULL;
+    }
+    return REAL(fts_open)(paths, options, compare);
+}
+
+FAN_ALIAS(fts64_open, fts_open);

@@ -1,0 +1,58 @@
+/*
+ * Watches (inotify). An input never changes: a watch of one is granted, on an empty file of the
+ * job's that stands for it, and never says anything. Whatever may change is known to the node
+ * daemon alone, and a program is told to look by itself.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+#include "../../client/paths/resolve.h"
+#include "../../common/sys.h"
+#include "../files/of_file.h"
+#include "../real.h"
+
+enum { NAME_BYTES = 48 };
+
+/* The path of the file that stands for an input; there is one for all of its names. 0 or -errno. */
+static int stand_in(const struct fan_target *target, char path[PATH_MAX])
+{
+    size_t bytes = fan_job.directory.bytes;
+    if (bytes + NAME_BYTES > PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(path, fan_job.directory.text, bytes);
+    snprintf(path + bytes, NAME_BYTES, "/watched-%x-%llx",
+             (unsigned)(target->view - fan_job.views), (unsigned long long)target->id);
+    int rc = (int)FAN_SYS(mknodat, AT_FDCWD, path, S_IFREG | 0600, 0);
+    return rc == -EEXIST ? 0 : rc;
+}
+
+static int watch_ours(int fd, const struct fan_target *target, uint32_t mask)
+{
+    char path[PATH_MAX];
+    if (target->where == FAN_MISSING)
+        return (int)fan_answer(-target->error);
+    if (target->where != FAN_INPUT || S_ISDIR(target->record->mode))
+        return (int)fan_answer(-EOPNOTSUPP);
+    int rc = fan_permitted(target->dataset, target->id, 4, true);
+    if (rc == 0)
+        rc = stand_in(target, path);
+    return rc == 0 ? REAL(inotify_add_watch)(fd, path, mask) : (int)fan_answer(rc);
+}
+
+FAN_EXPORT int inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+    struct fan_target target;
+    unsigned how = FAN_THROUGH | (mask & IN_DONT_FOLLOW ? FAN_NOFOLLOW : 0u);
+    bool ours = fan_job.view_count > 0 && fan_locate(AT_FDCWD, path, how, &target);
+    int rc = ours ? watch_ours(fd, &target, mask) : REAL(inotify_add_watch)(fd, path, mask);
+    return (int)fan_of_file(rc, fd, EINVAL);
+}
+
+FAN_EXPORT int inotify_rm_watch(int fd, int watch)
+{
+    return (int)fan_of_file(REAL(inotify_rm_watch)(fd, watch), fd, EINVAL);
+}

@@ -1,0 +1,192 @@
+/* Processes: fork, vfork, and the shells that libc starts by itself. */
+#include <alloca.h>
+#include <pty.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <utmp.h>
+
+#include "../../client/handoff/process.h"
+#include "../../client/paths/cwd.h"
+#include "../../client/files/filetable.h"
+#include "../../client/outputs/outputs.h"
+#include "../../client/files/overlay.h"
+#include "../../common/sys.h"
+#include "../real.h"
+#include "environment.h"
+
+/* Names that no header declares. */
+pid_t __fork(void);
+FILE *_IO_popen(const char *command, const char *mode);
+
+FAN_EXPORT pid_t fork(void)
+{
+    pid_t pid = REAL(fork)();
+    if (pid < 0 && fan_job.view_count > 0)
+        fan_file_after_failed_fork();
+    return pid;
+}
+
+FAN_ALIAS(__fork, fork);
+
+/* _Fork runs no fork handlers. */
+FAN_EXPORT pid_t _Fork(void)
+{
+    if (fan_job.view_count > 0)
+        fan_file_before_fork();
+    pid_t pid = REAL(_Fork)();
+    if (fan_job.view_count > 0 && pid == 0)
+        fan_process_after_fork_child();
+    if (fan_job.view_count > 0 && pid < 0)
+        fan_file_after_failed_fork();
+    return pid;
+}
+
+/* Arms the overlay and finds the real call; the assembly below jumps to it, because vfork's caller
+ * returns twice from the same frame. */
+void *fan_vfork_begin(void) __attribute__((visibility("hidden"), used));
+void *fan_vfork_begin(void)
+{
+    if (fan_job.view_count > 0) {
+        fan_file_before_vfork();
+        fan_overlay_arm();
+    }
+    return (void *)REAL(vfork);
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".globl vfork\n"
+        ".type vfork, @function\n"
+        "vfork:\n"
+        "    sub $8, %rsp\n"
+        "    call fan_vfork_begin\n"
+        "    add $8, %rsp\n"
+        "    jmp *%rax\n"
+        ".size vfork, . - vfork\n"
+        ".globl __vfork\n"
+        ".set __vfork, vfork\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+        ".globl vfork\n"
+        ".type vfork, %function\n"
+        "vfork:\n"
+        "    stp x29, x30, [sp, #-16]!\n"
+        "    bl fan_vfork_begin\n"
+        "    ldp x29, x30, [sp], #16\n"
+        "    br x0\n"
+        ".size vfork, . - vfork\n"
+        ".globl __vfork\n"
+        ".set __vfork, vfork\n");
+#endif
+
+/* libc starts a shell past our wrappers, with the environment as it is: for that moment it is the
+ * one that a program of ours is started with. */
+struct lent {
+    struct fan_environment environment;
+    char **before;
+    bool lent;
+};
+
+static bool can_lend(struct lent *lent)
+{
+    lent->lent = fan_job.view_count > 0 &&
+                 fan_environment_measure(&lent->environment, environ) == 0;
+    return lent->lent;
+}
+
+static void lend(struct lent *lent, void *memory)
+{
+    if (!lent->lent)
+        return;
+    fan_file_before_vfork();
+    lent->environment.counted = true;
+    fan_environment_fill(&lent->environment, memory, environ);
+    lent->before = environ;
+    environ = lent->environment.entries;
+}
+
+static void take_back(struct lent *lent)
+{
+    if (!lent->lent)
+        return;
+    if (environ == lent->environment.entries)
+        environ = lent->before;
+    fan_handoff_done();
+}
+
+FAN_EXPORT int system(const char *command)
+{
+    struct lent lent = {.lent = false};
+    lend(&lent, command != NULL && can_lend(&lent) ? alloca(lent.environment.bytes) : NULL);
+    int status = REAL(system)(command);
+    take_back(&lent);
+    return status;
+}
+
+FAN_EXPORT FILE *popen(const char *command, const char *mode)
+{
+    struct lent lent = {.lent = false};
+    lend(&lent, can_lend(&lent) ? alloca(lent.environment.bytes) : NULL);
+    FILE *stream = REAL(popen)(command, mode);
+    take_back(&lent);
+    return stream;
+}
+
+FAN_ALIAS(_IO_popen, popen);
+
+/* libc puts others under 0, 1 and 2 past us. */
+static void forget_standard(void)
+{
+    if (fan_job.view_count > 0)
+        fan_file_remove_range(0, 2);
+    fan_output_settle();
+}
+
+/* Outputs that are still open are finished by the end of the process: the daemon is told that it is
+ * one in good order. */
+FAN_EXPORT void _exit(int status)
+{
+    fan_output_at_exit();
+    FAN_SYS(exit_group, status);
+    __builtin_unreachable();
+}
+
+FAN_ALIAS(_Exit, _exit);
+
+FAN_EXPORT void quick_exit(int status)
+{
+    fan_output_at_exit();
+    REAL(quick_exit)(status);
+    __builtin_unreachable();
+}
+
+FAN_EXPORT int daemon(int stay, int keep)
+{
+    int rc = REAL(daemon)(stay, keep);
+    if (rc == 0 && !stay)
+        fan_cwd_changed();
+    if (rc == 0 && !keep)
+        forget_standard();
+    return rc;
+}
+
+/* Before glibc 2.34 these lie in libutil, which may have been loaded out of our sight. */
+FAN_EXPORT int login_tty(int terminal)
+{
+    __typeof__(&login_tty) call = REAL(login_tty);
+    int rc = call != NULL ? call(terminal) : (int)fan_answer(-ENOSYS);
+    if (rc == 0)
+        forget_standard();
+    return rc;
+}
+
+FAN_EXPORT pid_t forkpty(int *leader, char *name, const struct termios *settings,
+                         const struct winsize *size)
+{
+    __typeof__(&forkpty) call = REAL(forkpty);
+    pid_t pid = call != NULL ? call(leader, name, settings, size) : (pid_t)fan_answer(-ENOSYS);
+    if (pid == 0)
+        forget_standard();
+    return pid;
+}

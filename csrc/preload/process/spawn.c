@@ -1,0 +1,371 @@
+/*
+ * posix_spawn. libc performs a list of file actions inside, past our wrappers, so both the list and
+ * the spawning are our own here: a vfork child performs the actions through the wrappers.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../client/files/filetable.h"
+#include "../../client/job/job.h"
+#include "../../client/machine/park.h"
+#include "../../common/sys.h"
+#include "../real.h"
+#include "../undeclared.h"
+#include "start.h"
+
+enum tag { DO_OPEN, DO_CLOSE, DO_DUP2, DO_CHDIR, DO_FCHDIR, DO_CLOSEFROM, DO_TCSETPGRP };
+
+/* One entry of the list, to which the `__actions` of libc's struct points. */
+struct action {
+    enum tag tag;
+    int fd, to;
+    int flags;
+    mode_t mode;
+    char *path; /* own */
+};
+
+static struct action *entries(const posix_spawn_file_actions_t *actions)
+{
+    return (struct action *)(void *)actions->__actions;
+}
+
+static int append(posix_spawn_file_actions_t *actions, struct action action, const char *path)
+{
+    if (actions->__used == actions->__allocated) {
+        int room = actions->__allocated + 8;
+        void *grown = realloc(actions->__actions, (size_t)room * sizeof(struct action));
+        if (grown == NULL)
+            return ENOMEM;
+        actions->__actions = grown;
+        actions->__allocated = room;
+    }
+    if (path != NULL && (action.path = strdup(path)) == NULL)
+        return ENOMEM;
+    entries(actions)[actions->__used++] = action;
+    return 0;
+}
+
+static bool possible(int fd)
+{
+    return fd >= 0 && fd < sysconf(_SC_OPEN_MAX);
+}
+
+FAN_EXPORT int posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_init)(actions);
+    memset(actions, 0, sizeof(*actions));
+    return 0;
+}
+
+FAN_EXPORT int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *actions)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_destroy)(actions);
+    for (int i = 0; i < actions->__used; i++)
+        free(entries(actions)[i].path);
+    free(actions->__actions);
+    memset(actions, 0, sizeof(*actions));
+    return 0;
+}
+
+FAN_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd,
+                                                const char *path, int flags, mode_t mode)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_addopen)(actions, fd, path, flags, mode);
+    struct action action = {.tag = DO_OPEN, .fd = fd, .flags = flags, .mode = mode};
+    return possible(fd) ? append(actions, action, path) : EBADF;
+}
+
+FAN_EXPORT int posix_spawn_file_actions_addclose(posix_spawn_file_actions_t *actions, int fd)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_addclose)(actions, fd);
+    return possible(fd) ? append(actions, (struct action){.tag = DO_CLOSE, .fd = fd}, NULL) : EBADF;
+}
+
+FAN_EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_adddup2)(actions, fd, to);
+    struct action action = {.tag = DO_DUP2, .fd = fd, .to = to};
+    return possible(fd) && possible(to) ? append(actions, action, NULL) : EBADF;
+}
+
+FAN_EXPORT int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions,
+                                                    const char *path)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_addchdir_np)(actions, path);
+    return append(actions, (struct action){.tag = DO_CHDIR}, path);
+}
+
+FAN_EXPORT int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t *actions, int fd)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_addfchdir_np)(actions, fd);
+    return possible(fd) ? append(actions, (struct action){.tag = DO_FCHDIR, .fd = fd}, NULL)
+                        : EBADF;
+}
+
+FAN_EXPORT int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions,
+                                                        int from)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_addclosefrom_np)(actions, from);
+    return from >= 0 ? append(actions, (struct action){.tag = DO_CLOSEFROM, .fd = from}, NULL)
+                     : EBADF;
+}
+
+FAN_EXPORT int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions, int fd)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_addtcsetpgrp_np)(actions, fd);
+    return possible(fd) ? append(actions, (struct action){.tag = DO_TCSETPGRP, .fd = fd}, NULL)
+                        : EBADF;
+}
+
+FAN_ALIAS(posix_spawn_file_actions_addchdir, posix_spawn_file_actions_addchdir_np);
+FAN_ALIAS(posix_spawn_file_actions_addfchdir, posix_spawn_file_actions_addfchdir_np);
+
+/* What the child is to do. error: its answer, in the memory that both share. */
+struct order {
+    struct fan_program program;
+    const posix_spawn_file_actions_t *actions;
+    const posix_spawnattr_t *attributes;
+    char *const *argv, *const *env;
+    sigset_t mask;
+    volatile int error;
+};
+
+static int move_to(int fd, int to)
+{
+    if (fd == to)
+        return 0;
+    int rc = dup2(fd, to) < 0 ? -errno : 0;
+    close(fd);
+    return rc;
+}
+
+static int perform(const struct action *action)
+{
+    int flags, fd;
+    switch (action->tag) {
+    case DO_OPEN:
+        close(action->fd);
+        fd = open(action->path, action->flags, action->mode);
+        return fd < 0 ? -errno : move_to(fd, action->fd);
+    case DO_CLOSE:
+        close(action->fd);
+        return 0;
+    case DO_DUP2:
+        if (action->fd != action->to)
+            return dup2(action->fd, action->to) < 0 ? -errno : 0;
+        flags = fcntl(action->fd, F_GETFD);
+        return flags < 0 || fcntl(action->fd, F_SETFD, flags & ~FD_CLOEXEC) < 0 ? -errno : 0;
+    case DO_CHDIR:
+        return chdir(action->path) < 0 ? -errno : 0;
+    case DO_FCHDIR:
+        return fchdir(action->fd) < 0 ? -errno : 0;
+    case DO_CLOSEFROM:
+        closefrom(action->fd);
+        return 0;
+    case DO_TCSETPGRP:
+        flags = (int)FAN_SYS(getpgid, 0);
+        return (int)FAN_SYS(ioctl, action->fd, TIOCSPGRP, &flags);
+    }
+    return -EINVAL;
+}
+
+/* As the kernel has it; all zero is the default action. */
+struct kernel_sigaction {
+    void *handler;
+    unsigned long flags;
+    void *restorer;
+    uint64_t mask;
+};
+
+/* No handler of the parent's may run in the memory they share. */
+static void reset_signals(const sigset_t *defaults)
+{
+    static const struct kernel_sigaction plain;
+    for (int number = 1; number < NSIG; number++) {
+        struct kernel_sigaction now;
+        if (FAN_SYS(rt_sigaction, number, NULL, &now, sizeof(now.mask)) != 0)
+            continue;
+        bool caught = now.handler != (void *)SIG_DFL && now.handler != (void *)SIG_IGN;
+        bool wanted = defaults != NULL && sigismember(defaults, number) == 1;
+        if (caught || (wanted && now.handler == (void *)SIG_IGN))
+            FAN_SYS(rt_sigaction, number, &plain, NULL, sizeof(now.mask));
+    }
+}
+
+static int set_scheduling(const posix_spawnattr_t *attributes, short flags)
+{
+    struct sched_param parameter;
+    int policy;
+    posix_spawnattr_getschedparam(attributes, &parameter);
+    posix_spawnattr_getschedpolicy(attributes, &policy);
+    if (flags & POSIX_SPAWN_SETSCHEDULER)
+        return (int)FAN_SYS(sched_setscheduler, 0, policy, &parameter);
+    return flags & POSIX_SPAWN_SETSCHEDPARAM ? (int)FAN_SYS(sched_setparam, 0, &parameter) : 0;
+}
+
+static int set_attributes(const posix_spawnattr_t *attributes, sigset_t *mask)
+{
+    short flags = 0;
+    pid_t group = 0;
+    sigset_t defaults;
+    if (attributes != NULL) {
+        posix_spawnattr_getflags(attributes, &flags);
+        posix_spawnattr_getpgroup(attributes, &group);
+        posix_spawnattr_getsigdefault(attributes, &defaults);
+        if (flags & POSIX_SPAWN_SETSIGMASK)
+            posix_spawnattr_getsigmask(attributes, mask);
+    }
+    reset_signals(flags & POSIX_SPAWN_SETSIGDEF ? &defaults : NULL);
+    long rc = attributes != NULL ? set_scheduling(attributes, flags) : 0;
+    if (rc == 0 && (flags & POSIX_SPAWN_SETSID))
+        rc = FAN_SYS(setsid);
+    if (rc >= 0 && (flags & POSIX_SPAWN_SETPGROUP))
+        rc = FAN_SYS(setpgid, 0, group);
+    long user = FAN_SYS(getuid), own_group = FAN_SYS(getgid);
+    if (rc >= 0 && (flags & POSIX_SPAWN_RESETIDS))
+        rc = FAN_SYS(setresuid, -1, user, -1);
+    if (rc >= 0 && (flags & POSIX_SPAWN_RESETIDS))
+        rc = FAN_SYS(setresgid, -1, own_group, -1);
+    return rc < 0 ? (int)rc : 0;
+}
+
+/* The child: never returns to its caller. */
+static int obey(struct order *order)
+{
+    int rc = set_attributes(order->attributes, &order->mask);
+    int used = order->actions != NULL ? order->actions->__used : 0;
+    for (int i = 0; rc == 0 && i < used; i++)
+        rc = perform(&entries(order->actions)[i]);
+    if (rc != 0)
+        return rc;
+    FAN_SYS(rt_sigprocmask, SIG_SETMASK, &order->mask, NULL, sizeof(uint64_t));
+    return fan_start(&order->program, order->argv, order->env);
+}
+
+static __attribute__((noinline)) pid_t start_child(struct order *order)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        order->error = -obey(order);
+        _exit(127);
+    }
+    return pid;
+}
+
+/* The number that an action gives out in the child, or -1. */
+static int given_out(const struct action *action)
+{
+    return action->tag == DO_OPEN ? action->fd : action->tag == DO_DUP2 ? action->to : -1;
+}
+
+/* The child cannot move what stands of ours under the numbers that it gives out. */
+static void make_room(const posix_spawn_file_actions_t *actions)
+{
+    int used = actions != NULL ? actions->__used : 0, highest = -1;
+    fan_file_before_vfork(); /* what the child needs has its place before others are left */
+    for (int i = 0; i < used; i++) {
+        int fd = given_out(&entries(actions)[i]);
+        highest = fd > highest ? fd : highest;
+    }
+    for (int i = 0; i < used; i++)
+        fan_vacate(given_out(&entries(actions)[i]), highest);
+}
+
+static int spawn(struct order *order, pid_t *pid)
+{
+    sigset_t all;
+    int saved = errno, cancel, error;
+    memset(&all, 0xff, sizeof(all));
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    FAN_SYS(rt_sigprocmask, SIG_BLOCK, &all, &order->mask, sizeof(uint64_t));
+    sigset_t before = order->mask;
+    make_room(order->actions);
+    pid_t child = start_child(order);
+    error = child < 0 ? errno : order->error;
+    if (child > 0 && error != 0)
+        FAN_SYS(wait4, child, NULL, 0, NULL);
+    FAN_SYS(rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(uint64_t));
+    pthread_setcancelstate(cancel, NULL);
+    if (error == 0 && pid != NULL)
+        *pid = child;
+    errno = saved;
+    return error;
+}
+
+/* Since glibc 2.39. */
+int pidfd_spawn(int *pidfd, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const argv[], char *const env[]);
+int pidfd_spawnp(int *pidfd, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const argv[], char *const env[]);
+
+/* A descriptor of a child that was just started and that nobody has waited for. 0 or an errno. */
+static int describe_child(int error, pid_t pid, int *pidfd)
+{
+    long fd = error == 0 ? FAN_SYS(pidfd_open, pid, 0) : -error;
+    if (fd < 0)
+        return (int)-fd;
+    *pidfd = (int)fd;
+    return 0;
+}
+
+FAN_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                           const posix_spawnattr_t *attributes, char *const argv[],
+                           char *const env[])
+{
+    struct order order = {.program = {.how = FAN_START_PATH, .name = path},
+                          .actions = actions,
+                          .attributes = attributes,
+                          .argv = argv,
+                          .env = env};
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn)(pid, path, actions, attributes, argv, env);
+    return spawn(&order, pid);
+}
+
+FAN_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                            const posix_spawnattr_t *attributes, char *const argv[],
+                            char *const env[])
+{
+    struct order order = {.program = {.how = FAN_START_SEARCH, .name = file},
+                          .actions = actions,
+                          .attributes = attributes,
+                          .argv = argv,
+                          .env = env};
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawnp)(pid, file, actions, attributes, argv, env);
+    return spawn(&order, pid);
+}
+
+FAN_EXPORT int pidfd_spawn(int *pidfd, const char *path, const posix_spawn_file_actions_t *actions,
+                           const posix_spawnattr_t *attributes, char *const argv[],
+                           char *const env[])
+{
+    pid_t pid = 0;
+    int error = posix_spawn(&pid, path, actions, attributes, argv, env);
+    return describe_child(error, pid, pidfd);
+}
+
+FAN_EXPORT int pidfd_spawnp(int *pidfd, const char *file, const posix_spawn_file_actions_t *actions,
+                            const posix_spawnattr_t *attributes, char *const argv[],
+                            char *const env[])
+{
+    pid_t pid = 0;
+    int error = posix_spawnp(&pid, file, actions, attributes, argv, env);
+    return describe_child(error, pid, pidfd);
+}

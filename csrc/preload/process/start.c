@@ -1,0 +1,320 @@
+#include "start.h"
+
+#include <alloca.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../client/content/content_io.h"
+#include "../../client/files/filetable.h"
+#include "../../client/open/open.h"
+#include "../../client/outputs/outputs.h"
+#include "../../client/code/program.h"
+#include "../../client/content/realcopy.h"
+#include "../../common/sys.h"
+#include "../cancel.h"
+#include "../real.h"
+#include "environment.h"
+#include "start_code.h"
+#include "start_linker.h"
+
+enum { ARGUMENTS_MAX = 1 << 20 };
+
+/* One start: what goes down to the exec itself. */
+struct start {
+    char *const *argv;
+    struct fan_environment environment;
+    unsigned scripts; /* interpreters so far */
+};
+
+static size_t count(char *const list[])
+{
+    size_t n = 0;
+    while (list != NULL && list[n] != NULL)
+        n++;
+    return n;
+}
+
+/* The program is about to run, unless the kernel refuses it. */
+static void give_real_files(struct start *start, bool shut_out)
+{
+    if (!shut_out)
+        return;
+    fan_environment_fini(&start->environment);
+    fan_handoff_make_real();
+    fan_environment_again(&start->environment);
+}
+
+/* exec of what lies outside the mounts. -errno. */
+static int exec_outside(int dirfd, const char *path, int flags, struct start *start)
+{
+    if (start->environment.need.placeholders)
+        give_real_files(start, start->environment.off || fan_program_shuts_out(dirfd, path));
+    if (dirfd != AT_FDCWD || flags != 0)
+        return (int)FAN_SYS(execveat, dirfd, path, start->argv, start->environment.entries, flags);
+    REAL(execve)(path, start->argv, start->environment.entries);
+    return -errno;
+}
+
+/* exec of an open file. -errno. */
+static int exec_open(int fd, struct start *start)
+{
+    if (start->environment.need.placeholders)
+        give_real_files(start, start->environment.off || fan_program_shuts_out_fd(fd));
+    return (int)FAN_SYS(execveat, fd, "", start->argv, start->environment.entries, AT_EMPTY_PATH);
+}
+
+/* exec of what was made ready. -errno. */
+static int exec_code(struct fan_start_code *code, struct start *start)
+{
+    char **entries = start->environment.entries, **handoff = start->environment.handoff;
+    void *memory = alloca(code->bytes);
+    const char *path = fan_start_code_end(code, memory, &start->environment);
+    int rc = exec_outside(AT_FDCWD, path, 0, start);
+    start->environment.entries = entries;
+    start->environment.handoff = handoff;
+    return rc;
+}
+
+static int start_path(const char *path, struct start *start);
+
+/* The interpreter opens the script by its path, as it does elsewhere. */
+static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1],
+                        struct start *start)
+{
+    char *argument, *interpreter = fan_script_parse(head, &argument);
+    if (interpreter == NULL)
+        return -ENOEXEC;
+    if (start->scripts++ >= FAN_SCRIPTS_MAX)
+        return -ELOOP;
+    size_t given = count(start->argv), n = 0;
+    char **list = alloca((given + 4) * sizeof(*list));
+    list[n++] = interpreter;
+    if (argument != NULL)
+        list[n++] = argument;
+    list[n++] = (char *)path;
+    for (size_t i = 1; i < given; i++)
+        list[n++] = start->argv[i];
+    list[n] = NULL;
+    char *const *before = start->argv;
+    start->argv = list;
+    int rc = start_path(interpreter, start);
+    start->argv = before;
+    start->scripts--;
+    return rc;
+}
+
+/* Without a place for it (its disk is full, or runs no programs), the kernel runs the program by
+ * descriptor: an output itself, of an input a copy in memory. */
+static int start_unplaced(int from, struct start *start)
+{
+    if (fan_file_get(from)->kind == FAN_FILE_OUTPUT)
+        return exec_open(from, start);
+    int copy = fan_real_copy(fan_file_get(from));
+    if (copy < 0)
+        return copy;
+    int rc = exec_open(copy, start);
+    fan_sys_close(copy);
+    return rc;
+}
+
+static int start_program(int from, const char *path, struct start *start)
+{
+    struct fan_start_code code;
+    int rc = fan_start_code_begin(&code, path, NULL, start->environment.entries);
+    if (rc == 0)
+        rc = exec_code(&code, start);
+    return rc == -ENOEXEC ? rc : start_unplaced(from, start);
+}
+
+/* A program or script of the mount, open as `from`. */
+static int start_open(int from, const char *path, struct start *start)
+{
+    char head[FAN_SCRIPT_HEAD_BYTES + 1];
+    struct fan_file *file = fan_file_get(from);
+    bool real = file->kind == FAN_FILE_OUTPUT;
+    ssize_t got = real ? fan_sys_pread(from, head, FAN_SCRIPT_HEAD_BYTES, 0)
+                       : fan_content_pread(file, head, FAN_SCRIPT_HEAD_BYTES, 0);
+    head[got > 0 ? got : 0] = '\0';
+    if (got > 2 && memcmp(head, "#!", 2) == 0)
+        return start_script(path, head, start);
+    if (got < 0)
+        return (int)got;
+    return start_program(from, path, start);
+}
+
+/* Whether this process may run a target: 0 or -errno. */
+static int may_run(const struct fan_target *target)
+{
+    bool output = target->where == FAN_OUTPUT;
+    if (target->where == FAN_MISSING)
+        return -target->error;
+    uint32_t mode = output ? target->attr.mode : target->record->mode;
+    if (!S_ISREG(mode))
+        return S_ISLNK(mode) ? -ELOOP : -EACCES;
+    return output ? fan_output_permitted(&target->attr, X_OK, true)
+                  : fan_permitted(target->dataset, target->id, X_OK, true);
+}
+
+static int start_ours(struct fan_target *target, const char *path, struct start *start)
+{
+    int rc = may_run(target);
+    if (rc != 0)
+        return rc;
+    if (target->where == FAN_OUTPUT)
+        target->where = FAN_BEYOND; /* opened by the path it was found at */
+    int from = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
+    if (from < 0)
+        return from;
+    rc = fan_file_get(from) != NULL ? start_open(from, path, start) : -EACCES;
+    fan_close_quietly(from);
+    return rc;
+}
+
+/* The dynamic linker is given the program of a mount that was made real. -ENOENT: it asks for none. */
+static int start_linker(const char *path, struct start *start)
+{
+    struct fan_target target;
+    struct fan_start_code code;
+    char *const *before = start->argv;
+    size_t at = fan_linker_program(before), given = count(before);
+    if (at == 0 || !fan_locate(AT_FDCWD, before[at], 0, &target) ||
+        target.where == FAN_MISSING ||
+        fan_start_code_begin(&code, before[at], path, start->environment.entries) != 0)
+        return -ENOENT;
+    char **list = alloca((given + 1) * sizeof(*list));
+    memcpy(list, before, (given + 1) * sizeof(*list));
+    list[at] = strcpy(alloca(strlen(code.program) + 1), code.program);
+    start->argv = list;
+    int rc = exec_code(&code, start);
+    start->argv = before;
+    return rc;
+}
+
+static int start_outside(const char *path, struct start *start)
+{
+    char head[FAN_SCRIPT_HEAD_BYTES + 1];
+    const char *program;
+    struct fan_start_code code;
+    int rc = fan_is_linker(path) ? start_linker(path, start) : -ENOENT;
+    if (rc != -ENOENT)
+        return rc;
+    switch (fan_start_look(path, start->environment.entries, head, &program)) {
+    case FAN_START_INTERPRETED:
+        return start_script(path, head, start);
+    case FAN_START_WITH_CODE:
+        if (fan_start_code_begin(&code, program, path, start->environment.entries) == 0)
+            return exec_code(&code, start);
+        break;
+    default:
+        break;
+    }
+    return exec_outside(AT_FDCWD, path, 0, start);
+}
+
+static int start_path(const char *path, struct start *start)
+{
+    struct fan_target target;
+    if (fan_locate(AT_FDCWD, path, 0, &target))
+        return start_ours(&target, path, start);
+    int rc = start_outside(target.path, start);
+    if (rc == -ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        return start_ours(&target, path, start);
+    return rc;
+}
+
+static int start_shell(const char *path, struct start *start)
+{
+    size_t given = count(start->argv), n = 2;
+    char **list = alloca((given + 3) * sizeof(*list));
+    list[0] = "/bin/sh";
+    list[1] = (char *)path;
+    for (size_t i = 1; i < given; i++)
+        list[n++] = start->argv[i];
+    list[n] = NULL;
+    char *const *before = start->argv;
+    start->argv = list;
+    int rc = start_path(list[0], start);
+    start->argv = before;
+    return rc;
+}
+
+static int start_candidate(const char *path, struct start *start, bool shell)
+{
+    int rc = start_path(path, start);
+    return rc == -ENOEXEC && shell ? start_shell(path, start) : rc;
+}
+
+/* Whether the search goes on after this failure. */
+static bool passes_by(int rc)
+{
+    return rc == -ENOENT || rc == -EACCES || rc == -ESTALE || rc == -ENOTDIR || rc == -ENODEV ||
+           rc == -ETIMEDOUT;
+}
+
+static int search(const char *name, struct start *start, bool shell)
+{
+    const char *path = getenv("PATH");
+    size_t bytes = strlen(name);
+    int answer = -ENOENT;
+    if (bytes == 0 || strchr(name, '/') != NULL)
+        return start_candidate(name, start, shell);
+    if (bytes > NAME_MAX)
+        return -ENAMETOOLONG;
+    for (const char *at = path != NULL ? path : "/bin:/usr/bin", *end;; at = end + 1) {
+        char candidate[PATH_MAX];
+        end = strchrnul(at, ':');
+        size_t head = (size_t)(end - at);
+        if (head + bytes + 2 <= sizeof(candidate)) {
+            memcpy(candidate, at, head);
+            candidate[head] = '/';
+            memcpy(candidate + head + (head > 0), name, bytes + 1);
+            int rc = start_candidate(candidate, start, shell);
+            if (!passes_by(rc))
+                return rc;
+            if (answer != -EACCES)
+                answer = rc;
+        }
+        if (*end == '\0')
+            return answer;
+    }
+}
+
+/* execveat(2) of what may be outside, and of a descriptor itself. */
+static int start_at(const struct fan_program *program, struct start *start)
+{
+    struct fan_target target;
+    char full[PATH_MAX];
+    unsigned follow = program->flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0;
+    if (!fan_locate(program->dirfd, program->name, follow, &target))
+        return exec_outside(target.dirfd, target.path, program->flags, start);
+    int64_t length = fan_target_path(&target, full, sizeof(full));
+    return length < 0 ? (int)length : start_path(full, start);
+}
+
+static int start_as(const struct fan_program *program, struct start *start)
+{
+    switch (program->how) {
+    case FAN_START_PATH:
+        return start_path(program->name, start);
+    case FAN_START_AT:
+        return start_at(program, start);
+    default:
+        return search(program->name, start, program->how == FAN_START_SEARCH_SHELL);
+    }
+}
+
+int fan_start(const struct fan_program *program, char *const argv[], char *const env[])
+{
+    struct start start = {.argv = argv};
+    if (count(argv) > ARGUMENTS_MAX || fan_environment_measure(&start.environment, env) != 0)
+        return -E2BIG;
+    fan_environment_fill(&start.environment, alloca(start.environment.bytes), env);
+    fan_output_before_exec();
+    int rc = start_as(program, &start);
+    fan_output_after_failed_exec();
+    fan_environment_fini(&start.environment);
+    return rc;
+}

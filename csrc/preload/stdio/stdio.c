@@ -1,0 +1,251 @@
+/* Opening and closing streams over files of the mount (cookie.h), and of outputs. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <stdio_ext.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../client/content/content_io.h"
+#include "../../client/files/filetable.h"
+#include "../../client/open/open.h"
+#include "../../client/outputs/outputs.h"
+#include "../../client/content/realcopy.h"
+#include "../cancel.h"
+#include "../files/cookie.h"
+#include "../real.h"
+#include "../undeclared.h"
+#include "streams.h"
+
+/* open(2)'s flags for fopen(3)'s mode. -EINVAL. */
+static int parse_mode(const char *mode)
+{
+    int access = strchr(mode, '+') != NULL ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+    int extra = mode[0] == 'r' ? 0 : mode[0] == 'w' ? O_CREAT | O_TRUNC : O_CREAT | O_APPEND;
+    if (mode[0] != 'r' && mode[0] != 'w' && mode[0] != 'a')
+        return -EINVAL;
+    if (strchr(mode, 'e') != NULL)
+        extra |= O_CLOEXEC;
+    if (strchr(mode, 'x') != NULL)
+        extra |= O_EXCL;
+    return access | extra;
+}
+
+enum { MODE_BYTES = 64 };
+
+int fan_stream_real(struct fan_target *target, const char *mode, char path[FAN_REAL_PATH_BYTES])
+{
+    int flags = parse_mode(mode);
+    bool input = target->where == FAN_INPUT && (flags & O_ACCMODE) == O_RDONLY;
+    int fd = flags < 0 ? flags : input ? fan_open_copy(target) : fan_open(target, flags, 0666);
+    const struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
+    if (file != NULL && file->kind == FAN_FILE_REGULAR) { /* a link among the outputs led there */
+        int copy = fan_real_copy(fan_file_get(fd));
+        fan_close_quietly(fd);
+        fd = copy;
+    }
+    if (fd >= 0)
+        snprintf(path, FAN_REAL_PATH_BYTES, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+/* The mode for a file that exists by now. */
+static void without_exclusive(const char *mode, char plain[MODE_BYTES])
+{
+    size_t n = 0;
+    bool in_charset = false;
+    for (; *mode != '\0' && n + 1 < MODE_BYTES; mode++) {
+        in_charset = in_charset || *mode == ',';
+        if (*mode != 'x' || in_charset)
+            plain[n++] = *mode;
+    }
+    plain[n] = '\0';
+}
+
+/* libc's stream over the real file `fd`, which it opened by itself: its own descriptor is noted in
+ * place of `fd`, which is closed. */
+static FILE *take_over(FILE *stream, int fd)
+{
+    int error = errno;
+    struct fan_file *file = fan_file_get(fd);
+    if (stream != NULL && file != NULL)
+        fan_file_share(stream->_fileno, file);
+    fan_close_quietly(fd);
+    errno = error;
+    return stream;
+}
+
+/* libc converts characters in streams of its own alone. */
+static FILE *open_converted(struct fan_target *target, const char *mode)
+{
+    char path[FAN_REAL_PATH_BYTES], plain[MODE_BYTES];
+    int fd = fan_stream_real(target, mode, path);
+    if (fd < 0) {
+        errno = -fd;
+        return NULL;
+    }
+    without_exclusive(mode, plain);
+    bool held = fan_cancel_hold(); /* libc's open of the real file is a cancellation point */
+    FILE *stream = take_over(REAL(fopen)(path, plain), fd);
+    fan_cancel_end(held);
+    return stream;
+}
+
+static FILE *open_stream(struct fan_target *target, const char *mode)
+{
+    int flags = parse_mode(mode);
+    fan_cancel_point();
+    if (strstr(mode, ",ccs=") != NULL)
+        return open_converted(target, mode);
+    int fd = flags < 0 ? flags : fan_open(target, flags, 0666);
+    if (fd < 0) {
+        errno = -fd;
+        return NULL;
+    }
+    if ((flags & O_APPEND) && (flags & O_ACCMODE) == O_WRONLY)
+        lseek(fd, 0, SEEK_END); /* as fopen does, and fdopen does not */
+    FILE *stream = fdopen(fd, mode);
+    if (stream == NULL)
+        fan_close_quietly(fd);
+    return stream;
+}
+
+static unsigned resolve_for(const char *mode)
+{
+    int flags = parse_mode(mode);
+    return fan_open_resolve(flags < 0 ? O_RDONLY : flags);
+}
+
+/* libc opens, closes and replaces the descriptors of its own streams past us: what stood under the
+ * number is forgotten, and the daemon told once that is done. */
+static void forget_number(const FILE *stream)
+{
+    if (fan_job.view_count > 0 && stream != NULL && stream->_fileno >= 0)
+        fan_file_remove(stream->_fileno);
+}
+
+FAN_EXPORT FILE *fopen(const char *path, const char *mode)
+{
+    struct fan_target target;
+    unsigned how = resolve_for(mode);
+    if (fan_locate(AT_FDCWD, path, how, &target))
+        return open_stream(&target, mode);
+    FILE *stream = REAL(fopen)(target.path, mode);
+    if (stream == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, how, &target))
+        return open_stream(&target, mode);
+    forget_number(stream);
+    fan_output_settle();
+    return stream;
+}
+
+FAN_ALIAS(fopen64, fopen);
+FAN_ALIAS(_IO_fopen, fopen);
+
+FAN_EXPORT int fclose(FILE *stream)
+{
+    if (!fan_stream_is_ours(stream))
+        forget_number(stream);
+    int rc = REAL(fclose)(stream), lost = fan_output_settle();
+    return rc == 0 ? (int)fan_answer(lost) : rc;
+}
+
+FAN_ALIAS(_IO_fclose, fclose);
+
+FAN_EXPORT FILE *fdopen(int fd, const char *mode)
+{
+    const struct fan_file *file = fan_file_get(fd);
+    if (file == NULL || file->kind != FAN_FILE_REGULAR)
+        return REAL(fdopen)(fd, mode);
+    int flags = parse_mode(mode);
+    if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY) {
+        errno = EINVAL; /* the mode is not one that the descriptor allows */
+        return NULL;
+    }
+    return fan_stream_make(fd, mode);
+}
+
+FAN_ALIAS(_IO_fdopen, fdopen);
+
+/* A stream of libc's own is to show a file of ours: it is given a real copy, or the output. */
+static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *stream)
+{
+    char path[FAN_REAL_PATH_BYTES], plain[MODE_BYTES];
+    fan_cancel_point();
+    int fd = fan_stream_real(target, mode, path);
+    if (fd < 0) {
+        fclose(stream);
+        errno = -fd;
+        return NULL;
+    }
+    forget_number(stream);
+    without_exclusive(mode, plain);
+    bool held = fan_cancel_hold();
+    FILE *reopened = take_over(REAL(freopen)(path, plain, stream), fd);
+    fan_cancel_end(held);
+    return reopened;
+}
+
+enum { NO_READS = 4, NO_WRITES = 8 }; /* libc's flags of a stream */
+
+/* A cookie stream stays one: the descriptor below it is exchanged. */
+static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
+{
+    int flags = parse_mode(mode);
+    int fd = -1;
+    errno = EINVAL;
+    fflush(stream);
+    if (flags >= 0 && path != NULL)
+        fd = open(path, flags, 0666);
+    if (fd < 0 || dup2(fd, stream->_fileno) < 0) {
+        int error = errno;
+        if (fd >= 0)
+            fan_close_quietly(fd);
+        fclose(stream);
+        errno = error;
+        return NULL;
+    }
+    fan_close_quietly(fd);
+    __fpurge(stream);
+    clearerr(stream);
+    stream->_flags &= ~(NO_READS | NO_WRITES);
+    if ((flags & O_ACCMODE) != O_RDWR)
+        stream->_flags |= (flags & O_ACCMODE) == O_RDONLY ? NO_WRITES : NO_READS;
+    return stream;
+}
+
+/* In another mode, the file stays: so does what its number stands for. */
+static FILE *reopen_same(const char *mode, FILE *stream)
+{
+    int fd = stream->_fileno;
+    struct fan_file *file = fan_file_get(fd);
+    if (file != NULL && file->kind == FAN_FILE_OUTPUT) {
+        FILE *same = REAL(freopen)(NULL, mode, stream);
+        if (same == NULL)
+            fan_file_remove(fd);
+        return same;
+    }
+    forget_number(stream);
+    return REAL(freopen)(NULL, mode, stream);
+}
+
+static FILE *reopen(const char *path, const char *mode, FILE *stream)
+{
+    struct fan_target target;
+    if (fan_stream_is_ours(stream))
+        return reopen_cookie(path, mode, stream);
+    if (path == NULL)
+        return reopen_same(mode, stream);
+    if (fan_locate(AT_FDCWD, path, resolve_for(mode), &target))
+        return reopen_native(&target, mode, stream);
+    forget_number(stream);
+    return REAL(freopen)(path, mode, stream);
+}
+
+FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
+{
+    FILE *reopened = reopen(path, mode, stream);
+    fan_output_settle();
+    return reopened;
+}
+
+FAN_ALIAS(freopen64, freopen);

@@ -1,0 +1,155 @@
+#include "raw.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../client/code/elf.h"
+#include "../../client/job/job.h"
+#include "../../client/machine/raw_sites.h"
+#include "../../common/sys.h"
+#include "../real.h"
+#include "raw_redirect.h"
+
+/* What Rust's standard library asks of libc, and little else does. Libraries of C++ have far longer
+ * tables of names. */
+static const char mark[] = "\0__cxa_thread_atexit_impl";
+
+enum { NAMES_BYTES_MAX = 256 << 10 };
+
+static bool has_mark(const char *names, size_t bytes)
+{
+    return memmem(names, bytes, mark, sizeof(mark)) != NULL;
+}
+
+/* The job's report names what could not be redirected: a line each in a file of the job's. */
+static void note_left(const char *path)
+{
+    enum { NOTES_BYTES_MAX = 64 << 10 };
+    char text[2 * PATH_MAX];
+    int length = snprintf(text, sizeof(text), "%s/raw-calls", fan_job.directory.text);
+    if (length >= (int)sizeof(text))
+        return;
+    int fd = fan_sys_openat(AT_FDCWD, text, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    length = snprintf(text, sizeof(text), "%s\n", path);
+    if (fd >= 0 && length < (int)sizeof(text) && FAN_SYS(lseek, fd, 0, SEEK_END) < NOTES_BYTES_MAX)
+        FAN_SYS(write, fd, text, length);
+    if (fd >= 0)
+        fan_sys_close(fd);
+}
+
+/* Code that may be read, and is not written by its program. */
+static bool is_code(const ElfW(Phdr) *segment)
+{
+    return segment->p_type == PT_LOAD &&
+           (segment->p_flags & (PF_R | PF_W | PF_X)) == (PF_R | PF_X);
+}
+
+static void redirect_segments(const struct dl_phdr_info *info, const char *path)
+{
+    int rc = 0;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        unsigned char *begin = (unsigned char *)(info->dlpi_addr + segment->p_vaddr);
+        if (rc >= 0 && is_code(segment))
+            rc = fan_raw_redirect(begin, begin + segment->p_filesz);
+    }
+    if (rc < 0)
+        note_left(path);
+}
+
+/* 1: this is the library, and the search ends. */
+static int take_library(struct dl_phdr_info *info, size_t bytes, void *argument)
+{
+    const struct link_map *map = argument;
+    (void)bytes;
+    if (info->dlpi_addr != map->l_addr || strcmp(info->dlpi_name, map->l_name) != 0)
+        return 0;
+    redirect_segments(info, map->l_name);
+    return 1;
+}
+
+void fan_raw_loaded(void *handle)
+{
+    dl_iterate_phdr(take_library, handle);
+}
+
+/* The table of names that a loaded file's dynamic section tells of. */
+static const char *names_of(const ElfW(Dyn) *entry, uintptr_t base, size_t *bytes)
+{
+    uintptr_t names = 0;
+    for (; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_STRTAB)
+            names = entry->d_un.d_ptr;
+        if (entry->d_tag == DT_STRSZ)
+            *bytes = entry->d_un.d_val;
+    }
+    return (const char *)(names != 0 && names < base ? names + base : names);
+}
+
+/* The first one is the program. */
+static int take_program(struct dl_phdr_info *info, size_t bytes, void *argument)
+{
+    const char *names = NULL;
+    size_t names_bytes = 0;
+    (void)bytes;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_DYNAMIC)
+            names = names_of((const ElfW(Dyn) *)(info->dlpi_addr + segment->p_vaddr),
+                             info->dlpi_addr, &names_bytes);
+    }
+    if (names != NULL && names_bytes <= NAMES_BYTES_MAX && has_mark(names, names_bytes))
+        redirect_segments(info, argument);
+    return 1;
+}
+
+static bool is_off;
+
+void fan_raw_begin(const char *redirect)
+{
+#ifdef FAN_RAW_CALLS
+    is_off = redirect != NULL && strcmp(redirect, "0") == 0;
+    if (!is_off)
+        dl_iterate_phdr(take_program, program_invocation_name);
+#endif
+}
+
+static bool file_has_mark(int fd)
+{
+    struct fan_elf elf;
+    char piece[4096];
+    if (fan_elf_read(&elf, fd) != 0 || elf.strings_bytes > NAMES_BYTES_MAX)
+        return false;
+    bool found = false;
+    const size_t overlap = sizeof(mark) - 1;
+    for (uint64_t at = 0; !found && at < elf.strings_bytes; at += sizeof(piece) - overlap) {
+        uint64_t left = elf.strings_bytes - at, bytes = left < sizeof(piece) ? left : sizeof(piece);
+        long got = fan_sys_pread(fd, piece, bytes, (int64_t)(elf.strings + at));
+        found = got > 0 && has_mark(piece, (size_t)got);
+    }
+    return found;
+}
+
+bool fan_raw_wanted(const char *path)
+{
+#ifdef FAN_RAW_CALLS
+    int fd = strchr(path, '/') != NULL && path[0] != '$' && !is_off
+                 ? fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0) : -1;
+    bool wanted = fd >= 0 && file_has_mark(fd);
+    if (fd >= 0)
+        fan_sys_close(fd);
+    void *loaded = wanted ? REAL(dlopen)(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (loaded != NULL)
+        dlclose(loaded);
+    return wanted && loaded == NULL;
+#else
+    (void)path;
+    return false;
+#endif
+}

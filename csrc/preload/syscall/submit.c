@@ -1,0 +1,121 @@
+/*
+ * The kernel's own asynchronous calls, which take descriptors past the library. io_submit(2) looks
+ * its descriptors up before it returns: for that moment a read of an input names a memory file with
+ * the bytes that are asked for. A ring of io_uring is filled without any call, so that there is
+ * none in a job: ENOSYS, as of a kernel without it. The names are those of libaio and liburing, whose
+ * own calls are instructions and not libc's.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/aio_abi.h>
+#include <sys/uio.h>
+
+#include "../../client/machine/copy.h"
+#include "../../client/files/filetable.h"
+#include "../../client/content/mapping.h"
+#include "../../common/sys.h"
+#include "../real.h"
+#include "syscall.h"
+
+struct io_uring;
+struct io_uring_params;
+int io_submit(void *context, long count, struct iocb **list);
+int io_uring_setup(unsigned entries, struct io_uring_params *parameters);
+int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
+int io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
+                               struct io_uring_params *parameters);
+int io_uring_queue_init_mem(unsigned entries, struct io_uring *ring,
+                            struct io_uring_params *parameters, void *buffer, size_t bytes);
+
+/* The input that an entry of a list reads, and the entry in `block`; NULL: the kernel's to judge. */
+static struct fan_file *input_of(struct iocb **entry, struct iocb **block)
+{
+    struct iocb own;
+    if (fan_copy(block, entry, sizeof(*block)) != 0 || fan_copy(&own, *block, sizeof(own)) != 0)
+        return NULL;
+    bool reads = own.aio_lio_opcode == IOCB_CMD_PREAD || own.aio_lio_opcode == IOCB_CMD_PREADV;
+    struct fan_file *file = reads ? fan_file_get((int)own.aio_fildes) : NULL;
+    return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
+}
+
+/* How much an entry asks for; what is wrong with its vector the kernel says. */
+static uint64_t asked_of(const struct iocb *block)
+{
+    const struct iovec *vector = (const struct iovec *)(uintptr_t)block->aio_buf;
+    uint64_t sum = 0;
+    if (block->aio_lio_opcode == IOCB_CMD_PREAD)
+        return block->aio_nbytes;
+    for (uint64_t i = 0; i < block->aio_nbytes && i < IOV_MAX; i++) {
+        struct iovec part;
+        if (fan_copy(&part, &vector[i], sizeof(part)) != 0 ||
+            __builtin_add_overflow(sum, part.iov_len, &sum))
+            return 0;
+    }
+    return sum;
+}
+
+static int memory_for(struct fan_file *file, const struct iocb *block)
+{
+    uint64_t size = file->record->logical_size, asked = asked_of(block);
+    uint64_t rest = (uint64_t)block->aio_offset < size ? size - (uint64_t)block->aio_offset : 0;
+    return fan_memory_part(file, block->aio_offset, asked < rest ? asked : rest);
+}
+
+static long submit_input(long context, struct fan_file *file, struct iocb **entry,
+                         struct iocb *block)
+{
+    const int64_t offset = block->aio_offset;
+    const uint32_t fd = block->aio_fildes;
+    int memory = memory_for(file, block);
+    if (memory < 0)
+        return memory;
+    block->aio_fildes = (uint32_t)memory;
+    block->aio_offset = offset < 0 ? offset : 0;
+    long rc = FAN_SYS(io_submit, context, 1, entry);
+    block->aio_fildes = fd;
+    block->aio_offset = offset;
+    fan_sys_close(memory);
+    return rc;
+}
+
+long fan_submit(long context, long count, void *list)
+{
+    struct iocb **entries = list, *block;
+    long first = 0, done = 0, rc = 1;
+    while (fan_job.view_count > 0 && first < count && input_of(&entries[first], &block) == NULL)
+        first++;
+    if (fan_job.view_count == 0 || first >= count)
+        return FAN_SYS(io_submit, context, count, list);
+    for (; done < count && rc == 1; done += rc == 1) {
+        struct fan_file *file = input_of(&entries[done], &block);
+        rc = file != NULL ? submit_input(context, file, &entries[done], block)
+                          : FAN_SYS(io_submit, context, 1, &entries[done]);
+    }
+    return done > 0 ? done : rc;
+}
+
+/* libaio and liburing answer -errno, and leave errno alone. */
+FAN_EXPORT int io_submit(void *context, long count, struct iocb **list)
+{
+    return (int)fan_submit((long)context, count, list);
+}
+
+/* Without a job, where the library was loaded so that it can be found. */
+#define NO_RING(name, parameters, arguments)                                                       \
+    FAN_EXPORT int name parameters                                                                 \
+    {                                                                                              \
+        __typeof__(&name) real = fan_job.view_count == 0 ? REAL(name) : NULL;                      \
+        return real != NULL ? real arguments : -ENOSYS;                                            \
+    }
+
+NO_RING(io_uring_setup, (unsigned entries, struct io_uring_params *parameters),
+        (entries, parameters))
+NO_RING(io_uring_queue_init, (unsigned entries, struct io_uring *ring, unsigned flags),
+        (entries, ring, flags))
+NO_RING(io_uring_queue_init_params,
+        (unsigned entries, struct io_uring *ring, struct io_uring_params *parameters),
+        (entries, ring, parameters))
+NO_RING(io_uring_queue_init_mem,
+        (unsigned entries, struct io_uring *ring, struct io_uring_params *parameters, void *buffer,
+         size_t bytes),
+        (entries, ring, parameters, buffer, bytes))
