@@ -71,7 +71,7 @@ def circle_breaches(uses: Uses, room_at: Callable[[str], str | None]) -> Iterato
     """Circles across rooms, and those of more than two files within one."""
     for group in circles(uses):
         among = {str(room_at(file)) for file in group}
-        if not among & rooms.UNSORTED and (len(among) > 1 or len(group) > 2):
+        if len(among) > 1 or len(group) > 2:
             yield f"a circle of files that use each other: {', '.join(group)}"
 
 
@@ -129,7 +129,7 @@ class Symbols:
         for file, symbols in sorted(self.taken.items()):
             for symbol in sorted(symbols):
                 other = self.definer.get(symbol, file)
-                if other != file and (file, symbol) not in rooms.CALLS_UPWARDS:
+                if other != file:
                     yield file, symbol, other
 
 

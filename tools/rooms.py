@@ -21,8 +21,8 @@ def storeys(folder: str, names: str, below: set[str], sep: str) -> Rooms:
 
 _PACK = {"format", "common", "pack"}
 _CLIENT = {*_PACK, "client/"}
-_FILES = {*_CLIENT, "preload", "preload/files"}
-_PROCESS = {*_FILES, "preload/dirs", "preload/names", "preload/stdio"}
+_WRAPPERS = {*_CLIENT, "preload"}
+_ANSWERS = {f"preload/{room}" for room in "files names dirs stdio process".split()}
 
 C_ROOMS: Rooms = {
     "format": set(),
@@ -32,16 +32,16 @@ C_ROOMS: Rooms = {
     "node": _PACK,
     "transport": {"format", "node"},
     **storeys("client", "machine job files paths content outputs open handoff code", _PACK, "/"),
-    "client": _CLIENT,
-    "preload": {*_CLIENT, "preload/"},
-    "trap": {*_CLIENT, "preload/"},
+    "preload": _CLIENT,
+    "preload/files": _WRAPPERS,
+    "preload/names": {*_WRAPPERS, "preload/files"},
+    "preload/dirs": {*_WRAPPERS, "preload/files"},
+    "preload/stdio": {*_WRAPPERS, "preload/files"},
+    "preload/process": {*_WRAPPERS, "preload/files", "preload/dirs"},
+    "preload/syscall": {*_WRAPPERS, *_ANSWERS},
+    "preload/loading": {*_WRAPPERS, *_ANSWERS, "preload/syscall"},
+    "trap": {*_CLIENT, *_ANSWERS, "preload/syscall"},
 }
-
-# Files that lie in no room of their folder yet: circles among them are not looked at.
-UNSORTED = {"client", "preload"}
-
-# A call that is still made upwards: the file, and the symbol.
-CALLS_UPWARDS: set[tuple[str, str]] = set()
 
 # A system header that only some rooms may include.
 C_SYSTEM: Rooms = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "zstd.h": set()}

@@ -10,6 +10,7 @@
 
 #include "../../client/code/code_tree.h"
 #include "../cancel.h"
+#include "../process/environment.h"
 #include "../real.h"
 #include "../syscall/raw.h"
 #include "caller.h"

@@ -17,6 +17,12 @@
 #define FAN_ADDED_ENV "FANSTORE_ADDED"
 #define FAN_OFF_ENV "FANSTORE_OFF"
 
+/* Variables for the next program, when its LD_LIBRARY_PATH is not the one that its environment is
+ * to have: WAS "=" the latter; or NONE: it is to have none. */
+#define FAN_LIBRARY_PATH "LD_LIBRARY_PATH"
+#define FAN_LIBRARY_PATH_WAS "FANSTORE_LD_LIBRARY_PATH"
+#define FAN_LIBRARY_PATH_NONE "FANSTORE_NO_LD_LIBRARY_PATH"
+
 struct fan_environment {
     char **entries;
     char **handoff;              /* the last entry, if there is one of ours */

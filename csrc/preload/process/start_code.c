@@ -7,7 +7,6 @@
 #include "../../client/code/code_tree.h"
 #include "../../client/code/elf.h"
 #include "../../common/sys.h"
-#include "../loading/load.h"
 
 #define NOW FAN_LIBRARY_PATH "="
 #define WAS FAN_LIBRARY_PATH_WAS "="
