@@ -63,7 +63,7 @@ ROWS = {
     "outside-gcc": Row(
         "gcc -c, processor time",
         lambda work: ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-c",
-                      str(ROOT / "csrc" / "client" / "files" / "filetable.c"), "-o", f"{work}/object"],
+                      str(ROOT / "csrc/client/files/filetable.c"), "-o", f"{work}/object"],
         3, CALLS,
     ),
     "outside-python": Row(
