@@ -11,6 +11,7 @@
 #include "../../pack/content.h"
 #include "../files/filetable.h"
 #include "../files/moved.h"
+#include "../job/packs.h"
 #include "../machine/copy.h"
 #include "decode.h"
 #include "stored.h"

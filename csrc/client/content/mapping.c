@@ -9,6 +9,7 @@
 #include "../../common/sys.h"
 #include "../../format/pack_format.h"
 #include "../files/filetable.h"
+#include "../job/packs.h"
 #include "../machine/reserve.h"
 #include "content_io.h"
 #include "copyname.h"

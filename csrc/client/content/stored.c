@@ -4,6 +4,7 @@
 
 #include "../../common/sys.h"
 #include "../../format/pack_format.h"
+#include "../job/packs.h"
 #include "remote.h"
 
 /* pread until all is there: a short count means that the pack was cut off. */

@@ -23,20 +23,11 @@ struct fan_text {
     size_t bytes;
 };
 
-/* How many packs used in place keep a descriptor open; the others are opened for each read. */
-enum { FAN_PACK_FDS_MAX = 64 };
-
-/* Where a pack is read from: its copy of this node's, or where the dataset lies for all. */
-enum fan_pack_copy {
-    FAN_PACK_STAGED = 0,
-    FAN_PACK_SHARED = 1
-};
-
-/* A pack as this process has it open. base: the staged copy's mapping; fds: descriptors of either
+/* A pack as this process has it open (packs.h). base: the staged copy's mapping; fds: descriptors of either
  * copy, parked when they are first read with pread. */
 struct fan_pack_view {
     _Atomic(const char *) base;
-    atomic_int fds[2]; /* descriptor + 1; 0: not opened */
+    atomic_int fds[2]; /* of a fan_pack_copy: descriptor + 1; 0: not opened */
 };
 
 /* The mapped index of a dataset, with what the segment says of its packs. */
@@ -94,17 +85,6 @@ static inline struct fan_dataset *fan_view_dataset(struct fan_view *view)
     struct fan_dataset *dataset = atomic_load_explicit(&view->dataset, memory_order_acquire);
     return __builtin_expect(dataset != NULL, 1) ? dataset : fan_view_map(view);
 }
-
-/* The mapping of staged pack `pack`, or NULL when it is not staged or cannot be mapped. */
-const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
-
-/* A parked descriptor of a copy of pack `pack`. -EMFILE when enough are parked, or in a vfork child,
- * whose descriptors are not its parent's; -EIO. */
-int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
-                enum fan_pack_copy copy);
-
-/* Opens a copy of the pack for a moment; the caller closes it. A descriptor or -errno. */
-int fan_pack_open(const struct fan_view *view, uint32_t pack, enum fan_pack_copy copy);
 
 /* Where the pack is to be had, a fan_place_state. It may be STAGED from one look to the next. */
 static inline uint32_t fan_view_place(const struct fan_view *view, uint32_t pack)
