@@ -119,7 +119,8 @@ def _from_text(setting: Setting, text: str) -> Any:
 
 
 def _parse(setting: Setting, value: Any, source: str) -> Any:
-    """The value as the setting's kind; a UsageError naming the source when it does not fit."""
+    """Returns the value as the setting's kind. Raises a UsageError naming the source when it does
+    not fit."""
     try:
         if isinstance(value, str) and setting.kind is not str:
             value = _from_text(setting, value)
@@ -135,7 +136,7 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
 
 
 def spoken(source: str, name: str) -> str:
-    """Where the value of the setting `name` came from, for people."""
+    """Returns where the value of the setting `name` came from, for people."""
     return "--" + name.replace("_", "-") if source == "flag" else source
 
 
@@ -205,8 +206,8 @@ def resolve(
 
 
 def resolve_all(environ: Mapping[str, str] = os.environ) -> tuple[Settings, list[str]]:
-    """As `resolve`, for whoever wants every problem at once: what makes no sense is said, and its
-    default taken."""
+    """Does what `resolve` does, for whoever wants every problem at once: returns what makes no
+    sense as lines, and takes the default for it."""
     problems: list[str] = []
     table: dict[str, Any] = {}
     try:
@@ -245,7 +246,7 @@ def _found(
     environ: Mapping[str, str],
     table: Mapping[str, Any],
 ) -> tuple[Any, str]:
-    """Where a setting is given first: its value as written, and the source."""
+    """Returns the value of a setting as it is written where it is given first, and that source."""
     if flags.get(setting.name) is not None:
         return flags[setting.name], "flag"
     if setting.variable in environ:

@@ -51,7 +51,7 @@ def decode_block(codec: int, stored: bytes, logical_bytes: int) -> bytes:
 
 
 def _block_starts(stream: BinaryIO, offset: int, blocks: int, stored_bytes: int) -> list[int]:
-    """Where each block starts, and the end, from the start of the stored bytes."""
+    """Returns where each block starts, and the end, from the start of the stored bytes."""
     if blocks == 1:
         return [0, stored_bytes]
     table = _read(stream, offset, blocks * 8, offset + stored_bytes)

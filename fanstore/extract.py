@@ -1,4 +1,4 @@
-"""Unpacking a dataset: the tree that was packed, with content, modes, times and links."""
+"""Unpacks a dataset: the tree that was packed, with content, modes, times and links."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ class Extractor:
         os.utime(name, ns=(when, when), dir_fd=dir_fd, follow_symlinks=False)
 
     def _finish_directories(self, walk: list[int]) -> None:
-        """From below, each from its parent: none need be entered once it may be closed to us."""
+        """Gives directories their modes and times, the deepest first, each by a descriptor of its
+        parent: once closed to us, none need be entered."""
         for record in reversed(walk[1:]):
             fd, name = self._place(record)
             self._finish(record, name, fd)
@@ -163,7 +164,7 @@ def _walk_of(dataset: Dataset, wanted: list[int]) -> list[int]:
 
 
 class _Walker:
-    """One open directory of a tree that is being written, and ways from it to others."""
+    """Keeps one directory of a tree that is being written open, and finds its way to others."""
 
     def __init__(self, dataset: Dataset, root: Path) -> None:
         self._dataset = dataset

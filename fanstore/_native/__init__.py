@@ -120,7 +120,7 @@ def share_names() -> None:
 
 
 def trap_path() -> Path:
-    """Where the executable of `--trap` is. Raises LayoutError when it was not built."""
+    """Returns the path of the executable of `--trap`. Raises LayoutError when it was not built."""
     path = _FOLDER / "fanstore-trap"
     if not os.access(path, os.X_OK):
         raise LayoutError(f"FanStore's trap is not built ({path})")
@@ -128,7 +128,7 @@ def trap_path() -> Path:
 
 
 def preload_path() -> Path:
-    """Where the preload library is. Raises LayoutError when it was not built."""
+    """Returns the path of the preload library. Raises LayoutError when it was not built."""
     path = _FOLDER / "libfanstore_preload.so"
     if not path.exists():
         raise LayoutError(f"FanStore's preload library is not built ({path})")

@@ -59,7 +59,8 @@ def _beside_python() -> str:
 
 
 def _mpi() -> dict[str, str | None]:
-    """Where MPI is, and whether several ranks could talk over it: the transport is tried."""
+    """Returns where MPI is, and whether several ranks could talk over it: the transport is
+    tried."""
     from fanstore.transport.trial import attempt
 
     tried = attempt()

@@ -50,10 +50,8 @@ def as_written(
 
 
 def serving_words(ctx: click.Context, serving: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """The options for `fanstore run` or `start`, checked as far as this machine can.
-
-    The local directory is not among them: the script names it, on each node.
-    """
+    """Returns the options for `fanstore run` or `start`, checked as far as this machine can. The
+    local directory is not among them: the script names it, on each node."""
     given = [(name, words) for name, words in ctx.meta[_GIVEN] if name in serving]
     order = [name for name, _ in given if name in ("dataset", "mount")]
     pair_mounts(order, serving["dataset"], serving["mount"])

@@ -65,8 +65,8 @@ def complete_streams() -> None:
 
 
 def output_error() -> OSError | None:
-    """What keeps standard output from being written, if anything does. What waits is dropped then:
-    the interpreter would try again at its end, and complain."""
+    """Returns what keeps standard output from being written, if anything does. What was not written
+    is dropped then: the interpreter would try again at its end, and complain."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -54,7 +54,8 @@ class Job:
 
 
 def load_site(path: Path) -> Site:
-    """The site file; UsageError naming the file and the key for what it cannot mean."""
+    """Reads the site file. Raises UsageError naming the file and the key for what it cannot
+    mean."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -70,7 +71,7 @@ def load_site(path: Path) -> Site:
 
 
 def make_site(table: Mapping[str, Any]) -> Site:
-    """A site from the keys and values of its file."""
+    """Returns the site that the keys and values of its file describe."""
     known = asdict(Site())
     values: dict[str, Any] = {}
     for key, value in table.items():
@@ -95,7 +96,8 @@ def _as_words(key: str, value: Any) -> tuple[str, ...]:
 
 
 def check_option(option: str) -> str:
-    """An option for sbatch, in one word; UsageError when it is none or the template's own."""
+    """Returns an option for sbatch, in one word. Raises UsageError when it is none or the
+    template's own."""
     if not _OPTION.fullmatch(option):
         raise UsageError(f"sbatch option {option!r}: write --name or --name=value, in one line")
     if option.partition("=")[0] in _OWN_OPTIONS:
@@ -104,16 +106,14 @@ def check_option(option: str) -> str:
 
 
 def warning_s(time: str | None) -> int:
-    """How long before the time limit the job is warned: five minutes, but of a short job a quarter.
-
-    (Slurm warns a job at once whose limit is not longer than that.)
-    """
+    """Returns how many seconds before the time limit the job is warned: 300, but of a short job a
+    quarter. (Slurm warns a job at once whose limit is not longer than that.)"""
     limit_s = duration_s(time) if time is not None else None
     return WARNING_S if limit_s is None else min(WARNING_S, limit_s // 4)
 
 
 def duration_s(text: str) -> int | None:
-    """A time limit as sbatch takes it, in seconds; None for what has no such form."""
+    """Returns a time limit as sbatch takes it, in seconds; None for what has no such form."""
     match = _DURATION.fullmatch(text)
     if match is None:
         return None
@@ -126,7 +126,8 @@ def duration_s(text: str) -> int | None:
 
 
 def node_script(local_dir: str) -> str:
-    """What bash does on a node before the command: the local directory, its $NAMES expanded."""
+    """Returns what bash does on a node before the command: the local directory, its $NAMES
+    expanded."""
     quoted = re.sub(r'[\\"`]', r"\\\g<0>", local_dir)
     kept = "\0".join(_VARIABLE.split(quoted)).replace("$", r"\$").replace("\0", "$")
     return (
@@ -141,12 +142,12 @@ def _words(value: Sequence[str]) -> str:
 
 
 def _header(option: str) -> str:
-    """Quoted for an #SBATCH line, where a backslash escapes between single quotes too."""
+    """Quotes a value for an #SBATCH line, where a backslash escapes between single quotes too."""
     return shlex.quote(option).replace("\\", "\\\\")
 
 
 def render(job: Job, site: Site) -> str:
-    """The job script. UsageError for options of sbatch that cannot be."""
+    """Returns the job script. Raises UsageError for options of sbatch that cannot be."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -167,7 +168,7 @@ def render(job: Job, site: Site) -> str:
 
 
 def _limits(job: Job) -> list[str]:
-    """The header's options that have a flag of their own on our command line."""
+    """Returns the header's options that have a flag of their own on our command line."""
     named = dict(job.limits)
     if job.time is not None:
         named["time"] = job.time
@@ -177,7 +178,7 @@ def _limits(job: Job) -> list[str]:
 
 
 def _values(job: Job, site: Site) -> dict[str, Any]:
-    """Every name that the templates use."""
+    """Returns every name that the templates use, with its value."""
     local_dir = job.local_dir or site.local_dir
     if local_dir and "{rank}" in local_dir:
         raise UsageError(f"local directory {local_dir}: {{rank}} is for ranks on one machine")

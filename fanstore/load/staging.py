@@ -68,7 +68,7 @@ class Outcome:
 
 @dataclass
 class _Part:
-    """One dataset on its way. held[r]: what rank r has; want[r]: what it is to get."""
+    """A dataset on its way to the ranks. held[r]: what rank r has; want[r]: what it is to get."""
 
     name: str
     staged: StagedDirectory
@@ -143,7 +143,7 @@ def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
 
 
 def _tell_held(crew: Crew, parts: list[_Part], room: Room, verify: bool) -> list[Room]:
-    """Every rank hears of every other what it has and how much it can take."""
+    """Tells every rank what every other has and how much it can take; returns the latter."""
     own = [_held(crew, part, verify) for part in parts]
     answers: list[tuple[Room, list[set[int]]]] = crew.world.gather_all((room, own))
     for number, part in enumerate(parts):
@@ -152,7 +152,7 @@ def _tell_held(crew: Crew, parts: list[_Part], room: Room, verify: bool) -> list
 
 
 def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
-    """The packs that this rank has kept; with `verify` their content is checked."""
+    """Returns the packs that this rank has kept; with `verify` their content is checked."""
     found = {}
     for pack in range(len(part.packs.file_bytes)):
         damaged = part.staged.damaged_in(pack_name(pack), part.stager.expected(pack))
@@ -170,7 +170,7 @@ def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
 
 
 def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
-    """Whether a kept copy has its checksum; if not, it counts for nothing from now on."""
+    """Tells whether a kept copy has its checksum; if not, it counts for nothing from now on."""
     name = pack_name(pack)
     if part.stager.is_sound(pack, part.staged.file(name)):
         return True
@@ -276,10 +276,8 @@ def _lazy_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
 
 
 def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> Outcome:
-    """A dataset that is read where it lies: headers checked, and with `verify` all content.
-
-    The ranks share the work. What `Stager.check_pack` raises.
-    """
+    """Checks a dataset that is read where it lies: headers, and with `verify` all content. The
+    ranks share the work. Raises what `Stager.check_pack` does."""
     stager, world = Stager(dataset, crew), crew.world
     share = range(world.rank, dataset.pack_count, world.world_size)
     if verify:

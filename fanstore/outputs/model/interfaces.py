@@ -139,10 +139,10 @@ class Observer(Protocol):
         new. Of a rename the new name is told first."""
 
     def drafted(self, place: Place, object_id: int) -> None:
-        """An object of this rank is being written, to be published there."""
+        """An object of this rank is being written, to be published at that place."""
 
     def stranded(self, place: Place, entry: Entry) -> None:
-        """An object of this rank could not be published: the home rank of its name is lost."""
+        """An object of this rank could not be published, as the home rank of its name is lost."""
 
     def discarded(self, object_id: int) -> None:
         """An object of this rank is gone: it was replaced or unlinked."""

@@ -89,7 +89,8 @@ class Operations:
         return await asyncio.shield(self.start(request))
 
     def start(self, request: Request) -> asyncio.Task[Answer]:
-        """As `run`, for a caller that hears of the end. Not to be cancelled."""
+        """Begins what `run` does, for a caller that hears of the end. The task must not be
+        cancelled."""
         task = asyncio.get_running_loop().create_task(self._run(request))
         self._running.add(task)
         task.add_done_callback(self._ended)
