@@ -53,11 +53,13 @@ def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> dict[
 
 
 def serving_job(job: str | None, local_dir: str | None) -> dict[str, Any]:
-    """What the job says of itself. FanstoreError while it does not serve."""
+    """Returns what the job says of itself. Raises FanstoreError while it does not serve."""
     from fanstore.errors import FanstoreError
     from fanstore.serve.jobs import describe_job
 
     found = describe_job(chosen_job(job, local_dir))
     if found["state"] != "serving":
-        raise FanstoreError(f"job {found['job_id']} is {found['state']}")
+        raise FanstoreError(
+            f"job {found['job_id']} is {found['state']}: `fanstore start` starts another"
+        )
     return found

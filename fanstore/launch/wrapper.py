@@ -159,7 +159,7 @@ class Wrapper:
         for path in paths:
             fd = locks.take(path, exclusive=False, create=False)
             if fd is None:
-                raise FanstoreError(f"{path}: lost to another job")
+                raise FanstoreError(f"{path}: removed by another job; start this one again")
             self._holds.append(fd)
 
     def _run_command(self, command: Sequence[str], ready: dict[str, Any]) -> int:

@@ -51,9 +51,11 @@ def make_private(path: str) -> None:
         raise FanstoreError(f"{path}: cannot be made: {error.strerror}") from error
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
-        raise FanstoreError(f"{path}: is not a directory")
+        raise FanstoreError(f"{path}: is not a directory; remove it, or use another --local-dir")
     if found.st_uid != os.getuid():
-        raise FanstoreError(f"{path}: belongs to another user (uid {found.st_uid})")
+        raise FanstoreError(
+            f"{path}: belongs to another user (uid {found.st_uid}); use another --local-dir"
+        )
     if found.st_mode & 0o077:
         os.chmod(path, 0o700)
 
@@ -88,7 +90,10 @@ class Base:
         while (fd := self._take()) is None:
             check()
             if time.monotonic() > deadline:
-                raise FanstoreError(f"{self.path}/lock: held by another process for a minute")
+                raise FanstoreError(
+                    f"{self.path}/lock: held by another process for a minute; try again, or use "
+                    "another --local-dir"
+                )
             time.sleep(0.01)
         try:
             for name in FOLDERS:

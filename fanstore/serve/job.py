@@ -112,7 +112,7 @@ class Job:
     def _check(self, infos: list[DatasetInfo]) -> None:
         limit = int(_native.lib.FAN_JOB_MOUNTS_MAX)
         if len(infos) > limit:
-            raise UsageError(f"at most {limit} datasets in one job")
+            raise UsageError(f"at most {limit} datasets in one job: pack several into one")
         for info, (_, mount) in zip(infos, self.plan.datasets, strict=True):
             check_codecs(info.name, info.codec_mask)
             prefix = spell(default_prefix(info.name) if mount is None else mount)

@@ -62,7 +62,10 @@ def pick_job(local_dir: str, job_id: str | None, environ: Mapping[str, str]) -> 
     if job_id is not None:
         named = [job for job in jobs if job.job_id == job_id]
         if not named:
-            raise FanstoreError(f"no job {job_id} under {Base(local_dir).path}")
+            raise FanstoreError(
+                f"no job {job_id} under {Base(local_dir).path}: `fanstore status --all` lists "
+                "those that are there"
+            )
         return named[0]
     if own := environ.get("FANSTORE_JOB_DIR"):
         with locks.free(os.path.join(own, "lock")) as unused:

@@ -75,9 +75,11 @@ def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
     """Raises UsageError where prefixes are nested, or meet FanStore's own directory."""
     for number, prefix in enumerate(prefixes):
         if prefix.path == "/":
-            raise UsageError("the mount prefix cannot be /")
+            raise UsageError("the mount prefix cannot be /: name a directory with --mount")
         if any("\0" in text or len(os.fsencode(text)) > 3800 for text in (prefix.path,)):
-            raise UsageError(f"mount prefix {prefix.path[:60]}...: too long")
+            raise UsageError(
+                f"mount prefix {prefix.path[:60]}...: too long; name a shorter one with --mount"
+            )
         if _within(base.path, prefix.path) or is_within_any(prefix.path):
             raise UsageError(
                 f"mount prefix {prefix.path} meets FanStore's own directory {base.path}; "
@@ -90,7 +92,11 @@ def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
                     "twice, else give one another place with --mount"
                 )
             if _nested(prefix.path, other.path):
-                raise UsageError(f"mount prefixes {other.path} and {prefix.path} are nested")
+                raise UsageError(
+                    f"mount prefixes {other.path} and {prefix.path} are nested; name others with "
+                    "--mount"
+                )
+
 
 class PrefixHold:
     """One job's hold on a prefix that FanStore made; `made` is false for one that was there."""
@@ -128,7 +134,8 @@ class PrefixHold:
             other = _read_entry(entry)[-1:]
             if entry != self.lock_path and other and _nested(self.prefix, other[0]):
                 raise UsageError(
-                    f"mount prefix {self.prefix} is nested with another job's {other[0]}"
+                    f"mount prefix {self.prefix} is nested with another job's {other[0]}; "
+                    "name another with --mount"
                 )
 
     def _join(self) -> bool:

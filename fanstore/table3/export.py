@@ -77,7 +77,7 @@ class Exporter:
         ids = dataset.records_of_pack(pack)
         ids = ids[np.argsort(dataset.records["offset"][ids], kind="stable")]
         if len(ids) > COUNT_MAX:
-            raise UsageError(f"pack {pack} holds {len(ids)} files; at most {COUNT_MAX} fit")
+            raise UsageError(f"pack {pack} holds {len(ids)} files, and at most {COUNT_MAX} fit")
         out.write(len(ids).to_bytes(COUNT_BYTES, "little"))
         with PackReader(dataset, pack, dataset.pack_path(pack)) as reader:
             for record in ids.tolist():

@@ -158,7 +158,7 @@ class OutputService:
             return future.result(limit_s)
         except concurrent.futures.TimeoutError:
             future.cancel()
-            raise FanstoreError("the outputs' thread does not answer") from None
+            raise FanstoreError("the daemon's thread for outputs does not answer") from None
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
