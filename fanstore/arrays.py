@@ -8,7 +8,7 @@ import os
 _LIMIT = "OPENBLAS_NUM_THREADS"
 _limits = _LIMIT not in os.environ
 
-# Of this process only: the commands that it runs may want them.
+# The limit is for this process only: the commands that it runs may want threads.
 if _limits:
     os.environ[_LIMIT] = "1"
 try:

@@ -83,7 +83,8 @@ class MpiWorld(World):
         start_s = _START_PATIENCES * patience_s
         mpi = _initialise(start_s, check)
         self._mpi = mpi
-        # Of their own: a rank that gives up leaves the collectives that others wait in.
+        # Heartbeats and the farewell have communicators of their own: a rank that gives up leaves
+        # the collectives in which others wait.
         try:
             with _bounded(start_s, check):
                 self.comm, self._beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
@@ -200,7 +201,7 @@ class MpiWorld(World):
         now_s = time.monotonic()
         if now_s - self._last_beat_s >= _BEAT_S:
             if now_s - self._last_beat_s > _BEAT_S + self._patience_s / 2:
-                # This rank itself was away: it cannot tell who was silent meanwhile.
+                # This rank itself stood still: it cannot tell who was silent meanwhile.
                 self._heard_s = [now_s] * self.world_size
             self._last_beat_s = now_s
             self._send_beats()
@@ -269,7 +270,7 @@ def _take_leave() -> None:
         return
     with contextlib.suppress(OSError):
         os.write(fd, b"cmd=finalize\n")
-        select.select([fd], [], [], 1.0)  # for the answer: it has been heard
+        select.select([fd], [], [], 1.0)  # an answer says that the line has been heard
 
 
 def _remove_shared_memory() -> None:

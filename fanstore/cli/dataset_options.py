@@ -34,7 +34,7 @@ class ServingCommand(click.Command):
         """The values as written, what is left, and the options in their order."""
         try:
             return self.make_parser(ctx).parse_args(args=list(args))
-        except click.UsageError as error:  # without it the mistake would be nobody's
+        except click.UsageError as error:  # without the context click would not name the command
             error.ctx = error.ctx or ctx
             raise
 
@@ -151,7 +151,7 @@ def pair_mounts(
 
 
 def refuse_idle_options(settings: config.Settings) -> None:
-    """UsageError for options that mean nothing beside one another."""
+    """Raises UsageError for options that mean nothing beside one another."""
     given = [name for name in ("stage", "replicas") if settings.sources[name] == "flag"]
     if settings.in_place and given:
         raise UsageError(f"--{given[0]} means nothing with --in-place: nothing is copied")
@@ -165,8 +165,8 @@ def current_umask() -> int:
 
 
 def check_output_dir(path: str, settings: config.Settings) -> None:
-    """UsageError where nothing can be written there and somebody asked for it. (Of the default it
-    is told when there are outputs: most jobs have none.)"""
+    """Raises UsageError where nothing can be written there and somebody asked for it. (Of the
+    default it is told when there are outputs: most jobs have none.)"""
     problem = problem_of(path)
     source = settings.sources["output_dir"]
     if problem and source != "default":

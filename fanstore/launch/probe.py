@@ -20,12 +20,12 @@ _LOADERS_REASON = re.compile(r"ld\.so: .*?\((.*)\): ignored")
 
 
 def prove(environ: Mapping[str, str], job: Mapping[str, Any]) -> int:
-    """Into how many programs of the job the library has come, that of the proof among them.
+    """Returns into how many programs of the job the library has come, that of the proof among them.
 
     A program that does nothing is started in the command's environment, and has to be counted in
     the job's segment: whatever keeps the library out (a file system mounted noexec, a path that
-    nobody here sees, another libc, another LD_PRELOAD) keeps it from that. FanstoreError then: the
-    command would find empty directories, or the originals.
+    nobody here sees, another libc, another LD_PRELOAD) keeps it from that. Raises FanstoreError
+    then: the command would find empty directories, or the originals.
     """
     segment = os.path.join(job["job_directory"], "segment")
     before = read_processes(segment)

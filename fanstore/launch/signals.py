@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# What the wrapper passes on to its command; SIGCHLD is for itself.
+# The signals that the wrapper passes on to its command; SIGCHLD it keeps for itself.
 FORWARDED = frozenset(
     {
         signal.SIGINT,

@@ -27,7 +27,7 @@ from fanstore.world import MpiWorld
 CHUNK_BYTES = 4 << 20
 _TAG = 2
 
-# Of transfers that were given up: MPI may still write into them until the process ends.
+# Buffers of transfers that were given up: MPI may write into them until the process ends.
 _abandoned: list[Any] = []
 
 

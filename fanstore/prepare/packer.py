@@ -41,7 +41,7 @@ _MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
 _HANDOVER_S = 0.0005
 EMPTY_CHECKSUM = xxhash.xxh3_64_intdigest(b"")
 
-# Told the logical bytes of each unit when it is done.
+# Called with the logical bytes of each unit when it is done.
 Progress = Callable[[int], None]
 
 

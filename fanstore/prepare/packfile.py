@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 _HOLE_BYTES = 1 << 20
-# So much is written before the disk is told of it.
+# How much is written before the disk is asked to begin with it.
 _WRITEBACK_BYTES = 16 << 20
 
 

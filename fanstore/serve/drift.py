@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from fanstore.dataset import Dataset
 from fanstore.errors import DatasetDamaged
 
-# So many files, and so many directories, which tell of what was added or removed in them.
+# How many files are looked at, and how many directories: these tell what was added or removed.
 SAMPLES = 32
-# A start waits no longer for the file system of the originals.
+# A start waits no longer than this for the file system of the originals.
 LIMIT_S = 0.05
 
 

@@ -11,7 +11,7 @@ import socket
 from fanstore.serve.node import Node
 from fanstore.serve.protocol import Channel, peer_pid
 
-# Left for MPI's connections, `fanstore status`, files: without any the daemon would end.
+# Descriptors left for MPI's connections, `fanstore status` and files: without any the daemon ends.
 _SPARE_DESCRIPTORS = 32
 
 

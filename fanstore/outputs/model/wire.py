@@ -146,7 +146,7 @@ def serialise(answer: Answer) -> bytes:
     out.text_bytes = len(text)
     if answer.entry is not None:
         _fill_attr(out.attr, answer.entry)
-        out.attr.nlink *= not answer.fresh  # there is none yet
+        out.attr.nlink *= not answer.fresh  # the file is yet to be made
     return bytes(ffi.buffer(out)) + text
 
 

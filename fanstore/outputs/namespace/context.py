@@ -17,7 +17,7 @@ from fanstore.outputs.ranks.gate import Gate
 from fanstore.outputs.ranks.home_client import HomeClient
 from fanstore.peers.interface import Peers
 
-TRIES = 100  # of an operation under whose hands a name changes
+TRIES = 100  # how often an operation begins anew because a name changed meanwhile
 
 
 @dataclass(frozen=True)

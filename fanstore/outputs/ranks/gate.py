@@ -106,7 +106,7 @@ class Gate:
 
     async def _close_all(self, token: int, closed: list[int]) -> None:
         ranks = [r for r in range(self._peers.world_size) if not self._peers.is_lost(r)]
-        # Who has the first gets the others, too: two at once do not hold up one another.
+        # The lowest rank first: of two that freeze at once, whoever gets that gets the others, too.
         for some in (ranks[:1], ranks[1:]):
             closed += some  # also when it fails: it may have closed all the same
             calls = [self._peers.call(rank, "gate.freeze", token) for rank in some]

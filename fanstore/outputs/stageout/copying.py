@@ -39,7 +39,7 @@ def copy_object(
                 os.unlink(temporary)
             raise
         finally:
-            os.close(writer)  # after it was synced, so that nothing is to be learned from it
+            os.close(writer)  # it was synced before, so an error here would say nothing new
     finally:
         os.close(reader)
 

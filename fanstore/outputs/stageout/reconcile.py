@@ -131,7 +131,7 @@ class Reconciler:
             if held.made:
                 attr = held.entry.attr
                 mtime_ns = self._times.get(place) or attr.mtime_ns
-                with contextlib.suppress(OSError):  # no reason to account for nothing
+                with contextlib.suppress(OSError):  # a time is not worth failing for
                     await self._run(self._directory.seal, name_of(place), attr.mode, mtime_ns)
 
     async def learn_times(self) -> None:

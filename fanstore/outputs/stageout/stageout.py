@@ -217,7 +217,7 @@ class StageOut:
             self._busy = place
             try:
                 await self._see_to(place)
-            except Exception as error:  # whatever it is, the others are not to be lost with it
+            except Exception as error:  # one name's mistake must not lose the others
                 self._failed[place] = Reconciled(errno.EIO, f"{type(error).__name__}: {error}")
 
     async def _see_to(self, place: Place) -> None:
