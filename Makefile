@@ -42,7 +42,7 @@ test: build ## run the tests
 test-c: ## run the tests in C alone
 	"$(PYTHON)" tools/fuzz/build.py --sanitize none
 
-test-one: build ## run what you name: make test-one T=tests/test_run.py, or T="tests -k fork"
+test-one: build ## run what you name: make test-one T=tests/cli, or T="tests -k fork"
 	@$(BIN)/python -m pytest --exitfirst $(T)
 
 soak: build ## run the tests that take long and rarely find anything

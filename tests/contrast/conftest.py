@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent, HERE / "clients"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
 
 pytest.register_assert_rewrite("harness", "recorded")
 

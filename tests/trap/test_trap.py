@@ -17,7 +17,7 @@ from ranks import make_rank_stage, needs_ranks
 from serving import Stage, children, command_of, make_stage, process_name, runs, wait_for
 from test_run import drain, on_terminal, state
 
-CLIENTS = Path(__file__).with_name("trap")
+CLIENTS = Path(__file__).with_name("clients")
 
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64", reason="the clients make system calls of x86_64"

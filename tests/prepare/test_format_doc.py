@@ -11,7 +11,7 @@ import pytest
 from fanstore._native import ffi, lib
 from fanstore.table3 import layout
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "format.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
 TEXT = PAGE.read_text()
 TYPES = {"u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t", "i64": "int64_t"}
 ON_DISK = [

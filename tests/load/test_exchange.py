@@ -51,7 +51,7 @@ class Ranks:
         }  # fmt: skip
         written = results / "spec.json"
         written.write_text(json.dumps(spec))
-        peer = Path(__file__).with_name("exchange_peer.py")
+        peer = Path(__file__).resolve().parents[1] / "support" / "exchange_peer.py"
         assert MPIEXEC is not None
         command = [MPIEXEC, "-disable-auto-cleanup", "-n", str(world_size)]
         done = subprocess.run(

@@ -173,7 +173,7 @@ def test_ctrl_c_while_it_is_loaded_is_no_traceback(tmp_path: Path, before: str, 
 
 def test_nothing_is_loaded_before_ctrl_c_is_quiet() -> None:
     """What the entry point imports at its top is a window in which Ctrl-C shows a traceback."""
-    root = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     script = f"import signal, sys; sys.path.insert(0, {root!r}); before = set(sys.modules)\n"
     script += "import fanstore.__main__; print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True,

@@ -16,8 +16,8 @@ import pytest
 from fanstore.errors import FanstoreError
 from fanstore.transport import build, describe
 
-ROOT = Path(__file__).resolve().parent.parent
-PEER = Path(__file__).resolve().parent / "transport_peer.py"
+ROOT = Path(__file__).resolve().parents[2]
+PEER = Path(__file__).resolve().parents[1] / "support" / "transport_peer.py"
 LIMIT_S = 60
 
 _BESIDE = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fanstore import exit_codes
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_table_of_calls_is_up_to_date() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fanstore.dataset import open_dataset
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FANSTORE = [sys.executable, "-m", "fanstore"]
 MILLION = 1_000_000
 MANY = 171_264

@@ -16,7 +16,7 @@ import pytest
 from fanstore import _native
 from fanstore._native import LayoutError, check, dtype_of, ffi, preload_path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _spec = importlib.util.spec_from_file_location("native", ROOT / "tools" / "native.py")
 assert _spec is not None and _spec.loader is not None
 native = importlib.util.module_from_spec(_spec)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-BENCH = Path(__file__).resolve().parent.parent / "tools" / "bench"
+BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 ROWS = ["read-4k", "read16-4k", "child-4k", "missing", "walk", "py-stat", "cold-4k", "lz4-128k"]
 REPORT = """
 import json, sys

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "cpython_tests.py"
 LIMIT_S = 400
 MODULES = "test_os test_posix test_io test_fileio test_pathlib test_tempfile test_mmap test_glob"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _spec = importlib.util.spec_from_file_location("check_layers", ROOT / "tools" / "check_layers.py")
 assert _spec is not None and _spec.loader is not None
 check_layers = importlib.util.module_from_spec(_spec)

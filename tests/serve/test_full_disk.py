@@ -21,7 +21,7 @@ from fanstore.errors import FanstoreError
 from fanstore.outputs.service.inputs import TouchedBits
 from fanstore.serve.segment import MountEntry, mark_staged, write_segment
 
-CLIENT = Path(__file__).with_name("full_disk_client.py")
+CLIENT = Path(__file__).resolve().parents[1] / "support" / "full_disk_client.py"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 NOBODY = 65534
 

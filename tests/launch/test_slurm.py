@@ -20,7 +20,7 @@ from types import ModuleType
 import pytest
 from serving import Stage, daemon_of, make_stage, runs, wait_for
 
-TOOL = Path(__file__).resolve().parent.parent / "tools" / "slurm" / "cluster.py"
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "slurm" / "cluster.py"
 JOB_LIMIT_S = 120.0
 # Slurm's pmi2 takes at most 1,024 bytes for a request (22.05: one read, whatever came). MPICH's are
 # longer by chance: they hold 4 KiB of its memory, written shorter where that is zero.

@@ -67,7 +67,7 @@ def joined() -> Iterator[None]:
         return
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("a slow link needs netem or /dev/net/tun")
-    relay = str(Path(__file__).with_name("slow_link.py"))
+    relay = str(Path(__file__).resolve().parents[1] / "support" / "slow_link.py")
     with subprocess.Popen(
         [sys.executable, relay, *NAMES, str(DELAY_S)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -15,7 +15,7 @@ from fanstore.errors import DatasetDamaged
 from fanstore.extract import extract, with_parents
 from fanstore.verify import verify
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 HEADER_BYTES = 512
 RECORD = dtype_of("struct fan_record")
 DIRECTORY, FIRST_FILE = 1, 4  # three directories of five files
