@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from fanstore.config import Settings
-from fanstore.peers.peers import Peers
+from fanstore.peers.connected import ConnectedPeers
 from fanstore.serve.node import Node, default_cache_bytes
 from fanstore.serve.stalls import Stalls
 from fanstore.world import MpiWorld
@@ -40,9 +40,9 @@ class ExchangeServer:
         self._world.gather_all("ready to serve")
         self.node.start(transport.pointer)
 
-    def peers(self) -> Peers:
+    def peers(self) -> ConnectedPeers:
         """Returns the calls between the daemons; to be started once, and closed before `stop`."""
-        return Peers(self._world.rank, self._world.world_size, self.node, self._deadline_s)
+        return ConnectedPeers(self._world.rank, self._world.world_size, self.node, self._deadline_s)
 
     def finish(self) -> int:
         """Tells the others that this rank reads nothing more; returns how many of them still

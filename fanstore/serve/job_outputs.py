@@ -13,7 +13,7 @@ from fanstore.outputs.service.service import Mount, OutputService
 from fanstore.outputs.stageout.journal import JOURNAL, Header
 from fanstore.outputs.stageout.location import folders_of, refusal_of
 from fanstore.outputs.stageout.stageout import stage_out_to
-from fanstore.peers.peers import Peers
+from fanstore.peers.connected import ConnectedPeers
 from fanstore.serve.job_directory import JobDirectory
 from fanstore.serve.job_plan import JobPlan
 
@@ -38,7 +38,7 @@ def open_service(
     directory: JobDirectory,
     prefixes: Sequence[str],
     mounts: Sequence[Mount],
-    peers: Peers | None,
+    peers: ConnectedPeers | None,
 ) -> OutputService:
     """Makes the service of a job's outputs, with its stage-out. prefixes: of mounts. peers: given
     where there are other ranks."""

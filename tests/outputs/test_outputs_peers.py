@@ -11,7 +11,7 @@ import pytest
 from output_mail import Net
 
 from fanstore.outputs.model.entries import Attr, Entry, Place, failure
-from fanstore.peers.peers import Peers, RankGone
+from fanstore.peers.connected import ConnectedPeers, RankGone
 from fanstore.peers.pieces import PIECE_BYTES, Joiner, pieces_of
 
 LIMIT_S = 30.0
@@ -144,7 +144,7 @@ def test_pieces_that_were_not_followed_by_the_rest_are_dropped() -> None:
 # ---- ranks that are gone ----
 
 
-async def call_gone(peers: Peers, rank: int, name: str = "echo") -> None:
+async def call_gone(peers: ConnectedPeers, rank: int, name: str = "echo") -> None:
     with pytest.raises(RankGone) as caught:
         await peers.call(rank, name)
     assert caught.value.errno == errno.EIO

@@ -8,13 +8,13 @@ import os
 from collections import deque
 
 from fanstore.outputs.model.entries import failure
-from fanstore.peers.peers import Peers
+from fanstore.peers.connected import ConnectedPeers
 
 MOST_BYTES = 4 << 20  # as the node daemon's core has it
 
 
 class MemoryMail:
-    """peers.Mail of one rank. silent: what comes to it waits; cut: it cannot be reached. dropped:
+    """The Mail of one rank. silent: what comes to it waits; cut: it cannot be reached. dropped:
     what is posted to it is lost."""
 
     def __init__(self, rank: int, net: list[MemoryMail]) -> None:
@@ -72,7 +72,9 @@ class Net:
         self.mails: list[MemoryMail] = []
         for rank in range(count):
             self.mails.append(MemoryMail(rank, self.mails))
-        self.peers = [Peers(n, count, mail, deadline_s) for n, mail in enumerate(self.mails)]
+        self.peers = [
+            ConnectedPeers(n, count, mail, deadline_s) for n, mail in enumerate(self.mails)
+        ]
 
     async def __aenter__(self) -> Net:
         for peers in self.peers:

@@ -26,8 +26,8 @@ from fanstore.outputs.service.inputs import DatasetInputs, TouchedBits
 from fanstore.outputs.service.listener import Listener, listen
 from fanstore.outputs.stageout.stageout import StageOut
 from fanstore.peers.alone import Alone
+from fanstore.peers.connected import ConnectedPeers
 from fanstore.peers.interface import Peers
-from fanstore.peers.peers import Peers as JoinedPeers
 
 OBJECTS = "objects"
 COPIES = "copies"
@@ -81,7 +81,7 @@ class OutputService:
 
     def __init__(
         self, directory: str, segment: str, mounts: Sequence[Mount],
-        make_stage_out: MakeStageOut | None = None, peers: JoinedPeers | None = None,
+        make_stage_out: MakeStageOut | None = None, peers: ConnectedPeers | None = None,
         keep_partial: bool = False,
     ) -> None:  # fmt: skip
         """directory: the job's. peers: given where there are other ranks; not started yet.

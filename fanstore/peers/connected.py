@@ -60,7 +60,7 @@ class _Other:
         self.pinged_s = 0.0
 
 
-class Peers:
+class ConnectedPeers:
     """The Peers of a rank that has others. Register the functions with `serve`, then `start` it."""
 
     def __init__(self, rank: int, world_size: int, mail: Mail, deadline_s: float) -> None:
