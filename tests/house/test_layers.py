@@ -43,9 +43,9 @@ def test_no_two_rooms_use_each_other() -> None:
 
 def test_client_including_node_is_a_breach(tmp_path: Path) -> None:
     write(tmp_path / "node" / "segment.h", "")
-    write(tmp_path / "client" / "read.c", '#include "../node/segment.h"\n')
+    write(tmp_path / "client" / "files" / "read.c", '#include "../../node/segment.h"\n')
     (breach,) = check_layers.c_breaches(tmp_path)
-    assert "client may not include from node" in breach
+    assert "client/files may not include from node" in breach
 
 
 def test_including_from_a_higher_room_of_the_same_folder_is_a_breach(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_including_from_a_higher_room_of_the_same_folder_is_a_breach(tmp_path: P
 
 
 def test_restricted_system_header_is_a_breach(tmp_path: Path) -> None:
-    write(tmp_path / "client" / "read.c", "#include <stdio.h>\n#include <mpi.h>\n")
+    write(tmp_path / "client" / "files" / "read.c", "#include <stdio.h>\n#include <mpi.h>\n")
     (breach,) = check_layers.c_breaches(tmp_path)
     assert "<mpi.h>" in breach
 
