@@ -39,6 +39,7 @@ C_ROOMS: Rooms = {
     "preload/stdio": {*_WRAPPERS, "preload/files"},
     "preload/process": {*_WRAPPERS, "preload/files", "preload/dirs"},
     "preload/syscall": {*_WRAPPERS, *_ANSWERS},
+    # On top, for dlopen redirects system calls of what it loads, and init begins all the rest.
     "preload/loading": {*_WRAPPERS, *_ANSWERS, "preload/syscall"},
     "trap": {*_CLIENT, *_ANSWERS, "preload/syscall"},
 }

@@ -3,6 +3,7 @@
 #define FAN_PRELOAD_BY_PATH_H
 
 #include "../client/paths/resolve.h"
+#include "log.h"
 #include "real.h"
 
 /* The body of a call. `path` is resolved into `target`; one of a mount is answered with `ours`, any
@@ -10,11 +11,10 @@
  * all, `ours` answers. Both name `target`. */
 #define FAN_BY_PATH(dirfd, path, how, ours, real)                                                  \
     struct fan_target target;                                                                      \
-    if (fan_locate(dirfd, path, how, &target))                                                     \
-        return ours;                                                                               \
-    __auto_type got = real;                                                                        \
-    if (got < 0 && errno == ENOENT && fan_relocate(dirfd, path, how, &target))                     \
-        return ours;                                                                               \
-    return got
+    bool found = fan_locate(dirfd, path, how, &target);                                            \
+    long got = found ? ours : real;                                                                \
+    if (!found && got < 0 && errno == ENOENT && fan_relocate(dirfd, path, how, &target))           \
+        got = ours;                                                                                \
+    return (__typeof__(ours))fan_logged(__func__, path, &target, got)
 
 #endif

@@ -16,6 +16,7 @@
 #include "../../common/sys.h"
 #include "../by_path.h"
 #include "../cancel.h"
+#include "../log.h"
 #include "../real.h"
 #include "../undeclared.h"
 
@@ -46,12 +47,13 @@ static DIR *check_opened(DIR *dir)
 FAN_EXPORT DIR *opendir(const char *path)
 {
     struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, 0, &target))
-        return open_ours(&target);
-    DIR *dir = REAL(opendir)(target.path);
-    if (dir == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
-        return open_ours(&target);
-    return check_opened(dir);
+    bool ours = fan_locate(AT_FDCWD, path, 0, &target);
+    DIR *dir = ours ? open_ours(&target) : REAL(opendir)(target.path);
+    if (!ours && dir == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        dir = open_ours(&target);
+    else if (!ours)
+        dir = check_opened(dir);
+    return fan_logged_pointer("opendir", path, &target, dir);
 }
 
 FAN_EXPORT DIR *fdopendir(int fd)
@@ -254,20 +256,18 @@ static int chdir_ours(const struct fan_target *target)
     int rc = target->where == FAN_MISSING  ? -target->error
              : target->where == FAN_OUTPUT ? enter_output(target)
                                            : enter_input(target);
-    fan_cwd_changed();
     return (int)fan_answer(rc);
 }
 
 FAN_EXPORT int chdir(const char *path)
 {
     struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, 0, &target))
-        return chdir_ours(&target);
-    int rc = REAL(chdir)(target.path);
-    if (rc < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
-        return chdir_ours(&target);
+    bool ours = fan_locate(AT_FDCWD, path, 0, &target);
+    int rc = ours ? chdir_ours(&target) : REAL(chdir)(target.path);
+    if (!ours && rc < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
+        rc = chdir_ours(&target);
     fan_cwd_changed();
-    return rc;
+    return (int)fan_logged("chdir", path, &target, rc);
 }
 
 FAN_EXPORT int fchdir(int fd)

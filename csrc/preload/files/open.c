@@ -9,6 +9,7 @@
 #include "../../client/machine/park.h"
 #include "../../common/sys.h"
 #include "../cancel.h"
+#include "../log.h"
 #include "../real.h"
 #include "../undeclared.h"
 
@@ -46,16 +47,13 @@ static int open_at(int dirfd, const char *path, int flags, mode_t mode)
 {
     struct fan_target target;
     unsigned how = fan_open_resolve(flags);
-    if (fan_locate(dirfd, path, how, &target))
-        return open_ours(&target, flags, mode);
-    int fd = real_open(&target, flags, mode);
-    if (fd < 0) {
-        if (errno == ENOENT && fan_relocate(dirfd, path, how, &target))
-            return open_ours(&target, flags, mode);
-    } else if (fan_job.view_count > 0) {
+    bool ours = fan_locate(dirfd, path, how, &target);
+    int fd = ours ? open_ours(&target, flags, mode) : real_open(&target, flags, mode);
+    if (!ours && fd >= 0 && fan_job.view_count > 0)
         note_real(fd, path, flags);
-    }
-    return fd;
+    else if (!ours && fd < 0 && errno == ENOENT && fan_relocate(dirfd, path, how, &target))
+        fd = open_ours(&target, flags, mode);
+    return (int)fan_logged("open", path, &target, fd);
 }
 
 FAN_EXPORT int open(const char *path, int flags, ...)

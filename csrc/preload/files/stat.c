@@ -13,6 +13,7 @@
 #include "../../client/open/stat.h"
 #include "../../common/sys.h"
 #include "../by_path.h"
+#include "../log.h"
 #include "../real.h"
 #include "../undeclared.h"
 
@@ -63,18 +64,25 @@ static bool may_be_skeleton(mode_t mode, uid_t uid)
            uid == (uid_t)FAN_SYS(geteuid);
 }
 
+static int stat_target(int dirfd, const char *path, struct stat *st, int flags,
+                       struct fan_target *target)
+{
+    if (fan_locate(dirfd, path, at_flags(flags), target))
+        return flags & ~STAT_FLAGS ? (int)fan_answer(-EINVAL) : stat_ours(target, st);
+    if (output_at(dirfd, path, flags) != NULL)
+        return fstat(dirfd, st);
+    int rc = real_stat(target->dirfd, target->path, st, flags);
+    bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(st->st_mode, st->st_uid);
+    if (look && fan_relocate(dirfd, path, at_flags(flags), target))
+        return stat_ours(target, st);
+    return rc;
+}
+
 static int stat_at(int dirfd, const char *path, struct stat *st, int flags)
 {
     struct fan_target target;
-    if (fan_locate(dirfd, path, at_flags(flags), &target))
-        return flags & ~STAT_FLAGS ? (int)fan_answer(-EINVAL) : stat_ours(&target, st);
-    if (output_at(dirfd, path, flags) != NULL)
-        return fstat(dirfd, st);
-    int rc = real_stat(target.dirfd, target.path, st, flags);
-    bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(st->st_mode, st->st_uid);
-    if (look && fan_relocate(dirfd, path, at_flags(flags), &target))
-        return stat_ours(&target, st);
-    return rc;
+    int rc = stat_target(dirfd, path, st, flags, &target);
+    return (int)fan_logged(flags & AT_SYMLINK_NOFOLLOW ? "lstat" : "stat", path, &target, rc);
 }
 
 FAN_EXPORT int stat(const char *path, struct stat *st)
@@ -164,25 +172,32 @@ static int statx_output(int fd, const struct fan_file *file, struct statx *stx)
     return give_statx(fan_stat_file(fd, file, &st), &st, stx);
 }
 
-FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx)
+static int statx_target(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx,
+                        struct fan_target *target)
 {
-    struct fan_target target;
     const char *name = !fan_given(path) && (flags & AT_EMPTY_PATH) ? "" : path;
-    if (fan_locate(dirfd, name, at_flags(flags), &target)) {
+    if (fan_locate(dirfd, name, at_flags(flags), target)) {
         bool odd = flags & ~STATX_FLAGS || mask & STATX__RESERVED ||
                    (flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE;
-        return odd ? (int)fan_answer(-EINVAL) : statx_ours(&target, stx);
+        return odd ? (int)fan_answer(-EINVAL) : statx_ours(target, stx);
     }
     const struct fan_file *file = output_at(dirfd, path, flags);
     if (file != NULL)
         return statx_output(dirfd, file, stx);
     if (name != path)
-        target.path = path;
-    int rc = REAL(statx)(target.dirfd, target.path, flags, mask, stx);
+        target->path = path;
+    int rc = REAL(statx)(target->dirfd, target->path, flags, mask, stx);
     bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(stx->stx_mode, stx->stx_uid);
-    if (look && fan_relocate(dirfd, name, at_flags(flags), &target))
-        return statx_ours(&target, stx);
+    if (look && fan_relocate(dirfd, name, at_flags(flags), target))
+        return statx_ours(target, stx);
     return rc;
+}
+
+FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx)
+{
+    struct fan_target target;
+    int rc = statx_target(dirfd, path, flags, mask, stx, &target);
+    return (int)fan_logged("statx", path, &target, rc);
 }
 
 static int access_ours(const struct fan_target *target, int mode, int flags)
@@ -277,11 +292,11 @@ static ssize_t readlink_ours(const struct fan_target *target, const char *path, 
     return give_text(to, length, buffer, bytes);
 }
 
-FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t bytes)
+static ssize_t readlink_target(int dirfd, const char *path, char *buffer, size_t bytes,
+                               struct fan_target *target)
 {
-    struct fan_target target;
-    if (fan_locate(dirfd, path, FAN_NOFOLLOW | FAN_EMPTY_PATH, &target))
-        return readlink_ours(&target, path, buffer, bytes);
+    if (fan_locate(dirfd, path, FAN_NOFOLLOW | FAN_EMPTY_PATH, target))
+        return readlink_ours(target, path, buffer, bytes);
     if (fan_job.view_count > 0 && (uintptr_t)path >= 4096 && path[0] == '/') {
         ssize_t shown = readlink_proc(path, buffer, bytes);
         if (shown < 0)
@@ -289,10 +304,17 @@ FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t 
         if (shown >= 0)
             return shown;
     }
-    ssize_t got = REAL(readlinkat)(target.dirfd, target.path, buffer, bytes);
-    if (got < 0 && errno == ENOENT && fan_relocate(dirfd, path, FAN_NOFOLLOW, &target))
-        return readlink_ours(&target, path, buffer, bytes);
+    ssize_t got = REAL(readlinkat)(target->dirfd, target->path, buffer, bytes);
+    if (got < 0 && errno == ENOENT && fan_relocate(dirfd, path, FAN_NOFOLLOW, target))
+        return readlink_ours(target, path, buffer, bytes);
     return got;
+}
+
+FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t bytes)
+{
+    struct fan_target target;
+    ssize_t got = readlink_target(dirfd, path, buffer, bytes, &target);
+    return fan_logged("readlink", path, &target, got);
 }
 
 FAN_EXPORT ssize_t readlink(const char *path, char *buffer, size_t bytes)
@@ -349,17 +371,17 @@ FAN_EXPORT char *realpath(const char *path, char *resolved)
     if (fan_job.view_count == 0)
         return REAL(realpath)(path, resolved);
     if (fan_locate(AT_FDCWD, path, 0, &target))
-        return realpath_ours(&target, resolved);
+        return fan_logged_pointer("realpath", path, &target, realpath_ours(&target, resolved));
     char *got = REAL(realpath)(target.path, own);
     if (got != NULL) {
         shown(got);
-        return give_path(got, strlen(got), resolved);
-    }
-    if (errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
-        return realpath_ours(&target, resolved);
-    if (resolved != NULL)
+        got = give_path(got, strlen(got), resolved);
+    } else if (errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target)) {
+        got = realpath_ours(&target, resolved);
+    } else if (resolved != NULL) {
         memcpy(resolved, own, sizeof(own)); /* where it failed, as glibc leaves it */
-    return NULL;
+    }
+    return fan_logged_pointer("realpath", path, &target, got);
 }
 
 FAN_EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room)

@@ -11,6 +11,7 @@
 #include "../../client/job/job.h"
 #include "../../client/outputs/outputs.h"
 #include "../files/cookie.h"
+#include "../log.h"
 #include "../process/environment.h"
 #include "../syscall/raw.h"
 #include "load.h"
@@ -59,6 +60,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     fan_environment_hide(env);
     if (!attached)
         return;
+    fan_log_begin(variable(env, FAN_LOG_ENV, 0));
     fan_load_begin(env);
     fan_raw_begin(variable(env, FAN_REDIRECT_ENV, 0));
     pthread_atfork(fan_file_before_fork, NULL, fan_process_after_fork_child);

@@ -12,6 +12,7 @@
 #include "../../client/paths/linked.h"
 #include "../../client/open/open.h"
 #include "../../common/sys.h"
+#include "../log.h"
 #include "../real.h"
 
 enum { AT_FLAGS = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH };
@@ -66,6 +67,7 @@ static bool changed_empty(int dirfd, const char *path, unsigned flags,
 {
     if (dirfd == AT_FDCWD)
         return fan_output_change(dirfd, ".", flags, call, target, rc);
+    target->where = FAN_OUTSIDE;
     target->dirfd = dirfd;
     target->path = path;
     *rc = -EROFS;
@@ -101,10 +103,10 @@ FAN_EXPORT int truncate(const char *path, off_t bytes)
     int rc;
     if (bytes < 0)
         return REAL(truncate)(path, bytes); /* EINVAL, whatever the path */
-    if (!fan_output_change(AT_FDCWD, path, 0, &call, &target, &rc))
-        return REAL(truncate)(target.path, bytes);
+    bool ours = fan_output_change(AT_FDCWD, path, 0, &call, &target, &rc);
     bool directory = target.where == FAN_INPUT && S_ISDIR(target.record->mode);
-    return (int)fan_answer(directory ? -EISDIR : rc);
+    rc = ours ? (int)fan_answer(directory ? -EISDIR : rc) : REAL(truncate)(target.path, bytes);
+    return (int)fan_logged("truncate", path, &target, rc);
 }
 
 FAN_ALIAS(truncate64, truncate);
@@ -120,9 +122,10 @@ FAN_EXPORT int fchmodat(int dirfd, const char *path, mode_t mode, int flags)
     struct fan_output_call call = mode_call(mode);
     struct fan_target target;
     int rc;
-    return changed(dirfd, path, flags, &call, &target, &rc)
-               ? (int)fan_answer(rc)
-               : changed_really(dirfd, REAL(fchmodat)(target.dirfd, target.path, mode, flags));
+    rc = changed(dirfd, path, flags, &call, &target, &rc)
+             ? (int)fan_answer(rc)
+             : changed_really(dirfd, REAL(fchmodat)(target.dirfd, target.path, mode, flags));
+    return (int)fan_logged("chmod", path, &target, rc);
 }
 
 FAN_EXPORT int chmod(const char *path, mode_t mode)
@@ -156,10 +159,10 @@ FAN_EXPORT int fchownat(int dirfd, const char *path, uid_t uid, gid_t gid, int f
     struct fan_output_call call = owner_call(uid, gid);
     struct fan_target target;
     int rc;
-    return changed(dirfd, path, flags, &call, &target, &rc)
-               ? (int)fan_answer(rc)
-               : changed_really(dirfd,
-                                REAL(fchownat)(target.dirfd, target.path, uid, gid, flags));
+    rc = changed(dirfd, path, flags, &call, &target, &rc)
+             ? (int)fan_answer(rc)
+             : changed_really(dirfd, REAL(fchownat)(target.dirfd, target.path, uid, gid, flags));
+    return (int)fan_logged("chown", path, &target, rc);
 }
 
 FAN_EXPORT int chown(const char *path, uid_t uid, gid_t gid)
@@ -187,9 +190,10 @@ FAN_EXPORT int utimensat(int dirfd, const char *path, const struct timespec time
     int rc, bad = fan_output_set_times(&call, times);
     if (bad || call.request.change == 0) /* refused, or done, before the path is looked at */
         return REAL(utimensat)(dirfd, path, times, flags);
-    return changed(dirfd, path, flags, &call, &target, &rc)
-               ? (int)fan_answer(rc)
-               : changed_really(dirfd, REAL(utimensat)(target.dirfd, target.path, times, flags));
+    rc = changed(dirfd, path, flags, &call, &target, &rc)
+             ? (int)fan_answer(rc)
+             : changed_really(dirfd, REAL(utimensat)(target.dirfd, target.path, times, flags));
+    return (int)fan_logged("utimens", path, &target, rc);
 }
 
 FAN_EXPORT int futimens(int fd, const struct timespec times[2])
@@ -233,9 +237,10 @@ FAN_EXPORT int futimesat(int dirfd, const char *path, const struct timeval times
         return futimes(dirfd, times);
     if (set_microseconds(&call, times) != 0)
         return REAL(futimesat)(dirfd, path, times);
-    return changed(dirfd, path, 0, &call, &target, &rc)
-               ? (int)fan_answer(rc)
-               : REAL(futimesat)(target.dirfd, target.path, times);
+    rc = changed(dirfd, path, 0, &call, &target, &rc)
+             ? (int)fan_answer(rc)
+             : REAL(futimesat)(target.dirfd, target.path, times);
+    return (int)fan_logged("futimesat", path, &target, rc);
 }
 
 FAN_EXPORT int utimes(const char *path, const struct timeval times[2])
@@ -245,8 +250,9 @@ FAN_EXPORT int utimes(const char *path, const struct timeval times[2])
     int rc;
     if (set_microseconds(&call, times) != 0)
         return REAL(utimes)(path, times);
-    return changed(AT_FDCWD, path, 0, &call, &target, &rc) ? (int)fan_answer(rc)
-                                                           : REAL(utimes)(target.path, times);
+    rc = changed(AT_FDCWD, path, 0, &call, &target, &rc) ? (int)fan_answer(rc)
+                                                         : REAL(utimes)(target.path, times);
+    return (int)fan_logged("utimes", path, &target, rc);
 }
 
 FAN_EXPORT int lutimes(const char *path, const struct timeval times[2])
@@ -256,9 +262,10 @@ FAN_EXPORT int lutimes(const char *path, const struct timeval times[2])
     int rc;
     if (set_microseconds(&call, times) != 0)
         return REAL(lutimes)(path, times);
-    return changed(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, &call, &target, &rc)
-               ? (int)fan_answer(rc)
-               : REAL(lutimes)(target.path, times);
+    rc = changed(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, &call, &target, &rc)
+             ? (int)fan_answer(rc)
+             : REAL(lutimes)(target.path, times);
+    return (int)fan_logged("lutimes", path, &target, rc);
 }
 
 FAN_EXPORT int utime(const char *path, const struct utimbuf *times)
@@ -272,8 +279,9 @@ FAN_EXPORT int utime(const char *path, const struct utimbuf *times)
         fine[1] = (struct timespec){times->modtime, 0};
     }
     fan_output_set_times(&call, times != NULL ? fine : NULL);
-    return changed(AT_FDCWD, path, 0, &call, &target, &rc) ? (int)fan_answer(rc)
-                                                           : REAL(utime)(target.path, times);
+    rc = changed(AT_FDCWD, path, 0, &call, &target, &rc) ? (int)fan_answer(rc)
+                                                         : REAL(utime)(target.path, times);
+    return (int)fan_logged("utime", path, &target, rc);
 }
 
 /* No output has extended attributes, by whichever road: a file system without them. */
@@ -292,9 +300,9 @@ FAN_EXPORT int setxattr(const char *path, const char *name, const void *value, s
 {
     struct fan_target target;
     int rc;
-    return attributed(path, 0, &target, &rc)
-               ? (int)fan_answer(rc)
-               : REAL(setxattr)(target.path, name, value, bytes, flags);
+    rc = attributed(path, 0, &target, &rc) ? (int)fan_answer(rc)
+                                           : REAL(setxattr)(target.path, name, value, bytes, flags);
+    return (int)fan_logged("setxattr", path, &target, rc);
 }
 
 FAN_EXPORT int lsetxattr(const char *path, const char *name, const void *value, size_t bytes,
@@ -302,25 +310,28 @@ FAN_EXPORT int lsetxattr(const char *path, const char *name, const void *value, 
 {
     struct fan_target target;
     int rc;
-    return attributed(path, FAN_NOFOLLOW, &target, &rc)
-               ? (int)fan_answer(rc)
-               : REAL(lsetxattr)(target.path, name, value, bytes, flags);
+    rc = attributed(path, FAN_NOFOLLOW, &target, &rc)
+             ? (int)fan_answer(rc)
+             : REAL(lsetxattr)(target.path, name, value, bytes, flags);
+    return (int)fan_logged("lsetxattr", path, &target, rc);
 }
 
 FAN_EXPORT int removexattr(const char *path, const char *name)
 {
     struct fan_target target;
     int rc;
-    return attributed(path, 0, &target, &rc) ? (int)fan_answer(rc)
-                                             : REAL(removexattr)(target.path, name);
+    rc = attributed(path, 0, &target, &rc) ? (int)fan_answer(rc)
+                                           : REAL(removexattr)(target.path, name);
+    return (int)fan_logged("removexattr", path, &target, rc);
 }
 
 FAN_EXPORT int lremovexattr(const char *path, const char *name)
 {
     struct fan_target target;
     int rc;
-    return attributed(path, FAN_NOFOLLOW, &target, &rc) ? (int)fan_answer(rc)
-                                                        : REAL(lremovexattr)(target.path, name);
+    rc = attributed(path, FAN_NOFOLLOW, &target, &rc) ? (int)fan_answer(rc)
+                                                      : REAL(lremovexattr)(target.path, name);
+    return (int)fan_logged("lremovexattr", path, &target, rc);
 }
 
 static bool attributed_fd(int fd, int *rc)

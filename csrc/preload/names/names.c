@@ -12,6 +12,7 @@
 #include "../../client/open/open.h"
 #include "../../client/paths/skeleton.h"
 #include "../../common/sys.h"
+#include "../log.h"
 #include "../real.h"
 #include "../undeclared.h"
 
@@ -53,13 +54,15 @@ FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
     int rc;
     if (flags & ~AT_REMOVEDIR)
         return REAL(unlinkat)(dirfd, path, flags); /* EINVAL is the kernel's to say */
-    if (!fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc))
-        return REAL(unlinkat)(target.dirfd, target.path, flags);
+    if (!fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)) {
+        rc = REAL(unlinkat)(target.dirfd, target.path, flags);
+        return (int)fan_logged("unlink", path, &target, rc);
+    }
     if (target.where == FAN_INPUT)
         rc = refuse_removal(&target, path, flags);
     else if (rc == 0 && (flags & AT_REMOVEDIR))
         fan_skeleton_remove(target.view, target.path);
-    return (int)fan_answer(rc);
+    return (int)fan_logged("unlink", path, &target, fan_answer(rc));
 }
 
 FAN_EXPORT int unlink(const char *path)
@@ -136,6 +139,20 @@ static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_name
     return plain_names ? fan_refuse_change(&(is_input(from) ? from : to)->target, false) : -EBUSY;
 }
 
+static int real_rename(const struct fan_target *from, const struct fan_target *to, unsigned flags)
+{
+    return flags == 0 ? REAL(renameat)(from->dirfd, from->path, to->dirfd, to->path)
+                      : REAL(renameat2)(from->dirfd, from->path, to->dirfd, to->path, flags);
+}
+
+/* A line for each of two paths. */
+static int logged_pair(const char *call, const char *from, const struct fan_end *old,
+                       const char *to, const struct fan_end *new, int rc)
+{
+    fan_logged(call, from, &old->target, rc);
+    return (int)fan_logged("  to", to, &new->target, rc);
+}
+
 static __attribute__((noinline)) int rename_any(int from_fd, const char *from, int to_fd,
                                                 const char *to, unsigned flags)
 {
@@ -146,15 +163,14 @@ static __attribute__((noinline)) int rename_any(int from_fd, const char *from, i
     bool plain_names = (!old.ours || last_of(from) == LAST_NAME) &&
                        (!new.ours || last_of(to) == LAST_NAME);
     for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
-        if (!old.ours && !new.ours && flags == 0)
-            return REAL(renameat)(old.target.dirfd, old.target.path, new.target.dirfd,
-                                  new.target.path);
-        if (!old.ours && !new.ours)
-            return REAL(renameat2)(old.target.dirfd, old.target.path, new.target.dirfd,
-                                   new.target.path, flags);
+        if (!old.ours && !new.ours) {
+            rc = real_rename(&old.target, &new.target, flags);
+            return logged_pair("rename", from, &old, to, &new, rc);
+        }
         rc = rename_ends(&old, &new, plain_names, flags);
     }
-    return (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
+    rc = (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
+    return logged_pair("rename", from, &old, to, &new, rc);
 }
 
 /* Which directory this is, is found out before two paths are on a stack that may be small. */
@@ -213,13 +229,16 @@ static __attribute__((noinline)) int link_any(int from_fd, const char *from, int
     fan_end_locate(&old, from_fd, from, how);
     fan_end_locate(&new, to_fd, to, FAN_NOFOLLOW);
     for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
-        if (!old.ours && !new.ours)
-            return REAL(linkat)(old.target.dirfd, old.target.path, new.target.dirfd,
-                                new.target.path, flags);
+        if (!old.ours && !new.ours) {
+            rc = REAL(linkat)(old.target.dirfd, old.target.path, new.target.dirfd,
+                              new.target.path, flags);
+            return logged_pair("link", from, &old, to, &new, rc);
+        }
         rc = flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) ? -EINVAL
                                                           : link_ends(&old, &new, (unsigned)flags);
     }
-    return (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
+    rc = (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
+    return logged_pair("link", from, &old, to, &new, rc);
 }
 
 FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
@@ -245,9 +264,10 @@ FAN_EXPORT int symlinkat(const char *content, int dirfd, const char *path)
     int rc;
     if (!is_content(content))
         return REAL(symlinkat)(content, dirfd, path); /* refused by the kernel before all else */
-    return fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
-               ? (int)fan_answer(rc)
-               : REAL(symlinkat)(content, target.dirfd, target.path);
+    rc = fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
+             ? (int)fan_answer(rc)
+             : REAL(symlinkat)(content, target.dirfd, target.path);
+    return (int)fan_logged("symlink", path, &target, rc);
 }
 
 FAN_EXPORT int symlink(const char *content, const char *path)
@@ -261,9 +281,10 @@ FAN_EXPORT int mkdirat(int dirfd, const char *path, mode_t mode)
         .request = {.op = FAN_OUTPUT_MKDIR, .mode = S_IFDIR | (mode & 07777)}};
     struct fan_target target;
     int rc;
-    return fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
-               ? (int)fan_answer(rc)
-               : REAL(mkdirat)(target.dirfd, target.path, mode);
+    rc = fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
+             ? (int)fan_answer(rc)
+             : REAL(mkdirat)(target.dirfd, target.path, mode);
+    return (int)fan_logged("mkdir", path, &target, rc);
 }
 
 FAN_EXPORT int mkdir(const char *path, mode_t mode)
@@ -292,9 +313,10 @@ FAN_EXPORT int mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
 {
     struct fan_target target;
     int rc;
-    return make_node(dirfd, path, mode, device, &target, &rc)
-               ? (int)fan_answer(rc)
-               : real_mknodat(target.dirfd, target.path, mode, device);
+    rc = make_node(dirfd, path, mode, device, &target, &rc)
+             ? (int)fan_answer(rc)
+             : real_mknodat(target.dirfd, target.path, mode, device);
+    return (int)fan_logged("mknod", path, &target, rc);
 }
 
 FAN_EXPORT int mknod(const char *path, mode_t mode, dev_t device)
@@ -317,9 +339,10 @@ FAN_EXPORT int mkfifoat(int dirfd, const char *path, mode_t mode)
 {
     struct fan_target target;
     int rc;
-    return make_node(dirfd, path, S_IFIFO | (mode & 07777), 0, &target, &rc)
-               ? (int)fan_answer(rc)
-               : REAL(mkfifoat)(target.dirfd, target.path, mode);
+    rc = make_node(dirfd, path, S_IFIFO | (mode & 07777), 0, &target, &rc)
+             ? (int)fan_answer(rc)
+             : REAL(mkfifoat)(target.dirfd, target.path, mode);
+    return (int)fan_logged("mkfifo", path, &target, rc);
 }
 
 FAN_EXPORT int mkfifo(const char *path, mode_t mode)

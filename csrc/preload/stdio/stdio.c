@@ -13,6 +13,7 @@
 #include "../../client/content/realcopy.h"
 #include "../cancel.h"
 #include "../files/cookie.h"
+#include "../log.h"
 #include "../real.h"
 #include "../undeclared.h"
 #include "streams.h"
@@ -128,14 +129,16 @@ FAN_EXPORT FILE *fopen(const char *path, const char *mode)
 {
     struct fan_target target;
     unsigned how = resolve_for(mode);
-    if (fan_locate(AT_FDCWD, path, how, &target))
-        return open_stream(&target, mode);
-    FILE *stream = REAL(fopen)(target.path, mode);
-    if (stream == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, how, &target))
-        return open_stream(&target, mode);
-    forget_number(stream);
-    fan_output_settle();
-    return stream;
+    bool ours = fan_locate(AT_FDCWD, path, how, &target);
+    FILE *stream = ours ? open_stream(&target, mode) : REAL(fopen)(target.path, mode);
+    if (!ours && stream == NULL && errno == ENOENT &&
+        fan_relocate(AT_FDCWD, path, how, &target)) {
+        stream = open_stream(&target, mode);
+    } else if (!ours) {
+        forget_number(stream);
+        fan_output_settle();
+    }
+    return fan_logged_pointer("fopen", path, &target, stream);
 }
 
 FAN_ALIAS(fopen64, fopen);

@@ -1,0 +1,68 @@
+#include "log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/sys.h"
+
+int fan_log_fd = -1;
+
+void fan_log_begin(const char *value)
+{
+    char *end;
+    long fd = value != NULL ? strtol(value, &end, 10) : -1;
+    if (value != NULL && end != value && *end == '\0' && fd >= 0 && fd <= INT_MAX)
+        fan_log_fd = (int)fd;
+}
+
+/* The errors that paths have; others are shown as numbers. */
+static const char *name_of(int error)
+{
+#define NAME(error)                                                                                \
+    case error:                                                                                    \
+        return #error
+    switch (error) {
+        NAME(EACCES); NAME(EBADF); NAME(EBUSY); NAME(EEXIST); NAME(EFAULT); NAME(EINVAL);
+        NAME(EIO); NAME(EISDIR); NAME(ELOOP); NAME(ENAMETOOLONG); NAME(ENODATA); NAME(ENOENT);
+        NAME(ENOTDIR); NAME(ENOTEMPTY); NAME(EOPNOTSUPP); NAME(EPERM); NAME(EROFS); NAME(ETXTBSY);
+        NAME(EXDEV);
+    default:
+        return "error";
+    }
+#undef NAME
+}
+
+static const char *taken_for(const struct fan_target *target)
+{
+    static const char *const names[] = {
+        [FAN_OUTSIDE] = "outside", [FAN_INPUT] = "input", [FAN_MISSING] = "missing",
+        [FAN_BEYOND] = "output", [FAN_OUTPUT] = "output"};
+    return names[target->where];
+}
+
+/* A path as it was given, but for what would break the line. */
+static size_t put_path(char *to, const char *path)
+{
+    bool readable = (uintptr_t)path >= 4096 && (intptr_t)path > 0;
+    size_t bytes = readable ? strnlen(path, PATH_MAX) : 0;
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = (unsigned char)path[i] < ' ' ? '?' : path[i];
+    return bytes;
+}
+
+void fan_log_write(const char *call, const char *path, const struct fan_target *target,
+                   long answer)
+{
+    char line[PATH_MAX + 128];
+    int error = errno;
+    size_t length = (size_t)snprintf(line, 64, "fanstore[%d] %.40s \"", (int)FAN_SYS(getpid), call);
+    length += put_path(line + length, path);
+    length += (size_t)snprintf(line + length, 64, "\" %s = %ld", taken_for(target), answer);
+    if (answer == -1)
+        length += (size_t)snprintf(line + length, 48, " %s (%d)", name_of(error), error);
+    line[length++] = '\n';
+    FAN_SYS(write, fan_log_fd, line, length);
+    errno = error;
+}
