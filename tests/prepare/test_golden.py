@@ -1,0 +1,48 @@
+"""Datasets that an earlier version made stay readable: by every tool, and as files of a job."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from serving import Stage, make_stage
+
+GOLDEN = Path(__file__).with_name("golden")
+DESCRIBE = GOLDEN / "describe.py"
+DATASETS = sorted(path.parent for path in GOLDEN.glob("v*/*/index.fsi"))
+
+
+def label(dataset: Path) -> str:
+    return f"{dataset.parent.name}-{dataset.name}"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def expected(dataset: Path) -> object:
+    """What the packed tree held."""
+    return json.loads((dataset.parent / "tree.json").read_text())
+
+
+def test_each_codec_is_there() -> None:
+    assert [label(dataset) for dataset in DATASETS] == ["v1-lz4", "v1-store", "v1-zstd"]
+
+
+@pytest.mark.parametrize("dataset", DATASETS, ids=label)
+def test_verified_and_extracted(stage: Stage, dataset: Path) -> None:
+    stage.call("verify", str(dataset))
+    back = stage.path / "back"
+    stage.call("extract", str(dataset), str(back))
+    said = subprocess.run([sys.executable, DESCRIBE, back], check=True, capture_output=True)
+    assert json.loads(said.stdout) == expected(dataset)
+
+
+@pytest.mark.parametrize("dataset", DATASETS, ids=label)
+def test_read_in_a_job(stage: Stage, dataset: Path) -> None:
+    done = stage.run(dataset, sys.executable, str(DESCRIBE), str(stage.mount))
+    assert json.loads(done.stdout) == expected(dataset)
