@@ -3,14 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
-#include "../client/content/content_io.h"
+#include "../client/content/fill.h"
 #include "../common/sys.h"
 #include "origin.h"
 
-enum { PIECE_BYTES = 256 << 10, IN_MEMORY_BYTES = 64 << 20 };
+enum { IN_MEMORY_BYTES = 64 << 20 };
 
 /* A new file that nobody else can open by name. */
 static int make(const char *name, uint64_t size)
@@ -25,33 +24,6 @@ static int make(const char *name, uint64_t size)
     if (fd >= 0)
         FAN_SYS(unlinkat, AT_FDCWD, path, 0);
     return fd;
-}
-
-static int write_all(int to, const char *piece, size_t bytes)
-{
-    while (bytes > 0) {
-        long put = FAN_SYS(write, to, piece, bytes);
-        if (put <= 0)
-            return put < 0 ? (int)put : -EIO;
-        piece += put;
-        bytes -= (size_t)put;
-    }
-    return 0;
-}
-
-static int fill(int to, struct fan_file *file)
-{
-    uint64_t size = file->record->logical_size;
-    size_t room = size < PIECE_BYTES ? (size_t)size : PIECE_BYTES;
-    char *piece = malloc(room > 0 ? room : 1);
-    int rc = piece != NULL ? 0 : -ENOMEM;
-    for (uint64_t done = 0; rc == 0 && done < size;) {
-        ssize_t got = fan_content_pread(file, piece, room, (int64_t)done);
-        rc = got > 0 ? write_all(to, piece, (size_t)got) : got < 0 ? (int)got : -EIO;
-        done += got > 0 ? (uint64_t)got : 0;
-    }
-    free(piece);
-    return rc;
 }
 
 int fan_reopen(int fd, int flags)
@@ -69,7 +41,7 @@ int fan_copy_open(struct fan_file *file, int flags)
     int to = make(name, file->record->logical_size);
     if (to < 0)
         return to;
-    int rc = fill(to, file);
+    int rc = fan_fill(to, file, 0, file->record->logical_size);
     rc = rc == 0 ? fan_reopen(to, O_RDONLY | (flags & kept)) : rc;
     fan_sys_close(to);
     return rc;
@@ -84,7 +56,7 @@ int fan_copy_file(struct fan_file *file, const char *path, unsigned mode)
     int to = fan_sys_openat(AT_FDCWD, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
     if (to < 0)
         return to;
-    long rc = fill(to, file);
+    long rc = fan_fill(to, file, 0, file->record->logical_size);
     rc = rc == 0 ? FAN_SYS(fchmod, to, mode) : rc;
     fan_sys_close(to);
     rc = rc == 0 ? FAN_SYS(renameat2, AT_FDCWD, fresh, AT_FDCWD, path, 0) : rc;

@@ -2,20 +2,17 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
 #include "../../common/sys.h"
-#include "../../format/pack_format.h"
-#include "../content/content_io.h"
+#include "../content/fill.h"
 #include "../files/filetable.h"
-#include "../machine/reserve.h"
 #include "../machine/spelling.h"
 #include "../open/open.h"
 #include "code.h"
 
-enum { PIECE = 1 << 20, COPY_MODE = 0500 };
+enum { COPY_MODE = 0500 };
 
 int fan_code_make_directory(char *place)
 {
@@ -87,45 +84,9 @@ static int link_to(const char *from, const struct stat *st, const char *place, b
     return keep ? 0 : link_over(from, place, room);
 }
 
-static int write_all(int to, const char *piece, size_t bytes)
-{
-    while (bytes > 0) {
-        long put = FAN_SYS(write, to, piece, bytes);
-        if (put == -EINTR)
-            continue;
-        if (put <= 0)
-            return put == -ENOSPC || put == -EDQUOT ? (int)put : -EIO;
-        piece += put;
-        bytes -= (size_t)put;
-    }
-    return 0;
-}
-
-static int write_pieces(int to, struct fan_file *file)
-{
-    long buffer = fan_sys_mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                               -1, 0);
-    if (fan_sys_failed(buffer))
-        return (int)buffer;
-    ssize_t got;
-    int rc = 0;
-    for (int64_t offset = 0; rc == 0; offset += got) {
-        got = fan_content_pread(file, (void *)buffer, PIECE, offset);
-        if (got <= 0) {
-            rc = (int)got;
-            break;
-        }
-        rc = write_all(to, (const char *)buffer, (size_t)got);
-    }
-    fan_sys_munmap((void *)buffer, PIECE);
-    return rc;
-}
-
 static int check_room(uint64_t bytes)
 {
     struct statfs fs;
-    if (!fan_file_limit_allows(bytes))
-        return -EFBIG;
     long rc = FAN_SYS(statfs, fan_job.directory.text, &fs);
     if (rc < 0)
         return (int)rc;
@@ -136,10 +97,8 @@ static int fill(int to, struct fan_file *file)
 {
     uint64_t bytes = file->record->logical_size;
     int rc = check_room(bytes);
-    if (rc != 0)
-        return rc;
-    bool stored = file->record->codec == FAN_CODEC_STORE && file->data != NULL;
-    rc = stored ? write_all(to, file->data, bytes) : write_pieces(to, file);
+    if (rc == 0)
+        rc = fan_fill(to, file, 0, bytes);
     return rc != 0 ? rc : (int)FAN_SYS(fchmod, to, COPY_MODE);
 }
 

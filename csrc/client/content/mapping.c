@@ -10,9 +10,10 @@
 #include "../../format/pack_format.h"
 #include "../files/filetable.h"
 #include "../job/packs.h"
-#include "../machine/reserve.h"
+#include "../machine/limit.h"
 #include "content_io.h"
 #include "copyname.h"
+#include "fill.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* newer than some headers */
@@ -83,29 +84,13 @@ static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset
     return 0;
 }
 
-/* Fills an empty memory file with `bytes` of the file from `offset` on. 0 or -errno. */
-static int fill(int to, struct fan_file *file, size_t bytes, int64_t offset)
-{
-    int rc = fan_reserve(to, bytes);
-    if (rc != 0 || bytes == 0)
-        return rc == -ENOSPC ? -ENOMEM : rc;
-    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
-    if (fan_sys_failed(at))
-        return (int)at;
-    rc = copy_in(file, (char *)at, bytes, offset);
-    fan_sys_munmap((void *)at, bytes);
-    return rc;
-}
-
 int fan_memory_part(struct fan_file *file, int64_t offset, size_t bytes)
 {
-    if (!fan_file_limit_allows(bytes))
-        return -EFBIG;
     int fd = open_memory_file(file, offset, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int rc = fd >= 0 ? fill(fd, file, bytes, offset) : fd;
+    int rc = fd >= 0 ? fan_fill(fd, file, offset, bytes) : fd;
     if (rc != 0 && fd >= 0)
         fan_sys_close(fd);
-    return rc != 0 ? rc : fd;
+    return rc == -ENOSPC ? -ENOMEM : rc != 0 ? rc : fd;
 }
 
 /* A memory file with the file's bytes in it, and no more: pages that the program gives back

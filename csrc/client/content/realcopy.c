@@ -10,37 +10,12 @@
 
 #include "../../common/sys.h"
 #include "../files/filetable.h"
-#include "../machine/reserve.h"
 #include "../machine/spelling.h"
 #include "content_io.h"
 #include "copyname.h"
+#include "fill.h"
 
-enum { PIECE_BYTES = 4 << 20, IN_MEMORY_BYTES = 256 << 20 };
-
-/* Reads into one piece of the copy, mapped: the caller's stack may be small. */
-static int fill_piece(int to, struct fan_file *file, int64_t offset, size_t bytes)
-{
-    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, to, offset);
-    if (fan_sys_failed(at))
-        return (int)at;
-    ssize_t got = fan_content_pread(file, (void *)at, bytes, offset);
-    fan_sys_munmap((void *)at, bytes);
-    return got < 0 ? (int)got : got == (ssize_t)bytes ? 0 : -EIO;
-}
-
-static int fill(int to, struct fan_file *file)
-{
-    uint64_t size = file->record->logical_size;
-    if (size == 0)
-        return 0;
-    if (!fan_file_limit_allows(size))
-        return -EFBIG;
-    int rc = fan_reserve(to, size);
-    for (uint64_t offset = 0; rc == 0 && offset < size; offset += PIECE_BYTES)
-        rc = fill_piece(to, file, (int64_t)offset,
-                        size - offset < PIECE_BYTES ? size - offset : PIECE_BYTES);
-    return rc;
-}
+enum { IN_MEMORY_BYTES = 256 << 20 };
 
 /* The same file through another description. */
 static int reopen(int fd, int flags)
@@ -95,7 +70,7 @@ static int make_copy(struct fan_file *file)
     char name[FAN_COPY_NAME_BYTES];
     put_name(file, name);
     int to = make_file(file->record->logical_size, name);
-    int rc = to >= 0 ? fill(to, file) : to;
+    int rc = to >= 0 ? fan_fill(to, file, 0, file->record->logical_size) : to;
     if (rc != 0) {
         if (to >= 0)
             fan_sys_close(to);

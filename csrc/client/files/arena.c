@@ -9,8 +9,8 @@
 #include "../../common/sys.h"
 #include "../machine/copy.h"
 #include "../machine/fault.h"
+#include "../machine/limit.h"
 #include "../machine/park.h"
-#include "../machine/reserve.h"
 #include "filetable.h"
 #include "store.h"
 

@@ -1,0 +1,12 @@
+#include "limit.h"
+
+#include <stddef.h>
+#include <sys/resource.h>
+
+#include "../../common/sys.h"
+
+bool fan_file_limit_allows(uint64_t bytes)
+{
+    struct rlimit limit;
+    return FAN_SYS(prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 && limit.rlim_cur >= bytes;
+}
