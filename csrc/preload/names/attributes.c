@@ -206,82 +206,58 @@ FAN_EXPORT int futimens(int fd, const struct timespec times[2])
                                       : changed_really(fd, REAL(futimens)(fd, times));
 }
 
-/* The same in microseconds. -EINVAL: not a time. */
-static int set_microseconds(struct fan_output_call *call, const struct timeval times[2])
+/* The same in microseconds. false with errno: not a time. */
+static bool in_nanoseconds(const struct timeval times[2], struct timespec fine[2])
 {
-    struct timespec fine[2];
     for (unsigned i = 0; times != NULL && i < 2; i++) {
-        if (times[i].tv_usec < 0 || times[i].tv_usec >= 1000000)
-            return -EINVAL;
+        if (times[i].tv_usec < 0 || times[i].tv_usec >= 1000000) {
+            errno = EINVAL;
+            return false;
+        }
         fine[i] = (struct timespec){times[i].tv_sec, times[i].tv_usec * 1000};
     }
-    return fan_output_set_times(call, times != NULL ? fine : NULL);
+    return true;
+}
+
+/* The older calls are the newest, but for what they say of no path. */
+static int set_times(int dirfd, const char *path, const struct timeval times[2], int flags)
+{
+    struct timespec fine[2];
+    if (!in_nanoseconds(times, fine))
+        return -1;
+    return fan_given(path) ? utimensat(dirfd, path, times != NULL ? fine : NULL, flags)
+                           : (int)fan_answer(-EFAULT);
 }
 
 FAN_EXPORT int futimes(int fd, const struct timeval times[2])
 {
-    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
-    int rc;
-    if (set_microseconds(&call, times) != 0)
-        return REAL(futimes)(fd, times);
-    return changed_fd(fd, &call, &rc) ? (int)fan_answer(rc)
-                                      : changed_really(fd, REAL(futimes)(fd, times));
+    struct timespec fine[2];
+    return in_nanoseconds(times, fine) ? futimens(fd, times != NULL ? fine : NULL) : -1;
 }
 
 FAN_EXPORT int futimesat(int dirfd, const char *path, const struct timeval times[2])
 {
-    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
-    struct fan_target target;
-    int rc;
-    if (!fan_given(path))
-        return futimes(dirfd, times);
-    if (set_microseconds(&call, times) != 0)
-        return REAL(futimesat)(dirfd, path, times);
-    rc = changed(dirfd, path, 0, &call, &target, &rc)
-             ? (int)fan_answer(rc)
-             : REAL(futimesat)(target.dirfd, target.path, times);
-    return (int)fan_logged("futimesat", path, &target, rc);
+    return fan_given(path) ? set_times(dirfd, path, times, 0) : futimes(dirfd, times);
 }
 
 FAN_EXPORT int utimes(const char *path, const struct timeval times[2])
 {
-    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
-    struct fan_target target;
-    int rc;
-    if (set_microseconds(&call, times) != 0)
-        return REAL(utimes)(path, times);
-    rc = changed(AT_FDCWD, path, 0, &call, &target, &rc) ? (int)fan_answer(rc)
-                                                         : REAL(utimes)(target.path, times);
-    return (int)fan_logged("utimes", path, &target, rc);
+    return set_times(AT_FDCWD, path, times, 0);
 }
 
 FAN_EXPORT int lutimes(const char *path, const struct timeval times[2])
 {
-    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
-    struct fan_target target;
-    int rc;
-    if (set_microseconds(&call, times) != 0)
-        return REAL(lutimes)(path, times);
-    rc = changed(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, &call, &target, &rc)
-             ? (int)fan_answer(rc)
-             : REAL(lutimes)(target.path, times);
-    return (int)fan_logged("lutimes", path, &target, rc);
+    return set_times(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW);
 }
 
 FAN_EXPORT int utime(const char *path, const struct utimbuf *times)
 {
-    struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
-    struct timespec fine[2];
-    struct fan_target target;
-    int rc;
+    struct timeval both[2];
     if (times != NULL) {
-        fine[0] = (struct timespec){times->actime, 0};
-        fine[1] = (struct timespec){times->modtime, 0};
+        both[0] = (struct timeval){times->actime, 0};
+        both[1] = (struct timeval){times->modtime, 0};
     }
-    fan_output_set_times(&call, times != NULL ? fine : NULL);
-    rc = changed(AT_FDCWD, path, 0, &call, &target, &rc) ? (int)fan_answer(rc)
-                                                         : REAL(utime)(target.path, times);
-    return (int)fan_logged("utime", path, &target, rc);
+    return set_times(AT_FDCWD, path, times != NULL ? both : NULL, 0);
 }
 
 /* No output has extended attributes, by whichever road: a file system without them. */
