@@ -34,12 +34,13 @@ static const char *name_of(int error)
 #undef NAME
 }
 
-static const char *taken_for(const struct fan_target *target)
+static const char *taken_for(const struct fan_target *target, int error)
 {
     static const char *const names[] = {
         [FAN_OUTSIDE] = "outside", [FAN_INPUT] = "input", [FAN_MISSING] = "missing",
         [FAN_BEYOND] = "output", [FAN_OUTPUT] = "output"};
-    return names[target->where];
+    bool none = error == ENOENT && target->where != FAN_OUTSIDE; /* so the node daemon said */
+    return none ? "missing" : names[target->where];
 }
 
 /* A path as it was given, but for what would break the line. */
@@ -59,7 +60,8 @@ void fan_log_write(const char *call, const char *path, const struct fan_target *
     int error = errno;
     size_t length = (size_t)snprintf(line, 64, "fanstore[%d] %.40s \"", (int)FAN_SYS(getpid), call);
     length += put_path(line + length, path);
-    length += (size_t)snprintf(line + length, 64, "\" %s = %ld", taken_for(target), answer);
+    length += (size_t)snprintf(line + length, 64, "\" %s = %ld",
+                               taken_for(target, answer == -1 ? error : 0), answer);
     if (answer == -1)
         length += (size_t)snprintf(line + length, 48, " %s (%d)", name_of(error), error);
     line[length++] = '\n';
