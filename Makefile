@@ -14,7 +14,7 @@ $(error VENV is "$(VENV)", and make cannot name a file with a space: give a path
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-c test-one soak bench lint asan tsan sanitized fuzz clean
+.PHONY: help build demo test test-c test-one soak bench lint format coverage asan tsan sanitized fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,8 +56,19 @@ lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
 	@$(BIN)/python tools/native.py
 	@$(BIN)/python tools/native.py --strict --out build/lint
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/check_layers.py
+
+format: $(VENV)/installed-dev ## format Python, and the lines of C that changed since the last commit
+	$(BIN)/ruff format .
+	PATH="$(CURDIR)/$(BIN):$$PATH" git clang-format --extensions c,h HEAD
+
+coverage: $(VENV)/installed-dev ## which lines of Python no test runs (PYTEST_FLAGS="tests/cli" for some)
+	@$(BIN)/python tools/native.py
+	@rm -rf build/coverage && mkdir -p build/coverage
+	-$(BIN)/coverage run -m pytest $(PYTEST_FLAGS)
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 asan: ## C tests and fuzz rounds under the address and undefined sanitizers
 	"$(PYTHON)" tools/fuzz/build.py --sanitize address,undefined --rounds 20000

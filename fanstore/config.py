@@ -43,29 +43,58 @@ CACHE_LEAST_BYTES = 10 << 20  # eight blocks and their tables
 
 SETTINGS = (
     Setting("local_dir", str, None, "node-local directory for staged packs (default: searched)"),
-    Setting("output_dir", str, "./fanstore-output", "where what programs write appears; made with "
-            "the first output"),
-    Setting("partial_outputs", str, "keep", "what a killed program was writing: keep it as "
-            "NAME.partial, or drop it", "keep|drop"),
+    Setting(
+        "output_dir",
+        str,
+        "./fanstore-output",
+        "where what programs write appears; made with the first output",
+    ),
+    Setting(
+        "partial_outputs",
+        str,
+        "keep",
+        "what a killed program was writing: keep it as NAME.partial, or drop it",
+        "keep|drop",
+    ),
     Setting("in_place", bool, False, "read packs where they lie; nothing is copied"),
     Setting("verify", bool, False, "check every pack before serving, also in place"),
     Setting("keep_staged", bool, False, "leave staged packs on the local disk for the next job"),
     Setting("stage_threads", int, 2, "packs copied at the same time", least=1),
     Setting("orphan_wait_s", float, 30.0, "how long a command may outlive a killed wrapper"),
     Setting("quiet", bool, False, "no progress and no summary on stderr"),
-    Setting("stage", str, "full", "full: stage before the command starts; lazy: meanwhile",
-            "full|lazy"),
-    Setting("replicas", str, "1", "on how many nodes each pack lies: a number, auto or all",
-            "[1-9][0-9]*|auto|all"),
-    Setting("cache_bytes", int, None, "size of the block cache of a node "
-            "(default: the smaller of 1 GiB and a tenth of the memory limit)", "bytes",
-            least=CACHE_LEAST_BYTES, most=1 << 46),
-    Setting("cache_policy", str, "close", "what the block cache drops: close, lru or minio",
-            "close|lru|minio"),
-    Setting("deadline_s", float, 10.0, "how long another node may take for one request",
-            least=0.001),
-    Setting("peer_wait_s", float, 30.0, "how long a silent node is waited for while staging",
-            least=1),
+    Setting(
+        "stage", str, "full", "full: stage before the command starts; lazy: meanwhile", "full|lazy"
+    ),
+    Setting(
+        "replicas",
+        str,
+        "1",
+        "on how many nodes each pack lies: a number, auto or all",
+        "[1-9][0-9]*|auto|all",
+    ),
+    Setting(
+        "cache_bytes",
+        int,
+        None,
+        "size of the block cache of a node "
+        "(default: the smaller of 1 GiB and a tenth of the memory limit)",
+        "bytes",
+        least=CACHE_LEAST_BYTES,
+        most=1 << 46,
+    ),
+    Setting(
+        "cache_policy",
+        str,
+        "close",
+        "what the block cache drops: close, lru or minio",
+        "close|lru|minio",
+    ),
+    Setting(
+        "deadline_s", float, 10.0, "how long another node may take for one request", least=0.001
+    ),
+    Setting(
+        "peer_wait_s", float, 30.0, "how long a silent node is waited for while staging", least=1
+    ),
     Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
     Setting("trap", bool, False, "serve programs that no library can enter, too (run, exec)"),
 )

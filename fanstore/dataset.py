@@ -249,9 +249,7 @@ class Dataset:
     def lookup(self, relpath: bytes) -> int:
         """The record id of a relpath in normal form (b"" is the root); follows no links.
         Raises FileNotFoundError, or DatasetDamaged."""
-        found = int(
-            lib.fan_core_index_lookup(self._buffer, self._bytes, relpath, len(relpath))
-        )
+        found = int(lib.fan_core_index_lookup(self._buffer, self._bytes, relpath, len(relpath)))
         if found == -errno.ENOENT:
             name = os.fsdecode(relpath)
             raise FileNotFoundError(errno.ENOENT, "no such file in the dataset", name)
@@ -332,8 +330,10 @@ def _checked(path: Path, raw: bytes, struct: str, part: str, base: int) -> Any:
     if bytes(row.magic) != magic:
         raise DatasetDamaged(path, f"{part}.magic", base, "not a FanStore pack")
     if part == "header":
-        for field, value in (("version", lib.FAN_FORMAT_VERSION),
-                             ("layout_id", lib.FAN_PACK_LAYOUT_ID)):
+        for field, value in (
+            ("version", lib.FAN_FORMAT_VERSION),
+            ("layout_id", lib.FAN_PACK_LAYOUT_ID),
+        ):
             if (found := getattr(row, field)) != value:
                 at = ffi.offsetof(struct, field)
                 raise DatasetDamaged(path, f"{part}.{field}", at, f"{found} is unknown")

@@ -67,9 +67,7 @@ class Extractor:
     def _parent(self, record: int) -> int:
         return int(self._dataset.records[record]["parent"])
 
-    def _by_pack(
-        self, content: list[int], rank: dict[int, int]
-    ) -> Iterator[tuple[int, list[int]]]:
+    def _by_pack(self, content: list[int], rank: dict[int, int]) -> Iterator[tuple[int, list[int]]]:
         packs = self._dataset.records["pack"]
         offsets = self._dataset.records["offset"]
         groups: dict[int, list[int]] = {}

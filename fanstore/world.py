@@ -74,9 +74,7 @@ class World:
 class MpiWorld(World):
     """The ranks that a launcher started together, over an MPI communicator of their own."""
 
-    def __init__(
-        self, expected_size: int, patience_s: float, check: Callable[[], None]
-    ) -> None:
+    def __init__(self, expected_size: int, patience_s: float, check: Callable[[], None]) -> None:
         """Joins the others. `check` is called in every wait and may raise to give up. Raises
         FanstoreError when mpi4py or MPI is missing, or sees another number of ranks than
         `expected_size`."""
@@ -117,9 +115,7 @@ class MpiWorld(World):
         self.wait(self.comm.Iallgather(array.array("q", [len(data)]), sizes))
         starts = [sum(sizes[:rank]) for rank in range(self.world_size)]
         joined = bytearray(sum(sizes))
-        self.wait(
-            self.comm.Iallgatherv(data, [joined, (list(sizes), starts), self._mpi.BYTE])
-        )
+        self.wait(self.comm.Iallgatherv(data, [joined, (list(sizes), starts), self._mpi.BYTE]))
         return [
             pickle.loads(joined[start : start + size])
             for start, size in zip(starts, sizes, strict=True)

@@ -82,8 +82,12 @@ class Program:
     def read(cls, path: Path) -> Program:
         found = dict(_HEADER.findall(path.read_text()))
         return cls(
-            path.stem, path, found["does"], found.get("needs", "").split(),
-            found.get("version", ""), found.get("remark", ""),
+            path.stem,
+            path,
+            found["does"],
+            found.get("needs", "").split(),
+            found.get("version", ""),
+            found.get("remark", ""),
         )
 
     def command(self, action: str, directory: Path, python: str) -> list[str]:
@@ -228,7 +232,7 @@ def run_mode(mode: str, names: Sequence[str], python: str, scratch: Path) -> dic
 
 
 def outcome(plain: dict, mounted: dict) -> str:
-    """"same", or what differs first."""
+    """ "same", or what differs first."""
     if plain["code"] != mounted["code"]:
         return f"exit code {mounted['code']} instead of {plain['code']}"
     if plain["stdout"] != mounted["stdout"]:

@@ -241,9 +241,7 @@ class Builder:
         ]
         return any(parts)
 
-    def build_part(
-        self, name: str, folders: Iterable[str], make: Callable[[Path], None]
-    ) -> bool:
+    def build_part(self, name: str, folders: Iterable[str], make: Callable[[Path], None]) -> bool:
         """Makes one library unless its stamp says that nothing changed."""
         stamp = self.stamp_text(folders)
         stamp_path = self.out / f"{name}.stamp"
@@ -310,8 +308,17 @@ class Builder:
         flags += [f"-Wl,-soname,{name}"] if name.endswith(".so") else []
         target = self.out / name
         fresh = f"{target}.{os.getpid()}"
-        command = [*self.cc, *self.flags, *self.sanitize, *flags, "-o", fresh, *objects, *extra,
-                   "-ldl"]
+        command = [
+            *self.cc,
+            *self.flags,
+            *self.sanitize,
+            *flags,
+            "-o",
+            fresh,
+            *objects,
+            *extra,
+            "-ldl",
+        ]
         if run(command) != 0:
             raise SystemExit(f"native: linking {name} failed")
         os.replace(fresh, target)

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Remove what jobs left on this node.")
 @click.option("--local-dir", metavar="DIR", help="Below which local directory.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option(
-    "--unstaged", is_flag=True, help="Also outputs that are kept here and nowhere else."
-)
+@click.option("--unstaged", is_flag=True, help="Also outputs that are kept here and nowhere else.")
 @click.option("--json", "as_json", is_flag=True, help="What was found, as JSON.")
 def command(local_dir: str | None, dry_run: bool, unstaged: bool, as_json: bool) -> int:
     """Remove what no job of yours uses below the local directory: datasets that --keep-staged left,

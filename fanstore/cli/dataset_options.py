@@ -188,6 +188,4 @@ def make_plan(
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
         named = for_rank(settings.local_dir, launcher)
         local = choose(named, settings.sources["local_dir"], make=True)
-        return JobPlan(
-            pairs, settings, local, kind, launcher, output_dir, current_umask()
-        )
+        return JobPlan(pairs, settings, local, kind, launcher, output_dir, current_umask())

@@ -17,10 +17,15 @@ _POLL_S = 0.2
     short_help="Run a command under a node daemon that is already there.",
 )
 @job_options
-@click.option("--wait", "wait_s", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
-              help="Wait so long for the job to serve [default: 0].")
-@click.option("--trap", is_flag=True,
-              help="Serve programs that no library can enter, too.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Wait so long for the job to serve [default: 0].",
+)
+@click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 def command(
     job: str | None,

@@ -79,9 +79,6 @@ def long_line(dataset: Dataset, record: int, name: bytes) -> bytes:
     uid, gid = dataset.owner(record)
     size = 4096 if stat.S_ISDIR(mode) else int(row["logical_size"])
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(int(row["mtime_ns"]) // 10**9))
-    head = (
-        f"{stat.filemode(mode)} {int(row['nlink']):>3} {uid:>5} "
-        f"{gid:>5} {size:>12} {when} "
-    )
+    head = f"{stat.filemode(mode)} {int(row['nlink']):>3} {uid:>5} {gid:>5} {size:>12} {when} "
     arrow = b" -> " + dataset.target(record) if stat.S_ISLNK(mode) else b""
     return head.encode() + name + arrow

@@ -31,23 +31,44 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 @click.command(short_help="Pack a directory, a list of files or an archive into a dataset.")
 @click.argument("src", type=click.Path(exists=True, allow_dash=True, path_type=Path))
 @click.argument("dst", type=click.Path(path_type=Path))
-@click.option("--files-from", metavar="LIST",
-              help="Pack only what LIST (- for stdin) names, relative to SRC; NUL- or "
-              "newline-separated. A listed directory comes without what is below it.")
-@click.option("--partitions", type=click.IntRange(1, 99999),
-              help="Number of packs [default: one per 256 MiB].")
-@click.option("--codec", default="store", show_default=True,
-              help="store, lz4, lz4hc[:1-12], zstd[:1-22] or auto (lz4 where a sample of a "
-              "block saves 5 %).")
-@click.option("--replicate", multiple=True, metavar="GLOB",
-              help="Files matching GLOB, or below a directory that does, go to packs that every "
-              "node keeps; * matches slashes too. Repeatable.")
-@click.option("--block-size", type=ByteCount(), default="1MiB", show_default=True,
-              help="Larger files are compressed in independent blocks of this size.")
+@click.option(
+    "--files-from",
+    metavar="LIST",
+    help="Pack only what LIST (- for stdin) names, relative to SRC; NUL- or "
+    "newline-separated. A listed directory comes without what is below it.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(1, 99999),
+    help="Number of packs [default: one per 256 MiB].",
+)
+@click.option(
+    "--codec",
+    default="store",
+    show_default=True,
+    help="store, lz4, lz4hc[:1-12], zstd[:1-22] or auto (lz4 where a sample of a block saves 5 %).",
+)
+@click.option(
+    "--replicate",
+    multiple=True,
+    metavar="GLOB",
+    help="Files matching GLOB, or below a directory that does, go to packs that every "
+    "node keeps; * matches slashes too. Repeatable.",
+)
+@click.option(
+    "--block-size",
+    type=ByteCount(),
+    default="1MiB",
+    show_default=True,
+    help="Larger files are compressed in independent blocks of this size.",
+)
 @click.option("--jobs", "-j", type=click.IntRange(1, 1024), help="Workers [default: processors].")
 @click.option("--force", is_flag=True, help="Replace a dataset that is at DST.")
-@click.option("--skip-unreadable", is_flag=True,
-              help="Leave out what cannot be packed, naming it, instead of failing.")
+@click.option(
+    "--skip-unreadable",
+    is_flag=True,
+    help="Leave out what cannot be packed, naming it, instead of failing.",
+)
 @click.option("--quiet", is_flag=True, help="No progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 def command(

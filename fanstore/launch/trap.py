@@ -9,9 +9,7 @@ from fanstore._native import trap_path
 from fanstore.launch import report
 
 
-def trapped(
-    command: Sequence[str], environ: Mapping[str, str]
-) -> tuple[list[str], dict[str, str]]:
+def trapped(command: Sequence[str], environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """Returns the command and environment that start `command` under csrc/trap's supervisor. That
     has the preload library's code inside and goes without it; the command gets it. Raises
     FanstoreError when the supervisor was not built."""

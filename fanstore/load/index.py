@@ -43,9 +43,7 @@ def announce(world: World, paths: Sequence[str]) -> list[DatasetInfo]:
 def _info_of(path: str) -> DatasetInfo:
     with open_dataset(path) as dataset:
         header = dataset.header
-        expected = Expected(
-            dataset.dataset_id, header.file_bytes, header.body_checksum
-        )
+        expected = Expected(dataset.dataset_id, header.file_bytes, header.body_checksum)
         return DatasetInfo(
             dataset.name, os.path.abspath(path), dataset.dataset_id,
             header.codec_mask, expected,

@@ -115,9 +115,7 @@ class Stager:
     def expected_index(self) -> Expected:
         """What the copy of the index must be, by its header."""
         header = self.dataset.header
-        return Expected(
-            self.dataset.dataset_id, header.file_bytes, header.body_checksum
-        )
+        return Expected(self.dataset.dataset_id, header.file_bytes, header.body_checksum)
 
     def stage_index(self, staged: StagedDirectory) -> str:
         """Copies the index if it is not there; returns the path of the copy. Raises DatasetDamaged

@@ -189,9 +189,7 @@ def _replicas(parts: list[_Part], rooms: list[Room], asked: str) -> int:
     return auto_replicas([part.packs for part in parts], fits)
 
 
-def _stage_full(
-    crew: Crew, parts: list[_Part], rooms: list[Room], replicas: int
-) -> list[Outcome]:
+def _stage_full(crew: Crew, parts: list[_Part], rooms: list[Room], replicas: int) -> list[Outcome]:
     for part in parts:
         keep = packs_by_rank(part.owners, len(rooms))
         part.want = [packs - held for packs, held in zip(keep, part.held, strict=True)]
@@ -244,9 +242,7 @@ def _place(rank: int, ranks: tuple[int, ...]) -> Place:
     return Place(int(state), others)
 
 
-def _stage_lazy(
-    crew: Crew, parts: list[_Part], rooms: list[Room], replicas: int
-) -> list[Outcome]:
+def _stage_lazy(crew: Crew, parts: list[_Part], rooms: list[Room], replicas: int) -> list[Outcome]:
     """Nothing is copied yet: each rank is to stage what it owns, nobody has, and fits."""
     left_bytes = [room.bytes for room in rooms]
     for part in parts:

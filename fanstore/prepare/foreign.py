@@ -26,9 +26,7 @@ class ForeignReader:
             self._lib = archives.libarchive()
         except OSError as error:
             raise ArchiveBroken(_NEEDED) from error
-        self._archive = archives.ffi.gc(
-            self._lib.archive_read_new(), self._lib.archive_read_free
-        )
+        self._archive = archives.ffi.gc(self._lib.archive_read_new(), self._lib.archive_read_free)
         for name in (*archives.FILTERS, *archives.FORMATS):
             kind = "filter" if name in archives.FILTERS else "format"
             getattr(self._lib, f"archive_read_support_{kind}_{name}")(self._archive)

@@ -81,12 +81,14 @@ def default_partitions(total_bytes: int) -> int:
     return max(1, -(-total_bytes // PARTITION_BYTES))
 
 
-def replicated(paths: Sequence[bytes], parents: Sequence[int], globs: Iterable[str]) -> (
-    NDArray[np.bool_]
-):
+def replicated(
+    paths: Sequence[bytes], parents: Sequence[int], globs: Iterable[str]
+) -> NDArray[np.bool_]:
     """Which entries match a glob, or lie below one that does. `*` matches slashes too."""
-    patterns = [re.compile(fnmatch.translate(glob).encode("utf-8", "surrogateescape"), re.DOTALL)
-                for glob in globs]
+    patterns = [
+        re.compile(fnmatch.translate(glob).encode("utf-8", "surrogateescape"), re.DOTALL)
+        for glob in globs
+    ]
     found = np.zeros(len(paths), bool)
     if not patterns:
         return found
@@ -157,9 +159,7 @@ def reading_order(tree: Tree, plan: Plan, sequential: bool) -> NDArray[np.int64]
     return content if sequential else content[np.argsort(plan.packs[content], kind="stable")]
 
 
-def units(
-    tree: Tree, order: NDArray[np.int64], plan: Plan, block_bytes: int
-) -> Iterator[Unit]:
+def units(tree: Tree, order: NDArray[np.int64], plan: Plan, block_bytes: int) -> Iterator[Unit]:
     """The entries of `order`, cut into units."""
     sizes = tree.entries["size"][order].astype(np.int64)
     packs = plan.packs[order]

@@ -75,9 +75,7 @@ def _entries(data: bytes, number: Number) -> Iterator[tuple[int, int]]:
         yield offset, count
 
 
-def map_of_old_gnu(
-    header: bytes, more: Callable[[], bytes], number: Number
-) -> tuple[Places, int]:
+def map_of_old_gnu(header: bytes, more: Callable[[], bytes], number: Number) -> tuple[Places, int]:
     """The map and the size of the file in an old GNU header, and in the blocks behind it."""
     end = _HEADER_MAP + _HEADER_ENTRIES * _ENTRY_BYTES
     places = list(_entries(header[_HEADER_MAP:end], number))

@@ -155,9 +155,7 @@ class Tree:
 def _same_files(entries: NDArray[Any]) -> NDArray[np.int64]:
     """For each entry the first with the same device and inode, among regular files."""
     first = np.arange(len(entries))
-    linked = np.flatnonzero(
-        ((entries["mode"] & _FORMAT) == stat.S_IFREG) & (entries["nlink"] > 1)
-    )
+    linked = np.flatnonzero(((entries["mode"] & _FORMAT) == stat.S_IFREG) & (entries["nlink"] > 1))
     if not len(linked):
         return first
     pairs = np.stack([entries["dev"][linked], entries["ino"][linked]], axis=1)

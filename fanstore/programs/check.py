@@ -170,9 +170,12 @@ def _reasons(
         return
     yield from _with_loader(program, preload_needs)
     if _gains_privileges(path):
-        yield Mode.TRAP, (
-            "gains privileges (set-user-ID, set-group-ID or file capabilities), so its loader "
-            "takes no preload; with --trap it starts without them"
+        yield (
+            Mode.TRAP,
+            (
+                "gains privileges (set-user-ID, set-group-ID or file capabilities), so its loader "
+                "takes no preload; with --trap it starts without them"
+            ),
         )
     if program.is_go:
         yield Mode.TRAP, "written in Go, whose runtime makes system calls by itself"
@@ -211,9 +214,12 @@ def _with_loader(
     if program.glibc is not None and program.glibc > there:
         yield Mode.UNUSABLE, f"needs glibc {_dotted(program.glibc)}; {_dotted(there)} is here"
     elif preload_needs is not None and there < preload_needs:
-        yield Mode.TRAP, (
-            f"its glibc is {_dotted(there)}, and the library was built for "
-            f"{_dotted(preload_needs)} and newer"
+        yield (
+            Mode.TRAP,
+            (
+                f"its glibc is {_dotted(there)}, and the library was built for "
+                f"{_dotted(preload_needs)} and newer"
+            ),
         )
 
 

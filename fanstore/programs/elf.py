@@ -107,9 +107,7 @@ def read(file: BinaryIO) -> Elf:
         executable=kind == _ET_EXEC or (kind == _ET_DYN and (interpreter is not None or is_pie)),
         interpreter=interpreter,
         has_dynamic=bool(dynamic),
-        needed=tuple(
-            _string(strings, value) for tag, value in dynamic if tag == _DT_NEEDED
-        ),
+        needed=tuple(_string(strings, value) for tag, value in dynamic if tag == _DT_NEEDED),
         glibc=max(found, default=None),
         is_go=any(b"Go\0\0" in note for note in _notes(reader, segments)),
         strings=strings,
@@ -155,9 +153,7 @@ def _dynamic(reader: _Reader, segments: list[_Segment]) -> list[tuple[int, int]]
     return found
 
 
-def _strings(
-    reader: _Reader, segments: list[_Segment], dynamic: list[tuple[int, int]]
-) -> bytes:
+def _strings(reader: _Reader, segments: list[_Segment], dynamic: list[tuple[int, int]]) -> bytes:
     values = dict(dynamic)
     address, count = values.get(_DT_STRTAB), values.get(_DT_STRSZ, 0)
     if address is None or count == 0:

@@ -31,7 +31,12 @@ class Node:
     when none needs it."""
 
     def __init__(
-        self, job_segment: str, rank: int, world_size: int, cache_bytes: int, policy: str,
+        self,
+        job_segment: str,
+        rank: int,
+        world_size: int,
+        cache_bytes: int,
+        policy: str,
         deadline_s: float,
     ) -> None:
         """Raises FanstoreError where the cache cannot be made."""
@@ -105,9 +110,7 @@ class Node:
 
     def _take(self) -> int:
         room = ffi.from_buffer(self._room)
-        return int(
-            lib.fan_node_take(self._node, room, len(self._room), self._sender, self._needed)
-        )
+        return int(lib.fan_node_take(self._node, room, len(self._room), self._sender, self._needed))
 
     @property
     def message_fd(self) -> int:

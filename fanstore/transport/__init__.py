@@ -51,9 +51,7 @@ class Transport:
         return ffi.cast("struct fan_transport *", self.pointer)
 
 
-def open_transport(
-    comm: Any, wait: Callable[[Any], None] = wait_without_bound
-) -> Transport:
+def open_transport(comm: Any, wait: Callable[[Any], None] = wait_without_bound) -> Transport:
     """Returns a transport over a copy of `comm`, an mpi4py communicator; every rank of it must call
     this.
 

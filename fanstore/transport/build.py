@@ -111,9 +111,7 @@ def cache_folder() -> Path:
 
 
 @contextlib.contextmanager
-def built_library(
-    version: str, wait: Callable[[Any], None] = wait_without_bound
-) -> Iterator[Path]:
+def built_library(version: str, wait: Callable[[Any], None] = wait_without_bound) -> Iterator[Path]:
     """The library for the MPI `version`, to be loaded before this is left. FanstoreError when it
     cannot be built. `wait` is how to wait for the compiler: it may be called by one rank while
     others wait for that one."""

@@ -71,7 +71,7 @@ def test_output_that_cannot_be_written(data: Path, redirection: str) -> None:
     is_pipe = redirection.startswith("|")
     # The left end of the pipe waits until nobody reads.
     script = "sleep 0.5; " if is_pipe else ""
-    shell = f"{{ {script}\"$@\"; echo $? >&2; }} {redirection}"
+    shell = f'{{ {script}"$@"; echo $? >&2; }} {redirection}'
     running = []
     for arguments in PRINTING:
         filled = [word.format(data=data) for word in arguments]
@@ -114,9 +114,7 @@ def exit_code_when(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int
     return caught.value.code
 
 
-def test_exit_codes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_when(monkeypatch, errors.FanstoreError("what went wrong")) == 125
     assert capsys.readouterr().err == "fanstore: error: what went wrong\n"
     damaged = errors.DatasetDamaged("index.fsi", "header.magic", 0)

@@ -87,9 +87,7 @@ def both(stage: Stage, *command: str, original: bool = False) -> tuple[str, str]
 
 
 @pytest.mark.parametrize("original", [False, True])
-def test_a_program_does_as_on_a_plain_directory(
-    stage: Stage, built: Path, original: bool
-) -> None:
+def test_a_program_does_as_on_a_plain_directory(stage: Stage, built: Path, original: bool) -> None:
     expected, found = both(stage, str(built / "program"), original=original)
     assert found == expected
     assert found.endswith("registers 0\n")

@@ -126,9 +126,7 @@ def test_lazy_staging_goes_on_where_a_pack_cannot_be_staged(lazy: Lazy) -> None:
     assert lazy.parts() == []
 
 
-def test_lazy_staging_stops_between_two_chunks(
-    lazy: Lazy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lazy_staging_stops_between_two_chunks(lazy: Lazy, monkeypatch: pytest.MonkeyPatch) -> None:
     writing, go = threading.Event(), threading.Event()
     monkeypatch.setattr(staging, "CHUNK_BYTES", 4096)
 

@@ -154,9 +154,12 @@ def test_with_a_list_the_dataset_may_lie_in_its_source(small: Path, tmp_path: Pa
     again = call("prepare", small, small, "--force", "--files-from", tmp_path / "list", code=2)
     assert "lies inside the source" in again.stderr
     (tmp_path / "list").write_text("a/one\n")
-    assert b" 1 file, " in call(
-        "prepare", small, small / "data", "--force", "--files-from", tmp_path / "list"
-    ).stdout
+    assert (
+        b" 1 file, "
+        in call(
+            "prepare", small, small / "data", "--force", "--files-from", tmp_path / "list"
+        ).stdout
+    )
 
 
 def test_a_list_with_wrong_names_is_refused_whole(small: Path, tmp_path: Path) -> None:
@@ -449,9 +452,7 @@ def test_an_end_in_the_middle_leaves_nothing(
     nothing_left(tmp_path, *there)
 
 
-@pytest.mark.parametrize(
-    ("first", "replace"), [(signal.SIGINT, False), (signal.SIGTERM, True)]
-)
+@pytest.mark.parametrize(("first", "replace"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
 def test_any_number_of_signals_leaves_nothing(
     slow: Path, tmp_path: Path, first: signal.Signals, replace: bool
 ) -> None:

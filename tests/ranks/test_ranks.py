@@ -152,9 +152,7 @@ def test_every_way_to_read(
     assert total(said, "end", "counters", "shared_reads") == 0
 
 
-@pytest.mark.parametrize(
-    ("world_size", "replicas"), [(2, 2), (4, 1), (4, 2), (8, 1)]
-)
+@pytest.mark.parametrize(("world_size", "replicas"), [(2, 2), (4, 1), (4, 2), (8, 1)])
 def test_local_share_is_replicas_of_ranks(
     stage: RankStage, equal: Packed, world_size: int, replicas: int
 ) -> None:

@@ -260,8 +260,12 @@ def test_a_wheel_brings_the_sources(
         "with b.built_library('v') as path: print(b.source_folder(), path.exists())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(installed)},
-        cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S,
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
     )
     expected = installed / "fanstore" / "transport" / "csrc"
     assert done.stdout.split() == [str(expected), "True"], done.stderr

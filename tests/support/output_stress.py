@@ -201,9 +201,7 @@ def unlike(one: dict[str, list[Any]], other: dict[str, list[Any]], what: str) ->
     return [f"{what}: {name}: {a} and {b}" for name, (a, b) in pairs.items() if a != b]
 
 
-def stress(
-    path: Path, seconds: float, ranks: int = 4, writers: int = 8, seed: int = 1
-) -> Report:
+def stress(path: Path, seconds: float, ranks: int = 4, writers: int = 8, seed: int = 1) -> Report:
     """One run in an empty directory."""
     from ranks import make_rank_stage
 

@@ -66,7 +66,10 @@ class RankStage(Stage):
         return [MPIEXEC, "-n", str(world_size), *command]
 
     def run_argv(
-        self, world_size: int, datasets: Sequence[Path], command: Sequence[str],
+        self,
+        world_size: int,
+        datasets: Sequence[Path],
+        command: Sequence[str],
         options: Sequence[str] = (),
     ) -> list[str]:
         """mpiexec of `fanstore run` with `datasets` at each rank's own prefixes."""
@@ -83,8 +86,13 @@ class RankStage(Stage):
         return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
 
     def run_ranks(
-        self, world_size: int, dataset: Path, *command: str, options: Sequence[str] = (),
-        code: int | None = 0, **env: str,
+        self,
+        world_size: int,
+        dataset: Path,
+        *command: str,
+        options: Sequence[str] = (),
+        code: int | None = 0,
+        **env: str,
     ) -> subprocess.CompletedProcess[str]:
         """`fanstore run` of `command` on all ranks, to its end."""
         argv = self.run_argv(world_size, [dataset], command, options)
@@ -94,8 +102,13 @@ class RankStage(Stage):
     def launched(self, argv: Sequence[str], **env: str) -> Iterator[subprocess.Popen[str]]:
         """A program while it runs. Whatever of it still does at the end is killed."""
         with subprocess.Popen(
-            argv, env={**self.env, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, start_new_session=True,
+            argv,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         ) as process:
             try:
                 yield process
@@ -129,8 +142,12 @@ class RankStage(Stage):
         assert [path for path in shm if os.path.exists(path)] == []
 
     def tasks(
-        self, world_size: int, datasets: Sequence[Path], tasks: dict[str, Any],
-        options: Sequence[str] = (), **spec: Any,
+        self,
+        world_size: int,
+        datasets: Sequence[Path],
+        tasks: dict[str, Any],
+        options: Sequence[str] = (),
+        **spec: Any,
     ) -> list[dict[str, Any]]:
         """What rank_reader says of `tasks` on each rank; nothing may be left afterwards."""
         path, argv = self.reader(tasks, **spec)

@@ -123,9 +123,7 @@ class Stage:
         self.call("prepare", str(source), str(target), "--partitions", "2", *options)
         return target
 
-    def call(
-        self, *arguments: str, code: int = 0, **env: str
-    ) -> subprocess.CompletedProcess[str]:
+    def call(self, *arguments: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
         """Runs fanstore to its end and compares the exit code."""
         done = subprocess.run(
             [sys.executable, "-m", "fanstore", *arguments],

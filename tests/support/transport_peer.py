@@ -385,14 +385,25 @@ def well_formed_request() -> bytes:
 def crooked_answers(peer: Peer) -> None:
     """An answer of another length than asked for, or a refusal that is none, is an error."""
     if peer.rank == 1:
+
         def answer(rank: int, request: Any) -> None:
             transport_comm(peer).Send([b"z" * request.pack, MPI.BYTE], rank, request.tag)
 
         peer.answer = answer
         peer.serve()
         return
-    for size, answered in ((8, 7), (8, 9), (8, 17), (8, 0), (100, 99), (100, 101), (100, 16),
-                           (100, 17), (MIB, MIB - 1), (MIB, MIB + 1)):
+    for size, answered in (
+        (8, 7),
+        (8, 9),
+        (8, 17),
+        (8, 0),
+        (100, 99),
+        (100, 101),
+        (100, 16),
+        (100, 17),
+        (MIB, MIB - 1),
+        (MIB, MIB + 1),
+    ):
         place = np.full(size + 64, 0x5A, np.uint8)
         token = peer.fetch(1, 0, place[:size], pack=answered)
         peer.poll_until(lambda token=token: token in peer.events)

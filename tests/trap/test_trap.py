@@ -33,7 +33,9 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target = str(folder / source.stem)
         built = subprocess.run(
             ["cc", "-static", "-w", "-O1", *own, "-o", target, str(source)],
-            capture_output=True, text=True, check=False,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if built.returncode != 0:
             pytest.skip(f"no static programs can be built here: {built.stderr[-300:]}")
@@ -43,8 +45,11 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tree(stage: Stage, clients: Path) -> Path:
     """A source with files, links and programs."""
     files = {
-        "a.txt": b"hello\n", "big.bin": bytes(range(256)) * 1200, "empty": b"",
-        "sub/deep/x": b"deep\n", "s.sh": b"#!/bin/sh\necho script $0 $1\n",
+        "a.txt": b"hello\n",
+        "big.bin": bytes(range(256)) * 1200,
+        "empty": b"",
+        "sub/deep/x": b"deep\n",
+        "s.sh": b"#!/bin/sh\necho script $0 $1\n",
     }
     source = stage.source(files=files)
     for name, to in (("la", "a.txt"), ("link", "sub/deep"), ("loop", "loop"), ("dangling", "no")):
@@ -217,9 +222,7 @@ def test_links_lead_out_of_a_mount(stage: Stage, clients: Path) -> None:
     assert stage.leftovers() == []
 
 
-def test_a_program_of_an_original_directory_stays_where_it_is(
-    stage: Stage, clients: Path
-) -> None:
+def test_a_program_of_an_original_directory_stays_where_it_is(stage: Stage, clients: Path) -> None:
     """Found by a link of another mount, whose prefix FanStore made."""
     source = tree(stage, clients)
     dataset = stage.dataset(source)
@@ -251,7 +254,11 @@ def test_a_closed_stream_and_no_unshare(stage: Stage, clients: Path) -> None:
     mine = (sys.executable, "-m", "fanstore", "run", *where, "--", "bash", "-c", script)
     done = subprocess.run(
         ["bash", "-c", 'exec "$@" <&-', "-", str(clients / "around"), "confined", *mine],
-        env=stage.env, capture_output=True, text=True, timeout=60, check=False,
+        env=stage.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     shown = ["750", "666", "600", "hello", "1", "closed"]
     assert (done.returncode, done.stdout.split()) == (0, shown), done.stderr

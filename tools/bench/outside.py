@@ -109,9 +109,7 @@ def sides_of(job: Mapping[str, str]) -> dict[str, dict[str, str]]:
     return {PLAIN: plain, LOADED: loaded, OURS: dict(job)}
 
 
-def run_once(
-    command: list[str], environment: Mapping[str, str], null: int
-) -> tuple[float, float]:
+def run_once(command: list[str], environment: Mapping[str, str], null: int) -> tuple[float, float]:
     """Nanoseconds from a command's start to its end, and of processor time."""
     start = perf_counter_ns()
     pid = os.posix_spawnp(

@@ -1,6 +1,6 @@
 """Writes scikit-learn's handwritten digits as image files in class directories.
 
-    make_images.py FOLDER      FOLDER/0/0000.png ... FOLDER/9/1796.png: 1,797 files
+make_images.py FOLDER      FOLDER/0/0000.png ... FOLDER/9/1796.png: 1,797 files
 """
 
 from __future__ import annotations

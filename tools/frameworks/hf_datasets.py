@@ -16,7 +16,9 @@ def use(directory):
     rows = datasets.load_from_disk(directory / "rows")
     print(sum(rows["x"]), rows[5])
     loaded = datasets.load_dataset(
-        "parquet", data_files=str(directory / "rows.parquet"), split="train",
+        "parquet",
+        data_files=str(directory / "rows.parquet"),
+        split="train",
         cache_dir=str(directory / "out" / "cache"),
     )
     doubled = loaded.map(lambda row: {"y": 2 * row["x"]})

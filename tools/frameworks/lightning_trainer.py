@@ -32,9 +32,13 @@ def make(directory):
 def trainer(directory, epochs):
     saving = L.pytorch.callbacks.ModelCheckpoint(directory / "out" / "ckpt", save_last=True)
     return L.Trainer(
-        max_epochs=epochs, accelerator="cpu", callbacks=[saving], log_every_n_steps=1,
+        max_epochs=epochs,
+        accelerator="cpu",
+        callbacks=[saving],
+        log_every_n_steps=1,
         logger=L.pytorch.loggers.CSVLogger(directory / "out" / "logs"),
-        enable_progress_bar=False, enable_model_summary=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
     )
 
 

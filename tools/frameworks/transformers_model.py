@@ -6,7 +6,10 @@ from transformers import BertConfig, BertModel
 
 def make(directory):
     config = BertConfig(
-        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
         vocab_size=100,
     )
     BertModel(config).save_pretrained(directory / "model")

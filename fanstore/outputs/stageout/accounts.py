@@ -155,9 +155,7 @@ class Accounts:
         for name, _ in self._name_tables.list(mount, path):
             self._note(Place(mount, path, name))
 
-    def _keep_objects(
-        self, unstaged: str, reason: Callable[[Place], str]
-    ) -> tuple[Unplaced, bool]:
+    def _keep_objects(self, unstaged: str, reason: Callable[[Place], str]) -> tuple[Unplaced, bool]:
         """Moves the objects that are not placed; returns them with the reasons, and whether all are
         kept."""
         kept, kept_all = [], True

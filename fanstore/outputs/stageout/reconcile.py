@@ -186,9 +186,7 @@ class Reconciler:
         """Tells whether one entry can take the other's place in a single step."""
         return new is not None and old.is_directory == new.is_directory
 
-    async def _bring_file(
-        self, place: Place, entry: Entry, held: Held | None, force: bool
-    ) -> None:
+    async def _bring_file(self, place: Place, entry: Entry, held: Held | None, force: bool) -> None:
         name, object_id = name_of(place), entry.object_id
         temporary = await self._peers.call(entry.owner, "supply", object_id, name, entry.attr)
         identity = await self._put(
@@ -200,9 +198,7 @@ class Reconciler:
             if not self._peers.is_lost(entry.owner):
                 raise
 
-    async def _bring_link(
-        self, place: Place, entry: Entry, held: Held | None, force: bool
-    ) -> None:
+    async def _bring_link(self, place: Place, entry: Entry, held: Held | None, force: bool) -> None:
         put, name, mine = self._directory.place_link, name_of(place), _mine(held)
         await self._put(place, entry, put, entry.target, name, entry.object_id, mine, force)
 

@@ -35,9 +35,7 @@ class Supplier:
     """Copies the objects of this rank, when the home ranks of their names ask for them; of small
     ones several at a time, since syncing each takes longer than copying it."""
 
-    def __init__(
-        self, objects: ObjectStore, journal: Journal, directory: OutputDirectory
-    ) -> None:
+    def __init__(self, objects: ObjectStore, journal: Journal, directory: OutputDirectory) -> None:
         self._objects = objects
         self._journal = journal
         self._directory = directory

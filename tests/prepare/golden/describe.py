@@ -1,6 +1,6 @@
 """What a directory holds, as JSON: how tests/prepare/golden/v1/tree.json was made.
 
-    describe.py DIRECTORY > tree.json
+describe.py DIRECTORY > tree.json
 """
 
 from __future__ import annotations
