@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from soak import sampled
 
 from fanstore.errors import FanstoreError
 from fanstore.transport import build, describe
@@ -29,14 +30,19 @@ pytestmark = [
 ]
 
 # Over shared memory; over what MPI uses between nodes; the same, and TCP.
-ONE_NODE: dict[str, str] = {}
-NETWORK = {"MPIR_CVAR_NOLOCAL": "1"}
-TCP = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
-CARRIERS = pytest.mark.parametrize(
-    "carrier",
-    [ONE_NODE, pytest.param(NETWORK, marks=pytest.mark.soak), TCP],
-    ids=["one-node", "network", "tcp"],
-)
+CARRIERS: dict[str, dict[str, str]] = {
+    "one-node": {},
+    "network": {"MPIR_CVAR_NOLOCAL": "1"},
+    "tcp": {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"},
+}
+RANKS_OF = {
+    "sizes": 3, "outstanding": 3, "mail": 3, "crooked-mail": 3, "notices": 3, "refusals": 2,
+    "limits": 2, "ill-formed": 2, "crooked-answers": 2, "stopped-between": 3, "stopped-in-reply": 3,
+}  # fmt: skip
+RUNS = [(program, carrier) for program in RANKS_OF for carrier in CARRIERS]
+# Each program on one node, and over TCP what moves much.
+QUICK_RUNS = [(program, "one-node") for program in RANKS_OF]
+QUICK_RUNS += [(program, "tcp") for program in ("sizes", "outstanding", "mail")]
 
 
 def run_ranks(
@@ -54,30 +60,10 @@ def is_whole(output: str) -> bool:
     return output.splitlines()[-1:] == ["ok"]
 
 
-@CARRIERS
-@pytest.mark.parametrize(
-    ("program", "ranks"),
-    [
-        ("sizes", 3),
-        ("outstanding", 3),
-        ("refusals", 2),
-        ("notices", 3),
-        ("mail", 3),
-        ("crooked-mail", 3),
-        ("limits", 2),
-        ("ill-formed", 2),
-        ("crooked-answers", 2),
-    ],
-)
-def test_messages(tmp_path: Path, program: str, ranks: int, carrier: dict[str, str]) -> None:
-    for output in run_ranks(tmp_path, program, ranks, carrier):
-        assert is_whole(output), output
-
-
-@CARRIERS
-@pytest.mark.parametrize("program", ["stopped-between", "stopped-in-reply"])
-def test_a_stopped_rank(tmp_path: Path, program: str, carrier: dict[str, str]) -> None:
-    for output in run_ranks(tmp_path, program, 3, carrier):
+@pytest.mark.parametrize("run", sampled(RUNS, QUICK_RUNS), ids="-".join)
+def test_messages(tmp_path: Path, run: tuple[str, str]) -> None:
+    program, carrier = run
+    for output in run_ranks(tmp_path, program, RANKS_OF[program], CARRIERS[carrier]):
         assert is_whole(output), output
 
 
