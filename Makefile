@@ -24,7 +24,8 @@ $(BIN)/python:
 
 # An editable install with one set of extras; done again when the packaging changes.
 $(VENV)/installed-%: pyproject.toml setup.py | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--config-settings editable_mode=compat --editable '.[$*]'
 	@touch $@
 
 # Bytecode, too: where PYTHONDONTWRITEBYTECODE is set, every start would compile all modules again.

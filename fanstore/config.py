@@ -287,7 +287,7 @@ def _found(
 
 # What has a meaning and is no setting.
 _OWN_VARIABLES = (
-    "CONFIG", "JOB_DIR", "RANK", "WORLD_SIZE", "FDS", "OFF", "ADDED", "REDIRECT",
+    "CONFIG", "JOB_DIR", "RANK", "WORLD_SIZE", "FDS", "OFF", "ADDED", "REDIRECT", "LOG_CALLS",
     "BUILD_VERBOSE",
 )  # fmt: skip
 _OWN_VARIABLE = re.compile(rf"FANSTORE_({'|'.join(_OWN_VARIABLES)}|MOUNT_PREFIX(_[0-9]+)?)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ def group_of(path: Path) -> str:
     """What one process runs together: a file; of tests/contrast all, which share their daemons and
     their compiled programs."""
     return "contrast" if path.parent.name == "contrast" else path.name
+
+
+def pytest_configure() -> None:
+    """Ends what nohup and a shell's `&` hand on: programs that the tests start would ignore signals."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            is_int = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_int else signal.SIG_DFL)
 
 
 def is_soak(item: pytest.Item) -> bool:

@@ -161,7 +161,7 @@ static inline void fan_file_remove(int fd)
 void fan_file_remove_range(unsigned first, unsigned last);
 
 /* A placeholder descriptor: the lowest free number from `minimum`, with FD_CLOEXEC as asked. The
- * kernel answers EBADF or ELOOP to whatever slips past the shim. Or -errno. */
+ * kernel answers EBADF or ELOOP to whatever slips past the library. Or -errno. */
 int fan_placeholder(int minimum, bool cloexec);
 
 /* Before vfork: makes what its child must not make, for the parent would miss the descriptors. */

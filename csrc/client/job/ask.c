@@ -26,7 +26,7 @@ uint16_t fan_output_view(const struct fan_view *view)
     return (uint16_t)(view - fan_job.views);
 }
 
-/* What the rest of the shim has an errno for; anything else about the socket means: no daemon. */
+/* What the rest of the library has an errno for; anything else about the socket means: no daemon. */
 static int no_daemon(long rc)
 {
     return rc == -EMFILE || rc == -ENFILE ? (int)rc : -EIO;

@@ -1,5 +1,5 @@
 /*
- * Descriptors of the shim's own: moved out of the program's way, but no higher than the kernel's
+ * Descriptors of the library's own: moved out of the program's way, but no higher than the kernel's
  * table reaches without growing; closed on exec, and kept from the program's close, dup2, close_range
  * and closefrom. Whoever keeps one does so in a holder (descriptor + 1; 0: none), so that it can move
  * when the program asks for its number.

@@ -89,7 +89,7 @@ def judge(holders: dict[int, Holder], is_ending: Callable[[int], bool]) -> Verdi
     left = holders.keys() - cut_off - closed
     for those in (cut_off, closed):
         if any(not holders[pid].dead for pid in those - ending):
-            return Verdict.PUBLISH  # a mapping has ended, or it closed it without the shim
+            return Verdict.PUBLISH  # a mapping has ended, or it closed it without the library
         if those is closed and left:
             return Verdict.PUBLISH
         if those:
