@@ -115,8 +115,9 @@ def check_destination(
     path: Path, sources: Sequence[Path], force: bool, marker: str = INDEX_NAME,
     may_be_inside: bool = False,
 ) -> None:  # fmt: skip
-    """Refuses a destination that exists (with `force`: that has no file `marker`, so is not of
-    our making), or that has a source in it or (unless it may) lies in one. Raises UsageError."""
+    """Refuses a destination that exists (with `force`: only one without a file `marker`, which we
+    did not make), one that holds a source, and one inside a source unless `may_be_inside`. Raises
+    UsageError."""
     where = path.resolve()
     if not where.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {where.parent}")

@@ -18,7 +18,7 @@ def group_of(path: Path) -> str:
 
 
 def pytest_configure() -> None:
-    """Ends what nohup and a shell's `&` hand on: programs that the tests start would ignore signals."""
+    """Ends what nohup and a shell's `&` hand on: signals that all programs started here ignore."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
             is_int = number == signal.SIGINT

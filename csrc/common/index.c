@@ -367,7 +367,8 @@ int fan_index_stat(const struct fan_index *index, uint64_t id, struct stat *st)
     st->st_gid = owner->gid;
     st->st_size = S_ISDIR(record->mode) ? 4096 : (off_t)record->logical_size;
     st->st_blksize = 4096;
-    st->st_blocks = S_ISLNK(record->mode) ? 0 : (st->st_size / 4096 + (st->st_size % 4096 != 0)) * 8;
+    st->st_blocks =
+        S_ISLNK(record->mode) ? 0 : (st->st_size / 4096 + (st->st_size % 4096 != 0)) * 8;
     split_time(record->mtime_ns, &st->st_mtim);
     st->st_atim = st->st_mtim;
     st->st_ctim = st->st_mtim;

@@ -1,7 +1,7 @@
 /*
- * What a client asks of the node daemon about outputs, and its answers: over a connection of its own
- * to `outputs` in the job directory, one request and one answer each. Fixed-width, this machine's
- * byte order; texts are not terminated.
+ * What a client asks of the node daemon about outputs, and its answers: over a connection of its
+ * own to `outputs` in the job directory, one request and one answer each. Fixed-width, this
+ * machine's byte order; texts are not terminated.
  *
  *     request | path | other | objects (uint64_t each)        answer | text
  *
@@ -19,15 +19,16 @@ enum {
     FAN_OUTPUT_OBJECTS_MAX = 512
 };
 
-/* LOOKUP, LIST: path. OPEN: path, flags (open(2)'s), mode. MKDIR, MKNOD: path, mode (umask applied),
- * MKNOD device. SYMLINK: path, other (the target). LINK, RENAME: path to other, flags (linkat's,
- * renameat2's). UNLINK, RMDIR: path. CHANGE: path, change and what it names. TRUNCATE: path, size.
+/* LOOKUP, LIST: path. OPEN: path, flags (open(2)'s), mode. MKDIR, MKNOD: path, mode (umask
+ * applied), MKNOD device. SYMLINK: path, other (the target). LINK, RENAME: path to other, flags
+ * (linkat's, renameat2's). UNLINK, RMDIR: path. CHANGE: path, change and what it names. TRUNCATE:
+ * path, size.
  *
  * The rest name objects. SETTLE: this process has closed its last writable descriptor of them.
- * HOLD: it has some (after fork, exec, or an exec that failed). HAND_ON: about to exec, they go on to
- * the new program; LEAVE: about to exec or exit normally, what it has of them ends with that (without
- * objects: all it has). ABANDON: an open that the daemon allowed failed. REFRESH: their attributes
- * were changed through a descriptor. NAME: the name of the first one. */
+ * HOLD: it has some (after fork, exec, or an exec that failed). HAND_ON: about to exec, they go on
+ * to the new program; LEAVE: about to exec or exit normally, what it has of them ends with that
+ * (without objects: all it has). ABANDON: an open that the daemon allowed failed. REFRESH: their
+ * attributes were changed through a descriptor. NAME: the name of the first one. */
 enum fan_output_op {
     FAN_OUTPUT_LOOKUP = 1,
     FAN_OUTPUT_LIST = 2,
@@ -101,14 +102,14 @@ struct fan_output_attr {
     uint32_t nlink;
 };
 
-/* DONE: text is empty; or LIST's. HERE: an output, attr; text is its path in the mount in normal form,
- * or a link's target. ELSEWHERE: a symbolic link or ".." leads out of the outputs; text is the
- * absolute path to go on with.
+/* DONE: text is empty; or LIST's. HERE: an output, attr; text is its path in the mount in normal
+ * form, or a link's target. ELSEWHERE: a symbolic link or ".." leads out of the outputs; text is
+ * the absolute path to go on with.
  *
  * Of OPEN, text is the path of a real file to be opened with the flags of the program, but for
- * O_NOFOLLOW. CREATE: with O_CREAT and O_EXCL and without O_TRUNC, in `attr.mode`. EXISTING: without
- * O_CREAT, O_EXCL and O_TRUNC; when that says ENOENT, it was replaced meanwhile: ask again. CUT: as
- * EXISTING, but with O_TRUNC. DIRECTORY: text is its path in the mount.
+ * O_NOFOLLOW. CREATE: with O_CREAT and O_EXCL and without O_TRUNC, in `attr.mode`. EXISTING:
+ * without O_CREAT, O_EXCL and O_TRUNC; when that says ENOENT, it was replaced meanwhile: ask again.
+ * CUT: as EXISTING, but with O_TRUNC. DIRECTORY: text is its path in the mount.
  *
  * Of NAME: HERE, text is the absolute path by which this process may open it; OPEN_YET, others are
  * writing it, and its path would not lead this process there.
@@ -136,8 +137,8 @@ struct fan_output_answer {
     struct fan_output_attr attr;
 };
 
-/* LIST's text: one of these for each output in the directory, its name behind it, padded with NUL to a
- * multiple of 8. type: DT_REG and so on. Neither "." nor "..", and no inputs. */
+/* LIST's text: one of these for each output in the directory, its name behind it, padded with NUL
+ * to a multiple of 8. type: DT_REG and so on. Neither "." nor "..", and no inputs. */
 struct fan_output_name {
     uint64_t ino;
     uint32_t type;

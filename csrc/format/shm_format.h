@@ -48,8 +48,8 @@ struct fan_shm_string {
     uint64_t bytes;
 };
 
-/* state and flags are atomic. A staged pack may be mapped; one in place is read with pread; one that
- * is remote is asked of the node daemon, and where that fails read in place. */
+/* state and flags are atomic. A staged pack may be mapped; one in place is read with pread; one
+ * that is remote is asked of the node daemon, and where that fails read in place. */
 struct fan_place {
     uint32_t state;
     uint32_t flags;
@@ -57,8 +57,8 @@ struct fan_place {
 
 /* prefix: canonical, absolute, no slash at the end. alias: another spelling of it (through a
  * symbolic link), or empty. skeleton: where directories are made real; the prefix itself when
- * FanStore made it. places: pack_count entries. damage, touched: bitmaps of record_count bits, atomic;
- * touched: the directories in which an output was ever made, on any rank. */
+ * FanStore made it. places: pack_count entries. damage, touched: bitmaps of record_count bits,
+ * atomic; touched: the directories in which an output was ever made, on any rank. */
 struct fan_mount {
     struct fan_shm_string prefix;
     struct fan_shm_string alias;

@@ -115,15 +115,15 @@ static void unlist_entry(struct fan_blockcache *cache, uint32_t id)
     }
 }
 
-/* Granules of an area that there is memory for. Those without are never tried again: the cache stays
- * as large as it is by then. */
+/* Granules of an area that there is memory for. Those without are never tried again: the cache
+ * stays as large as it is by then. */
 static int64_t take_granules(struct fan_blockcache *cache, unsigned area, uint32_t count)
 {
     int64_t start;
     do {
         start = fan_granules_take(&cache->areas[area], count);
-    } while (start >= 0 &&
-             fan_segment_take(cache->segment, cache->area_start[area] + (uint32_t)start, count) != 0);
+    } while (start >= 0 && fan_segment_take(cache->segment,
+                                            cache->area_start[area] + (uint32_t)start, count) != 0);
     return start;
 }
 

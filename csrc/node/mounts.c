@@ -245,7 +245,8 @@ static int try_read(const struct fan_mounts *mounts, const struct fan_node_mount
     return got == (ssize_t)request->bytes ? 0 : -EIO;
 }
 
-/* A page that cannot be read would kill the thread that sends it: asked for here, it is an error. */
+/* A page that cannot be read would kill the thread that sends it: asked for here, it is an error.
+ */
 static int make_readable(const struct fan_mounts *mounts, const struct fan_node_mount *mount,
                          const struct fan_fetch_request *request)
 {

@@ -109,13 +109,13 @@ int64_t fan_node_take(struct fan_node *node, void *to, uint64_t room, uint32_t *
 int fan_node_message_fd(const struct fan_node *node);
 
 /* Ends the thread and waits for it; clients that wait get EREMOTEIO, later ones find the cache
- * ended. Accepts NULL. 0 when nothing is outstanding and MPI may be finalised; -EBUSY when something
- * still was after a second. */
+ * ended. Accepts NULL. 0 when nothing is outstanding and MPI may be finalised; -EBUSY when
+ * something still was after a second. */
 int fan_node_stop(struct fan_node *node);
 
 /* Frees everything, the transport too; stops first where that was not done. Accepts NULL. Where
- * stopping answered -EBUSY all is left as it is: the transport may still write to the cache and read
- * from the packs, and the process is to end by _exit. */
+ * stopping answered -EBUSY all is left as it is: the transport may still write to the cache and
+ * read from the packs, and the process is to end by _exit. */
 void fan_node_close(struct fan_node *node);
 /* cffi: end */
 

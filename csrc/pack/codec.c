@@ -15,7 +15,8 @@ typedef int lz4_decode_fn(const char *, char *, int, int);
 /* ZSTD_decompress(dst, dstCapacity, src, compressedSize) */
 typedef size_t zstd_decode_fn(void *, size_t, const void *, size_t);
 
-/* ZSTD_estimateDCtxSize(), ZSTD_initStaticDCtx(workspace, bytes), ZSTD_decompressDCtx(context, ...) */
+/* ZSTD_estimateDCtxSize(), ZSTD_initStaticDCtx(workspace, bytes), ZSTD_decompressDCtx(context, ...)
+ */
 typedef size_t zstd_size_fn(void);
 typedef void *zstd_context_fn(void *, size_t);
 typedef size_t zstd_decode_with_fn(void *, void *, size_t, const void *, size_t);

@@ -19,8 +19,8 @@ void fan_codec_load_with(fan_codec_loader *loader);
  * dataset that uses the codec is attached, so that reads find it loaded. 0 while deferred. */
 int fan_codec_load(unsigned codec);
 
-/* While on, nothing is loaded, and what is needed is loaded when it is first decoded: before libc is
- * initialised dlopen would have that done, without the program's arguments. */
+/* While on, nothing is loaded, and what is needed is loaded when it is first decoded: before libc
+ * is initialised dlopen would have that done, without the program's arguments. */
 void fan_codec_defer(bool on);
 
 /* Decodes exactly `logical` bytes from `stored` bytes at `from`. Bounds are kept whatever the

@@ -1,8 +1,8 @@
 /*
- * Cancellation of threads (pthread_cancel). What libc makes a cancellation point is one of a file of
- * ours, too: a pending request is acted on when the call begins, before anything was done, so that a
- * thread that ends there holds nothing of ours. Waiting for the node daemon or for another rank is no
- * such point; those waits have limits, and the thread ends at its next one.
+ * Cancellation of threads (pthread_cancel). What libc makes a cancellation point is one of a file
+ * of ours, too: a pending request is acted on when the call begins, before anything was done, so
+ * that a thread that ends there holds nothing of ours. Waiting for the node daemon or for another
+ * rank is no such point; those waits have limits, and the thread ends at its next one.
  */
 #ifndef FAN_PRELOAD_CANCEL_H
 #define FAN_PRELOAD_CANCEL_H
@@ -44,8 +44,8 @@ static inline void fan_cancel_end(bool held)
         fan_cancel_release();
 }
 
-/* Begins a call that changes what threads share: a cancellation point, after which one that may be
- * cancelled anywhere is not until fan_cancel_end. */
+/* Begins a call that changes what threads share. It is a cancellation point; from here to
+ * fan_cancel_end a thread that may be cancelled at any instruction is not. */
 static inline bool fan_cancel_begin(void)
 {
     fan_cancel_point();

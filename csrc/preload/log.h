@@ -1,6 +1,7 @@
 /*
- * What a program asks for, told to who debugs it: with FANSTORE_LOG_CALLS=FD each call that is given
- * a path writes a line to that descriptor, once it is answered. Off, that is one branch a call.
+ * What a program asks for, told to who debugs it: with FANSTORE_LOG_CALLS=FD each call that is
+ * given a path writes a line to that descriptor, once it is answered. Off, that is one branch a
+ * call.
  */
 #ifndef FAN_PRELOAD_LOG_H
 #define FAN_PRELOAD_LOG_H

@@ -45,7 +45,8 @@ static inline void *fan_real_call(enum fan_real_index index)
 #define FAN_EXPORT __attribute__((visibility("default")))
 
 /* A second name of the same function, for variants that differ in nothing on 64-bit systems. */
-#define FAN_ALIAS(name, of) extern __typeof__(name) name __attribute__((alias(#of), visibility("default")))
+#define FAN_ALIAS(name, of)                                                                        \
+    extern __typeof__(name) name __attribute__((alias(#of), visibility("default")))
 
 /* Whether an argument that a header declares nonnull was given after all: the compiler, which would
  * take it for granted, is not told. */

@@ -1,7 +1,7 @@
 /*
  * Messages between daemons over MPI, on a tag of their own. Each is sent in one piece with its
- * head, and received where it stays. MPI matches those of one rank in order and may complete them in
- * another: they are passed on in order. One that is not what its head says, or that MPI says is
+ * head, and received where it stays. MPI matches those of one rank in order and may complete them
+ * in another: they are passed on in order. One that is not what its head says, or that MPI says is
  * lost, is told once and means that its rank has to be given up: what follows it would leave a gap.
  */
 #ifndef FAN_TRANSPORT_MAIL_H

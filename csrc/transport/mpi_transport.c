@@ -327,7 +327,8 @@ static int make_room(struct context *context)
 }
 
 /* Begins to receive one message, if one is there. 1, 0: none, or -errno. Probed for and not met by
- * receives posted in advance: over UCX and TCP those were seen not to match what was already there. */
+ * receives posted in advance: over UCX and TCP those were seen not to match what was already there.
+ */
 static int listen_once(struct context *context)
 {
     struct fan_operation *listen =

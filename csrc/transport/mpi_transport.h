@@ -3,10 +3,10 @@
  * site's MPI and loaded by nobody who has but one node.
  *
  * The communicator is ours alone. No function blocks, and no MPI error ends the process: what goes
- * wrong with one rank is the error of what was outstanding there. Requests and notices arrive on one
- * tag, messages on another (mail.h), each answer on a tag of its own, straight into the place that
- * the caller gave. A fetch that was given up keeps its tag until its answer came and was discarded,
- * so that an owner that goes on late is neither stuck nor heard by a later fetch.
+ * wrong with one rank is the error of what was outstanding there. Requests and notices arrive on
+ * one tag, messages on another (mail.h), each answer on a tag of its own, straight into the place
+ * that the caller gave. A fetch that was given up keeps its tag until its answer came and was
+ * discarded, so that an owner that goes on late is neither stuck nor heard by a later fetch.
  */
 #ifndef FAN_TRANSPORT_MPI_TRANSPORT_H
 #define FAN_TRANSPORT_MPI_TRANSPORT_H

@@ -1,7 +1,7 @@
 /*
  * What ranks send each other besides the bytes of packs: requests, notices, refusals, and mail: the
- * messages of daemons, each with a head before it. Fixed-width and of one byte order, checked before
- * anything in it is followed. No MPI here.
+ * messages of daemons, each with a head before it. Fixed-width and of one byte order, checked
+ * before anything in it is followed. No MPI here.
  *
  * A refusal travels in place of the bytes that were asked for, and is told from them by its length:
  * no fetch of its size can be answered with that many bytes.

@@ -2,11 +2,10 @@
  * The processes of `fanstore-trap`:
  *
  *   the stand-in    what was started: passes signals on, ends as the command ends
- *   the guard       its child: ends the command and all that came of it when the supervisor is killed
- *   the supervisor  the guard's child, and the command's parent: answers what is caught, until nobody
- *                   is left who could be; adopts what is daemonised, for it must be an ancestor of all
- *                   whose memory it reads (Yama); does for a killed guard what that does for it
- *   the command
+ *   the guard       its child: ends the command and all that came of it when the supervisor is
+ * killed the supervisor  the guard's child, and the command's parent: answers what is caught, until
+ * nobody is left who could be; adopts what is daemonised, for it must be an ancestor of all whose
+ * memory it reads (Yama); does for a killed guard what that does for it the command
  */
 #ifndef FAN_TRAP_FAMILY_H
 #define FAN_TRAP_FAMILY_H

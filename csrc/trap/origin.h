@@ -1,7 +1,7 @@
 /*
  * What stands in for a mount's files in processes without the library, and how it is told from
- * others: copies carry view and record in their name, directories lie in a tree of this supervisor's
- * own, so that a link of /proc says which file of which mount a descriptor is.
+ * others: copies carry view and record in their name, directories lie in a tree of this
+ * supervisor's own, so that a link of /proc says which file of which mount a descriptor is.
  */
 #ifndef FAN_TRAP_ORIGIN_H
 #define FAN_TRAP_ORIGIN_H

@@ -165,8 +165,8 @@ def current_umask() -> int:
 
 
 def check_output_dir(path: str, settings: config.Settings) -> None:
-    """Raises UsageError where nothing can be written there and somebody asked for it. (Of the
-    default it is told when there are outputs: most jobs have none.)"""
+    """Raises UsageError where nothing can be written there, but only for a directory that somebody
+    named. (A job with the default learns of it when there are outputs: most have none.)"""
     problem = problem_of(path)
     source = settings.sources["output_dir"]
     if problem and source != "default":

@@ -1,7 +1,7 @@
 """Files that travel between ranks over MPI, in chunks, two of them in flight.
 
-All ranks walk the same list of transfers and take part in their own, so nobody waits for one who
-waits for him. While a file travels no lock of the local directory is held: another job of the
+All ranks walk the same list of transfers and take part in their own, so two ranks never wait for
+each other. While a file travels no lock of the local directory is held: another job of the
 same user may stage the same packs, in another order. What was received lies in a file of this
 rank's own until it is whole, and only then takes the pack's name.
 """

@@ -1,7 +1,7 @@
 """Staging while the job runs (--stage lazy).
 
 Each rank copies the packs that it owns from the shared file system; until one is there it is read
-where it lies, and so is what does not fit. Replicas are not made, of packs for every rank neither:
+where it lies, and so is what does not fit. No replicas are made, not even of packs for every rank:
 nothing travels over MPI, which belongs to the transport's thread by then.
 """
 

@@ -1,6 +1,6 @@
 """Finds what jobs left below a local directory that nobody uses, and removes it.
 
-The rules are those of `sweep`, but that a dataset goes which was to stay for the next job.
+The rules are those of `sweep`; datasets that --keep-staged kept for the next job go as well.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ class _Look:
 
 
 def drifted_files(dataset: Dataset, prefix: str) -> list[str]:
-    """Returns a warning, in a list, when some of the originals differ from what was packed. Where
-    the dataset appears elsewhere than it came from and all of them differ, another tree is there by
+    """Returns a warning, in a list, when some of the originals differ from what was packed. There
+    is none where the dataset is mounted elsewhere and all of them differ: another tree is there
     now."""
     source = _source(dataset)
     if source is None or not os.path.isabs(source):

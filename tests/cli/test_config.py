@@ -109,7 +109,8 @@ def test_doctor_goes_on_after_settings_that_make_no_sense(stage: Stage, tmp_path
     file = tmp_path / "broken.toml"
     file.write_text('deadline_s = "soon"\nkeep_stage = true\nreplicas = "2"\n')
     env = {"FANSTORE_CONFIG": str(file), "FANSTORE_STAGE": "never", "FANSTORE_LOCALDIR": "/x"}
-    env.update(FANSTORE_MOUNT_PREFIX_2="/data", FANSTORE_OFF="0", FANSTORE_ADDED="1")  # its own
+    own = {"MOUNT_PREFIX_2": "/data", "OFF": "0", "ADDED": "1", "LOG_CALLS": "9"}
+    env.update({f"FANSTORE_{name}": value for name, value in own.items()})
     done = stage.call("doctor", code=1, **env)
     for said in ("deadline_s from ", "unknown setting keep_stage (is keep_staged meant?)",
                  "stage from FANSTORE_STAGE: 'never' is not one of full, lazy",

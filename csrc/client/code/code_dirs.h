@@ -34,8 +34,8 @@ static inline void fan_code_dirs_begin(struct fan_code_dirs *dirs)
 }
 
 /* Adds a list. owner: the path of the file whose list it is, for $ORIGIN; NULL: LD_LIBRARY_PATH.
- * foreign: also what begins with $ORIGIN, or (of LD_LIBRARY_PATH) all, the linker looks for
- * elsewhere. What it does look into is made. */
+ * foreign: the linker will look in another place for entries that begin with $ORIGIN (of
+ * LD_LIBRARY_PATH: for all); they are marked, too. Folders that it does look into are made. */
 void fan_code_dirs_add(struct fan_code_dirs *dirs, const char *list, const char *owner,
                        bool foreign);
 

@@ -45,8 +45,8 @@ int fan_code_add_known(struct fan_code_tree *tree, const char *path, const char 
 /* Adds what item `number` and all behind it need. */
 void fan_code_close_over(struct fan_code_tree *tree, int number);
 
-/* Looks for one name as for a library that item `number` loads. The item's number, or -ENOENT: it is
- * in no mount. */
+/* Looks for one name as for a library that item `number` loads. The item's number, or -ENOENT: it
+ * is in no mount. */
 int fan_code_find(struct fan_code_tree *tree, int number, const char *name);
 
 unsigned fan_code_count(const struct fan_code_tree *tree);
@@ -58,9 +58,9 @@ struct fan_code_room *fan_code_room(struct fan_code_tree *tree);
 /* Whether a list of directories may name one in a mount. */
 bool fan_code_mentions_mount(const char *list);
 
-/* LD_LIBRARY_PATH for a program that is about to be run: `old` (or NULL) with places for directories
- * in mounts, which are made, and those of the tree's foreign items behind. In the tree; NULL: it is
- * too long. */
+/* LD_LIBRARY_PATH for a program that is about to be run: `old` (or NULL) with places for
+ * directories in mounts, which are made, and those of the tree's foreign items behind. In the tree;
+ * NULL: it is too long. */
 const char *fan_code_library_path(struct fan_code_tree *tree, const char *old);
 
 #endif

@@ -60,7 +60,8 @@ static int read_headers(struct fan_elf *elf, const Elf64_Ehdr *header,
 {
     Elf64_Phdr some[HEADERS_AT_ONCE];
     for (unsigned i = 0; i < header->e_phnum; i += HEADERS_AT_ONCE) {
-        unsigned left = header->e_phnum - i, count = left < HEADERS_AT_ONCE ? left : HEADERS_AT_ONCE;
+        unsigned left = header->e_phnum - i,
+                 count = left < HEADERS_AT_ONCE ? left : HEADERS_AT_ONCE;
         if (header->e_phoff > INT64_MAX)
             return -ENOEXEC;
         int rc = read_exactly(elf->fd, some, count * sizeof(*some),

@@ -48,7 +48,8 @@ int fan_cache_attach(struct fan_cache *cache, int fd, uint32_t number)
     long at = fan_sys_mmap(NULL, header.segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fan_sys_failed(at))
         return (int)at;
-    FAN_SYS(madvise, at, header.segment_bytes, MADV_DONTFORK); /* a child has a session of its own */
+    FAN_SYS(madvise, at, header.segment_bytes,
+            MADV_DONTFORK); /* a child has a session of its own */
     char *base = (char *)at;
     *cache = (struct fan_cache){
         .base = base,

@@ -2,9 +2,10 @@
  * The cache segment as a client sees it: checked, mapped, and every access to what it shares with
  * the daemon. No other file of the client touches those fields.
  *
- * The four accesses that cache_format.h is about are sequentially consistent: a pin becomes HELD,
- * the entry is looked at again; there, an entry becomes EVICTING, the pins are looked at. So are
- * the pairs of "wanted, is it asleep" and "asleep, is anything wanted" on both futexes.
+ * Two orders must hold (cache_format.h). A client sets its pin to HELD, then looks at the entry.
+ * The daemon sets the entry to EVICTING, then looks at the pins. All four accesses are sequentially
+ * consistent. So are, on both futexes, "wanted, then: is it asleep?" and "asleep, then: is anything
+ * wanted?".
  */
 #ifndef FAN_CLIENT_CACHE_VIEW_H
 #define FAN_CLIENT_CACHE_VIEW_H
@@ -55,8 +56,8 @@ static inline bool fan_entry_names(const struct fan_cache_entry *entry, uint64_t
            __atomic_load_n(&entry->block, __ATOMIC_RELAXED) == block;
 }
 
-/* Whether it may be read by who holds a pin. Pairs with the daemon's EVICTING, then its look at the
- * pins: after a pin is HELD. (Later it may be EVICTING for a moment, until the pin is seen.) */
+/* Whether the entry is READY and holds this block. To be called once the pin is HELD; the block may
+ * then be read. (Later the entry may be EVICTING for a moment, until the daemon sees the pin.) */
 static inline bool fan_entry_is(const struct fan_cache_entry *entry, uint64_t file, uint64_t block)
 {
     return __atomic_load_n(&entry->state, __ATOMIC_SEQ_CST) == FAN_ENTRY_READY &&

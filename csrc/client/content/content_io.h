@@ -29,7 +29,8 @@ ssize_t fan_content_preadv(struct fan_file *file, const struct iovec *vector, in
 ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes);
 ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int count);
 
-/* Counts what was given out, or the error, past the calls above, which do it themselves. `got`. */
+/* Counts the bytes, or the error, of a read that was made otherwise than by the calls above, which
+ * count by themselves. Returns `got`. */
 ssize_t fan_content_counted(ssize_t got);
 
 /* lseek(2), with SEEK_DATA and SEEK_HOLE of a file without holes. The offset or -errno. */

@@ -25,7 +25,8 @@ enum { FAN_COPY_NAME_BYTES = 96 };
 char *fan_copy_name_put(const char *kind, const struct fan_copy_name *copy,
                         char name[FAN_COPY_NAME_BYTES]);
 
-/* Reads such a name, which may go on behind '.' or ' '. Whether it is one of `kind` and this job. */
+/* Reads such a name, which may go on behind '.' or ' '. Whether it is one of `kind` and this job.
+ */
 bool fan_copy_name_read(const char *name, const char *kind, struct fan_copy_name *copy);
 
 /* The same of the path that /proc gives: of a memory file, or of a file in the job's directory. */

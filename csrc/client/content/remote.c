@@ -96,7 +96,8 @@ static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_
 {
     struct fan_cache *cache = transfer->cache;
     uint32_t number = fan_pin_entry(pin);
-    uint64_t start = block * FAN_CACHE_BLOCK_BYTES, stored, end = transfer->offset + transfer->bytes;
+    uint64_t start = block * FAN_CACHE_BLOCK_BYTES, stored,
+             end = transfer->offset + transfer->bytes;
     uint64_t from = transfer->offset > start ? transfer->offset : start;
     const struct fan_cache_entry *entry =
         number < cache->entry_count ? &cache->entries[number] : NULL;

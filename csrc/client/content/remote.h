@@ -12,8 +12,8 @@
 struct fan_file;
 
 /* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO
- * (damaged wherever it lies), -EFAULT, or -EREMOTEIO: not to be had this way, the shared file system
- * may have it. */
+ * (damaged wherever it lies), -EFAULT, or -EREMOTEIO: not to be had this way, the shared file
+ * system may have it. */
 int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
 
 /* Tells the daemon that this process has the file open, so that its blocks are kept. Where that

@@ -1,8 +1,8 @@
 /*
  * This process's link to the node daemon: a socket, whose hang-up tells each side of the other's
  * end, and the cache segment that came through it. Made by the first remote read or open, whichever
- * thread comes first; the others wait for it, for a bounded time. Never taken down: it ends with the
- * process, at exec, or with the daemon.
+ * thread comes first; the others wait for it, for a bounded time. Never taken down: it ends with
+ * the process, at exec, or with the daemon.
  *
  * A fork child has none until it needs one. A vfork child uses its parent's and makes none, for the
  * socket would be closed when it goes.

@@ -1,6 +1,6 @@
 /*
- * The stored bytes of an open file, as they lie in its pack: from the mapped pack, by pread where packs
- * are used in place, through the block cache where another node has them.
+ * The stored bytes of an open file, as they lie in its pack: from the mapped pack, by pread where
+ * packs are used in place, through the block cache where another node has them.
  */
 #ifndef FAN_CLIENT_STORED_H
 #define FAN_CLIENT_STORED_H

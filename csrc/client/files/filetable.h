@@ -80,12 +80,12 @@ struct fan_file {
     struct fan_entries *entries; /* of getdents (dirstream.h), or NULL; decoded.busy guards them */
 } __attribute__((aligned(64))); /* those of other threads lie on other cache lines */
 
-/* What others do when a file goes: the table knows nothing of those above it. Called on cold branches
- * alone, and set before the first file is made. */
+/* What others do when a file goes: the table knows nothing of those above it. Called on cold
+ * branches alone, and set before the first file is made. */
 struct fan_file_hooks {
-    void (*let_go)(const struct fan_file *file);  /* the last descriptor of a writable output goes */
-    void (*disown)(struct fan_file *file);        /* a writable output: a vfork child has it alone */
-    void (*remote_close)(struct fan_file *file);  /* the last descriptor goes; `registered` is set */
+    void (*let_go)(const struct fan_file *file); /* the last descriptor of a writable output goes */
+    void (*disown)(struct fan_file *file);       /* a writable output: a vfork child has it alone */
+    void (*remote_close)(struct fan_file *file); /* the last descriptor goes; `registered` is set */
     void (*entries_end)(struct fan_entries *entries); /* frees a snapshot */
 };
 extern const struct fan_file_hooks *fan_file_hooks;

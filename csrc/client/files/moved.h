@@ -1,8 +1,8 @@
 /*
- * Using files whose open file description became the kernel's (move.h), because a program that the library cannot
- * enter, or another process, shares it. The content is in a real file; the offset is that of one
- * real description, which every sharer reaches through the store of the slot's arena. The slot's
- * own offset is then negative, and names the description there.
+ * Using files whose open file description became the kernel's (move.h), because a program that the
+ * library cannot enter, or another process, shares it. The content is in a real file; the offset is
+ * that of one real description, which every sharer reaches through the store of the slot's arena.
+ * The slot's own offset is then negative, and names the description there.
  *
  * Nothing allocates or locks; safe in vfork children.
  */
@@ -19,8 +19,8 @@ struct fan_slot;
 /* Before a fork: makes what the sharers of `file` will meet in. */
 void fan_moved_prepare(const struct fan_file *file);
 
-/* The real description of a slot whose offset is negative. A descriptor, closed on exec, for the caller
- * to close; or -errno. */
+/* The real description of a slot whose offset is negative. A descriptor, closed on exec, for the
+ * caller to close; or -errno. */
 int fan_moved_fetch(const struct fan_slot *slot);
 
 /* read, readv and lseek of a file whose offset is negative, past the library. */

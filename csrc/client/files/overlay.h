@@ -12,12 +12,12 @@
 
 struct fan_file;
 
-/* Whether this thread, whose fan_vfork_thread is set, has an overlay in use: it is a vfork child's.
- * Else its child has gone, and the overlay is ended. */
+/* true: this thread is a vfork child's, and its overlay holds. false: the child has gone, and its
+ * overlay is ended now. To be asked only where fan_vfork_thread is set. */
 bool fan_overlay_look(void);
 
-/* Whether the overlay comes before the table. Asked by each of the table's entry points, so that the
- * parent's first one after its child has gone ends the overlay. */
+/* Whether the overlay comes before the table. Asked by each of the table's entry points, so that
+ * the parent's first one after its child has gone ends the overlay. */
 static inline bool fan_overlay_applies(void)
 {
     return __builtin_expect(fan_vfork_thread, 0) && fan_overlay_look();

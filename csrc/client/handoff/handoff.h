@@ -23,8 +23,8 @@ enum { FAN_HANDOFF_BYTES_MAX = 1 << 17 };
 void fan_handoff_measure(struct fan_handoff_need *need);
 
 /* Before a program starts that the library cannot enter: the placeholders that it would inherit
- * become real files (move.h), with the same numbers, content and offset. Those that cannot stay as
- * they are. This process notices nothing but in /proc. */
+ * become real files (move.h), with the same numbers, content and offset. Those for which that fails
+ * stay placeholders. This process notices nothing but in /proc. */
 void fan_handoff_make_real(void);
 
 /* Describes the descriptors that exec keeps, and lets their arenas through it. The length without

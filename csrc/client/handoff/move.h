@@ -1,6 +1,6 @@
 /*
- * Moving a file's open file description to the kernel: its content becomes that of a real file, whose
- * description takes the offset over (moved.h says how it is used from then on).
+ * Moving a file's open file description to the kernel: its content becomes that of a real file,
+ * whose description takes the offset over (moved.h says how it is used from then on).
  *
  * Nothing allocates or locks; safe in vfork children.
  */
@@ -9,8 +9,8 @@
 
 struct fan_file;
 
-/* A real description of a regular file that this process alone has, at its offset. A descriptor,
- * closed on exec, or -errno. */
+/* Makes a real file of an open regular file, at its offset. Only for one that no other process
+ * shares. Returns a descriptor, closed on exec, or -errno. */
 int fan_move_alone(struct fan_file *file);
 
 /* The real description of a regular file, made now if there is none. A descriptor, closed on exec,

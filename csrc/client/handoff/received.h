@@ -14,8 +14,8 @@ struct fan_view;
  * job, an output, or a directory of a mount, it stands for that from now on. */
 void fan_received(int fd);
 
-/* Whether a file without a name, which a stat says it is, is a copy that nobody took up yet: then
- * it is in the table now. errno is left alone. */
+/* `st` is that of a file without a name. If it is a copy of an input that is not in the table yet,
+ * enters it there and returns true. Leaves errno alone. */
 bool fan_received_late(int fd, const struct stat *st);
 
 /* Whether a descriptor is a real copy of this file. */

@@ -15,7 +15,8 @@
 
 #define SECOND_NS INT64_C(1000000000)
 #define LIMIT_NS (60 * SECOND_NS)      /* for all of a question */
-#define COPY_LIMIT_NS (15 * LIMIT_NS) /* where the daemon may copy or fetch a file before it answers */
+#define COPY_LIMIT_NS                                                                              \
+    (15 * LIMIT_NS) /* where the daemon may copy or fetch a file before it answers */
 
 enum { CONNECT_S = 20, PIECES = 4, LISTING_BYTES_MAX = 1 << 30, ERRNO_MAX = 4095 };
 
@@ -26,7 +27,8 @@ uint16_t fan_output_view(const struct fan_view *view)
     return (uint16_t)(view - fan_job.views);
 }
 
-/* What the rest of the library has an errno for; anything else about the socket means: no daemon. */
+/* What the rest of the library has an errno for; anything else about the socket means: no daemon.
+ */
 static int no_daemon(long rc)
 {
     return rc == -EMFILE || rc == -ENFILE ? (int)rc : -EIO;

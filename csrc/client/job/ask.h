@@ -26,15 +26,15 @@ struct fan_output_call {
 /* The process that this thread asks for, where that is another one (csrc/trap); else 0. */
 extern __thread uint32_t fan_output_behalf;
 
-/* Asks, and waits for the answer for at most a minute; of OPEN and TRUNCATE, for which a file may
- * have to be copied or fetched first, for at most 15. text: room for what is not a listing,
- * terminated; NULL: it is not wanted; may be the path that is asked about. 0, or -errno: the
- * daemon's; -EIO: there is none, or it breaks the protocol; -EMFILE, -ENFILE: no descriptor to ask
+/* Asks, and waits for the answer: one minute at most, for OPEN and TRUNCATE 15, as a file may have
+ * to be copied or fetched first. text: takes an answer that is no listing, with a NUL; NULL: it is
+ * not wanted; it may be the path that is asked about. Returns 0 or -errno, the daemon's; -EIO:
+ * there is no daemon, or it breaks the protocol; -EMFILE, -ENFILE: there is no descriptor to ask
  * with. */
 int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer *answer,
                    char text[FAN_OUTPUT_PATH_MAX]);
 
-/* The same where a text is wanted only of ELSEWHERE; else `text` stays as it is. */
+/* As fan_output_ask, but writes `text` only where the answer is ELSEWHERE. */
 int fan_output_ask_way(const struct fan_output_call *call, struct fan_output_answer *answer,
                        char text[FAN_OUTPUT_PATH_MAX]);
 

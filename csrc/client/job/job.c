@@ -95,8 +95,9 @@ static int keep_variables(const struct fan_mount *mounts, unsigned count, const 
 static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mount, char **space,
                        struct fan_view *view)
 {
-    const struct fan_shm_string texts[] = {mount->prefix,     mount->alias,      mount->skeleton,
-                                           mount->index_path, mount->staged_dir, mount->dataset_dir};
+    const struct fan_shm_string texts[] = {mount->prefix,     mount->alias,
+                                           mount->skeleton,   mount->index_path,
+                                           mount->staged_dir, mount->dataset_dir};
     struct fan_text *to[] = {&view->prefix,     &view->alias,      &view->skeleton,
                              &view->index_path, &view->staged_dir, &view->dataset_dir};
     for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -104,9 +105,12 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
             return -EINVAL;
     }
     if (view->prefix.bytes < 2 || view->prefix.text[0] != '/' ||
-        !fan_segment_has(bytes, mount->places_offset, mount->pack_count, sizeof(struct fan_place)) ||
-        !fan_segment_has(bytes, mount->damage_offset, mount->record_count / 64 + 1, sizeof(uint64_t)) ||
-        !fan_segment_has(bytes, mount->touched_offset, mount->record_count / 64 + 1, sizeof(uint64_t)))
+        !fan_segment_has(bytes, mount->places_offset, mount->pack_count,
+                         sizeof(struct fan_place)) ||
+        !fan_segment_has(bytes, mount->damage_offset, mount->record_count / 64 + 1,
+                         sizeof(uint64_t)) ||
+        !fan_segment_has(bytes, mount->touched_offset, mount->record_count / 64 + 1,
+                         sizeof(uint64_t)))
         return -EINVAL;
     view->prefix_made = (mount->flags & FAN_MOUNT_PREFIX_MADE) != 0;
     view->device = (dev_t)mount->device;

@@ -23,8 +23,8 @@ struct fan_text {
     size_t bytes;
 };
 
-/* A pack as this process has it open (packs.h). base: the staged copy's mapping; fds: descriptors of either
- * copy, parked when they are first read with pread. */
+/* A pack as this process has it open (packs.h). base: the staged copy's mapping; fds: descriptors
+ * of either copy, parked when they are first read with pread. */
 struct fan_pack_view {
     _Atomic(const char *) base;
     atomic_int fds[2]; /* of a fan_pack_copy: descriptor + 1; 0: not opened */
@@ -56,7 +56,7 @@ struct fan_view {
     _Atomic(struct fan_dataset *) dataset;
 };
 
-/* What a program's start writes lies on one page, most often. */
+/* Small, so that all that a program's start writes lies on one page. */
 struct fan_job {
     unsigned view_count; /* 0: no job, everything passes through */
     uint32_t world_size;
@@ -103,14 +103,16 @@ static inline bool fan_view_damaged(const struct fan_view *view, uint32_t pack, 
 }
 
 /* Whether an output was ever made in directory `id`, on any rank: only then its missing names are
- * asked of the node daemon. Pairs with the daemon's bit, set before that output's creation returned. */
+ * asked of the node daemon. Pairs with the daemon's bit, set before that output's creation
+ * returned. */
 static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
 {
     uint64_t word = atomic_load_explicit(&view->touched[id / 64], memory_order_acquire);
     return (word >> (id % 64) & 1) != 0;
 }
 
-/* The counters that this thread writes: a shard by its number, seldom one of others, too. */
+/* The counters that this thread writes. Its number chooses the shard: two threads seldom share one.
+ */
 extern __thread struct fan_counters *fan_thread_counters;
 struct fan_counters *fan_choose_counters(void);
 

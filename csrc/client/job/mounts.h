@@ -1,6 +1,6 @@
 /*
- * Which mount an absolute path lies in, by the letter: by the mount's prefix, by its alias, or by the
- * place where its programs and libraries are made real. And back: the path of a record.
+ * Which mount an absolute path lies in, by the letter: by the mount's prefix, by its alias, or by
+ * the place where its programs and libraries are made real. And back: the path of a record.
  *
  * Paths are in normal form: no "//", "." or "..". No system call.
  */
@@ -56,8 +56,8 @@ static inline struct fan_view *fan_match_bytes(const char *path, size_t bytes, c
 /* The mount that a path lies in (or is), and the rest: or NULL. */
 struct fan_view *fan_match_prefix(const char *path, const char **rest);
 
-/* The length of the part of a mount prefix that a path equals, being a directory above it; 0 when it
- * is none. */
+/* The length of the part of a mount prefix that a path equals, being a directory above it; 0 when
+ * it is none. */
 size_t fan_match_above(const char *path, struct fan_view **view);
 
 /* The path of a record into `buffer`, terminated. Its length or -ENAMETOOLONG, -EIO. */

@@ -1,6 +1,6 @@
 /*
- * The packs of a dataset as this process has them open: mapped where a staged copy lies on this node,
- * else read through descriptors, of which some are kept.
+ * The packs of a dataset as this process has them open: mapped where a staged copy lies on this
+ * node, else read through descriptors, of which some are kept.
  */
 #ifndef FAN_CLIENT_PACKS_H
 #define FAN_CLIENT_PACKS_H
@@ -21,8 +21,8 @@ enum fan_pack_copy {
 /* The mapping of staged pack `pack`, or NULL when it is not staged or cannot be mapped. */
 const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
 
-/* A parked descriptor of a copy of pack `pack`. -EMFILE when enough are parked, or in a vfork child,
- * whose descriptors are not its parent's; -EIO. */
+/* A parked descriptor of a copy of pack `pack`. -EMFILE when enough are parked, or in a vfork
+ * child, whose descriptors are not its parent's; -EIO. */
 int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
                 enum fan_pack_copy copy);
 

@@ -1,6 +1,6 @@
 /*
- * SIGBUS and SIGSEGV inside fan_copy become its return value, and a store to memory that may be lost
- * goes on in other memory; every other one goes where the program wants it. The program's own
+ * SIGBUS and SIGSEGV inside fan_copy become its return value, and a store to memory that may be
+ * lost goes on in other memory; every other one goes where the program wants it. The program's own
  * handlers are kept here and answered from here, so that it sees its own settings and never ours.
  */
 #ifndef FAN_CLIENT_FAULT_H
@@ -14,9 +14,9 @@
  * first count. */
 void fan_fault_init(void);
 
-/* Notes shared memory that this process can do without, the job's counters: where a page of it cannot
- * be had (SIGBUS: a full disk), all of it is replaced by memory of this process's own, which nobody
- * else reads. What does not begin on a page is not replaced. Once. */
+/* Notes shared memory that this process can do without, the job's counters: where a page of it
+ * cannot be had (SIGBUS: a full disk), all of it is replaced by memory of this process's own, which
+ * nobody else reads. What does not begin on a page is not replaced. Once. */
 void fan_fault_may_lose(void *memory, size_t bytes);
 
 static inline bool fan_fault_is_ours(int signal)

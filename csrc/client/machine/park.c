@@ -9,8 +9,8 @@
 #include "../../common/sys.h"
 
 /* The kernel's table of a process's descriptors begins with so many, and doubles when a higher one
- * is made: in a process with threads that waits milliseconds for all processors, and each fork copies
- * what there is. */
+ * is made: in a process with threads that waits milliseconds for all processors, and each fork
+ * copies what there is. */
 enum { TABLE_BEGINS = 64 };
 
 enum { MARKED = 1 << 20 };
@@ -25,8 +25,8 @@ static bool is_free(int fd)
 }
 
 /* The highest free number for which the table need not grow: a program takes the lowest. Below a
- * limit that is lower yet some room is left, for shells save descriptors from 10 on. Where all down to
- * the middle are taken the program is about to make the table grow itself. */
+ * limit that is lower yet some room is left, for shells save descriptors from 10 on. Where all down
+ * to the middle are taken the program is about to make the table grow itself. */
 static int find_place(void)
 {
     struct rlimit limit;
@@ -93,8 +93,8 @@ static int held_by(unsigned i)
     return holder != NULL ? fan_parked(holder) : -1;
 }
 
-/* Gives what is parked at `fd` the number `high` instead, or -errno in its place. Whether anything was
- * (another thread may have moved it), or that -errno. */
+/* Gives what is parked at `fd` the number `high` instead, or -errno in its place. Whether anything
+ * was (another thread may have moved it), or that -errno. */
 static int change_number(int fd, int high)
 {
     for (unsigned i = 0, end = atomic_load(&holders_end); i < end && high >= 0; i++) {

@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
-/* The calls that are redirected: those with a path or a descriptor that syscall(2) of ours knows. */
+/* The calls that are redirected: those with a path or a descriptor that syscall(2) of ours knows.
+ */
 static bool is_answered(unsigned number)
 {
     switch (number) {
@@ -75,8 +76,8 @@ static unsigned with_operand(const unsigned char *at, unsigned before, unsigned 
     return operand != 0 ? before + operand + behind : 0;
 }
 
-/* The length of an instruction of the few kinds by which arguments are loaded; 0: another one, which
- * must stay where it is. */
+/* The length of an instruction of the few kinds by which arguments are loaded; 0: another one,
+ * which must stay where it is. */
 static unsigned movable_bytes(const unsigned char *at)
 {
     unsigned rex = (at[0] & 0xf0) == 0x40 ? 1 : 0;
@@ -127,8 +128,8 @@ static bool leads_to(const unsigned char *at, const unsigned char *call, enum le
     return at == call;
 }
 
-/* Whether a longer instruction may reach over `at`, which then is the middle of it: an address, or a
- * number that is stored. */
+/* Whether a longer instruction may reach over `at`, which then is the middle of it: an address, or
+ * a number that is stored. */
 static bool is_inside(const unsigned char *begin, const unsigned char *at,
                       const unsigned char *call)
 {
@@ -143,7 +144,8 @@ static bool is_inside(const unsigned char *begin, const unsigned char *at,
 }
 
 /* Whether `mov $number, %eax` lies here. */
-static bool is_number(const unsigned char *begin, const unsigned char *at, const unsigned char *call)
+static bool is_number(const unsigned char *begin, const unsigned char *at,
+                      const unsigned char *call)
 {
     return at[0] == 0xb8 && at[3] == 0 && at[4] == 0 && is_answered(at[1] | (unsigned)at[2] << 8) &&
            leads_to(at + FAN_RAW_MOV_BYTES, call, LOADS_OF_OTHERS) && !is_inside(begin, at, call);

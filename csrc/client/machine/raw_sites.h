@@ -1,6 +1,6 @@
 /*
- * System calls that code makes by itself, with the instruction and not through libc: where they lie,
- * as far as they can be redirected. Pure: looks at bytes, knows nothing of the process.
+ * System calls that code makes by itself, with the instruction and not through libc: where they
+ * lie, as far as they can be redirected. Pure: looks at bytes, knows nothing of the process.
  */
 #ifndef FAN_CLIENT_RAW_SITES_H
 #define FAN_CLIENT_RAW_SITES_H
@@ -12,7 +12,8 @@
 #define FAN_RAW_CALLS 1
 #endif
 
-/* From `mov $number, %eax` to behind `syscall`. What lies between them may stand elsewhere. */
+/* One call, from `mov $number, %eax` to the byte after `syscall`. The instructions between the two
+ * may be copied to another address. */
 struct fan_raw_site {
     const unsigned char *begin;
     const unsigned char *end;

@@ -1,6 +1,6 @@
 /*
- * fcntl(2) and ioctl(2) of inputs that are open for reading: what the kernel answers for a file on a
- * read-only file system. No lock, no allocation.
+ * fcntl(2) and ioctl(2) of inputs that are open for reading: what the kernel answers for a file on
+ * a read-only file system. No lock, no allocation.
  */
 #ifndef FAN_CLIENT_CONTROL_H
 #define FAN_CLIENT_CONTROL_H

@@ -11,8 +11,8 @@
  * anew. `mode` before the umask. A descriptor, or -errno. */
 int fan_open(struct fan_target *target, int flags, unsigned mode);
 
-/* A real copy (realcopy.h) of an input that a path's target is, which must be readable. A descriptor,
- * closed on exec, or -errno. */
+/* A real copy (realcopy.h) of an input that a path's target is, which must be readable. A
+ * descriptor, closed on exec, or -errno. */
 int fan_open_copy(struct fan_target *target);
 
 /* After the kernel opened a directory outside: notes it when it is above a mount or, by a link,

@@ -81,7 +81,8 @@ static int open_real(const struct opening *opening)
     return fd;
 }
 
-/* FanStore itself lets the owner of a file read it for a moment, to read a file without that right. */
+/* FanStore itself lets the owner of a file read it for a moment, to read a file without that right.
+ */
 static bool is_denied(const struct opening *opening)
 {
     const struct fan_output_attr *attr = &opening->answer.attr;

@@ -19,10 +19,10 @@
 #include "../job/ask.h"
 #include "../paths/resolve.h"
 
-/* Asks `call` of a target that is FAN_BEYOND (or FAN_OUTPUT): its view and path are filled in. 0
- * with `answer`; -errno. text: as of fan_output_ask; NULL: it is not wanted. Where a link or ".." led out of the outputs, 0 with answer->where
- * ELSEWHERE and the target resolved anew (fan_locate_again with `flags`): the caller looks at it
- * once more. */
+/* Asks about a target that is FAN_BEYOND or FAN_OUTPUT, whose view and path are put into `call`.
+ * text: as for fan_output_ask. Returns 0 with `answer`, or -errno. Where a link or ".." led out of
+ * the outputs, the answer is ELSEWHERE and the target is resolved anew (fan_locate_again with
+ * `flags`): the caller decides once more. */
 int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, unsigned flags,
                       struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX]);
 
@@ -47,7 +47,7 @@ void fan_output_taken(void);
 /* The last descriptor of a writable output in this process is about to go (fan_file_put). */
 void fan_output_let_go(const struct fan_file *file);
 
-/* It is another process that answers for a writable output: a vfork child which opened it. */
+/* This process no longer answers for a writable output: the vfork child that opened it does. */
 void fan_output_disown(struct fan_file *file);
 
 /* Whether a descriptor of this process, other than `file`'s, may change the output. */

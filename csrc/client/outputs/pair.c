@@ -118,8 +118,8 @@ static int path_of(struct fan_end *end, const char **path)
     return 0;
 }
 
-/* The daemon said that a name leads out of the outputs, or that one does and one does not. From where
- * each goes on, a look at it says. FAN_END_MOVED; -EXDEV, both having stayed. */
+/* The daemon said that a name leads out of the outputs, or that one does and one does not. From
+ * where each goes on, a look at it says. FAN_END_MOVED; -EXDEV, both having stayed. */
 static int look_at_both(struct fan_end *from, struct fan_end *to)
 {
     bool moved = from->target.where == FAN_BEYOND && look(from) == FAN_END_MOVED;

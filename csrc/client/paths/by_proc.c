@@ -30,7 +30,8 @@ static uint64_t object_at(const char *path)
     return 0;
 }
 
-/* The same of a descriptor that is not in the table: received from another process, or another's. */
+/* The same of a descriptor that is not in the table: received from another process, or another's.
+ */
 static uint64_t object_by_link(const char *path, int fd, char real[PATH_MAX])
 {
     long bytes = fd >= 0 ? fan_fd_path(fd, real, PATH_MAX)

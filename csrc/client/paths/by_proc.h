@@ -10,14 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether a path outside is such a one that is to be resolved by the name of its output: 1, with
- * that as an absolute path in its mount; 0: it is the kernel's. change: to be written to or changed
- * through it; -EROFS of an output that is published no more, -EIO without a daemon. `path` may be
+/* 1: the path names a descriptor of an output, and `name` is the path of that output in its mount.
+ * 0: the path is left to the kernel. change: the file is to be written to or changed through it;
+ * then also -EROFS for an output that has no name any more, -EIO without a daemon. `path` may be
  * `name`. */
 int fan_output_by_proc(const char *path, bool change, char name[PATH_MAX]);
 
-/* The object whose real file a descriptor is, and its name as an absolute path in its mount. 0: it is
- * none, or has no name yet. */
+/* The object whose real file a descriptor is, and its name as an absolute path in its mount. 0: it
+ * is none, or has no name yet. */
 uint64_t fan_output_of_fd(int fd, char name[PATH_MAX]);
 
 #endif

@@ -11,7 +11,8 @@
 #include "../job/mounts.h"
 #include "../machine/spelling.h"
 
-/* Makes the directory `path[0..length)`, relative to `top`, and those above it, down from `start`. */
+/* Makes the directory `path[0..length)`, relative to `top`, and those above it, down from `start`.
+ */
 static int make_chain(int top, char *path, size_t start, size_t length)
 {
     for (size_t i = start + 1; i <= length; i++) {

@@ -109,8 +109,9 @@ FAN_EXPORT int fstat(int fd, struct stat *st)
         return (int)fan_answer(rc == 0 ? fan_copy(st, &own, sizeof(own)) : rc);
     }
     long rc = FAN_SYS(fstat, fd, st);
-    if (rc == 0 && (fan_received_late(fd, st) || (may_be_skeleton(st->st_mode, st->st_uid) &&
-                                                  fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0)))))
+    if (rc == 0 &&
+        (fan_received_late(fd, st) || (may_be_skeleton(st->st_mode, st->st_uid) &&
+                                       fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0)))))
         return fstat(fd, st);
     return (int)fan_answer(rc);
 }

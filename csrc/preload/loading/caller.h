@@ -7,7 +7,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* The path of the file that `caller` lies in, in the dynamic linker's spelling. false: none does. */
+/* The path of the file that `caller` lies in, in the dynamic linker's spelling. false: none does.
+ */
 bool fan_caller_path(void *caller, char path[PATH_MAX]);
 
 #endif

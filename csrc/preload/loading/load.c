@@ -1,6 +1,6 @@
 /*
- * dlopen. The real one looks at its caller, for $ORIGIN and RPATH: so it is jumped to, and finds our
- * caller's return address.
+ * dlopen. The real one looks at its caller, for $ORIGIN and RPATH: so it is jumped to, and finds
+ * our caller's return address.
  */
 #include "load.h"
 
@@ -223,8 +223,8 @@ static bool needs_foreign(const struct loading *loading)
     return false;
 }
 
-/* Loads first what the linker would not find, until nothing more can be: a library that is loaded is
- * found by its soname. */
+/* Loads first what the linker would not find, until nothing more can be: a library that is loaded
+ * is found by its soname. */
 static void load_foreign(const struct loading *loading, void *handles[FAN_CODE_ITEMS_MAX])
 {
     unsigned count = fan_code_count(loading->tree);
@@ -339,7 +339,8 @@ void fan_load_begin(char **env)
     char **now = find_variable(env, FAN_LIBRARY_PATH);
     char **was = find_variable(env, FAN_LIBRARY_PATH_WAS);
     char **none = find_variable(env, FAN_LIBRARY_PATH_NONE);
-    fan_real_call(FAN_REAL_dlerror); /* looked up later, it would find its text gone: dlsym drops it */
+    fan_real_call(
+        FAN_REAL_dlerror); /* looked up later, it would find its text gone: dlsym drops it */
     if (now != NULL && fan_code_mentions_mount(*now))
         library_path = fan_code_keep(*now + sizeof(FAN_LIBRARY_PATH));
     library_path_replaced = library_path != NULL && (was != NULL || none != NULL);

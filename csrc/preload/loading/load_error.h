@@ -4,8 +4,8 @@
 #ifndef FAN_PRELOAD_LOAD_ERROR_H
 #define FAN_PRELOAD_LOAD_ERROR_H
 
-/* A path that is nowhere, for the real dlopen to fail with; dlerror will then say of `given` that it
- * cannot be opened because of `error` (positive). */
+/* A path that is nowhere, for the real dlopen to fail with; dlerror will then say of `given` that
+ * it cannot be opened because of `error` (positive). */
 const char *fan_load_refuse(const char *given, int error);
 
 /* `passed` is about to be loaded in the place of `given`. */

@@ -1,6 +1,6 @@
 /*
- * Calls that are not to be had of a mount, for which a program had better hear so: inside libc and the
- * kernel they would look at the real directory below the mount, which is empty.
+ * Calls that are not to be had of a mount, for which a program had better hear so: inside libc and
+ * the kernel they would look at the real directory below the mount, which is empty.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -55,7 +55,8 @@ int fan_environment_measure(struct fan_environment *made, char *const env[])
     fan_handoff_measure(&made->need);
     if (made->need.bytes > FAN_HANDOFF_BYTES_MAX)
         return -E2BIG;
-    made->bytes = (count + ENTRIES_MORE) * sizeof(char *) + sizeof(HANDOFF) + made->need.bytes + merged;
+    made->bytes =
+        (count + ENTRIES_MORE) * sizeof(char *) + sizeof(HANDOFF) + made->need.bytes + merged;
     made->counted = fan_in_vfork_child();
     return made->bytes <= BYTES_MAX ? 0 : -E2BIG;
 }

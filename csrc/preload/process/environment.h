@@ -1,8 +1,8 @@
 /*
  * The environment that a program is started with: what the caller gives, and what brings it under
- * the job, whatever was taken out. The program does not see what its caller had not given: FANSTORE_ADDED
- * says what that is, "p" (LD_PRELOAD), "m" (its first library) and "j" (the job's directory). One that runs
- * itself again until a variable is gone comes to an end so.
+ * the job, whatever was taken out. The program does not see what its caller had not given:
+ * FANSTORE_ADDED says what that is, "p" (LD_PRELOAD), "m" (its first library) and "j" (the job's
+ * directory). One that runs itself again until a variable is gone comes to an end so.
  *
  * With FANSTORE_OFF=1 the program, and what inherits that, runs outside the job.
  */
@@ -17,8 +17,8 @@
 #define FAN_ADDED_ENV "FANSTORE_ADDED"
 #define FAN_OFF_ENV "FANSTORE_OFF"
 
-/* Variables for the next program, when its LD_LIBRARY_PATH is not the one that its environment is
- * to have: WAS "=" the latter; or NONE: it is to have none. */
+/* How the next program learns what its LD_LIBRARY_PATH is to be, where the one that is set for the
+ * dynamic linker is another: WAS holds it; NONE says that it is to have none. */
 #define FAN_LIBRARY_PATH "LD_LIBRARY_PATH"
 #define FAN_LIBRARY_PATH_WAS "FANSTORE_LD_LIBRARY_PATH"
 #define FAN_LIBRARY_PATH_NONE "FANSTORE_NO_LD_LIBRARY_PATH"

@@ -1,4 +1,5 @@
-/* Signals: the program's handlers of SIGBUS and SIGSEGV live beside ours (client/machine/fault.h). */
+/* Signals: the program's handlers of SIGBUS and SIGSEGV live beside ours (client/machine/fault.h).
+ */
 #include <signal.h>
 
 #include "../../client/machine/fault.h"

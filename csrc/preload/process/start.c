@@ -173,7 +173,8 @@ static int start_ours(struct fan_target *target, const char *path, struct start 
     return rc;
 }
 
-/* The dynamic linker is given the program of a mount that was made real. -ENOENT: it asks for none. */
+/* The dynamic linker is given the program of a mount that was made real. -ENOENT: it asks for none.
+ */
 static int start_linker(const char *path, struct start *start)
 {
     struct fan_target target;

@@ -22,8 +22,8 @@ struct fan_start_code {
     size_t bytes; /* of memory to be given to fan_start_code_end */
 };
 
-/* Makes `program`, of a mount or outside, ready. script: to be run in its place, or NULL. 0, or -errno
- * and nothing to end. */
+/* Makes `program`, of a mount or outside, ready. script: to be run in its place, or NULL. 0, or
+ * -errno and nothing to end. */
 int fan_start_code_begin(struct fan_start_code *code, const char *program, const char *script,
                          char *const env[]);
 

@@ -72,9 +72,9 @@ __asm__(".text\n"
         "    jmp *%rcx\n"
         ".size fan_raw_enter, . - fan_raw_enter\n");
 
-/* What was opened to be read is a real file: the code may read it with instructions that are left as
- * they are. (read(2) has the number 0, which is loaded otherwise.) In a prefix that was there before
- * the kernel finds the original. */
+/* What was opened to be read is a real file: the code may read it with instructions that are left
+ * as they are. (read(2) has the number 0, which is loaded otherwise.) In a prefix that was there
+ * before the kernel finds the original. */
 static long open_really(long number, const struct fan_arguments *x, int fd)
 {
     struct fan_file *file = fan_file_get(fd);

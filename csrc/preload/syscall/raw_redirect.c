@@ -45,7 +45,8 @@ static unsigned char *find_page(const unsigned char *begin, const unsigned char 
     const uintptr_t high = ((uintptr_t)end + PAGE - 1) & -(uintptr_t)PAGE;
     for (uintptr_t i = 0; i < TRIES; i++) {
         uintptr_t below = low - PAGE - i * step, above = high + i * step;
-        unsigned char *page = below < low && is_near((void *)below, begin, end) ? map_page(below) : NULL;
+        unsigned char *page =
+            below < low && is_near((void *)below, begin, end) ? map_page(below) : NULL;
         if (page == NULL && is_near((void *)above, begin, end))
             page = map_page(above);
         if (page != NULL)
@@ -64,7 +65,8 @@ static unsigned char *put(unsigned char *to, const void *from, size_t bytes)
  * fan_raw_enter with the way back in rcx. */
 static void write_detour(unsigned char *to, const struct fan_raw_site *site)
 {
-    static const unsigned char movabs_rcx[] = {0x48, 0xb9}, jump_indirect[] = {0xff, 0x25, 0, 0, 0, 0};
+    static const unsigned char movabs_rcx[] = {0x48, 0xb9},
+                               jump_indirect[] = {0xff, 0x25, 0, 0, 0, 0};
     void (*enter)(void) = fan_raw_enter;
     to = put(to, site->begin, (size_t)(site->end - site->begin) - FAN_RAW_SYSCALL_BYTES);
     to = put(to, movabs_rcx, sizeof(movabs_rcx));

@@ -2,8 +2,8 @@
  * The kernel's own asynchronous calls, which take descriptors past the library. io_submit(2) looks
  * its descriptors up before it returns: for that moment a read of an input names a memory file with
  * the bytes that are asked for. A ring of io_uring is filled without any call, so that there is
- * none in a job: ENOSYS, as of a kernel without it. The names are those of libaio and liburing, whose
- * own calls are instructions and not libc's.
+ * none in a job: ENOSYS, as of a kernel without it. The names are those of libaio and liburing,
+ * whose own calls are instructions and not libc's.
  */
 #include <errno.h>
 #include <limits.h>
@@ -27,7 +27,8 @@ int io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
 int io_uring_queue_init_mem(unsigned entries, struct io_uring *ring,
                             struct io_uring_params *parameters, void *buffer, size_t bytes);
 
-/* The input that an entry of a list reads, and the entry in `block`; NULL: the kernel's to judge. */
+/* The input that an entry of a list reads, and the entry in `block`; NULL: the kernel's to judge.
+ */
 static struct fan_file *input_of(struct iocb **entry, struct iocb **block)
 {
     struct iocb own;

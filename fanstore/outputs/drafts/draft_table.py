@@ -103,7 +103,7 @@ class DraftTable:
 
     def holder(self, draft: Draft, pid: int) -> Holder:
         """Returns what is known of a process that holds a draft, and makes it a holder if it is
-        none. One that has died had the same number by chance: it is replaced."""
+        none. A dead holder with this id was another process, and is replaced."""
         self._by_pid.setdefault(pid, set()).add(draft.object_id)
         if pid not in draft.holders or draft.holders[pid].dead:
             draft.holders[pid] = Holder()

@@ -30,9 +30,8 @@ class Drafts(Protocol):
         draft."""
 
     def begin(self, place: Place, object_id: int, pid: int) -> None:
-        """Makes a draft of a new object that a process may open for writing from now on. Until it
-        has done so, or its time is up, that nobody has it open does not mean that it is
-        finished."""
+        """Makes a draft of a new object that a process may open for writing from now on. For a
+        moment it may not have opened it yet: the draft is not taken for finished meanwhile."""
 
     async def join(self, object_id: int, pid: int) -> bool:
         """Tells whether one more process may write a draft: one that is empty, or that it holds

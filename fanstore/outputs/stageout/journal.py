@@ -216,8 +216,8 @@ class Journal:
             self._torn = written < len(line) if written else self._torn
 
     def _reserve(self, fd: int) -> None:
-        """Takes room on the disk ahead, so that a full one can still be told of what is published:
-        a rescue takes what has no name for half written. Does nothing where there is no room."""
+        """Reserves space, so that publications can be noted on a full disk: a rescue takes an
+        object without a noted name for half written. Does nothing where there is no space."""
         start = os.fstat(fd).st_size
         if reserve(fd, start, _RESERVE_BYTES):
             self._reserved = start + _RESERVE_BYTES

@@ -235,9 +235,8 @@ class StageOut:
         self._blocked = ""
 
     def _is_last(self, attempt: int) -> bool:
-        """Tells whether a name is given up after this attempt. While programs run there is always
-        another; at the end there are a few for the first name that fails, and one for each after
-        it."""
+        """Tells whether a name is given up after this attempt. While programs run none is. At the
+        end the first name that fails has a few attempts, every later one a single attempt."""
         if self._hurried.is_set() and attempt >= len(_PAUSES_S):
             self._exhausted = True
         return self._exhausted
