@@ -22,6 +22,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -65,6 +66,7 @@ FENCE = re.compile(r"/\* cffi: begin \*/(.*?)/\* cffi: end \*/", re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 STRUCT = re.compile(r"struct\s+(\w+)\s*\{(.*?)\}\s*;", re.DOTALL)
 FIELD = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
+MAKE_WORD = re.compile(r"(?:\\[ #]|[^\s])+")  # of what the compiler writes for make
 INTERCEPT = re.compile(r"^\s*FAN_INTERCEPT\(\s*(\w+)", re.MULTILINE)
 
 
@@ -176,32 +178,54 @@ class Objects:
     def remove_others(self) -> None:
         """Removes objects of sources that are there no more."""
         for path in set(self.folder.rglob("*.o")) - self._made:
-            path.unlink()
+            for suffix in (".key", ".d", ".o"):
+                path.with_suffix(suffix).unlink(missing_ok=True)
 
     def _compile(self, source: Path, made: Path, extra: Iterable[str]) -> int:
         command = [*self._command, *extra, "-MD", "-c", str(source), "-o", str(made)]
         key_path, headers_path = made.with_suffix(".key"), made.with_suffix(".d")
-        if made.exists() and key_path.exists() and headers_path.exists():
-            if key_path.read_text() == self._key(command, headers_path):
-                return 0
-            key_path.unlink()
+        known = made.exists() and key_path.exists() and headers_path.exists()
+        if known and key_path.read_text() == self._key(command, headers_path, time.time_ns()):
+            return 0
+        key_path.unlink(missing_ok=True)
         made.parent.mkdir(parents=True, exist_ok=True)
+        began_ns = time.time_ns()
         rc = run(command)
         if rc == 0 and headers_path.exists():
-            key_path.write_text(self._key(command, headers_path))
+            key = self._key(command, headers_path, began_ns)
+            if key is not None:
+                key_path.write_text(key)
         return rc
 
-    def _key(self, command: list[str], headers_path: Path) -> str:
-        """Changes with the command, and with the text of each file that the compiler read."""
+    def _key(self, command: list[str], headers_path: Path, began_ns: int) -> str | None:
+        """Changes with the command, and with the text of each file that the compiler read. None:
+        one of them is not to be found, or was written since `began_ns`."""
         digest = hashlib.sha256(repr(command).encode())
         _, _, names = headers_path.read_text().replace("\\\n", " ").partition(": ")
-        for name in shlex.split(names):
+        for word in MAKE_WORD.findall(names):
+            name = word.replace("\\ ", " ").replace("\\#", "#").replace("$$", "$")
+            if not os.path.exists(name) or os.stat(name).st_mtime_ns >= began_ns:
+                return None
             if name not in self._digests:
-                path = Path(name)
-                data = path.read_bytes() if path.exists() else b""
-                self._digests[name] = hashlib.sha256(data).digest()
+                self._digests[name] = hashlib.sha256(Path(name).read_bytes()).digest()
             digest.update(self._digests[name])
         return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def object_folder(objects: Path | None, name: str) -> Iterator[Path]:
+    """A folder for objects in `objects`, which this process alone has as long as that file system
+    has locks; None: in a temporary place."""
+    if objects is None:
+        with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
+            yield Path(scratch)
+        return
+    folder = objects / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(objects / f"{name}.lock", "wb") as lock:
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
 
 
 class Builder:
@@ -251,23 +275,11 @@ class Builder:
         there = stamp_path.exists() and all(path.exists() for path in made)
         if there and stamp_path.read_text() == stamp:
             return False
-        with self.object_folder(name) as folder:
+        stamp_path.unlink(missing_ok=True)  # it says nothing of what a failed build leaves
+        with object_folder(self.objects, name) as folder:
             make(folder)
         self.place(stamp_path.name, stamp.encode())
         return True
-
-    @contextlib.contextmanager
-    def object_folder(self, name: str) -> Iterator[Path]:
-        """Where the objects of one library lie; this process alone has it."""
-        if self.objects is None:
-            with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
-                yield Path(scratch)
-            return
-        folder = self.objects / name
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(self.objects / f"{name}.lock", "wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield folder
 
     def build_declarations(self) -> bool:
         """Has cffi parse the declarations, which takes too long for the start of each command."""

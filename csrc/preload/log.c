@@ -4,17 +4,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "../common/sys.h"
 
 int fan_log_fd = -1;
+static struct stat log_file;
 
 void fan_log_begin(const char *value)
 {
     char *end;
     long fd = value != NULL ? strtol(value, &end, 10) : -1;
-    if (value != NULL && end != value && *end == '\0' && fd >= 0 && fd <= INT_MAX)
+    if (value != NULL && end != value && *end == '\0' && fd >= 0 && fd <= INT_MAX &&
+        FAN_SYS(fstat, (int)fd, &log_file) == 0)
         fan_log_fd = (int)fd;
+}
+
+/* A program may close the log, and the number then be that of a file which matters. */
+static bool is_still_the_log(void)
+{
+    struct stat now;
+    return FAN_SYS(fstat, fan_log_fd, &now) == 0 && now.st_dev == log_file.st_dev &&
+           now.st_ino == log_file.st_ino;
 }
 
 /* The errors that paths have; others are shown as numbers. */
@@ -65,6 +76,7 @@ void fan_log_write(const char *call, const char *path, const struct fan_target *
     if (answer == -1)
         length += (size_t)snprintf(line + length, 48, " %s (%d)", name_of(error), error);
     line[length++] = '\n';
-    FAN_SYS(write, fan_log_fd, line, length);
+    while (is_still_the_log() && FAN_SYS(write, fan_log_fd, line, length) == -EINTR)
+        continue;
     errno = error;
 }

@@ -13,7 +13,8 @@
 /* The descriptor; -1: nothing is logged. */
 extern int fan_log_fd __attribute__((visibility("hidden")));
 
-/* Called by the constructor with the variable's value, or NULL. What is no number is ignored. */
+/* Called by the constructor with the variable's value, or NULL. What is no number of an open file is
+ * ignored: programs inherit the variable, and often not the descriptor. */
 void fan_log_begin(const char *value);
 
 /* Writes one line with one write(2): no lock, no allocation, errno left alone. `answer`: the call's

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,23 @@ def test_a_path_cannot_break_a_line(stage: Stage) -> None:
 def test_what_is_no_open_descriptor_logs_nothing(stage: Stage, value: str) -> None:
     script = f"FANSTORE_LOG_CALLS={value} cat f01 2>&1 9>&1 | wc -c"
     assert run_logged(stage, script).strip() == "1001"
+
+
+REUSED = """
+import os, sys
+os.stat("f01")
+os.dup2(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), 9)
+os.stat("f01")
+"""
+
+
+def test_a_file_that_has_the_number_of_a_closed_log_is_left_alone(stage: Stage) -> None:
+    """Nor is one in a program that inherits the variable, but not the descriptor."""
+    mine, other = (
+        shlex.join([sys.executable, "-c", REUSED, str(stage.path / name)])
+        for name in ("mine", "other")
+    )
+    script = f"export FANSTORE_LOG_CALLS=9; {mine} 9>{stage.path}/log && {other} 9>&-"
+    run_logged(stage, script)
+    assert 'stat "f01"' in (stage.path / "log").read_text()
+    assert (stage.path / "mine").read_bytes() == (stage.path / "other").read_bytes() == b""

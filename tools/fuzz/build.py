@@ -33,13 +33,13 @@ LIMIT_S = 1800
 class Compiler:
     """Compiles C files and links programs of their objects."""
 
-    def __init__(self, out: Path, sanitize: str) -> None:
+    def __init__(self, out: Path, objects: Path, sanitize: str) -> None:
         flags = ["-O1", *native.sanitizer_flags(sanitize)]
         if "undefined" in sanitize:
             flags.append("-fno-sanitize-recover=all")
         compiler = shlex.split(os.environ.get("CC", "cc"))
         self._command = [*compiler, *native.COMMON_FLAGS, *flags]
-        self._objects = native.Objects(out / "objects", self._command)
+        self._objects = native.Objects(objects, self._command)
         self._out = out
 
     def compile(self, sources: Iterable[Path]) -> None:
@@ -57,13 +57,17 @@ class Compiler:
 
 def programs(out: Path, sanitize: str, rounds: int) -> list[list[str]]:
     """Builds the fuzz targets (not for threads) and the C tests; the commands to run them."""
+    with native.object_folder(out, "objects") as folder:
+        return build_programs(Compiler(out, folder, sanitize), sanitize, rounds)
+
+
+def build_programs(compiler: Compiler, sanitize: str, rounds: int) -> list[list[str]]:
     core = native.sources(CORE_FOLDERS)
     helpers = sorted(p for p in C_TESTS.glob("*.c") if not p.name.startswith("test_"))
     targets = sorted(FUZZ.glob("fuzz_*.c")) if "address" in sanitize else []
     made_of = {target: [FUZZ / "driver.c", *SHARED, target, *core] for target in targets}
     for test in sorted(C_TESTS.glob("test_*.c")):
         made_of[test] = [test, *helpers, *SHARED, *core]
-    compiler = Compiler(out, sanitize)
     compiler.compile(source for sources in made_of.values() for source in sources)
     return [
         [compiler.link(main.stem, sources), *(["--rounds", str(rounds)] if main in targets else [])]

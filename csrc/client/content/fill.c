@@ -50,6 +50,7 @@ static int write_pieces(int to, struct fan_file *from, uint64_t offset, uint64_t
 
 int fan_fill(int to, struct fan_file *from, int64_t offset, uint64_t bytes)
 {
+    unsigned generation = atomic_load(&from->generation);
     const char *data = from->record->codec == FAN_CODEC_STORE ? from->data : NULL;
     if (bytes == 0)
         return 0;
@@ -58,6 +59,8 @@ int fan_fill(int to, struct fan_file *from, int64_t offset, uint64_t bytes)
     if (data == NULL)
         return write_pieces(to, from, (uint64_t)offset, bytes);
     int rc = write_all(to, data + offset, bytes);
+    if (rc == 0 && atomic_load(&from->generation) != generation)
+        rc = -EBADF; /* closed meanwhile, and perhaps another file by now */
     fan_content_counted(rc == 0 ? (ssize_t)bytes : rc);
     return rc;
 }
