@@ -111,6 +111,7 @@ def test_numbers_do_not_depend_on_the_mount(dataset: Path) -> None:
     assert inodes == {name: inode for name, (inode, _) in second.items()}
 
 
+@pytest.mark.soak
 def test_offsets_beyond_4_gib(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from serving import Stage, find_content, flip, make_stage
+from soak import sampled
 
 from fanstore._native import lib
 from fanstore.dataset import open_dataset
@@ -123,7 +124,7 @@ def check_copies(ranks: Ranks, found: list[dict[str, Any]]) -> None:
             assert copy == (ranks.dataset / name).read_bytes(), (rank, name)
 
 
-@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.parametrize("world_size", sampled([2, 4], [4]))
 @pytest.mark.parametrize(("replicas", "replicate"), [("1", None), ("2", "val/**"), ("all", None)])
 def test_each_pack_is_read_once_and_copies_are_equal(
     tmp_path: Path, world_size: int, replicas: str, replicate: str | None
@@ -320,7 +321,7 @@ def test_lazy_asks_the_ranks_that_kept_copies(ranks: Ranks) -> None:
     assert first["lazy_packs"] == second["lazy_packs"] == []
 
 
-@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.parametrize("world_size", sampled([2, 4], [4]))
 def test_a_rank_that_raises_ends_all(ranks: Ranks, world_size: int) -> None:
     found = ranks.run(world_size, settings={"replicas": "2"}, raise_in=1)
     assert found[1]["error"] == "this rank has had enough"
