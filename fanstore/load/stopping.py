@@ -1,4 +1,4 @@
-"""How work is told to stop."""
+"""Carries the wish to stop from a signal handler to long work, which looks for it between steps."""
 
 from __future__ import annotations
 

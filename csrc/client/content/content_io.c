@@ -124,11 +124,17 @@ ssize_t fan_content_counted(ssize_t got)
 
 /* Another thread may close the descriptor while this one reads: what was read then came from who
  * knows where. */
-static ssize_t unless_closed(const struct fan_file *file, unsigned generation, ssize_t got)
+static inline __attribute__((always_inline)) ssize_t
+unless_closed(const struct fan_file *file, unsigned generation, ssize_t got)
 {
     atomic_thread_fence(memory_order_acquire);
     bool same = atomic_load_explicit(&file->generation, memory_order_relaxed) == generation;
     return __builtin_expect(same, 1) ? counted(got) : -EBADF;
+}
+
+ssize_t fan_content_unless_closed(const struct fan_file *file, unsigned generation, ssize_t got)
+{
+    return unless_closed(file, generation, got);
 }
 
 static unsigned generation_of(const struct fan_file *file)

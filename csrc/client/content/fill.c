@@ -59,8 +59,6 @@ int fan_fill(int to, struct fan_file *from, int64_t offset, uint64_t bytes)
     if (data == NULL)
         return write_pieces(to, from, (uint64_t)offset, bytes);
     int rc = write_all(to, data + offset, bytes);
-    if (rc == 0 && atomic_load(&from->generation) != generation)
-        rc = -EBADF; /* closed meanwhile, and perhaps another file by now */
-    fan_content_counted(rc == 0 ? (ssize_t)bytes : rc);
-    return rc;
+    ssize_t got = fan_content_unless_closed(from, generation, rc == 0 ? (ssize_t)bytes : rc);
+    return got < 0 ? (int)got : 0;
 }
