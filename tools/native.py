@@ -204,7 +204,11 @@ class Objects:
         _, _, names = headers_path.read_text().replace("\\\n", " ").partition(": ")
         for word in MAKE_WORD.findall(names):
             name = word.replace("\\ ", " ").replace("\\#", "#").replace("$$", "$")
-            if not os.path.exists(name) or os.stat(name).st_mtime_ns >= began_ns:
+            try:
+                written_ns = os.stat(name).st_mtime_ns
+            except FileNotFoundError:
+                return None
+            if written_ns >= began_ns:
                 return None
             if name not in self._digests:
                 self._digests[name] = hashlib.sha256(Path(name).read_bytes()).digest()

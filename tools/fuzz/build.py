@@ -40,16 +40,18 @@ class Compiler:
         compiler = shlex.split(os.environ.get("CC", "cc"))
         self._command = [*compiler, *native.COMMON_FLAGS, *flags]
         self._objects = native.Objects(objects, self._command)
+        self._made: dict[Path, str] = {}
         self._out = out
 
     def compile(self, sources: Iterable[Path]) -> None:
         """Makes the objects of all sources. SystemExit where one does not compile."""
-        self._objects.compile(dict.fromkeys(sources), ROOT)
+        files = list(dict.fromkeys(sources))
+        self._made.update(zip(files, self._objects.compile(files, ROOT), strict=True))
 
     def link(self, name: str, sources: Sequence[Path]) -> str:
-        """The path of a program made of the objects of `sources`, in `out`."""
+        """The path of a program made of the objects of `sources`, all compiled before, in `out`."""
         program = str(self._out / name)
-        objects = self._objects.compile(sources, ROOT)
+        objects = [self._made[source] for source in sources]
         if native.run([*self._command, "-o", program, *objects, "-pthread", "-ldl"]) != 0:
             raise SystemExit(f"fuzz: {name} does not link")
         return program
