@@ -13,8 +13,8 @@ from soak import sampled
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "cpython_tests.py"
 LIMIT_S = 800
-QUICK = "test_fileio test_tempfile test_glob"
-OTHERS = "test_os test_posix test_io test_pathlib test_mmap"
+QUICK = "test_fileio test_tempfile"
+OTHERS = "test_glob test_os test_posix test_io test_pathlib test_mmap"
 
 
 @pytest.mark.parametrize("modules", sampled([QUICK, OTHERS], [QUICK]))

@@ -15,9 +15,11 @@ SLOW_TO_IMPORT = ("torch",)
 
 
 def parameters() -> list[object]:
-    """Each case with each codec; a module that takes seconds to import with one alone."""
+    """Each case stored and compressed; a module that takes seconds to import stored alone."""
     return [
-        pytest.param(case, codec, id=f"{case[1]}-{codec}")
+        pytest.param(
+            case, codec, id=f"{case[1]}-{codec}", marks=[pytest.mark.soak] * (codec == "lz4")
+        )
         for case in CASES
         for codec in ("store", "lz4", "zstd")
         if codec == "store" or not case[1].startswith(SLOW_TO_IMPORT)

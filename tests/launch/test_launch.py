@@ -25,6 +25,7 @@ from ranks import (
     shm_files,
 )
 from serving import LIMIT_S, READ_ALL, wait_for
+from soak import sampled
 
 pytestmark = needs_ranks
 
@@ -97,7 +98,7 @@ def inherited(stage: RankStage, dataset: Path, world_size: int, *options: str) -
     return [json.loads((stage.path / f"said.{rank}").read_text()) for rank in range(world_size)]
 
 
-@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("world_size", sampled([1, 2], [2]))
 def test_the_command_is_no_rank_of_the_launcher(
     stage: RankStage, dataset: Path, world_size: int
 ) -> None:
@@ -118,7 +119,7 @@ def test_the_launchers_variables_can_be_kept(stage: RankStage, dataset: Path) ->
         assert (env["PMI_RANK"], env["PMI_SIZE"], env["OMPI_X"]) == (str(rank), "2", "1")
 
 
-@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("world_size", sampled([1, 2], [2]))
 def test_the_command_may_be_an_mpi_program_of_its_own(
     stage: RankStage, dataset: Path, world_size: int
 ) -> None:
@@ -132,7 +133,10 @@ def test_the_command_may_be_an_mpi_program_of_its_own(
     stage.assert_clean()
 
 
-@pytest.mark.parametrize(("ending", "code"), [("exit 7", 7), ("kill -9 $$", 137)])
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [pytest.param("exit 7", 7, marks=pytest.mark.soak), ("kill -9 $$", 137)],
+)
 def test_a_failed_command_still_serves_the_others(
     stage: RankStage, dataset: Path, ending: str, code: int
 ) -> None:
@@ -174,7 +178,7 @@ def own_lines(stderr: str) -> list[str]:
     [(0, "--local-dir", "not a directory"), (1, "--local-dir", "not a directory"),
      (0, "--dataset", "none"), (1, "--dataset", "dataset"), (1, "--stage", "stage")],
 )  # fmt: skip
-@pytest.mark.parametrize("auto_cleanup", [True, False])
+@pytest.mark.parametrize("auto_cleanup", sampled([True, False], [True]))
 def test_a_mistake_on_one_rank_ends_all(
     stage: RankStage, dataset: Path, odd_one: int, option: str, text: str, auto_cleanup: bool
 ) -> None:
@@ -293,7 +297,7 @@ def staging_of(stage: RankStage) -> list[Path]:
     return [path for rank in range(2) for path in stage.local_of(rank).rglob("*pack-*")]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 def test_interrupted_while_staging(stage: RankStage, number: signal.Signals) -> None:
     source = stage.source(files={})
     for name in ("a", "b"):
@@ -317,7 +321,10 @@ def test_told_to_end_before_mpi_starts_nobody_is_waited_for(stage: RankStage) ->
     assert stage.finished(argv).stdout == "False\n"  # who had been told to end, too, may be gone
 
 
-@pytest.mark.parametrize("numbers", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT] * 2])
+ENDED_BY = [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT] * 2]
+
+
+@pytest.mark.parametrize("numbers", sampled(ENDED_BY, ENDED_BY[2:]))
 def test_interrupted_while_the_command_runs(
     stage: RankStage, dataset: Path, numbers: list[signal.Signals]
 ) -> None:

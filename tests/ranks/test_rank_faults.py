@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from fault_tools import BARE_RANK, RankRun, Ranks, make_ranks, needs_mpi, reader, with_errno
 from serving import find_content, flip, runs, wait_for
+from soak import sampled
 
 from fanstore.serve.stalls import Stalls
 
@@ -65,6 +66,7 @@ def test_daemon_killed_between_requests(shared: Ranks) -> None:
     assert "the node daemon died" in run.err(1)
 
 
+@pytest.mark.soak
 def test_another_replica_serves_what_a_lost_rank_did(shared: Ranks) -> None:
     with shared.running(SIZE, reader("a", "b"), "--replicas", "2") as run:
         run.step("a")
@@ -77,7 +79,10 @@ def test_another_replica_serves_what_a_lost_rank_did(shared: Ranks) -> None:
         assert shared_reads(run, rank) == "0 bytes"
 
 
-@pytest.mark.parametrize("what", [("daemon",), ("daemon", "wrapper", "command")])
+WHOLE_RANK = ("daemon", "wrapper", "command")
+
+
+@pytest.mark.parametrize("what", sampled([("daemon",), WHOLE_RANK], [WHOLE_RANK]))
 def test_killed_in_the_middle_of_replies(shared: Ranks, what: tuple[str, ...]) -> None:
     """Three processes a rank read without a pause while a rank goes."""
     with shared.running(SIZE, reader("churn")) as run:
@@ -108,6 +113,7 @@ def test_wrapper_killed(shared: Ranks) -> None:
     run.check_nothing_left()
 
 
+@pytest.mark.soak
 def test_remote_reads_of_a_rank_without_daemon_are_bounded(own: Ranks) -> None:
     """What lies on its own disk stays; the rest comes from the shared file system, or is EIO."""
     remote, gone = own.owned(0, 2), own.dataset.with_name("gone")
@@ -138,7 +144,7 @@ def test_owner_and_shared_copy_gone(own: Ranks) -> None:
     run.check_nothing_left()
 
 
-@pytest.mark.parametrize("delay_ms", [0, 250])
+@pytest.mark.parametrize("delay_ms", sampled([0, 250], [0]))
 def test_daemon_killed_before_the_command_begins(shared: Ranks, delay_ms: int) -> None:
     """In MPI's start, or soon after: nobody waits for ever, and nothing is left."""
     go = shared.stage.path / f"go-{delay_ms}"
@@ -172,6 +178,7 @@ def test_daemon_killed_while_it_stages(shared: Ranks) -> None:
     run.check_nothing_left()
 
 
+@pytest.mark.soak
 def test_mpiexec_that_ends_all_when_one_is_lost(shared: Ranks) -> None:
     """Without -disable-auto-cleanup: what it leaves of the others ends by itself."""
     command = reader("a", "never")
@@ -275,6 +282,7 @@ def test_stopped_at_the_end_and_for_good(shared: Ranks) -> None:
 # ---- damage, and disks that are full ----
 
 
+@pytest.mark.soak
 def test_damaged_pack(own: Ranks) -> None:
     """The shared copy is damaged: EIO for that file on every rank, and only for that."""
     pack, at = find_content(own.dataset, own.files["f05"])
@@ -303,6 +311,7 @@ def test_damaged_pack_whose_owner_dies(own: Ranks) -> None:
     run.check_nothing_left()
 
 
+@pytest.mark.soak
 def test_damage_on_one_replica(own: Ranks) -> None:
     """A pack was damaged when one rank staged it, and is whole when another does."""
     pack, at = find_content(own.dataset, own.files["f05"])
@@ -341,6 +350,7 @@ def test_full_disk_is_refused(own: Ranks, small_disk: Path) -> None:
     run.check_nothing_left()
 
 
+@pytest.mark.soak
 def test_full_disk_and_lazy(own: Ranks, small_disk: Path) -> None:
     with own.running(2, reader("a"), "--stage", "lazy") as run:
         assert run.step("a") == [own.whole] * 2
@@ -351,6 +361,7 @@ def test_full_disk_and_lazy(own: Ranks, small_disk: Path) -> None:
 # ---- ends and signals ----
 
 
+@pytest.mark.soak
 def test_a_rank_that_ends_early_serves_on_and_one_that_fails_stops_nobody(shared: Ranks) -> None:
     early, go = shared.stage.path / "early", shared.stage.path / "go"
     script = (
@@ -372,6 +383,7 @@ def test_a_rank_that_ends_early_serves_on_and_one_that_fails_stops_nobody(shared
     run.check_nothing_left()
 
 
+@pytest.mark.soak
 def test_told_to_end_while_it_waits_for_other_ranks(shared: Ranks) -> None:
     """Its command has ended; a signal says not to wait for the readers of its packs."""
     with shared.running(2, ["sh", "-c", "test $FANSTORE_RANK = 0 || exec sleep 30"]) as run:
@@ -385,6 +397,7 @@ def test_told_to_end_while_it_waits_for_other_ranks(shared: Ranks) -> None:
     run.check_nothing_left()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"])
 def test_signals_to_a_wrapper_reach_its_command(shared: Ranks, name: str) -> None:
     with shared.running(2, ["sleep", "120"]) as run:

@@ -21,6 +21,7 @@ from ranks import (
     total,
 )
 from serving import LIMIT_S, wait_for
+from soak import sampled
 
 pytestmark = needs_ranks
 
@@ -108,12 +109,12 @@ def equal(workshop: RankStage) -> Packed:
 @pytest.mark.parametrize(
     ("world_size", "codec", "replicas", "policy"),
     [
-        (1, "zstd", "1", "close"),
+        pytest.param(1, "zstd", "1", "close", marks=SOAK),
         pytest.param(2, "store", "1", "close", marks=SOAK),
         (2, "zstd", "1", "lru"),
         pytest.param(2, "lz4", "1", "minio", marks=SOAK),
-        (4, "store", "2", "lru"),
-        (4, "lz4", "1", "close"),
+        pytest.param(4, "store", "2", "lru", marks=SOAK),
+        pytest.param(4, "lz4", "1", "close", marks=SOAK),
         (4, "zstd", "all", "minio"),
         pytest.param(8, "zstd", "2", "close", marks=SOAK),
     ],
@@ -138,7 +139,7 @@ WAYS = ("preads", "seeks", "mapped", "sendfile", "cat", "piped", "numpy_arrays",
 @pytest.mark.parametrize(
     ("codec", "options"),
     [
-        ("store", ("--cache-policy", "close")),
+        pytest.param("store", ("--cache-policy", "close"), marks=SOAK),
         ("zstd", ("--cache-policy", "lru", "--cache-bytes", "10M")),
     ],
 )
@@ -155,7 +156,7 @@ def test_every_way_to_read(
 
 @pytest.mark.parametrize(
     ("world_size", "replicas"),
-    [(2, 2), (4, 1), pytest.param(4, 2, marks=SOAK), pytest.param(8, 1, marks=SOAK)],
+    [(2, 1)] + [pytest.param(*each, marks=SOAK) for each in ((2, 2), (4, 1), (4, 2), (8, 1))],
 )
 def test_local_share_is_replicas_of_ranks(
     stage: RankStage, equal: Packed, world_size: int, replicas: int
@@ -181,7 +182,7 @@ def test_local_share_is_replicas_of_ranks(
     assert total(said, "after", "counters", "shared_reads") == 0
 
 
-@pytest.mark.parametrize("policy", ["close", "lru", "minio"])
+@pytest.mark.parametrize("policy", sampled(["close", "lru", "minio"], ["lru"]))
 def test_memory_stays_within_the_bound(stage: RankStage, large: Packed, policy: str) -> None:
     limit_bytes = 10 * MIB
     tasks = {
@@ -232,6 +233,7 @@ def test_several_datasets_in_one_job(stage: RankStage, equal: Packed, large: Pac
     assert total(said, "end", "counters", "shared_reads") == 0
 
 
+@pytest.mark.soak
 def test_two_jobs_share_what_is_staged(stage: RankStage, equal: Packed) -> None:
     dataset = equal.datasets["store"]
     path, command = stage.reader({"wait_file": ["go"], "whole": []}, source=str(equal.source))
@@ -256,7 +258,7 @@ def test_two_jobs_share_what_is_staged(stage: RankStage, equal: Packed) -> None:
     assert list(stage.path.glob("other*")) == []
 
 
-@pytest.mark.parametrize("local", ["r{rank}", "r0"])
+@pytest.mark.parametrize("local", sampled(["r{rank}", "r0"], ["r0"]))
 def test_ranks_of_one_machine_share_a_prefix(stage: RankStage, equal: Packed, local: str) -> None:
     """And the local directory, too, as by default: each still is a node of its own."""
     spec, command = stage.reader({"whole": [], "note": ["end"]}, source=str(equal.source))
@@ -284,7 +286,7 @@ def test_ranks_read_in_place(stage: RankStage, odd: Packed) -> None:
         assert end["datasets"][0]["copied_packs"] == 0
 
 
-@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("world_size", sampled([1, 2], [2]))
 def test_lazy_staging(stage: RankStage, odd: Packed, world_size: int) -> None:
     tasks = {
         "crowd#1": [str(odd.snapshot), 1], "until_staged": [16 // world_size], "note#1": ["staged"],

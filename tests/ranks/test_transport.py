@@ -40,9 +40,9 @@ RANKS_OF = {
     "limits": 2, "ill-formed": 2, "crooked-answers": 2, "stopped-between": 3, "stopped-in-reply": 3,
 }  # fmt: skip
 RUNS = [(program, carrier) for program in RANKS_OF for carrier in CARRIERS]
-# Each program on one node, and over TCP what moves much.
-QUICK_RUNS = [(program, "one-node") for program in RANKS_OF]
-QUICK_RUNS += [(program, "tcp") for program in ("sizes", "outstanding", "mail")]
+# Each program once, and over TCP what moves much.
+OVER_TCP = ("sizes", "outstanding")
+QUICK_RUNS = [(each, "tcp" if each in OVER_TCP else "one-node") for each in RANKS_OF]
 
 
 def run_ranks(
