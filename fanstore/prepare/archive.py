@@ -7,20 +7,16 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from fanstore.errors import FanstoreError, UsageError, show_path
 from fanstore.prepare.listed import normal_form
 from fanstore.prepare.member import Member
 from fanstore.prepare.opening import BROKEN, open_reader
-from fanstore.prepare.source import CHANGED, STDIN, Unreadable
-from fanstore.prepare.tree import Item, tree_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from fanstore.prepare.source import CHANGED, STDIN, SequentialSource, Unreadable
+from fanstore.prepare.tree import Item, add_parents, tree_of
 
 _COPY_NAME = "source"
 
@@ -51,7 +47,7 @@ class Contents:
         item = self._linked(member, ordinal) if member.is_link else _item(member, ordinal)
         if item is None:
             return f"is a link to {show_path(member.target)}, which is not a file before it"
-        return self._add_parents(path, item) or self._put(path, item)
+        return add_parents(self.items, path, item) or self._put(path, item)
 
     def _put(self, path: bytes, item: Item) -> str | None:
         old = self.items.get(path)
@@ -68,16 +64,6 @@ class Contents:
         if member.size > 0 and stat.S_ISREG(found.mode):  # cpio stores it with the last name
             found.size, found.ordinal = member.size, ordinal
         return found
-
-    def _add_parents(self, path: bytes, item: Item) -> str | None:
-        missing = Item(stat.S_IFDIR | 0o755, 0, item.mtime_ns, item.uid, item.gid)
-        at = 0 if path else -1
-        while at >= 0:
-            parent = self.items.setdefault(path[:at], missing)
-            if not stat.S_ISDIR(parent.mode):
-                return "lies behind what is not a directory"
-            at = path.find(b"/", at + 1)
-        return None
 
 
 def _item(member: Member, ordinal: int) -> Item:
@@ -125,10 +111,8 @@ def _copied(raw: BinaryIO, place: Path) -> BinaryIO:
     return cast(BinaryIO, copy)
 
 
-class ArchiveSource:
+class ArchiveSource(SequentialSource):
     """An archive of any format that a Reader knows. Content is read in the order of its members."""
-
-    sequential = True
 
     def __init__(self, path: Path, place: Path) -> None:
         self._path = path
@@ -176,20 +160,6 @@ class ArchiveSource:
                 raise Unreadable(CHANGED)
             self._ordinal = found
 
-    def read_files(
-        self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
-    ) -> dict[int, str]:
-        failed = {}
-        sizes = self.tree.entries["size"][list(ids)].tolist()
-        for number, size, place, after in zip(ids, sizes, places, places[1:], strict=False):
-            try:
-                self.read_piece(number, 0, buffer[place : place + size])
-            except Unreadable as error:
-                failed[number] = str(error)
-                size = 0
-            buffer[place + size : after] = bytes(after - place - size)
-        return failed
-
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
         """Pieces of one file must follow each other, `start` is where the last one ended."""
         try:
@@ -202,13 +172,6 @@ class ArchiveSource:
         if done < len(buffer):
             size = int(self.tree.entries["size"][number])
             raise Unreadable(f"holds {start + done:,} bytes; the archive says {size:,}")
-
-    def try_open(self) -> dict[int, str]:
-        """Returns nothing: the one file that holds all entries is open already."""
-        return {}
-
-    def keep(self, mask: NDArray[np.bool_]) -> None:
-        self.tree = self.tree.filtered(mask)
 
     def close(self) -> None:
         self._raw.close()

@@ -49,6 +49,39 @@ class Source(Protocol):
         """Closes what is open."""
 
 
+class SequentialSource:
+    """A source whose content is read front to back: pieces of one file follow each other, and of
+    two files that of the lower ordinal comes first. What derives from it has `read_piece`."""
+
+    sequential = True
+    tree: Tree
+
+    def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
+        """Fills `buffer` from one file, from `start` on. Raises Unreadable."""
+        raise NotImplementedError
+
+    def read_files(
+        self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
+    ) -> dict[int, str]:
+        failed = {}
+        sizes = self.tree.entries["size"][list(ids)].tolist()
+        for number, size, place, after in zip(ids, sizes, places, places[1:], strict=False):
+            try:
+                self.read_piece(number, 0, buffer[place : place + size])
+            except Unreadable as error:
+                failed[number] = str(error)
+                size = 0
+            buffer[place + size : after] = bytes(after - place - size)
+        return failed
+
+    def try_open(self) -> dict[int, str]:
+        """Returns nothing: the files that hold all entries have been opened."""
+        return {}
+
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        self.tree = self.tree.filtered(mask)
+
+
 def reason_of(error: int) -> str:
     """Returns what an error number of fan_gather means, in words."""
     return CHANGED if error == lib.FAN_GATHER_CHANGED else os.strerror(error)

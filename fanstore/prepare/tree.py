@@ -194,6 +194,19 @@ def _breadth_first(paths: Iterable[bytes]) -> list[tuple[int, bytes, bytes]]:
     return order
 
 
+def add_parents(items: dict[bytes, Item], path: bytes, first: Item) -> str | None:
+    """Adds the directories above a path that are not among the items, with mode 0755, and owner and
+    time of the `first` item in them. Returns why that cannot be, or None."""
+    missing = Item(stat.S_IFDIR | 0o755, 0, first.mtime_ns, first.uid, first.gid)
+    at = 0 if path else -1
+    while at >= 0:
+        parent = items.setdefault(path[:at], missing)
+        if not stat.S_ISDIR(parent.mode):
+            return "lies behind what is not a directory"
+        at = path.find(b"/", at + 1)
+    return None
+
+
 def tree_of(items: Mapping[bytes, Item]) -> Tree:
     """The tree of listed items. Every parent directory must be among them, b"" too."""
     order = _breadth_first(items)

@@ -10,13 +10,12 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fanstore.errors import DatasetDamaged, FanstoreError, UsageError
 from fanstore.prepare.listed import normal_form
 from fanstore.prepare.run import Options, Summary, prepare_from
-from fanstore.prepare.source import CHANGED
-from fanstore.prepare.tree import Item, tree_of
+from fanstore.prepare.source import CHANGED, SequentialSource
+from fanstore.prepare.tree import Item, add_parents, tree_of
 from fanstore.table3.layout import (
     COMPRESSED_AT,
     COUNT_BYTES,
@@ -26,12 +25,6 @@ from fanstore.table3.layout import (
     FileHeader,
     unpack_file_header,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-_IMPLIED_MODE = stat.S_IFDIR | 0o755
 
 
 def import_table3(paths: Sequence[Path], destination: Path, options: Options) -> Summary:
@@ -105,10 +98,8 @@ class Partition:
 
 
 class Contents:
-    """What partitions make up, path by path, and where the header of each file is.
-
-    Directories are implied by names: mode 0755, owner and time of what first needs them.
-    """
+    """What partitions make up, path by path, and where the header of each file is. Directories are
+    implied by names."""
 
     def __init__(self) -> None:
         self.items: dict[bytes, Item] = {}
@@ -119,34 +110,22 @@ class Contents:
         path = normal_form(header.name)
         if not path:
             return "leads out of the dataset"
-        reason = self._add_parents(path, header)
+        item = Item(
+            header.mode, header.size, header.mtime_ns, header.uid, header.gid,
+            ordinal=len(self.places),
+        )  # fmt: skip
+        reason = add_parents(self.items, path, item)
         if reason is None and path in self.items:
             reason = "is there already"
         if reason is None:
-            self.items[path] = Item(
-                header.mode, header.size, header.mtime_ns, header.uid, header.gid,
-                ordinal=len(self.places),
-            )  # fmt: skip
+            self.items[path] = item
             self.places.append(place)
         return reason
 
-    def _add_parents(self, path: bytes, header: FileHeader) -> str | None:
-        """Adds the directories above a path; returns why that cannot be, or None."""
-        missing = Item(_IMPLIED_MODE, 0, header.mtime_ns, header.uid, header.gid)
-        at = 0
-        while at >= 0:
-            parent = self.items.setdefault(path[:at], missing)
-            if not stat.S_ISDIR(parent.mode):
-                return "lies behind what is not a directory"
-            at = path.find(b"/", at + 1)
-        return None
 
-
-class Table3Source:
+class Table3Source(SequentialSource):
     """Partition files in the Table 3 layout, as one source. Raises DatasetDamaged with file,
     field and offset, UsageError for compressed ones, and OSError."""
-
-    sequential = True
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = list(paths)
@@ -154,7 +133,7 @@ class Table3Source:
         contents = Contents()
         for number, path in enumerate(paths):
             self._scan(contents, number, path)
-        contents.items.setdefault(b"", Item(_IMPLIED_MODE))
+        contents.items.setdefault(b"", Item(stat.S_IFDIR | 0o755))
         self._places = contents.places
         self.tree = tree_of(contents.items)
         self._fd = -1
@@ -179,15 +158,6 @@ class Table3Source:
             self._partition = partition
         return self._fd
 
-    def read_files(
-        self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
-    ) -> dict[int, str]:
-        sizes = self.tree.entries["size"][list(ids)].tolist()
-        for number, size, place, after in zip(ids, sizes, places, places[1:], strict=False):
-            self.read_piece(number, 0, buffer[place : place + size])
-            buffer[place + size : after] = bytes(after - place - size)
-        return {}
-
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
         """Fills `buffer` from one file. Raises FanstoreError when the partition changed."""
         place = self._places[int(self.tree.ordinals[number])]
@@ -201,13 +171,6 @@ class Table3Source:
             done += count
         if done < len(buffer) or _identity(fd) != self._identities[place.partition]:
             raise FanstoreError(f"{self._paths[place.partition]}: {CHANGED}")
-
-    def try_open(self) -> dict[int, str]:
-        """Returns nothing: the one file that holds all entries is open already."""
-        return {}
-
-    def keep(self, mask: NDArray[np.bool_]) -> None:
-        self.tree = self.tree.filtered(mask)
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+from collections.abc import Callable
 
 from fanstore.outputs.drafts.watch import has_ended
 from fanstore.outputs.model.entries import Attr, Entry, Place, failure
@@ -86,30 +87,26 @@ class Publishing:
         self._context.store.discard(object_id)
 
     async def _publish_draft(self, entry: Entry) -> bool:
-        object_id = entry.object_id
         async with self._context.gate.passage(awaited=True):
-            for _ in range(_RETRIES):
-                place = self._context.drafts.place_of(object_id)
-                if place is None:
-                    return False
-                if await self._publish_at(place, entry):
-                    return True
-                # Renamed or removed a moment ago: whoever did it is about to tell.
-                await asyncio.sleep(_RETRY_S)
-        return False
+            return await self._publish_named(entry, self._context.drafts.place_of)
 
     async def publish_reserved(self, object_id: int, attr: Attr) -> bool:
         """Publishes an object whose name is reserved and which Drafts does not know; False when the
         name is gone."""
         entry = self._context.versions.entry(object_id, attr)
         async with self._context.gate.passage():
-            for _ in range(_RETRIES):
-                place = self._reserved[object_id]
-                if place is None:
-                    return False
-                if await self._publish_at(place, entry):
-                    return True
-                await asyncio.sleep(_RETRY_S)
+            return await self._publish_named(entry, self._reserved.get)
+
+    async def _publish_named(self, entry: Entry, place_of: Callable[[int], Place | None]) -> bool:
+        """Publishes an entry where `place_of` its object says; False when the name is gone."""
+        for _ in range(_RETRIES):
+            place = place_of(entry.object_id)
+            if place is None:
+                return False
+            if await self._publish_at(place, entry):
+                return True
+            # Renamed or removed a moment ago: whoever did it is about to tell.
+            await asyncio.sleep(_RETRY_S)
         return False
 
     async def _publish_at(self, place: Place, entry: Entry) -> bool:
