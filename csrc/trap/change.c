@@ -182,7 +182,7 @@ long fan_handle_rename(const struct fan_call *call, const struct fan_handler *ha
         return FAN_CALL_CONTINUE;
     ask_for_caller(call);
     long rc = fan_call_result(renameat2(AT_FDCWD, from.path, AT_FDCWD, to.path, flags));
-    if (rc == 0 && !(flags & RENAME_EXCHANGE))
+    if (rc == 0)
         fan_tree_move(from.path, to.path);
     return rc;
 }

@@ -71,7 +71,7 @@ class Dice:
             (18, lambda: ("mkdir", self.path(), rng.choice([0o777, 0o755, 0o700]))),
             (7, lambda: ("rmdir", self.path())),
             (8, lambda: ("unlink", self.path())),
-            (24, lambda: ("rename", self.path(), self.path(), rng.choice([0, 0, 0, 1, 2, 3]))),
+            (24, lambda: ("rename", self.path(), self.path(), rng.choice([0, 0, 0, 1]))),
             (6, lambda: ("symlink", self.target(), self.path())),
             (4, lambda: ("truncate", self.path(), rng.choice([0, 1, 5, 100]))),
             (3, lambda: ("chmod", self.path(), rng.choice([0o644, 0o600, 0o755]))),

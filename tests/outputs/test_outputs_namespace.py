@@ -14,6 +14,8 @@ from namespace_world import Cluster
 
 from fanstore.outputs.model.wire import Op
 
+RENAME_EXCHANGE = 2
+
 # Drafts: who sees them.
 
 
@@ -278,6 +280,18 @@ def test_hard_links_are_refused_after_what_is_worse(tmp_path: Path) -> None:
         assert await fails(process.do(Op.LINK, b"none", other=b"g")) == errno.ENOENT
         assert await fails(process.do(Op.LINK, b"f", other=b"in")) == errno.EEXIST
         assert await fails(process.do(Op.LINK, b"f", other=b"g")) == errno.EPERM
+
+    play(tmp_path, scene)
+
+
+def test_names_do_not_change_places(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        process = cluster.process()
+        await process.write(b"f", b"1")
+        await process.write(b"g", b"2")
+        for flags in (RENAME_EXCHANGE, RENAME_EXCHANGE | 1, 4):
+            assert await fails(process.rename(b"f", b"g", flags)) == errno.EINVAL
+        assert (await process.read(b"f"), await process.read(b"g")) == (b"1", b"2")
 
     play(tmp_path, scene)
 

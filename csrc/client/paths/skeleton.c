@@ -168,21 +168,15 @@ static void move_at(int top, const char *from, char *to)
         FAN_SYS(renameat2, top, from, top, to, 0);
 }
 
-void fan_skeleton_move(struct fan_view *view, char *from, char *to, bool exchange)
+void fan_skeleton_move(struct fan_view *view, char *from, char *to)
 {
     if (view->skeleton.bytes == 0)
         return;
     int top = fan_sys_openat(AT_FDCWD, view->skeleton.text, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (top < 0)
         return;
-    bool there = FAN_SYS(faccessat, top, from, F_OK) == 0;
-    bool other = exchange && FAN_SYS(faccessat, top, to, F_OK) == 0;
-    if (there && other)
-        FAN_SYS(renameat2, top, from, top, to, RENAME_EXCHANGE);
-    else if (there)
+    if (FAN_SYS(faccessat, top, from, F_OK) == 0)
         move_at(top, from, to);
-    else if (other)
-        move_at(top, to, from);
     fan_sys_close(top);
 }
 

@@ -18,10 +18,10 @@ int fan_skeleton_chdir(struct fan_view *view, struct fan_dataset *dataset, uint6
 int fan_skeleton_open_output(struct fan_view *view, const char *path, int flags);
 int fan_skeleton_chdir_output(struct fan_view *view, const char *path);
 
-/* After a directory of outputs was renamed (or two were exchanged) or removed: the working
- * directories and descriptors of this node that stand in it go with it. What cannot be done is
- * left. The paths are as they were afterwards. */
-void fan_skeleton_move(struct fan_view *view, char *from, char *to, bool exchange);
+/* After a directory of outputs was renamed or removed: the working directories and descriptors of
+ * this node that stand in it go with it. What cannot be done is left. The paths are as they were
+ * afterwards. */
+void fan_skeleton_move(struct fan_view *view, char *from, char *to);
 void fan_skeleton_remove(struct fan_view *view, const char *path);
 
 #endif

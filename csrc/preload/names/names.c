@@ -104,20 +104,13 @@ static bool is_there(const struct fan_end *end)
     return end->ours && end->target.where != FAN_MISSING;
 }
 
-static bool flags_contradict(unsigned flags)
-{
-    const unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
-    return (flags & ~known) || ((flags & RENAME_EXCHANGE) && flags != RENAME_EXCHANGE);
-}
-
 /* A rename among outputs. What stands in a directory that is renamed goes with it. */
 static int move(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
 {
     int rc = fan_output_pair(call, from, to);
     if (rc == 0 && from->target.path == from->target.buffer &&
         to->target.path == to->target.buffer)
-        fan_skeleton_move(from->target.view, from->target.buffer, to->target.buffer,
-                          (call->request.flags & RENAME_EXCHANGE) != 0);
+        fan_skeleton_move(from->target.view, from->target.buffer, to->target.buffer);
     return rc;
 }
 
@@ -126,8 +119,8 @@ static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_name
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_RENAME, .flags = flags}};
     bool outputs = is_beyond(from) && is_beyond(to);
-    if (flags_contradict(flags))
-        return -EINVAL;
+    if (flags & ~RENAME_NOREPLACE)
+        return -EINVAL; /* as on file systems without RENAME_EXCHANGE */
     if (outputs || ((flags & RENAME_NOREPLACE) && is_there(from) && is_there(to)))
         return move(&call, from, to); /* a name that is taken is told before whose it is */
     int rc = fan_end_reached(from);

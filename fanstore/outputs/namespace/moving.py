@@ -14,7 +14,6 @@ from fanstore.outputs.namespace.trees import Trees
 from fanstore.outputs.namespace.walk import NAME_MAX, Resolved
 
 RENAME_NOREPLACE = 1
-RENAME_EXCHANGE = 2
 
 
 class Moving:
@@ -27,8 +26,7 @@ class Moving:
 
     async def rename(self, request: Request) -> Answer:
         """Answers RENAME."""
-        known = RENAME_NOREPLACE | RENAME_EXCHANGE
-        if request.flags & ~known or request.flags == known:
+        if request.flags & ~RENAME_NOREPLACE:
             raise failure(errno.EINVAL)
         for _ in range(TRIES):
             async with self._context.gate.passage():
@@ -48,17 +46,15 @@ class Moving:
         new = await walker.name(request.other_view, request.other, request.pid, long=True)
         if old.elsewhere is not None and new.elsewhere is not None:
             return Answer(Where.ELSEWHERE, text=old.elsewhere + b"\0" + new.elsewhere), False
-        exchange = bool(request.flags & RENAME_EXCHANGE)
-        check(old, new, exchange, bool(request.flags & RENAME_NOREPLACE))
+        noreplace = bool(request.flags & RENAME_NOREPLACE)
+        check(old, new, noreplace)
         if (old.mount, old.path) == (new.mount, new.path):
             return Answer(Where.DONE), False
-        if not alone and (exchange or old.is_directory):
+        if old.is_directory and not alone:
             return None, True
-        if exchange:
-            await self._trees.exchange(old, new)
-        elif old.is_directory:
+        if old.is_directory:
             await self._trees.rename(old, new)
-        elif not await self._rename(old, new, not request.flags & RENAME_NOREPLACE):
+        elif not await self._rename(old, new, not noreplace):
             return None, False
         return Answer(Where.DONE), False
 
@@ -117,7 +113,7 @@ class Moving:
         await context.moved(slot, target)
 
 
-def check(old: Resolved, new: Resolved, exchange: bool, noreplace: bool) -> None:
+def check(old: Resolved, new: Resolved, noreplace: bool) -> None:
     """Raises what rename(2) of Linux would, in its order."""
     if (old.elsewhere is None) != (new.elsewhere is None) or old.mount != new.mount:
         raise failure(errno.EXDEV, old.path)
@@ -129,18 +125,17 @@ def check(old: Resolved, new: Resolved, exchange: bool, noreplace: bool) -> None
     if old.is_free:
         raise failure(errno.ENOENT, old.path)
     _check_length(new)
-    if exchange and new.is_free:
-        raise failure(errno.ENOENT, new.path)
     if noreplace and not new.is_free:
         raise failure(errno.EEXIST, new.path)
-    _check_slashes(old, new, exchange)
+    if not old.is_directory and (old.slash or new.slash):
+        raise failure(errno.ENOTDIR, old.path)
     if old.is_input or new.is_input:
         raise failure(errno.EROFS, old.path)
     if new.path.startswith(old.path + b"/"):
         raise failure(errno.EINVAL, new.path)
     if old.path.startswith(new.path + b"/"):
-        raise failure(errno.EINVAL if exchange else errno.ENOTEMPTY, new.path)
-    if not exchange and not new.is_free and old.path != new.path:
+        raise failure(errno.ENOTEMPTY, new.path)
+    if not new.is_free and old.path != new.path:
         if old.is_directory and not new.is_directory:
             raise failure(errno.ENOTDIR, new.path)
         if new.is_directory and not old.is_directory:
@@ -150,10 +145,3 @@ def check(old: Resolved, new: Resolved, exchange: bool, noreplace: bool) -> None
 def _check_length(found: Resolved) -> None:
     if len(found.place.name) > NAME_MAX:
         raise failure(errno.ENAMETOOLONG, found.path)
-
-
-def _check_slashes(old: Resolved, new: Resolved, exchange: bool) -> None:
-    if exchange and new.slash and not new.is_directory:
-        raise failure(errno.ENOTDIR, new.path)
-    if not old.is_directory and (old.slash or (new.slash and not exchange)):
-        raise failure(errno.ENOTDIR, old.path)

@@ -13,8 +13,6 @@ from fanstore.outputs.namespace.walk import Resolved
 
 Tree = dict[bytes, Table]  # by directory, as the rest of its path: b"", b"/a", b"/a/b"
 
-_ASIDE = b"\0"  # no path: where a tree is while two change places
-
 
 class Trees:
     """Moves directories for the clients of one rank."""
@@ -37,27 +35,8 @@ class Trees:
         await homes.set_slot(new.place, source)
         await homes.set_slot(old.place, Slot())
         await self._drop(old)
-        await self._tell_moved(old.mount, [(old.path, new.path)])
+        await self._context.everywhere("tree.moved", old.mount, old.path, new.path)
         await self._context.gone(Removed(None, target.draft))
-        self._context.observer.changed(new.place)
-        self._context.observer.changed(old.place)
-
-    async def exchange(self, old: Resolved, new: Resolved) -> None:
-        """Lets two names, of whatever kind, change places."""
-        homes = self._context.homes
-        first, second = await homes.slot(old.place), await homes.slot(new.place)
-        first_tree = await self._tree(old) if old.is_directory else {}
-        second_tree = await self._tree(new) if new.is_directory else {}
-        await self._drop(old)
-        await self._drop(new)
-        await self._put(new, first_tree)
-        await self._put(old, second_tree)
-        await homes.set_slot(new.place, first)
-        await homes.set_slot(old.place, second)
-        aside = [(old.path, _ASIDE), (new.path, old.path), (_ASIDE, new.path)]
-        await self._tell_moved(old.mount, aside)
-        await self._context.moved(first, new.place)
-        await self._context.moved(second, old.place)
         self._context.observer.changed(new.place)
         self._context.observer.changed(old.place)
 
@@ -82,7 +61,3 @@ class Trees:
             rank = self._context.homes.rank(top.mount, directory)
             by_rank.setdefault(rank, {})[directory] = table
         await self._context.at(by_rank, lambda rank: ("home.put_tables", top.mount, by_rank[rank]))
-
-    async def _tell_moved(self, mount: int, moves: list[tuple[bytes, bytes]]) -> None:
-        for old, new in moves:
-            await self._context.everywhere("tree.moved", mount, old, new)

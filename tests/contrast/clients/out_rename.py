@@ -157,18 +157,17 @@ def case_noreplace():
     show("now", names(), get(p("b")), get(p("c")))
 
 
-def case_exchange():
+def served_exchange_is_refused():
     put(p("a"), b"a")
     put(p("b"), b"b")
-    os.mkdir(p("d"))
-    put(p("d", "f"), b"f")
-    tell("files", renameat2, p("a"), p("b"), EXCHANGE)
-    show("now", get(p("a")), get(p("b")))
-    tell("file and directory", renameat2, p("a"), p("d"), EXCHANGE)
-    show("now", names(), get(p("d")), names(p("a")), get(p("a", "f")))
-    tell("missing", renameat2, p("b"), p("none"), EXCHANGE)
-    tell("of missing", renameat2, p("none"), p("b"), EXCHANGE)
-    tell("with child", renameat2, p("a"), p("a", "f"), EXCHANGE)
+    put(f"{W}/outside", b"outside")
+    put(f"{W}/other", b"other")
+    expect("EINVAL", "outputs", renameat2, p("a"), p("b"), EXCHANGE)
+    expect("EINVAL", "with what is outside", renameat2, p("a"), f"{W}/outside", EXCHANGE)
+    expect("EINVAL", "from outside", renameat2, f"{W}/outside", p("a"), EXCHANGE)
+    expect([b"a", b"b"], "now", lambda: [get(p("a")), get(p("b"))])
+    expect(None, "both outside", renameat2, f"{W}/outside", f"{W}/other", EXCHANGE)
+    expect(b"other", "outside now", get, f"{W}/outside")
 
 
 def case_odd_flags():
@@ -323,6 +322,6 @@ def served_inputs_stay():
     expect("EROFS", "directory of inputs", os.rename, f"{T}/text", p("x"))
     expect("EROFS", "empty directory of inputs", os.rename, f"{T}/empty_dir", p("x"))
     expect("EROFS", "over a directory of inputs", os.rename, p("d"), f"{T}/empty_dir")
-    expect("EROFS", "exchange", renameat2, p("a"), hello, EXCHANGE)
+    expect("EINVAL", "exchange", renameat2, p("a"), hello, EXCHANGE)
     expect("EEXIST", "noreplace", renameat2, p("a"), hello, NOREPLACE)
     expect(b"hello world\n", "content", get, hello)
