@@ -20,9 +20,8 @@ enum {
 };
 
 /* LOOKUP, LIST: path. OPEN: path, flags (open(2)'s), mode. MKDIR, MKNOD: path, mode (umask
- * applied), MKNOD device. SYMLINK: path, other (the target). LINK, RENAME: path to other, flags
- * (linkat's, renameat2's). UNLINK, RMDIR: path. CHANGE: path, change and what it names. TRUNCATE:
- * path, size.
+ * applied). SYMLINK: path, other (the target). LINK, RENAME: path to other, flags (linkat's,
+ * renameat2's). UNLINK, RMDIR: path. CHANGE: path, change and what it names. TRUNCATE: path, size.
  *
  * The rest name objects. SETTLE: this process has closed its last writable descriptor of them.
  * HOLD: it has some (after fork, exec, or an exec that failed). HAND_ON: about to exec, they go on
@@ -83,7 +82,6 @@ struct fan_output_request {
     int64_t size;
     int64_t atime_ns;
     int64_t mtime_ns;
-    uint64_t device;
 };
 
 /* ino: 0 where there is no file to speak of. mode: with the type. object: 0 but for files. */
@@ -92,7 +90,6 @@ struct fan_output_attr {
     uint64_t object;
     uint64_t size;
     uint64_t blocks;
-    uint64_t device;
     int64_t atime_ns;
     int64_t mtime_ns;
     int64_t ctime_ns;

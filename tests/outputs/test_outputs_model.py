@@ -75,7 +75,6 @@ class Dice:
             (6, lambda: ("symlink", self.target(), self.path())),
             (4, lambda: ("truncate", self.path(), rng.choice([0, 1, 5, 100]))),
             (3, lambda: ("chmod", self.path(), rng.choice([0o644, 0o600, 0o755]))),
-            (1, lambda: ("mkfifo", self.path())),
         ]
         weights = [weight for weight, _ in calls]
         return rng.choices(calls, weights)[0][1]()

@@ -132,9 +132,9 @@ RULES: list[tuple[tuple[Any, ...], int | None]] = [
     (("chmod", b"f", 0o600), None),
     (("chmod", b"to-d", 0o700), None),
     (("chmod", b"to-nothing", 0o700), errno.ENOENT),
-    (("mkfifo", b"new"), None),
-    (("mkfifo", b"f"), errno.EEXIST),
-    (("mkfifo", b"new/"), errno.ENOENT),
+    (("mknod", b"new"), None),
+    (("mknod", b"f"), errno.EEXIST),
+    (("mknod", b"new/"), errno.ENOENT),
 ]
 
 

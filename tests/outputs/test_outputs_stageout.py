@@ -29,7 +29,6 @@ def test_files_directories_links_and_attributes(tmp_path: Path) -> None:
         rank.publish(b"d/file", b"content", 0o640, 1_500_000_000_123_456_789)
         rank.symlink(b"d/file", b"link")
         rank.symlink(b"/nowhere", b"d/dangling")
-        rank.mkfifo(b"fifo")
         rank.publish(b"in/put/directory/file", b"deep")
         rank.publish(b"empty")
 

@@ -15,9 +15,8 @@ from fanstore._native import lib
 from fanstore.outputs.model.wire import Op
 
 OUTSIDE = "outside"
-# The root is an input; a rename with one name in the mount is one between file systems; a fifo is
-# one of its node.
-ONLY_THERE = (f"errno {errno.EROFS}", f"errno {errno.EXDEV}", f"errno {errno.ENXIO}")
+# The root is an input; a rename with one name in the mount is one between file systems.
+ONLY_THERE = (f"errno {errno.EROFS}", f"errno {errno.EXDEV}")
 
 
 class Twin:
@@ -62,8 +61,6 @@ class Twin:
         return wrote
 
     async def _plain_open(self, path: bytes, flags: int, data: bytes) -> Any:
-        if flags & os.O_ACCMODE == os.O_RDONLY or _is_fifo(self._at(path)):
-            flags |= os.O_NONBLOCK
         fd = os.open(self._at(path), flags, 0o666)
         directory = stat.S_ISDIR(os.fstat(fd).st_mode)
         wrote = b"" if directory else _use(fd, flags, data)
@@ -152,11 +149,11 @@ class Twin:
     async def _plain_chmod(self, path: bytes, mode: int) -> Any:
         os.chmod(self._at(path), mode)
 
-    async def _mkfifo(self, process: Process, path: bytes) -> Any:
-        await process.do(Op.MKNOD, path, mode=stat.S_IFIFO | 0o644)
+    async def _mknod(self, process: Process, path: bytes) -> Any:
+        await process.do(Op.MKNOD, path, mode=0o644)
 
-    async def _plain_mkfifo(self, path: bytes) -> Any:
-        os.mkfifo(self._at(path), 0o644)
+    async def _plain_mknod(self, path: bytes) -> Any:
+        os.mknod(self._at(path), 0o644)
 
     # The trees as a whole.
 
@@ -183,15 +180,9 @@ class Twin:
         return count
 
 
-def _is_fifo(path: bytes) -> bool:
-    with contextlib.suppress(OSError):
-        return stat.S_ISFIFO(os.stat(path).st_mode)
-    return False
-
-
 def _use(fd: int, flags: int, data: bytes) -> bytes:
     """Writes, or reads, what an open was for."""
-    if fd < 0 or stat.S_ISFIFO(os.fstat(fd).st_mode):
+    if fd < 0:
         return b""
     if flags & os.O_ACCMODE == os.O_RDONLY:
         return os.read(fd, 1 << 16)

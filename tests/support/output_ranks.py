@@ -155,9 +155,6 @@ class Rank:
     def symlink(self, target: bytes, path: bytes) -> None:
         self._new(path, stat.S_IFLNK, 0o777, target)
 
-    def mkfifo(self, path: bytes) -> None:
-        self._new(path, stat.S_IFIFO, 0o644)
-
     def unlink(self, path: bytes) -> None:
         """Or rmdir."""
         self._replace(split(0, path), None)

@@ -54,13 +54,12 @@ int fan_output_refuse(const struct fan_target *target, unsigned op)
 }
 
 /* Asks until the path stays in the outputs, or has left them for good. */
-static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target *target, int *rc,
-                char text[FAN_OUTPUT_PATH_MAX])
+static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target *target, int *rc)
 {
     struct fan_output_answer answer;
     call->request.how = flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
     while (target->where == FAN_BEYOND) {
-        *rc = fan_output_ask_of(target, call, flags | FAN_CHANGE | FAN_THROUGH, &answer, text);
+        *rc = fan_output_ask_of(target, call, flags | FAN_CHANGE | FAN_THROUGH, &answer, NULL);
         if (*rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)
             return true;
     }
@@ -70,22 +69,15 @@ static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target 
     return true;
 }
 
-bool fan_output_change_text(int dirfd, const char *path, unsigned flags,
-                            struct fan_output_call *call, struct fan_target *target, int *rc,
-                            char text[FAN_OUTPUT_PATH_MAX])
+bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_output_call *call,
+                       struct fan_target *target, int *rc)
 {
     if (!fan_locate_change(dirfd, path, flags, target))
         return false;
     bool masked = call->request.op == FAN_OUTPUT_MKDIR || call->request.op == FAN_OUTPUT_MKNOD;
     if (masked && target->where == FAN_BEYOND)
         call->request.mode &= ~current_umask();
-    return ask(flags, call, target, rc, text);
-}
-
-bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_output_call *call,
-                       struct fan_target *target, int *rc)
-{
-    return fan_output_change_text(dirfd, path, flags, call, target, rc, NULL);
+    return ask(flags, call, target, rc);
 }
 
 static int64_t nanoseconds(const struct timespec *time)

@@ -17,11 +17,6 @@
 bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_output_call *call,
                        struct fan_target *target, int *rc);
 
-/* The same; `text`: the daemon's, where `*rc` is 0; NULL: it is not wanted. */
-bool fan_output_change_text(int dirfd, const char *path, unsigned flags,
-                            struct fan_output_call *call, struct fan_target *target, int *rc,
-                            char text[FAN_OUTPUT_PATH_MAX]);
-
 /* What a call that would change the target answers, an input or missing, as -errno: inputs lie on a
  * read-only file system. `exclusive`: the call makes a new name (mkdir, symlink, link, O_EXCL). */
 int fan_refuse_change(const struct fan_target *target, bool exclusive);

@@ -30,10 +30,9 @@ static int ask_open(struct opening *opening, int flags, unsigned mode)
     return fan_output_ask_of(opening->target, &call, resolve, &opening->answer, opening->text);
 }
 
-/* Of a special file there is nothing to be published. */
 static bool may_change(const struct opening *opening)
 {
-    return opening->answer.attr.object != 0 && !(opening->flags & O_PATH) &&
+    return !(opening->flags & O_PATH) &&
            (opening->answer.where == FAN_OUTPUT_CREATE ||
             opening->answer.where == FAN_OUTPUT_CUT ||
             (opening->flags & O_ACCMODE) != O_RDONLY);

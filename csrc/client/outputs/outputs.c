@@ -40,7 +40,6 @@ void fan_output_stat(const struct fan_view *view, const struct fan_output_attr *
     st->st_nlink = attr->nlink;
     st->st_uid = attr->uid;
     st->st_gid = attr->gid;
-    st->st_rdev = attr->device;
     st->st_size = (off_t)attr->size;
     st->st_blksize = BLOCK_BYTES;
     st->st_blocks = (blkcnt_t)attr->blocks;

@@ -57,6 +57,16 @@ OF_FILE(ssize_t, ENOTSOCK, send, (int fd, const void *data, size_t bytes, int fl
 
 FAN_ALIAS(__send, send);
 
+OF_FILE(int, ENOTSOCK, connect, (int fd, const struct sockaddr *address, socklen_t bytes),
+        (fd, address, bytes))
+
+FAN_ALIAS(__connect, connect);
+
+OF_FILE(ssize_t, ENOTSOCK, sendto,
+        (int fd, const void *data, size_t bytes, int flags, const struct sockaddr *to,
+         socklen_t length),
+        (fd, data, bytes, flags, to, length))
+
 FAN_EXPORT ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
 {
     if (bytes > room)

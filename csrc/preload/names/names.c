@@ -293,20 +293,13 @@ static int real_mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
                         : (int)fan_answer(FAN_SYS(mknodat, dirfd, path, mode, device));
 }
 
-static bool make_node(int dirfd, const char *path, mode_t mode, dev_t device,
-                      struct fan_target *target, int *rc)
-{
-    mode_t type = mode & S_IFMT ? mode & S_IFMT : S_IFREG;
-    struct fan_output_call call = {
-        .request = {.op = FAN_OUTPUT_MKNOD, .mode = type | (mode & 07777), .device = device}};
-    return fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, target, rc);
-}
-
+/* A regular file; the daemon refuses all other kinds. */
 FAN_EXPORT int mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
 {
+    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_MKNOD, .mode = mode}};
     struct fan_target target;
     int rc;
-    rc = make_node(dirfd, path, mode, device, &target, &rc)
+    rc = fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
              ? (int)fan_answer(rc)
              : real_mknodat(target.dirfd, target.path, mode, device);
     return (int)fan_logged("mknod", path, &target, rc);
@@ -330,12 +323,7 @@ FAN_EXPORT int __xmknod(int version, const char *path, mode_t mode, dev_t *devic
 
 FAN_EXPORT int mkfifoat(int dirfd, const char *path, mode_t mode)
 {
-    struct fan_target target;
-    int rc;
-    rc = make_node(dirfd, path, S_IFIFO | (mode & 07777), 0, &target, &rc)
-             ? (int)fan_answer(rc)
-             : REAL(mkfifoat)(target.dirfd, target.path, mode);
-    return (int)fan_logged("mkfifo", path, &target, rc);
+    return mknodat(dirfd, path, mode | S_IFIFO, 0);
 }
 
 FAN_EXPORT int mkfifo(const char *path, mode_t mode)

@@ -1,6 +1,6 @@
-/* Sockets: their names are files too, and descriptors travel through them. */
+/* Sockets: their names would be files, and descriptors travel through them. */
 #include <alloca.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -8,7 +8,6 @@
 
 #include "../../client/handoff/move.h"
 #include "../../client/outputs/change.h"
-#include "../../client/files/moved.h"
 #include "../../client/content/realcopy.h"
 #include "../../client/handoff/received.h"
 #include "../../common/sys.h"
@@ -16,139 +15,21 @@
 #include "../real.h"
 #include "../undeclared.h"
 
-enum { NAME_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) };
-
-/* The path of a socket address, terminated. false: it has none. */
-static bool socket_path(const struct sockaddr *address, socklen_t bytes, char path[NAME_BYTES + 1])
-{
-    const size_t start = offsetof(struct sockaddr_un, sun_path);
-    if (fan_job.view_count == 0 || address == NULL || bytes <= start ||
-        bytes > sizeof(struct sockaddr_un) || address->sa_family != AF_UNIX)
-        return false;
-    memcpy(path, (const char *)address + start, bytes - start);
-    path[bytes - start] = '\0';
-    return path[0] != '\0';
-}
-
-/* The address of a real socket file, whose path may be too long for one. directory: a descriptor to
- * be closed after the call, or -1. 0 or -errno. */
-static int put_address(const char *path, struct sockaddr_un *address, int *directory)
-{
-    const char *name = strrchr(path, '/');
-    char parent[PATH_MAX];
-    *directory = -1;
-    address->sun_family = AF_UNIX;
-    if (strlen(path) < NAME_BYTES) {
-        strcpy(address->sun_path, path);
-        return 0;
-    }
-    if (name == NULL || name == path || strlen(path) >= sizeof(parent))
-        return -ENAMETOOLONG;
-    memcpy(parent, path, (size_t)(name - path));
-    parent[name - path] = '\0';
-    *directory = fan_sys_openat(AT_FDCWD, parent, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-    if (*directory < 0)
-        return *directory;
-    int length = snprintf(address->sun_path, NAME_BYTES, "/proc/self/fd/%d%s", *directory, name);
-    if (length < NAME_BYTES)
-        return 0;
-    fan_sys_close(*directory);
-    return -ENAMETOOLONG;
-}
-
-/* bind(2) to a real path. */
-static int bind_at(int fd, const char *path)
-{
-    struct sockaddr_un address;
-    int directory;
-    int rc = put_address(path, &address, &directory);
-    if (rc != 0)
-        return (int)fan_answer(rc);
-    rc = REAL(bind)(fd, (const struct sockaddr *)&address, sizeof(address));
-    if (directory >= 0)
-        fan_sys_close(directory);
-    return rc;
-}
-
-static void take_back(const char *path)
-{
-    struct fan_output_call call = {.request.op = FAN_OUTPUT_UNLINK};
-    struct fan_target target;
-    int rc;
-    fan_output_change(AT_FDCWD, path, FAN_NOFOLLOW, &call, &target, &rc);
-}
-
+/* No socket is made in a mount, nor where one of its links leads. */
 FAN_EXPORT int bind(int fd, const struct sockaddr *address, socklen_t bytes)
 {
-    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_MKNOD, .mode = S_IFSOCK | 0777}};
-    char path[NAME_BYTES + 1], text[FAN_OUTPUT_PATH_MAX];
+    const size_t start = offsetof(struct sockaddr_un, sun_path);
+    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_MKNOD, .mode = S_IFSOCK}};
+    char path[sizeof(struct sockaddr_un)] = "";
     struct fan_target target;
     int rc;
-    if (!socket_path(address, bytes, path))
-        return (int)fan_of_file(REAL(bind)(fd, address, bytes), fd, ENOTSOCK);
-    if (!fan_output_change_text(AT_FDCWD, path, FAN_NOFOLLOW, &call, &target, &rc, text))
-        return target.path == path ? REAL(bind)(fd, address, bytes) : bind_at(fd, target.path);
-    if (rc != 0)
-        return (int)fan_answer(rc == -EEXIST ? -EADDRINUSE : rc);
-    rc = bind_at(fd, text);
-    if (rc < 0)
-        take_back(path);
-    return rc;
-}
-
-/* Which real socket an address means that leads into a mount: 1 with `real`; 0: it is as it stands;
- * -errno. */
-static int find_socket(const struct sockaddr *address, socklen_t bytes, struct sockaddr_un *real,
-                       int *directory)
-{
-    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_OPEN, .flags = O_RDONLY}};
-    char path[NAME_BYTES + 1], text[FAN_OUTPUT_PATH_MAX];
-    struct fan_target target;
-    int rc;
-    if (!socket_path(address, bytes, path))
-        return 0;
-    bool ours = fan_output_change_text(AT_FDCWD, path, 0, &call, &target, &rc, text);
+    if (fan_job.view_count > 0 && address != NULL && bytes > start &&
+        bytes <= sizeof(struct sockaddr_un) && address->sa_family == AF_UNIX)
+        memcpy(path, (const char *)address + start, bytes - start);
+    bool ours = fan_output_change(AT_FDCWD, path, FAN_NOFOLLOW, &call, &target, &rc);
     if (!ours && target.path == path)
-        return 0;
-    const char *file = ours ? text : target.path;
-    if (ours && (target.where == FAN_INPUT || rc == -ENXIO || (rc == 0 && file[0] != '/')))
-        return -ECONNREFUSED; /* an input, another node's, a directory */
-    rc = ours && rc != 0 ? rc : put_address(file, real, directory);
-    return rc == 0 ? 1 : rc;
-}
-
-FAN_EXPORT int connect(int fd, const struct sockaddr *address, socklen_t bytes)
-{
-    struct sockaddr_un real;
-    int directory;
-    int found = find_socket(address, bytes, &real, &directory);
-    if (found == 0)
-        return (int)fan_of_file(REAL(connect)(fd, address, bytes), fd, ENOTSOCK);
-    if (found < 0)
-        return (int)fan_answer(found);
-    int rc = REAL(connect)(fd, (const struct sockaddr *)&real, sizeof(real));
-    if (directory >= 0)
-        fan_sys_close(directory);
-    return rc;
-}
-
-FAN_ALIAS(__connect, connect);
-
-FAN_EXPORT ssize_t sendto(int fd, const void *data, size_t length, int flags,
-                          const struct sockaddr *address, socklen_t bytes)
-{
-    struct sockaddr_un real;
-    int directory;
-    int found = find_socket(address, bytes, &real, &directory);
-    if (found == 0)
-        return fan_of_file(REAL(sendto)(fd, data, length, flags, address, bytes), fd, ENOTSOCK);
-    if (found < 0)
-        return fan_answer(found);
-    ssize_t sent =
-        REAL(sendto)(fd, data, length, flags, (const struct sockaddr *)&real, sizeof(real));
-    if (directory >= 0)
-        fan_sys_close(directory);
-    return sent;
+        return (int)fan_of_file(REAL(bind)(fd, address, bytes), fd, ENOTSOCK);
+    return (int)fan_answer(!ours ? -EPERM : rc == -EEXIST ? -EADDRINUSE : rc);
 }
 
 /* Descriptors handed to another process (SCM_RIGHTS): ours mean nothing there, so it is given the
@@ -237,40 +118,18 @@ static ssize_t send_with_copies(int fd, const struct msghdr *message, int flags)
 
 FAN_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    struct sockaddr_un real;
-    struct msghdr own;
-    int directory = -1;
-    int found = fan_job.view_count == 0 || message == NULL
-                    ? 0
-                    : find_socket(message->msg_name, message->msg_namelen, &real, &directory);
-    if (found < 0)
-        return fan_answer(found);
-    if (found > 0) {
-        own = *message;
-        own.msg_name = &real;
-        own.msg_namelen = sizeof(real);
-        message = &own;
-    }
     ssize_t sent = hands_over_ours(message) ? send_with_copies(fd, message, flags)
                                             : REAL(sendmsg)(fd, message, flags);
-    if (found > 0 && directory >= 0)
-        fan_sys_close(directory);
     return fan_of_file(sent, fd, ENOTSOCK);
 }
 
-static bool is_for_us(const struct msghdr *message)
-{
-    char path[NAME_BYTES + 1];
-    return socket_path(message->msg_name, message->msg_namelen, path) || hands_over_ours(message);
-}
-
-/* Where one of the messages is for us, they are sent one after the other. */
+/* Where one of the messages hands over ours, they are sent one after the other. */
 FAN_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     unsigned sent = 0, first = 0;
-    while (fan_job.view_count > 0 && first < count && !is_for_us(&messages[first].msg_hdr))
+    while (first < count && !hands_over_ours(&messages[first].msg_hdr))
         first++;
-    if (fan_job.view_count == 0 || first >= count)
+    if (first >= count)
         return (int)fan_of_file(REAL(sendmmsg)(fd, messages, count, flags), fd, ENOTSOCK);
     for (; sent < count && sent < IOV_MAX; sent++) {
         ssize_t bytes = sendmsg(fd, &messages[sent].msg_hdr, flags);

@@ -33,14 +33,13 @@ class Attr:
     atime_ns: int
     mtime_ns: int
     ctime_ns: int
-    device: int = 0
 
     @staticmethod
     def of(found: os.stat_result) -> Attr:
         """Takes the attributes of a real file from its stat."""
         return Attr(
             found.st_mode, found.st_uid, found.st_gid, found.st_size, found.st_blocks,
-            found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns, found.st_rdev,
+            found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns,
         )  # fmt: skip
 
 

@@ -99,8 +99,7 @@ class ObjectStore(Protocol):
         """Returns the attributes that an object of this rank has now. Raises OSError."""
 
     def create(self, object_id: int, mode: int) -> Attr:
-        """Makes an empty file, or a fifo (by the type in mode), with exactly that mode. Of a socket
-        it returns the attributes only: the client binds it."""
+        """Makes an empty file with exactly that mode."""
 
     async def copy(self, entry: Entry, object_id: int) -> None:
         """Makes a new object of this rank with the bytes and the mode of an entry. Raises OSError
@@ -108,7 +107,7 @@ class ObjectStore(Protocol):
 
     async def local_path(self, entry: Entry) -> bytes:
         """Returns the path of a file on this node with the bytes of an entry, fetched if need be.
-        Raises OSError; ENXIO for other ranks' fifos and sockets."""
+        Raises OSError."""
 
     async def change(self, object_id: int, changes: Changes) -> Attr:
         """Changes the attributes of the real file, on whatever rank it is, and returns the new

@@ -84,7 +84,6 @@ class Request:
     size: int = 0
     atime_ns: int = 0
     mtime_ns: int = 0
-    device: int = 0
     path: bytes = b""
     other: bytes = b""
     objects: tuple[int, ...] = ()
@@ -132,7 +131,7 @@ def parse(data: bytes, mount_count: int, pid: int = 0, peer_uid: int = 0) -> Req
         objects = tuple(memoryview(data)[other_end:].cast("Q"))
     return Request(
         head.op, head.view, head.other_view, head.how, head.flags, head.mode, head.uid, head.gid,
-        head.change, head.size, head.atime_ns, head.mtime_ns, head.device, path, other, objects,
+        head.change, head.size, head.atime_ns, head.mtime_ns, path, other, objects,
         head.behalf or pid, peer_uid,
     )  # fmt: skip
 
@@ -161,7 +160,6 @@ def _fill_attr(out: Any, entry: Entry) -> None:
     out.object = entry.object_id if entry.is_file else 0
     out.size = attr.size
     out.blocks = attr.blocks
-    out.device = attr.device
     out.atime_ns = attr.atime_ns
     out.mtime_ns = attr.mtime_ns
     out.ctime_ns = attr.ctime_ns

@@ -8,7 +8,7 @@ import errno
 from fanstore._native import lib
 from fanstore.outputs.model.entries import Changes, Entry, failure, owner_of
 from fanstore.outputs.model.wire import Answer, Request, Where
-from fanstore.outputs.namespace.context import TRIES, Context, has_file
+from fanstore.outputs.namespace.context import TRIES, Context
 from fanstore.outputs.namespace.publishing import Publishing
 from fanstore.outputs.namespace.walk import Resolved
 
@@ -58,7 +58,7 @@ class Attributes:
         if found.is_link and changes.mode is not None:
             raise failure(errno.EOPNOTSUPP, request.path)
         entry = found.entry
-        if entry is None or has_file(entry):
+        if entry is None or entry.is_file:
             return  # the file says whether its owner may be changed
         if request.peer_uid != 0 and changes.uid not in (None, entry.attr.uid):
             raise failure(errno.EPERM, request.path)
@@ -70,7 +70,7 @@ class Attributes:
             return True
         entry = found.entry
         assert entry is not None
-        if has_file(entry):
+        if entry.is_file:
             done = await self._change_file(found, entry, changes)
         else:
             done = await context.homes.change(found.place, entry.object_id, changes) is not None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fanstore.outputs.model.entries import Entry, Place, Slot, owner_of
+from fanstore.outputs.model.entries import Place, Slot, owner_of
 from fanstore.outputs.model.interfaces import Drafts, Inputs, ObjectStore, Observer
 from fanstore.outputs.model.name_tables import Removed
 from fanstore.outputs.model.versions import Versions
@@ -46,7 +46,7 @@ class Context:
     async def gone(self, removed: Removed) -> None:
         """Tells the owners of objects that no name stands for them any more; the files are
         removed."""
-        if removed.entry is not None and has_file(removed.entry):
+        if removed.entry is not None and removed.entry.is_file:
             await self._tell_owner("object.unnamed", removed.entry.object_id)
             self.store.discard(removed.entry.object_id)
         if removed.draft is not None:
@@ -54,7 +54,7 @@ class Context:
 
     async def moved(self, slot: Slot, place: Place) -> None:
         """Tells the owners of objects that the name which stands for them was moved to `place`."""
-        if slot.entry is not None and has_file(slot.entry):
+        if slot.entry is not None and slot.entry.is_file:
             await self._tell_owner("object.moved", slot.entry.object_id, place)
         if slot.draft is not None:
             await self._tell_owner("draft.moved", slot.draft, place)
@@ -78,9 +78,3 @@ class Context:
             if isinstance(result, BaseException) and not self.peers.is_lost(rank):
                 raise result
         return [result for result in results if not isinstance(result, BaseException)]
-
-
-def has_file(entry: Entry) -> bool:
-    """Tells whether an object with a file of its own belongs to an entry: not to directories and
-    links."""
-    return not entry.is_directory and not entry.is_link

@@ -15,8 +15,7 @@ from fanstore.outputs.namespace.walk import PATH_MAX, Resolved
 
 _DIRECTORY_BYTES = 4096
 _SECTOR_BYTES = 512
-_NODES = (stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK)
-_DEVICES = (stat.S_IFCHR, stat.S_IFBLK)
+_KINDS = (stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK)
 DONE = Answer(Where.DONE)
 
 
@@ -60,30 +59,17 @@ class Naming:
         return Answer(Where.DONE, entry)
 
     async def mknod(self, request: Request) -> Answer:
-        """Answers MKNOD. The text is the path of the real file, where the client is to bind a
-        socket."""
+        """Answers MKNOD: makes regular files, and refuses all else when all else is well."""
         kind = stat.S_IFMT(request.mode) or stat.S_IFREG
-        if kind not in _NODES and kind not in _DEVICES:
+        if kind not in _KINDS:
             raise failure(errno.EPERM if kind == stat.S_IFDIR else errno.EINVAL, request.path)
         found = await self._name(request)
         if found.elsewhere is not None:
             return self._context.elsewhere(found)
         _check_new(found, request.path, slash=False)
-        if kind in _DEVICES:
+        if kind != stat.S_IFREG:
             raise failure(errno.EPERM, request.path)
-        store = self._context.store
-        object_id = store.new_id()
-        entry = Entry(object_id, store.create(object_id, kind | request.mode & 0o7777))
-        try:
-            await self._context.homes.insert(found.place, entry)
-        except BaseException:
-            store.discard(object_id)
-            raise
-        if kind == stat.S_IFREG:
-            self._publishing.note(found.place, entry)
-        else:
-            self._context.observer.changed(found.place)
-        return Answer(Where.DONE, entry, store.path(object_id))
+        return Answer(Where.DONE, await self._publishing.make(found.place, request.mode))
 
     async def link(self, request: Request) -> Answer:
         """Answers LINK: refuses, as file systems without hard links do, when all else is well."""

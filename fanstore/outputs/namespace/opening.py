@@ -149,7 +149,7 @@ class Opening:
         if found.own is not None:
             return await self._open_own(found.own, request, wish)
         assert found.entry is not None
-        if not found.entry.is_file or not (wish.write or wish.cut):
+        if not (wish.write or wish.cut):
             return found.entry
         if not may_write(found.entry.attr, request.peer_uid):
             raise failure(errno.EACCES, request.path)
@@ -165,19 +165,13 @@ class Opening:
             raise failure(errno.ENOENT, request.path)
         if wish.write:
             return await self._reserve(found, request, wish)
-        # Nobody will ever write to it: it is finished at once.
-        object_id = self._context.store.new_id()
-        mode = stat.S_IFREG | request.mode & 0o7777 & ~umask_of(request.pid)
-        entry = Entry(object_id, self._context.store.create(object_id, mode))
         try:
-            await self._context.homes.insert(found.place, entry)
-        except BaseException as error:
-            self._context.store.discard(object_id)
-            if isinstance(error, FileExistsError) and not wish.exclusive:
-                return await self._taken(found, request, wish)
-            raise
-        self._publishing.note(found.place, entry)
-        return entry
+            mode = request.mode & ~umask_of(request.pid)
+            return await self._publishing.make(found.place, mode)
+        except FileExistsError:
+            if wish.exclusive:
+                raise
+            return await self._taken(found, request, wish)
 
     async def _taken(self, found: Resolved, request: Request, wish: _Wish) -> Answer | None:
         """Answers where somebody else made the file meanwhile, or is writing it; None: look

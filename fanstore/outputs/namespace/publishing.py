@@ -63,6 +63,20 @@ class Publishing:
         self._published[entry.object_id] = place
         self._context.observer.published(place, entry)
 
+    async def make(self, place: Place, mode: int) -> Entry:
+        """Publishes an empty file, which nobody is writing, under a name that is free. Raises
+        EEXIST."""
+        store = self._context.store
+        object_id = store.new_id()
+        entry = Entry(object_id, store.create(object_id, mode))
+        try:
+            await self._context.homes.insert(place, entry)
+        except BaseException:
+            store.discard(object_id)
+            raise
+        self.note(place, entry)
+        return entry
+
     def place_of(self, object_id: int) -> Place | None:
         """Returns where an object of this rank is published, or None."""
         return self._published.get(object_id)

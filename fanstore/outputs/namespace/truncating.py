@@ -79,5 +79,3 @@ def _check(found: Resolved, request: Request) -> None:
         raise failure(errno.EISDIR, request.path)
     if found.is_input:
         raise failure(errno.EROFS, request.path)
-    if found.entry is not None and not found.entry.is_file:
-        raise failure(errno.EINVAL, request.path)

@@ -8,7 +8,6 @@ import errno
 import fcntl
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from typing import Protocol
@@ -18,7 +17,6 @@ from fanstore.outputs.model.entries import (
     Attr,
     Changes,
     Entry,
-    failure,
     owner_of,
 )
 from fanstore.outputs.objects.leases import change_mode, facts_of, open_unasked
@@ -79,13 +77,9 @@ class ObjectStore:
         return Attr.of(facts_of(self.path(object_id)))
 
     def create(self, object_id: int, mode: int) -> Attr:
-        """Makes an empty file, or a fifo (by the type in mode), with exactly that mode. Of a socket
-        it returns the attributes only: the client binds it."""
+        """Makes an empty file with exactly that mode."""
         path = self.path(object_id)
-        if stat.S_ISSOCK(mode):
-            now_ns = time.time_ns()
-            return Attr(mode, os.geteuid(), os.getegid(), 0, 0, now_ns, now_ns, now_ns)
-        os.mknod(path, stat.S_IFMT(mode) | 0o600)
+        os.mknod(path, 0o600)
         os.chmod(path, stat.S_IMODE(mode))
         return Attr.of(os.lstat(path))
 
@@ -103,11 +97,9 @@ class ObjectStore:
 
     async def local_path(self, entry: Entry) -> bytes:
         """Returns the path of a file on this node with the bytes of an entry, fetched if need be.
-        Raises OSError; ENXIO for other ranks' fifos and sockets."""
+        Raises OSError."""
         if entry.owner == self._peers.rank:
             return self.path(entry.object_id)
-        if not entry.is_file:
-            raise failure(errno.ENXIO)
         return await self._copies.local_path(entry)
 
     async def change(self, object_id: int, changes: Changes) -> Attr:

@@ -15,7 +15,7 @@ from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.partial import partial_paths
 from fanstore.outputs.stageout.journal import Identity, Journal, Lone, Name
 from fanstore.outputs.stageout.placing import OutputDirectory
-from fanstore.outputs.stageout.reconcile import Reconciler, name_of, wanted
+from fanstore.outputs.stageout.reconcile import Reconciler, name_of
 from fanstore.outputs.stageout.unstaged import keep_link, keep_object
 from fanstore.outputs.stageout.witness import Witness
 from fanstore.peers.interface import Peers
@@ -49,12 +49,11 @@ class Accounts:
     def published(self, place: Place, entry: Entry) -> None:
         """Notes a published file of this rank. Where another rank has renamed it already, that was
         told before."""
-        if entry.is_file:
-            self._published += 1
-            name = self._journal.ledger.named.get(entry.object_id, name_of(place))
-            self._journal.name(entry.object_id, name, entry.attr.size)
-            if entry.object_id in self._journal.ledger.waiting:
-                self._witness.tell(entry.object_id, name)
+        self._published += 1
+        name = self._journal.ledger.named.get(entry.object_id, name_of(place))
+        self._journal.name(entry.object_id, name, entry.attr.size)
+        if entry.object_id in self._journal.ledger.waiting:
+            self._witness.tell(entry.object_id, name)
 
     def changed(self, place: Place) -> None:
         """Has the home rank tell the owner what a name stands for now."""
@@ -139,7 +138,7 @@ class Accounts:
     def _note(self, place: Place) -> None:
         """Tells, on the home rank, the owner the name of its file; writes down what has no
         owner."""
-        entry = wanted(self._name_tables.get(place))
+        entry = self._name_tables.get(place)
         if entry is not None and entry.is_file:
             self._peers.tell(entry.owner, "named", entry.object_id, name_of(place))
             entry = None
@@ -200,7 +199,7 @@ class Accounts:
         the reasons."""
         kept = []
         for place, entry in self._name_tables.entries():
-            if entry.is_file or wanted(entry) is None or reconciler.is_placed(place, entry):
+            if entry.is_file or reconciler.is_placed(place, entry):
                 continue
             shown = self._directory.shown(name_of(place))
             if entry.is_link:

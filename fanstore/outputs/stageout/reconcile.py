@@ -56,14 +56,6 @@ def name_of(place: Place) -> Name:
     return Name(place.mount, place.path)
 
 
-def wanted(entry: Entry | None) -> Entry | None:
-    """Returns the entry if it has a place in the output directory, as all but fifos and sockets
-    have, else None."""
-    if entry is not None and (entry.is_file or entry.is_directory or entry.is_link):
-        return entry
-    return None
-
-
 class Reconciler:
     """Keeps the output directory like the name tables of this rank."""
 
@@ -89,9 +81,9 @@ class Reconciler:
         async with lock:
             done = Reconciled()
             for _ in range(_CHANGES_FOLLOWED):
-                entry = wanted(self._name_tables.get(place))
+                entry = self._name_tables.get(place)
                 done = await self._attempt(place, entry, force)
-                if wanted(self._name_tables.get(place)) == entry:
+                if self._name_tables.get(place) == entry:
                     break
             return done
 

@@ -56,7 +56,7 @@ class Supplier:
     def begin(self, entry: Entry) -> None:
         """Begins the copy of a small file that is going to be asked for soon."""
         object_id = entry.object_id
-        small = entry.is_file and entry.attr.size <= _EARLY_MOST_BYTES
+        small = entry.attr.size <= _EARLY_MOST_BYTES
         known = object_id in self._begun or object_id not in self._journal.ledger.waiting
         if not small or known or self._given_up:
             return

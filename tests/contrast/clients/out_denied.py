@@ -40,7 +40,7 @@ def case_directory_without_w():
     tell("mkdir existing", os.mkdir, p("d", "e"))
     tell("symlink", os.symlink, "f", p("d", "new"))
     tell("symlink existing", os.symlink, "f", p("d", "f"))
-    tell("mkfifo", os.mkfifo, p("d", "new"))
+    tell("mknod", os.mknod, p("d", "new"))
     tell("unlink", os.unlink, p("d", "f"))
     tell("unlink a link", os.unlink, p("d", "link"))
     tell("unlink missing", os.unlink, p("d", "none"))

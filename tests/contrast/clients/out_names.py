@@ -2,6 +2,9 @@
 
 import os
 import shutil
+import socket
+import stat
+import subprocess
 import tempfile
 
 from out_client import D, T, W, expect, facts, get, names, opened, p, put, show, tell
@@ -424,3 +427,45 @@ def case_copies():
     shutil.rmtree(p("copy"))
     shutil.move(p("d"), p("inputs"))
     show("now", names(), names(p("inputs")))
+
+
+def served_special_files_are_refused():
+    hello = f"{T}/text/hello.txt"
+    kinds = {"fifo": stat.S_IFIFO, "socket": stat.S_IFSOCK, "device": stat.S_IFCHR}
+    for label, kind in kinds.items():
+        expect("EPERM", label, os.mknod, p("new"), kind | 0o600)
+        expect("EEXIST", f"{label} over an output", os.mknod, put(p("f")), kind | 0o600)
+        expect("EEXIST", f"{label} over an input", os.mknod, hello, kind | 0o600)
+        expect("ENOENT", f"{label} below missing", os.mknod, p("none", "new"), kind | 0o600)
+    expect("EPERM", "mkfifo", os.mkfifo, p("new"))
+    expect(False, "made", os.path.lexists, p("new"))
+
+
+def as_it_lies_there(path):
+    """The names in a directory, without FanStore."""
+    outside = {**os.environ, "FANSTORE_OFF": "1"}
+    return subprocess.run(["ls", path], env=outside, capture_output=True, text=True).stdout.split()
+
+
+def served_no_socket_is_made():
+    far = f"{W}/far"
+    os.mkdir(far)
+    os.symlink(far, p("out"))
+    put(p("f"))
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as two:
+        expect("EPERM", "absolute", one.bind, f"{T}/a-socket")
+        expect("EADDRINUSE", "over an input", one.bind, f"{T}/text/hello.txt")
+        os.chdir(D)
+        expect("EPERM", "relative", one.bind, "a-socket")
+        expect("EPERM", "through a link", one.bind, "out/a-socket")
+        expect("EADDRINUSE", "over an output", one.bind, "f")
+        expect("ENOENT", "below missing", one.bind, "none/a-socket")
+        expect("ENOENT", "connect", two.connect, "a-socket")
+        made = [*as_it_lies_there(T), *as_it_lies_there(D), *as_it_lies_there("."), *names(far)]
+        expect(False, "made", lambda: "a-socket" in made)
+        os.chdir(W)
+        expect(None, "outside", one.bind, "a-socket")
+        one.listen()
+        expect(None, "connect", two.connect, "a-socket")
+    os.unlink("a-socket")
+    os.rmdir(far)

@@ -28,7 +28,7 @@ static void list(const char *name)
 {
     DIR *dir = opendir(below(name));
     char seen[4096] = "";
-    const char *const known[] = {"f", "g", "h", "sub", "link", "fifo", "kept", "big", "t", "moved"};
+    const char *const known[] = {"f", "g", "h", "sub", "link", "node", "kept", "big", "t", "moved"};
     if (dir == NULL)
         printf("list %s: %s\n", name, strerror(errno));
     int count = 0;
@@ -114,11 +114,11 @@ static void names(void)
     SYS(unlinkat, dir, "big/t", 0);
     SYS(unlinkat, dir, "big", AT_REMOVEDIR);
     SYS(close, dir);
-    SYS(mknod, below("new/fifo"), S_IFIFO | 0600, 0);
-    stat(below("new/fifo"), &st);
+    SYS(mknod, below("new/node"), S_IFREG | 0600, 0);
+    stat(below("new/node"), &st);
     printf("%o\n", st.st_mode);
     list("new");
-    SYS(unlink, below("new/fifo"));
+    SYS(unlink, below("new/node"));
     SYS(rename, below("new/h"), "/tmp/trap-nowhere/x");
 }
 

@@ -1,99 +1,10 @@
-"""Fifos, sockets, and locks between processes."""
+"""Locks between processes: of files, and by files that one process makes."""
 
 import contextlib
 import fcntl
 import os
-import socket
-import stat
 
-from out_client import D, Other, facts, fork, get, names, p, put, reaped, result, show, tell
-
-
-def case_fifo():
-    tell("mkfifo", os.mkfifo, p("fifo"), 0o600)
-    show("it", facts(p("fifo"))[:3], stat.S_ISFIFO(os.stat(p("fifo")).st_mode), names())
-    tell("again", os.mkfifo, p("fifo"))
-    tell("no reader", os.open, p("fifo"), os.O_WRONLY | os.O_NONBLOCK)
-    child = fork(lambda: put(p("fifo"), b"through the fifo", os.O_WRONLY))
-    show("read", get(p("fifo")))
-    show("child", reaped(child))
-    tell("rename", os.rename, p("fifo"), p("moved"))
-    tell("unlink", os.unlink, p("moved"))
-    show("now", names())
-
-
-def case_fifo_between_strangers():
-    other = Other()
-    os.mkfifo(p("fifo"))
-    child = fork(lambda: show("read", get(p("fifo"))))
-    answer = other.ask(f"put({p('fifo')!r}, b'by another', os.O_WRONLY)[-4:]")
-    show("child", reaped(child), answer)
-    other.end()
-
-
-def accept_one(listener):
-    peer, _ = listener.accept()
-    peer.sendall(b"answer to " + peer.recv(100))
-    peer.close()
-
-
-def talk(path):
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(path)
-        client.sendall(b"question")
-        return client.recv(100)
-
-
-def case_socket():
-    with socket.socket(socket.AF_UNIX) as listener:
-        os.chdir(D)
-        tell("bind", listener.bind, "sock")
-        listener.listen()
-        show("it", oct(stat.S_IFMT(os.stat("sock").st_mode)), names())
-        child = fork(lambda: accept_one(listener))
-        show("answer", result(talk, "sock"), reaped(child))
-        with socket.socket(socket.AF_UNIX) as second:
-            tell("taken", second.bind, "sock")
-            tell("over a file", second.bind, "given")
-            tell("missing directory", second.bind, "none/sock")
-        tell("open", os.open, "sock", os.O_RDWR)
-    tell("nobody listens", talk, "sock")
-    tell("unlink", os.unlink, "sock")
-    tell("gone", talk, "sock")
-    tell("to a file", talk, "given")
-    show("now", names())
-
-
-def case_socket_of_another():
-    os.chdir(D)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("sock")
-        listener.listen()
-
-        def stranger():
-            os.chdir(p("sub"))
-            show("answer", talk("../sock"))
-
-        child = fork(stranger)
-        accept_one(listener)
-        show("child", reaped(child))
-    os.unlink("sock")
-
-
-def case_datagrams():
-    os.chdir(D)
-    with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as first,
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as second,
-    ):
-        first.bind("first")
-        second.bind("second")
-        show("sendto", second.sendto(b"datagram", "first"))
-        data, address = first.recvfrom(100)
-        show("got", data)
-        show("sendmsg", first.sendmsg([b"back"], [], 0, "second"), second.recv(100))
-        tell("missing", second.sendto, b"x", "none")
-        show("address", isinstance(address, str))
+from out_client import Other, fork, names, p, put, reaped, result, show, tell
 
 
 def try_lock(path, kind, exclusive=True):
