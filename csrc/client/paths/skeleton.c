@@ -158,16 +158,7 @@ int fan_skeleton_chdir_output(struct fan_view *view, const char *relpath)
     return length < 0 ? (int)length : (int)FAN_SYS(chdir, path);
 }
 
-/* One directory becomes another below the skeleton at `top`. No path is put together: a rename has
- * two on its stack already. */
-static void move_at(int top, const char *from, char *to)
-{
-    char *name = strrchr(to, '/');
-    FAN_SYS(unlinkat, top, to, AT_REMOVEDIR);
-    if (name == NULL || make_chain(top, to, 0, (size_t)(name - to)) == 0)
-        FAN_SYS(renameat2, top, from, top, to, 0);
-}
-
+/* No path is put together: a rename has two on its stack already. */
 void fan_skeleton_move(struct fan_view *view, char *from, char *to)
 {
     if (view->skeleton.bytes == 0)
@@ -175,8 +166,12 @@ void fan_skeleton_move(struct fan_view *view, char *from, char *to)
     int top = fan_sys_openat(AT_FDCWD, view->skeleton.text, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (top < 0)
         return;
-    if (FAN_SYS(faccessat, top, from, F_OK) == 0)
-        move_at(top, from, to);
+    if (FAN_SYS(faccessat, top, from, F_OK) == 0) {
+        char *name = strrchr(to, '/');
+        FAN_SYS(unlinkat, top, to, AT_REMOVEDIR);
+        if (name == NULL || make_chain(top, to, 0, (size_t)(name - to)) == 0)
+            FAN_SYS(renameat2, top, from, top, to, 0);
+    }
     fan_sys_close(top);
 }
 
