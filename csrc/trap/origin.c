@@ -15,7 +15,7 @@ char fan_origin_root[PATH_MAX];
 void fan_origin_name(struct fan_view *view, uint64_t id, char name[FAN_COPY_NAME_BYTES])
 {
     const struct fan_copy_name copy = {view, id, 0};
-    fan_copy_name_put(FAN_COPY_OF_FILE, &copy, name);
+    fan_copy_name_put(&copy, name);
 }
 
 /* What is behind the root and a slash, or NULL. */
@@ -30,8 +30,8 @@ bool fan_origin_record(const char *link, struct fan_view **view, uint64_t *id)
 {
     struct fan_copy_name copy;
     const char *at = below_root(link);
-    if (at != NULL ? !fan_copy_name_read(at, FAN_COPY_OF_FILE, &copy)
-                   : !fan_copy_name_of_link(link, FAN_COPY_OF_FILE, &copy))
+    if (at != NULL ? !fan_copy_name_read(at, &copy)
+                   : !fan_copy_name_of_link(link, &copy))
         return false;
     *view = copy.view;
     *id = copy.id;

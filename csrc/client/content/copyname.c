@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static const char memory[] = "/memfd:";
+static const char kind[] = "fanstore-copy", memory[] = "/memfd:";
 
 /* Tells jobs apart: a descriptor may come from another one's process. */
 static uint64_t job_number(void)
@@ -37,11 +37,10 @@ static bool take_hex(const char **text, uint64_t *number)
     }
 }
 
-char *fan_copy_name_put(const char *kind, const struct fan_copy_name *copy,
-                        char name[FAN_COPY_NAME_BYTES])
+char *fan_copy_name_put(const struct fan_copy_name *copy, char name[FAN_COPY_NAME_BYTES])
 {
     const uint64_t numbers[] = {job_number(), (uint64_t)(copy->view - fan_job.views), copy->id,
-                                copy->detail};
+                                copy->flags};
     char *to = stpcpy(name, kind);
     for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         *to++ = '.';
@@ -51,13 +50,12 @@ char *fan_copy_name_put(const char *kind, const struct fan_copy_name *copy,
     return to;
 }
 
-bool fan_copy_name_read(const char *name, const char *kind, struct fan_copy_name *copy)
+bool fan_copy_name_read(const char *name, struct fan_copy_name *copy)
 {
     uint64_t numbers[4];
-    size_t bytes = strlen(kind);
-    if (strncmp(name, kind, bytes) != 0)
+    if (strncmp(name, kind, sizeof(kind) - 1) != 0)
         return false;
-    name += bytes;
+    name += sizeof(kind) - 1;
     for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         if (*name++ != '.' || !take_hex(&name, &numbers[i]))
             return false;
@@ -69,11 +67,11 @@ bool fan_copy_name_read(const char *name, const char *kind, struct fan_copy_name
     return *name == '\0' || *name == '.' || *name == ' ';
 }
 
-bool fan_copy_name_of_link(const char *link, const char *kind, struct fan_copy_name *copy)
+bool fan_copy_name_of_link(const char *link, struct fan_copy_name *copy)
 {
     const struct fan_text *job = &fan_job.directory;
     if (strncmp(link, memory, sizeof(memory) - 1) == 0)
-        return fan_copy_name_read(link + sizeof(memory) - 1, kind, copy);
+        return fan_copy_name_read(link + sizeof(memory) - 1, copy);
     return strncmp(link, job->text, job->bytes) == 0 && link[job->bytes] == '/' &&
-           fan_copy_name_read(link + job->bytes + 1, kind, copy);
+           fan_copy_name_read(link + job->bytes + 1, copy);
 }

@@ -1,6 +1,6 @@
 /*
  * What a real copy of an input is called: its name says which file of which job it is, so that
- * whoever comes across it (/proc/self/fd, /proc/self/maps) can tell.
+ * whoever comes across it (/proc/self/fd) can tell.
  */
 #ifndef FAN_CLIENT_COPYNAME_H
 #define FAN_CLIENT_COPYNAME_H
@@ -10,26 +10,22 @@
 
 #include "../job/job.h"
 
-#define FAN_COPY_OF_FILE "fanstore-copy" /* a whole file; detail: the flags it was opened with */
-#define FAN_COPY_MAPPED "fanstore-map"   /* a part of one; detail: where that begins */
-
+/* flags: those that the file was opened with. */
 struct fan_copy_name {
     struct fan_view *view;
     uint64_t id;
-    uint64_t detail;
+    uint64_t flags;
 };
 
 enum { FAN_COPY_NAME_BYTES = 96 };
 
-/* Writes "<kind>.<job>.<view>.<id>.<detail>". Where it ends, at a NUL. */
-char *fan_copy_name_put(const char *kind, const struct fan_copy_name *copy,
-                        char name[FAN_COPY_NAME_BYTES]);
+/* Writes "fanstore-copy.<job>.<view>.<id>.<flags>". Where it ends, at a NUL. */
+char *fan_copy_name_put(const struct fan_copy_name *copy, char name[FAN_COPY_NAME_BYTES]);
 
-/* Reads such a name, which may go on behind '.' or ' '. Whether it is one of `kind` and this job.
- */
-bool fan_copy_name_read(const char *name, const char *kind, struct fan_copy_name *copy);
+/* Reads such a name, which may go on behind '.' or ' '. Whether it is one of this job. */
+bool fan_copy_name_read(const char *name, struct fan_copy_name *copy);
 
 /* The same of the path that /proc gives: of a memory file, or of a file in the job's directory. */
-bool fan_copy_name_of_link(const char *link, const char *kind, struct fan_copy_name *copy);
+bool fan_copy_name_of_link(const char *link, struct fan_copy_name *copy);
 
 #endif

@@ -12,7 +12,6 @@
 #include "../job/packs.h"
 #include "../machine/limit.h"
 #include "content_io.h"
-#include "copyname.h"
 #include "fill.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -33,24 +32,13 @@ static bool lies_in_pages(const struct fan_file *file)
            record->logical_size >= FAN_MAP_THRESHOLD_BYTES;
 }
 
-/* An empty memory file, named after the part of the file that begins at `offset`: mapped.h finds
- * that again by the name. */
-static int open_memory_file(const struct fan_file *file, int64_t offset, unsigned flags)
-{
-    const struct fan_copy_name copy = {file->view, file->id, (uint64_t)offset};
-    char name[FAN_COPY_NAME_BYTES];
-    fan_copy_name_put(FAN_COPY_MAPPED, &copy, name);
-    return (int)FAN_SYS(memfd_create, name, flags);
-}
-
 /* An empty memory file over [at, at + bytes): touching it raises SIGBUS, as pages beyond the end
- * of a file do. `offset`: of the first of them in the file. */
-static int map_beyond_end(const struct fan_file *file, char *at, size_t bytes, int prot, int flags,
-                          int64_t offset)
+ * of a file do. */
+static int map_beyond_end(char *at, size_t bytes, int prot, int flags)
 {
     if (bytes == 0)
         return 0;
-    int fd = open_memory_file(file, offset, MFD_CLOEXEC);
+    int fd = (int)FAN_SYS(memfd_create, FAN_MAP_COPY, MFD_CLOEXEC);
     if (fd < 0)
         return fd;
     long rc = fan_sys_mmap(at, bytes, prot, (flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED, fd,
@@ -86,7 +74,7 @@ static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset
 
 int fan_memory_part(struct fan_file *file, int64_t offset, size_t bytes)
 {
-    int fd = open_memory_file(file, offset, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = (int)FAN_SYS(memfd_create, FAN_MAP_COPY, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int rc = fd >= 0 ? fan_fill(fd, file, offset, bytes) : fd;
     if (rc != 0 && fd >= 0)
         fan_sys_close(fd);
@@ -167,7 +155,7 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
         return got;
     uint64_t end = page_up(inside), all = page_up(bytes);
     if (!copy)
-        rc = map_beyond_end(file, (char *)got + end, all - end, prot, flags, offset + (int64_t)end);
+        rc = map_beyond_end((char *)got + end, all - end, prot, flags);
     if (rc != 0) {
         fan_sys_munmap((void *)got, all);
         return rc;

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define FAN_MAP_COPY "fanstore-map" /* the name of memory files: mapped.h knows them by it */
+
 struct fan_file;
 
 /* The address, or a value from -4095 to -1. */

@@ -61,7 +61,7 @@ static int make_file(uint64_t size, const char *name)
 static void put_name(const struct fan_file *file, char name[FAN_COPY_NAME_BYTES])
 {
     const struct fan_copy_name copy = {file->view, file->id, atomic_load(&file->slot->status)};
-    fan_copy_name_put(FAN_COPY_OF_FILE, &copy, name);
+    fan_copy_name_put(&copy, name);
 }
 
 /* A filled copy, open for writing; sealed where it lies in memory. */

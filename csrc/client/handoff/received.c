@@ -21,7 +21,7 @@ static bool identify(int fd, struct fan_copy_name *copy)
 {
     char link[PATH_MAX];
     return fan_fd_path(fd, link, sizeof(link)) > 0 &&
-           fan_copy_name_of_link(link, FAN_COPY_OF_FILE, copy);
+           fan_copy_name_of_link(link, copy);
 }
 
 bool fan_is_copy_of(int fd, const struct fan_view *view, uint64_t id)
@@ -38,7 +38,7 @@ static bool take_copy(int fd)
     int flags = fan_sys_fcntl(fd, F_GETFL, 0);
     bool path = flags >= 0 && (flags & O_PATH) != 0;
     struct fan_file *file = fan_file_new(copy.view, copy.id, path ? FAN_FILE_PATH : FAN_FILE_COPY,
-                                         (unsigned)copy.detail);
+                                         (unsigned)copy.flags);
     return file != NULL && fan_file_install(fd, file) == 0;
 }
 

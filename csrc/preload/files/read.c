@@ -1,6 +1,7 @@
 /* Reading through a descriptor: read, seek, map, and the calls that copy between descriptors. */
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -10,6 +11,7 @@
 #include "../../client/content/content_io.h"
 #include "../../client/open/dirstream.h"
 #include "../../client/files/filetable.h"
+#include "../../client/content/mapped.h"
 #include "../../client/content/mapping.h"
 #include "../../common/sys.h"
 #include "../cancel.h"
@@ -131,6 +133,25 @@ FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t
 }
 
 FAN_ALIAS(mmap64, mmap);
+
+/* Moving, and giving pages back, are the kernel's to do. */
+FAN_EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...)
+{
+    va_list list;
+    va_start(list, flags);
+    void *to = flags & MREMAP_FIXED ? va_arg(list, void *) : NULL;
+    va_end(list);
+    if (!fan_mapped_grows(old, old_bytes, bytes))
+        return REAL(mremap)(old, old_bytes, bytes, flags, to);
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+FAN_EXPORT int remap_file_pages(void *at, size_t bytes, int prot, size_t page, int flags)
+{
+    return fan_mapped_at(at) ? (int)fan_answer(-EINVAL)
+                             : REAL(remap_file_pages)(at, bytes, prot, page, flags);
+}
 
 /* Gives out a piece: straight from the mapped pack, else through `room`. */
 static ssize_t next_piece(struct fan_file *file, int64_t at, size_t bytes, char *room, size_t size,

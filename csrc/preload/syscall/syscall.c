@@ -55,12 +55,6 @@ static bool is_ours(long fd)
     return fan_file_get((int)fd) != NULL || fan_is_parked((int)fd);
 }
 
-static bool is_mapped(long at)
-{
-    struct fan_mapped found;
-    return fan_mapped_at((void *)at, &found);
-}
-
 #ifdef SYS_getdents
 /* An entry as getdents(2) has it is as long as getdents64's: the name lies one byte lower, and the
  * type in the last byte. */

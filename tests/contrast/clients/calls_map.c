@@ -156,15 +156,46 @@ CASE(fixed)
 CASE(mremap_forms)
 {
     int fd = reader("mid.bin");
-    char *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 4096);
-    at = mremap(at, 4096, 65536, MREMAP_MAYMOVE);
-    SHOW("grown %lx", sum(at, 65536));
+    char *at = mmap(NULL, 65536, PROT_READ, MAP_SHARED, fd, 4096);
     at = mremap(at, 65536, 8192, 0);
     SHOW("shrunk %lx %d", sum(at, 8192), byte_at(at + 8192) == -SIGSEGV);
     char *room = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     at = mremap(at, 8192, 8192, MREMAP_MAYMOVE | MREMAP_FIXED, room);
     SHOW("moved %d %lx", at == room, sum(at, 8192));
     TELL(mremap((void *) 4096, 4096, 8192, MREMAP_MAYMOVE));
+}
+
+/* Larger, a mapping of an input shows the file still, or it is refused and stays as it was. */
+static void grow(char *at, size_t old_bytes, const char *whole, size_t bytes, int flags)
+{
+    errno = 0;
+    char *to = mremap(at, old_bytes, bytes, flags);
+    int same = to != MAP_FAILED ? memcmp(to, whole, bytes) == 0
+                                : errno == ENOMEM && memcmp(at, whole, old_bytes) == 0;
+    SHOW("grown %d", same);
+}
+
+CASE(mremap_to_grow)
+{
+    for (int i = 0; i < 7; i++) {
+        struct stat status;
+        int fd = reader(FILES[i]);
+        OK(fstat(fd, &status) == 0);
+        size_t bytes = (status.st_size + 4095) / 4096 * 4096;
+        char *whole = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        grow(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0), 4096, whole, bytes, MREMAP_MAYMOVE);
+        grow(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0), 4096, whole, bytes, 0);
+        grow(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0), 0, whole, bytes, MREMAP_MAYMOVE);
+        char *own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        own[5] = whole[5] = 'w';
+        grow(own, 4096, whole, bytes, MREMAP_MAYMOVE);
+        char *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+        char *more = mremap(at, bytes, bytes + 4096, MREMAP_MAYMOVE);
+        SHOW("beyond %d", more == MAP_FAILED || byte_at(more + bytes) == -SIGBUS);
+        at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+        more = (char *) syscall(SYS_mremap, at, bytes, bytes + 4096, MREMAP_MAYMOVE, 0L);
+        SHOW("beyond %d", more == MAP_FAILED || byte_at(more + bytes) == -SIGBUS);
+    }
 }
 
 CASE(mremap_within_its_pages)
