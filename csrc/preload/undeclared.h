@@ -2,7 +2,6 @@
 #ifndef FAN_PRELOAD_UNDECLARED_H
 #define FAN_PRELOAD_UNDECLARED_H
 
-#include <mntent.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -72,8 +71,6 @@ int __select(int count, fd_set *reads, fd_set *writes, fd_set *excepts, struct t
 int __statfs(const char *path, struct statfs *fs);
 int epoll_pwait2(int fd, struct epoll_event *events, int most, const struct timespec *timeout,
                  const sigset_t *mask);
-FILE *__setmntent(const char *path, const char *mode);
-int __endmntent(FILE *stream);
 FILE *_IO_fopen(const char *path, const char *mode);
 FILE *_IO_fdopen(int fd, const char *mode);
 int _IO_fclose(FILE *stream);

@@ -274,3 +274,15 @@ FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
         return fan_answer(-ENOTDIR);
     return fan_answer(FAN_SYS(getdents64, fd, buffer, bytes));
 }
+
+/* getdents64(2), and where it began. */
+FAN_EXPORT ssize_t getdirentries(int fd, char *buffer, size_t bytes, off_t *base)
+{
+    off_t start = lseek(fd, 0, SEEK_CUR);
+    ssize_t got = start < 0 ? -1 : getdents64(fd, buffer, bytes);
+    if (got >= 0)
+        *base = start;
+    return got;
+}
+
+FAN_ALIAS(getdirentries64, getdirentries);

@@ -16,7 +16,6 @@
 #include "../log.h"
 #include "../real.h"
 #include "../undeclared.h"
-#include "streams.h"
 
 /* open(2)'s flags for fopen(3)'s mode. -EINVAL. */
 static int parse_mode(const char *mode)
@@ -32,9 +31,11 @@ static int parse_mode(const char *mode)
     return access | extra;
 }
 
-enum { MODE_BYTES = 64 };
+enum { MODE_BYTES = 64, REAL_PATH_BYTES = 40 };
 
-int fan_stream_real(struct fan_target *target, const char *mode, char path[FAN_REAL_PATH_BYTES])
+/* A real file with the content of an input, by a path that libc can open in `mode`; or the output
+ * itself. A descriptor, which must outlive the path's use, or -errno. */
+static int open_real(struct fan_target *target, const char *mode, char path[REAL_PATH_BYTES])
 {
     int flags = parse_mode(mode);
     bool input = target->where == FAN_INPUT && (flags & O_ACCMODE) == O_RDONLY;
@@ -46,7 +47,7 @@ int fan_stream_real(struct fan_target *target, const char *mode, char path[FAN_R
         fd = copy;
     }
     if (fd >= 0)
-        snprintf(path, FAN_REAL_PATH_BYTES, "/proc/self/fd/%d", fd);
+        snprintf(path, REAL_PATH_BYTES, "/proc/self/fd/%d", fd);
     return fd;
 }
 
@@ -79,8 +80,8 @@ static FILE *take_over(FILE *stream, int fd)
 /* libc converts characters in streams of its own alone. */
 static FILE *open_converted(struct fan_target *target, const char *mode)
 {
-    char path[FAN_REAL_PATH_BYTES], plain[MODE_BYTES];
-    int fd = fan_stream_real(target, mode, path);
+    char path[REAL_PATH_BYTES], plain[MODE_BYTES];
+    int fd = open_real(target, mode, path);
     if (fd < 0) {
         errno = -fd;
         return NULL;
@@ -172,9 +173,9 @@ FAN_ALIAS(_IO_fdopen, fdopen);
 /* A stream of libc's own is to show a file of ours: it is given a real copy, or the output. */
 static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *stream)
 {
-    char path[FAN_REAL_PATH_BYTES], plain[MODE_BYTES];
+    char path[REAL_PATH_BYTES], plain[MODE_BYTES];
     fan_cancel_point();
-    int fd = fan_stream_real(target, mode, path);
+    int fd = open_real(target, mode, path);
     if (fd < 0) {
         fclose(stream);
         errno = -fd;

@@ -4,8 +4,6 @@
 #include <aio.h>
 #include <dirent.h>
 #include <locale.h>
-#include <mntent.h>
-#include <nl_types.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -20,7 +18,6 @@
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <termios.h>
-#include <utmp.h>
 #include <wchar.h>
 
 int isfdtype(int fd, int type);
@@ -246,26 +243,6 @@ CASE(getwd_and_others)
     SHOW("%s", getcwd(here, sizeof(here)));
 }
 
-CASE(mount_tables)
-{
-    put(in_d("tab"), "a /b ext4 rw 0 0\n# no\n\nc /d nfs ro,hard 1 2\n");
-    FILE *table = setmntent(in_d("tab"), "r");
-    for (struct mntent *entry; (entry = getmntent(table)) != NULL;) {
-        SHOW("%s %s %s %s %d", entry->mnt_fsname, entry->mnt_dir, entry->mnt_type, entry->mnt_opts,
-             entry->mnt_passno);
-    }
-    TELL(endmntent(table));
-    TELL_POINTER(setmntent(in_r("none"), "r"));
-    table = setmntent(in_r("numbers"), "r");
-    SHOW("%s", getmntent(table)->mnt_dir);
-    TELL(endmntent(table));
-    table = setmntent(in_d("tab"), "a");
-    struct mntent more = {"e", "/f", "tmpfs", "rw", 0, 0};
-    TELL(addmntent(table, &more));
-    TELL(endmntent(table));
-    show_path("tab", in_d("tab"));
-}
-
 CASE(getdirentries_call)
 {
     char buffer[32768];
@@ -299,36 +276,6 @@ CASE(names_that_are_free)
     name = tempnam(in_r("none"), NULL);
     SHOW("%.9s", name);
     OK(unlink(mktemp(strcpy(template, in_d("none")))) != 0);
-}
-
-CASE(user_tables)
-{
-    struct utmp entry = {.ut_type = USER_PROCESS, .ut_user = "somebody", .ut_line = "tty9"}, *got;
-    int fd = open(in_d("table"), O_WRONLY | O_CREAT, 0644);
-    OK(write(fd, &entry, sizeof(entry)) == sizeof(entry) && close(fd) == 0);
-    strcpy(entry.ut_user, "another");
-    updwtmp(in_d("table"), &entry);
-    TELL(utmpname(in_d("table")));
-    setutent();
-    while ((got = getutent()) != NULL) {
-        SHOW("%d %s %s", got->ut_type, got->ut_user, got->ut_line);
-    }
-    endutent();
-    TELL(utmpname(in_r("none")));
-    setutent();
-    TELL_POINTER(getutent());
-    updwtmp(in_d("none"), &entry);
-    TELL(access(in_d("none"), F_OK));
-    TELL(utmpname(in_r("empty")));
-    setutent();
-    TELL_POINTER(getutent());
-}
-
-CASE(catalogues_that_are_none)
-{
-    TELL(catopen(in_r("none"), 0));
-    TELL(catopen(in_r("small"), 0) == (nl_catd) -1);
-    TELL(catopen(in_r("sub"), 0) == (nl_catd) -1);
 }
 
 FILE *_IO_fopen(const char *path, const char *mode);
