@@ -85,13 +85,6 @@ FAN_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *acti
     return possible(fd) ? append(actions, action, path) : EBADF;
 }
 
-FAN_EXPORT int posix_spawn_file_actions_addclose(posix_spawn_file_actions_t *actions, int fd)
-{
-    if (fan_job.view_count == 0)
-        return REAL(posix_spawn_file_actions_addclose)(actions, fd);
-    return possible(fd) ? append(actions, (struct action){.tag = DO_CLOSE, .fd = fd}, NULL) : EBADF;
-}
-
 FAN_EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
 {
     if (fan_job.view_count == 0)
@@ -108,30 +101,20 @@ FAN_EXPORT int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *
     return append(actions, (struct action){.tag = DO_CHDIR}, path);
 }
 
-FAN_EXPORT int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t *actions, int fd)
-{
-    if (fan_job.view_count == 0)
-        return REAL(posix_spawn_file_actions_addfchdir_np)(actions, fd);
-    return possible(fd) ? append(actions, (struct action){.tag = DO_FCHDIR, .fd = fd}, NULL)
-                        : EBADF;
-}
+/* The actions that are given a descriptor and no more. */
+#define ADD_FD(name, what, allowed)                                                                \
+    FAN_EXPORT int posix_spawn_file_actions_##name(posix_spawn_file_actions_t *actions, int fd)    \
+    {                                                                                              \
+        if (fan_job.view_count == 0)                                                               \
+            return REAL(posix_spawn_file_actions_##name)(actions, fd);                             \
+        struct action action = {.tag = what, .fd = fd};                                            \
+        return allowed ? append(actions, action, NULL) : EBADF;                                    \
+    }
 
-FAN_EXPORT int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions,
-                                                        int from)
-{
-    if (fan_job.view_count == 0)
-        return REAL(posix_spawn_file_actions_addclosefrom_np)(actions, from);
-    return from >= 0 ? append(actions, (struct action){.tag = DO_CLOSEFROM, .fd = from}, NULL)
-                     : EBADF;
-}
-
-FAN_EXPORT int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions, int fd)
-{
-    if (fan_job.view_count == 0)
-        return REAL(posix_spawn_file_actions_addtcsetpgrp_np)(actions, fd);
-    return possible(fd) ? append(actions, (struct action){.tag = DO_TCSETPGRP, .fd = fd}, NULL)
-                        : EBADF;
-}
+ADD_FD(addclose, DO_CLOSE, possible(fd))
+ADD_FD(addfchdir_np, DO_FCHDIR, possible(fd))
+ADD_FD(addclosefrom_np, DO_CLOSEFROM, fd >= 0)
+ADD_FD(addtcsetpgrp_np, DO_TCSETPGRP, possible(fd))
 
 FAN_ALIAS(posix_spawn_file_actions_addchdir, posix_spawn_file_actions_addchdir_np);
 FAN_ALIAS(posix_spawn_file_actions_addfchdir, posix_spawn_file_actions_addfchdir_np);
@@ -287,17 +270,21 @@ static void make_room(const posix_spawn_file_actions_t *actions)
         fan_vacate(given_out(&entries(actions)[i]), highest);
 }
 
-static int spawn(struct order *order, pid_t *pid)
+static int spawn(pid_t *pid, const struct fan_program *program,
+                 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+                 char *const argv[], char *const env[])
 {
+    struct order order = {.program = *program, .actions = actions, .attributes = attributes,
+                          .argv = argv, .env = env};
     sigset_t all;
     int saved = errno, cancel, error;
     memset(&all, 0xff, sizeof(all));
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    FAN_SYS(rt_sigprocmask, SIG_BLOCK, &all, &order->mask, sizeof(uint64_t));
-    sigset_t before = order->mask;
-    make_room(order->actions);
-    pid_t child = start_child(order);
-    error = child < 0 ? errno : order->error;
+    FAN_SYS(rt_sigprocmask, SIG_BLOCK, &all, &order.mask, sizeof(uint64_t));
+    sigset_t before = order.mask;
+    make_room(order.actions);
+    pid_t child = start_child(&order);
+    error = child < 0 ? errno : order.error;
     if (child > 0 && error != 0)
         FAN_SYS(wait4, child, NULL, 0, NULL);
     FAN_SYS(rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(uint64_t));
@@ -328,28 +315,20 @@ FAN_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_
                            const posix_spawnattr_t *attributes, char *const argv[],
                            char *const env[])
 {
-    struct order order = {.program = {.how = FAN_START_PATH, .name = path},
-                          .actions = actions,
-                          .attributes = attributes,
-                          .argv = argv,
-                          .env = env};
+    const struct fan_program program = {.how = FAN_START_PATH, .name = path};
     if (fan_job.view_count == 0)
         return REAL(posix_spawn)(pid, path, actions, attributes, argv, env);
-    return spawn(&order, pid);
+    return spawn(pid, &program, actions, attributes, argv, env);
 }
 
 FAN_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                             const posix_spawnattr_t *attributes, char *const argv[],
                             char *const env[])
 {
-    struct order order = {.program = {.how = FAN_START_SEARCH, .name = file},
-                          .actions = actions,
-                          .attributes = attributes,
-                          .argv = argv,
-                          .env = env};
+    const struct fan_program program = {.how = FAN_START_SEARCH, .name = file};
     if (fan_job.view_count == 0)
         return REAL(posix_spawnp)(pid, file, actions, attributes, argv, env);
-    return spawn(&order, pid);
+    return spawn(pid, &program, actions, attributes, argv, env);
 }
 
 FAN_EXPORT int pidfd_spawn(int *pidfd, const char *path, const posix_spawn_file_actions_t *actions,
