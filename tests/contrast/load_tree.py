@@ -34,7 +34,6 @@ int beside(char *to, int bytes) {
 CALLER = r"""
 #include <dlfcn.h>
 void *call(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
-void *call_apart(const char *name) { return dlmopen(LM_ID_NEWLM, name, RTLD_NOW | RTLD_LOCAL); }
 """
 SPEAKS = r"""
 #include <unistd.h>

@@ -28,7 +28,6 @@ struct onward {
 };
 
 struct onward fan_load_dlopen(const char *path, int mode, void *caller);
-struct onward fan_load_dlmopen(Lmid_t space, const char *path, int mode, void *caller);
 
 #if defined(__x86_64__)
 /* At the call of the C function: rdi, rsi, rdx as they came, and on an aligned stack. */
@@ -60,48 +59,13 @@ __asm__(".text\n"
         "1:  movq %rdx, %rax\n"
         "    ret\n"
         "    .cfi_endproc\n"
-        ".size dlopen, . - dlopen\n"
-        ".p2align 4\n"
-        ".globl dlmopen\n"
-        ".type dlmopen, @function\n"
-        "dlmopen:\n"
-        "    .cfi_startproc\n"
-        "    endbr64\n"
-        "    pushq %rdi\n"
-        "    .cfi_adjust_cfa_offset 8\n"
-        "    pushq %rsi\n"
-        "    .cfi_adjust_cfa_offset 8\n"
-        "    pushq %rdx\n"
-        "    .cfi_adjust_cfa_offset 8\n"
-        "    movq 24(%rsp), %rcx\n"
-        "    call fan_load_dlmopen\n"
-        "    movq %rdx, %rcx\n"
-        "    popq %rdx\n"
-        "    .cfi_adjust_cfa_offset -8\n"
-        "    popq %rsi\n"
-        "    .cfi_adjust_cfa_offset -8\n"
-        "    popq %rdi\n"
-        "    .cfi_adjust_cfa_offset -8\n"
-        "    testq %rax, %rax\n"
-        "    jz 1f\n"
-        "    movq %rcx, %rsi\n"
-        "    jmp *%rax\n"
-        "1:  movq %rcx, %rax\n"
-        "    ret\n"
-        "    .cfi_endproc\n"
-        ".size dlmopen, . - dlmopen\n");
+        ".size dlopen, . - dlopen\n");
 #else
 /* Without the caller's RPATH. */
 FAN_EXPORT void *dlopen(const char *path, int mode)
 {
     struct onward to = fan_load_dlopen(path, mode, __builtin_return_address(0));
     return to.call != NULL ? REAL(dlopen)(to.path, mode) : (void *)to.path;
-}
-
-FAN_EXPORT void *dlmopen(Lmid_t space, const char *path, int mode)
-{
-    struct onward to = fan_load_dlmopen(space, path, mode, __builtin_return_address(0));
-    return to.call != NULL ? REAL(dlmopen)(space, to.path, mode) : (void *)to.path;
 }
 #endif
 
@@ -254,7 +218,7 @@ static __attribute__((noinline)) void *load_with_foreign(const struct loading *l
 
 /* What is to be passed in the path's place; true when the library was loaded already: *answer. */
 static __attribute__((noinline)) bool prepare(struct loading *loading, int mode, void *caller,
-                                              bool base, void **answer)
+                                              void **answer)
 {
     int saved = errno;
     bool done = false;
@@ -268,7 +232,7 @@ static __attribute__((noinline)) bool prepare(struct loading *loading, int mode,
     if (loading->passed == NULL)
         loading->passed = loading->given;
     fan_load_note(loading->given, loading->passed);
-    if (base && needs_foreign(loading)) {
+    if (needs_foreign(loading)) {
         *answer = load_with_foreign(loading, mode);
         done = true;
     }
@@ -285,15 +249,15 @@ static bool is_ours(void *caller)
     return (uintptr_t)caller >= (uintptr_t)own_begin && (uintptr_t)caller < (uintptr_t)own_end;
 }
 
-static struct onward go_on(void *call, const char *path, int mode, void *caller, bool base)
+static struct onward go_on(const char *path, int mode, void *caller)
 {
     struct loading loading = {.given = path, .passed = path, .root = -1};
     void *answer;
     fan_cancel_look_again();
     if (fan_job.view_count > 0 && path != NULL && path[0] != '\0' && !is_ours(caller) &&
-        prepare(&loading, mode, caller, base, &answer))
+        prepare(&loading, mode, caller, &answer))
         return (struct onward){NULL, answer};
-    return (struct onward){call, loading.passed};
+    return (struct onward){(void *)REAL(dlopen), loading.passed};
 }
 
 /* A library whose system calls are redirected cannot be left to its caller: it runs afterwards. */
@@ -307,15 +271,10 @@ static struct onward load_raw(struct onward to, int mode)
 
 struct onward fan_load_dlopen(const char *path, int mode, void *caller)
 {
-    struct onward to = go_on((void *)REAL(dlopen), path, mode, caller, true);
+    struct onward to = go_on(path, mode, caller);
     if (fan_job.view_count > 0 && to.call != NULL && to.path != NULL && fan_raw_wanted(to.path))
         return load_raw(to, mode);
     return to;
-}
-
-struct onward fan_load_dlmopen(Lmid_t space, const char *path, int mode, void *caller)
-{
-    return go_on((void *)REAL(dlmopen), path, mode, caller, space == LM_ID_BASE);
 }
 
 static char **find_variable(char **env, const char *name)

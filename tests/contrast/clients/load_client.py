@@ -47,9 +47,9 @@ def called(handle: int | None, name: str) -> object:
     return ctypes.CFUNCTYPE(ctypes.c_int)(function)()
 
 
-def caller(path: Path, function: str = "call") -> object:
+def caller(path: Path) -> object:
     """A library's own dlopen."""
-    found = getattr(ctypes.CDLL(str(path)), function)
+    found = ctypes.CDLL(str(path)).call
     found.restype, found.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
     return lambda name: found(os.fsencode(str(name)))
 
@@ -176,12 +176,6 @@ def case_callers_origin_in_a_path() -> None:
 
 def case_callers_rpath_for_what_is_needed() -> None:
     print(called(caller(ROOT / "caller/libold.so")(ROOT / "lost/liblost.so"), "user"), said())
-
-
-def case_another_namespace() -> None:
-    call = caller(ROOT / "caller/libcaller.so", "call_apart")
-    print(called(call(ROOT / "near/libtop.so"), "top"), said())
-    print(call(ROOT / "near/none.so"), said())
 
 
 def case_outside_needs_what_is_inside() -> None:
