@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "../client/files/filetable.h"
-#include "../client/machine/spelling.h"
 #include "../client/outputs/outputs.h"
 #include "../client/paths/linked.h"
 #include "../common/sys.h"
@@ -138,16 +137,7 @@ long fan_handle_creat(const struct fan_call *call, const struct fan_handler *han
                    (mode_t)call->args[1]);
 }
 
-/* What openat2 forbids of a path that may not leave its directory: any "..", any link. */
-static long check_beneath(struct open_how *how, const char *given)
-{
-    const uint64_t beneath = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
-    if (!(how->resolve & beneath))
-        return 0;
-    how->resolve = (how->resolve & ~beneath) | RESOLVE_NO_SYMLINKS;
-    return given[0] == '/' || fan_has_dot_dot(given) ? -EXDEV : 0;
-}
-
+/* Rules for what a path may lead through are refused, as on a kernel without the call. */
 long fan_handle_openat2(const struct fan_call *call, const struct fan_handler *handler)
 {
     struct open_how how = {0};
@@ -158,13 +148,6 @@ long fan_handle_openat2(const struct fan_call *call, const struct fan_handler *h
         !fan_call_find(call, (int)call->args[0], call->args[1],
                         follows((int)how.flags) ? FAN_SPOT_FOLLOW : 0, &spot))
         return FAN_CALL_CONTINUE;
-    long rc = check_beneath(&how, spot.given);
-    if (rc != 0 || how.resolve == 0)
-        return rc != 0 ? rc : open_place(call, &spot, (int)how.flags, (mode_t)how.mode);
-    int flags = (int)how.flags;
-    how.flags |= O_CLOEXEC;
-    if (flags & (O_CREAT | __O_TMPFILE))
-        fan_call_umask(call);
-    long fd = syscall(SYS_openat2, AT_FDCWD, spot.path, &how, sizeof(how));
-    return fd < 0 ? -errno : hand_over(call, (int)fd, flags);
+    return how.resolve != 0 ? -ENOSYS
+                            : open_place(call, &spot, (int)how.flags, (mode_t)how.mode);
 }

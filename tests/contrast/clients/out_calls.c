@@ -72,20 +72,6 @@ CASE(system_calls)
     show_file("g");
 }
 
-CASE(resolve_flags)
-{
-    struct open_how how = {.flags = O_RDWR | O_CREAT, .mode = 0640, .resolve = RESOLVE_BENEATH};
-    int dir = open(getenv("D"), O_RDONLY);
-    OK(mkdirat(dir, "d", 0755) == 0);
-    OK(symlinkat("d", dir, "link") == 0);
-    TELL(close(syscall(SYS_openat2, dir, "d/f", &how, sizeof(how))));
-    TELL(syscall(SYS_openat2, dir, "../f", &how, sizeof(how)));
-    TELL(syscall(SYS_openat2, dir, "d/../../f", &how, sizeof(how)));
-    how.resolve = RESOLVE_NO_SYMLINKS;
-    TELL(syscall(SYS_openat2, dir, "link/g", &how, sizeof(how)));
-    TELL(close(syscall(SYS_openat2, dir, "d/g", &how, sizeof(how))));
-}
-
 CASE(temporary_names)
 {
     char path[PATH_MAX];

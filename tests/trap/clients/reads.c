@@ -3,6 +3,7 @@
 #include "shown.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>
@@ -147,9 +148,9 @@ static void directories(void)
     SYS(openat2, top, "a.txt", &how, sizeof(how));
     SYS(close, 5);
     how.resolve = RESOLVE_BENEATH;
-    SYS(openat2, sub, "../../a.txt", &how, sizeof(how));
-    SYS(openat2, sub, "x", &how, sizeof(how));
-    SYS(close, 5);
+    fd = (int)syscall(SYS_openat2, sub, "x", &how, sizeof(how));
+    printf("beneath %d\n", fd >= 0 || errno == ENOSYS);
+    close(fd);
     int path = (int)SYS(openat, top, "a.txt", O_PATH);
     show_stat("O_PATH", fstatat(path, "", &st, AT_EMPTY_PATH), &st);
     SYS(read, path, text, 1);
