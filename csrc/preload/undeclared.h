@@ -21,7 +21,6 @@ int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions
 int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions, int fd);
 int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);
 wchar_t *__fgetws_chk(wchar_t *line, size_t bytes, int room, FILE *stream);
-wchar_t *__fgetws_unlocked_chk(wchar_t *line, size_t bytes, int room, FILE *stream);
 size_t _IO_fread(void *to, size_t size, size_t count, FILE *stream);
 size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
 size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);

@@ -35,11 +35,6 @@ static wint_t decode(FILE *stream)
     }
 }
 
-FAN_EXPORT wint_t fgetwc_unlocked(FILE *stream)
-{
-    return fan_stream_is_ours(stream) ? decode(stream) : REAL(fgetwc_unlocked)(stream);
-}
-
 FAN_EXPORT wint_t fgetwc(FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
@@ -57,13 +52,7 @@ FAN_EXPORT wint_t getwchar(void)
     return fgetwc(stdin);
 }
 
-FAN_EXPORT wint_t getwchar_unlocked(void)
-{
-    return fgetwc_unlocked(stdin);
-}
-
 FAN_ALIAS(getwc, fgetwc);
-FAN_ALIAS(getwc_unlocked, fgetwc_unlocked);
 
 static wchar_t *decode_line(wchar_t *line, int room, FILE *stream)
 {
@@ -84,12 +73,6 @@ static wchar_t *decode_line(wchar_t *line, int room, FILE *stream)
     return line;
 }
 
-FAN_EXPORT wchar_t *fgetws_unlocked(wchar_t *line, int room, FILE *stream)
-{
-    return fan_stream_is_ours(stream) ? decode_line(line, room, stream)
-                                      : REAL(fgetws_unlocked)(line, room, stream);
-}
-
 FAN_EXPORT wchar_t *fgetws(wchar_t *line, int room, FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
@@ -107,13 +90,6 @@ FAN_EXPORT wchar_t *__fgetws_chk(wchar_t *line, size_t bytes, int room, FILE *st
     if (room > 0 && (size_t)room > bytes)
         __chk_fail();
     return fgetws(line, room, stream);
-}
-
-FAN_EXPORT wchar_t *__fgetws_unlocked_chk(wchar_t *line, size_t bytes, int room, FILE *stream)
-{
-    if (room > 0 && (size_t)room > bytes)
-        __chk_fail();
-    return fgetws_unlocked(line, room, stream);
 }
 
 FAN_EXPORT wint_t ungetwc(wint_t wide, FILE *stream)
