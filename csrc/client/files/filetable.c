@@ -189,8 +189,6 @@ struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_
     slot->id = id;
     slot->writable = 0;
     slot->inode = 0;
-    atomic_store_explicit(&slot->owner, 0, memory_order_relaxed);
-    atomic_store_explicit(&slot->signal, 0, memory_order_relaxed);
     if (fill_file(file, slot) != NULL)
         return file;
     atomic_store(&slot->refs, 0);

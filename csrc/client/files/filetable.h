@@ -43,11 +43,7 @@ struct fan_slot {
     uint64_t id; /* record, or object; for FAN_FILE_NEAR the length of the path */
     uint64_t writable; /* FAN_FILE_OUTPUT: through it the output may still change */
     uint64_t inode;    /* FAN_FILE_OUTPUT */
-    atomic_int owner;      /* F_SETOWN of FAN_FILE_REGULAR: a positive id, or 0 */
-    atomic_int owner_kind; /* F_OWNER_* */
-    atomic_int signal;     /* F_SETSIG */
-    uint32_t reserved;
-};
+} __attribute__((aligned(64))); /* none lies in two pages (arena.c) */
 
 /* The last decoded block of an open compressed file (decode.h). */
 struct fan_decoded {

@@ -12,8 +12,6 @@
 
 enum {
     KERNEL_O_LARGEFILE = 0100000, /* what F_GETFL shows for every file of a 64-bit process */
-    SIGNAL_MAX = 64,
-    HINT_MAX = 5, /* RWH_WRITE_LIFE_EXTREME */
     BLOCK_BYTES = 4096,
 };
 
@@ -72,75 +70,6 @@ static long set_status(struct fan_file *file, unsigned flags)
     return 0;
 }
 
-/* Kept for those who ask for it again; there is nothing to be told of an input. */
-static long set_owner(struct fan_file *file, int kind, long id)
-{
-    if (id != 0 && FAN_SYS(kill, kind == F_OWNER_PGRP ? -id : id, 0) == -ESRCH)
-        return -ESRCH;
-    atomic_store(&file->slot->owner_kind, kind);
-    atomic_store(&file->slot->owner, (int)id);
-    return 0;
-}
-
-static long owner_command(struct fan_file *file, int command, long argument)
-{
-    struct fan_slot *slot = file->slot;
-    struct f_owner_ex owner = {atomic_load(&slot->owner_kind), atomic_load(&slot->owner)};
-    int rc;
-    switch (command) {
-    case F_GETOWN:
-        return owner.type == F_OWNER_PGRP ? -owner.pid : owner.pid;
-    case F_SETOWN:
-        argument = (int)argument;
-        return set_owner(file, argument < 0 ? F_OWNER_PGRP : F_OWNER_PID,
-                         argument < 0 ? -argument : argument);
-    case F_GETOWN_EX:
-        if (owner.pid == 0)
-            owner.type = F_OWNER_PID;
-        return fan_copy((void *)argument, &owner, sizeof(owner));
-    default:
-        rc = fan_copy(&owner, (const void *)argument, sizeof(owner));
-        if (rc != 0)
-            return rc;
-        if (owner.type != F_OWNER_TID && owner.type != F_OWNER_PID && owner.type != F_OWNER_PGRP)
-            return -EINVAL;
-        return set_owner(file, owner.type, owner.pid);
-    }
-}
-
-static long set_signal(struct fan_file *file, long number)
-{
-    if (number < 0 || number > SIGNAL_MAX)
-        return -EINVAL;
-    atomic_store(&file->slot->signal, (int)number);
-    return 0;
-}
-
-static long hint_command(int command, void *argument)
-{
-    uint64_t hint = 0;
-    if (command == F_GET_RW_HINT)
-        return fan_copy(argument, &hint, sizeof(hint));
-    int rc = fan_copy(&hint, argument, sizeof(hint));
-    return rc != 0 ? rc : hint > HINT_MAX ? -EINVAL : 0;
-}
-
-/* What concerns files of other kinds. */
-static long foreign_command(int command)
-{
-    switch (command) {
-    case F_NOTIFY:
-        return -ENOTDIR;
-    case F_GETPIPE_SZ:
-    case F_SETPIPE_SZ:
-        return -EBADF;
-    case F_ADD_SEALS:
-        return -EPERM;
-    default:
-        return -EINVAL;
-    }
-}
-
 long fan_control(int fd, struct fan_file *file, int command, long argument)
 {
     switch (command) {
@@ -162,20 +91,8 @@ long fan_control(int fd, struct fan_file *file, int command, long argument)
         return F_UNLCK;
     case F_SETLEASE:
         return argument == F_UNLCK ? -EAGAIN : -EINVAL;
-    case F_GETOWN:
-    case F_SETOWN:
-    case F_GETOWN_EX:
-    case F_SETOWN_EX:
-        return owner_command(file, command, argument);
-    case F_GETSIG:
-        return atomic_load(&file->slot->signal);
-    case F_SETSIG:
-        return set_signal(file, argument);
-    case F_GET_RW_HINT:
-    case F_SET_RW_HINT:
-        return hint_command(command, (void *)argument);
     default:
-        return foreign_command(command);
+        return -EINVAL;
     }
 }
 

@@ -10,8 +10,6 @@
 #ifndef F_GET_RW_HINT
 #define F_GET_RW_HINT 1035
 #define F_SET_RW_HINT 1036
-#define F_GET_FILE_RW_HINT 1037
-#define F_SET_FILE_RW_HINT 1038
 #endif
 
 CASE(dupfd)
@@ -177,45 +175,13 @@ CASE(leases)
     TELL(fcntl(fd, F_SETLEASE, 77));
 }
 
-CASE(owners)
+CASE(seals_and_unknown_commands)
 {
     int fd = reader("small");
-    TELL(fcntl(fd, F_GETOWN));
-    TELL(fcntl(fd, F_SETOWN, getpid()));
-    SHOW("own %d", fcntl(fd, F_GETOWN) == getpid());
-    TELL(fcntl(fd, F_SETOWN, 0));
-    TELL(fcntl(fd, F_GETSIG));
-    TELL(fcntl(fd, F_SETSIG, 10));
-    TELL(fcntl(fd, F_GETSIG));
-    TELL(fcntl(fd, F_SETSIG, 9999));
-    struct f_owner_ex owner = {F_OWNER_PID, 0};
-    TELL(fcntl(fd, F_SETOWN_EX, &owner));
-    TELL(fcntl(fd, F_GETOWN_EX, &owner));
-    SHOW("%d %d", owner.type, owner.pid);
-}
-
-CASE(notify_pipe_and_seals)
-{
-    int fd = reader("small");
-    TELL(fcntl(fd, F_NOTIFY, DN_ACCESS));
-    TELL(fcntl(fd, F_GETPIPE_SZ));
-    TELL(fcntl(fd, F_SETPIPE_SZ, 65536));
-    TELL(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE));
     TELL(fcntl(fd, F_GET_SEALS));
     TELL(fcntl(fd, 9999));
     TELL(fcntl(-1, F_GETFL));
     TELL(fcntl(-1, 9999));
-}
-
-CASE(read_write_hints)
-{
-    unsigned long hint = 99;
-    int fd = reader("small");
-    TELL(fcntl(fd, F_GET_RW_HINT, &hint));
-    SHOW("%lu", hint);
-    hint = 99;
-    TELL(fcntl(fd, F_SET_RW_HINT, &hint));
-    TELL(fcntl(fd, F_GET_RW_HINT, (void *) 16));
 }
 
 CASE(hints_of_outputs)
