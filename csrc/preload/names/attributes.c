@@ -271,43 +271,33 @@ static bool attributed(const char *path, unsigned flags, struct fan_target *targ
     return true;
 }
 
+/* The body of a call that changes an attribute of a path. */
+#define ATTRIBUTED(follow, real)                                                                   \
+    struct fan_target target;                                                                      \
+    int rc;                                                                                        \
+    rc = attributed(path, follow, &target, &rc) ? (int)fan_answer(rc) : real;                      \
+    return (int)fan_logged(__func__, path, &target, rc)
+
 FAN_EXPORT int setxattr(const char *path, const char *name, const void *value, size_t bytes,
                         int flags)
 {
-    struct fan_target target;
-    int rc;
-    rc = attributed(path, 0, &target, &rc) ? (int)fan_answer(rc)
-                                           : REAL(setxattr)(target.path, name, value, bytes, flags);
-    return (int)fan_logged("setxattr", path, &target, rc);
+    ATTRIBUTED(0, REAL(setxattr)(target.path, name, value, bytes, flags));
 }
 
 FAN_EXPORT int lsetxattr(const char *path, const char *name, const void *value, size_t bytes,
                          int flags)
 {
-    struct fan_target target;
-    int rc;
-    rc = attributed(path, FAN_NOFOLLOW, &target, &rc)
-             ? (int)fan_answer(rc)
-             : REAL(lsetxattr)(target.path, name, value, bytes, flags);
-    return (int)fan_logged("lsetxattr", path, &target, rc);
+    ATTRIBUTED(FAN_NOFOLLOW, REAL(lsetxattr)(target.path, name, value, bytes, flags));
 }
 
 FAN_EXPORT int removexattr(const char *path, const char *name)
 {
-    struct fan_target target;
-    int rc;
-    rc = attributed(path, 0, &target, &rc) ? (int)fan_answer(rc)
-                                           : REAL(removexattr)(target.path, name);
-    return (int)fan_logged("removexattr", path, &target, rc);
+    ATTRIBUTED(0, REAL(removexattr)(target.path, name));
 }
 
 FAN_EXPORT int lremovexattr(const char *path, const char *name)
 {
-    struct fan_target target;
-    int rc;
-    rc = attributed(path, FAN_NOFOLLOW, &target, &rc) ? (int)fan_answer(rc)
-                                                      : REAL(lremovexattr)(target.path, name);
-    return (int)fan_logged("lremovexattr", path, &target, rc);
+    ATTRIBUTED(FAN_NOFOLLOW, REAL(lremovexattr)(target.path, name));
 }
 
 static bool attributed_fd(int fd, int *rc)
