@@ -148,6 +148,5 @@ long fan_handle_openat2(const struct fan_call *call, const struct fan_handler *h
         !fan_call_find(call, (int)call->args[0], call->args[1],
                         follows((int)how.flags) ? FAN_SPOT_FOLLOW : 0, &spot))
         return FAN_CALL_CONTINUE;
-    return how.resolve != 0 ? -ENOSYS
-                            : open_place(call, &spot, (int)how.flags, (mode_t)how.mode);
+    return how.resolve != 0 ? -ENOSYS : open_place(call, &spot, (int)how.flags, (mode_t)how.mode);
 }

@@ -30,8 +30,7 @@ bool fan_origin_record(const char *link, struct fan_view **view, uint64_t *id)
 {
     struct fan_copy_name copy;
     const char *at = below_root(link);
-    if (at != NULL ? !fan_copy_name_read(at, &copy)
-                   : !fan_copy_name_of_link(link, &copy))
+    if (at != NULL ? !fan_copy_name_read(at, &copy) : !fan_copy_name_of_link(link, &copy))
         return false;
     *view = copy.view;
     *id = copy.id;

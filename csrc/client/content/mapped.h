@@ -11,8 +11,8 @@
 /* Whether an input is mapped at `address`. Neither allocates nor locks. */
 bool fan_mapped_at(const void *address);
 
-/* Whether mremap(2) is to make a mapping of an input larger: the kernel would let it go on with what
- * follows in the pack, or end with the copy. */
+/* Whether mremap(2) is to make a mapping of an input larger: the kernel would let it go on with
+ * what follows in the pack, or end with the copy. */
 bool fan_mapped_grows(const void *address, size_t old_bytes, size_t bytes);
 
 #endif

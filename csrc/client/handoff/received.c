@@ -20,8 +20,7 @@ static bool may_be_copy(const struct stat *st)
 static bool identify(int fd, struct fan_copy_name *copy)
 {
     char link[PATH_MAX];
-    return fan_fd_path(fd, link, sizeof(link)) > 0 &&
-           fan_copy_name_of_link(link, copy);
+    return fan_fd_path(fd, link, sizeof(link)) > 0 && fan_copy_name_of_link(link, copy);
 }
 
 bool fan_is_copy_of(int fd, const struct fan_view *view, uint64_t id)

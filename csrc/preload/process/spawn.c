@@ -274,8 +274,11 @@ static int spawn(pid_t *pid, const struct fan_program *program,
                  const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
                  char *const argv[], char *const env[])
 {
-    struct order order = {.program = *program, .actions = actions, .attributes = attributes,
-                          .argv = argv, .env = env};
+    struct order order = {.program = *program,
+                          .actions = actions,
+                          .attributes = attributes,
+                          .argv = argv,
+                          .env = env};
     sigset_t all;
     int saved = errno, cancel, error;
     memset(&all, 0xff, sizeof(all));

@@ -122,8 +122,8 @@ static long control(long number, const struct fan_arguments *x)
     return gives ? given(number, x) : fan_syscall_pass(number, x);
 }
 
-/* openat2(2). In a mount there are no rules for what a path may lead through: ENOSYS, as on a kernel
- * without the call, so that programs see to it themselves. */
+/* openat2(2). In a mount there are no rules for what a path may lead through: ENOSYS, as on a
+ * kernel without the call, so that programs see to it themselves. */
 static long open_with(long number, const struct fan_arguments *x)
 {
     struct fan_target target;

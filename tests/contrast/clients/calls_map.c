@@ -193,7 +193,7 @@ CASE(mremap_to_grow)
         char *more = mremap(at, bytes, bytes + 4096, MREMAP_MAYMOVE);
         SHOW("beyond %d", more == MAP_FAILED || byte_at(more + bytes) == -SIGBUS);
         at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-        more = (char *) syscall(SYS_mremap, at, bytes, bytes + 4096, MREMAP_MAYMOVE, 0L);
+        more = (char *)syscall(SYS_mremap, at, bytes, bytes + 4096, MREMAP_MAYMOVE, 0L);
         SHOW("beyond %d", more == MAP_FAILED || byte_at(more + bytes) == -SIGBUS);
     }
 }

@@ -73,7 +73,7 @@ static struct map map_some(const char *name)
     map.at = mmap(NULL, bytes, prot, map.shared ? MAP_SHARED : MAP_PRIVATE, fd, offset);
     OK(map.at != MAP_FAILED && close(fd) == 0);
     map.pages = pages_of(bytes);
-    map.inside = (size_t) offset / PAGE + map.pages <= file_pages;
+    map.inside = (size_t)offset / PAGE + map.pages <= file_pages;
     SHOW("%s at %ld: %zu bytes, %lx", name, (long) offset, bytes, sum_of_pages(map.at, map.pages));
     return map;
 }
@@ -90,7 +90,7 @@ static void write_some(struct map *map)
 static void resize(struct map *map)
 {
     size_t skip = below(4) == 0 ? below((unsigned) map->pages) : 0;
-    size_t old = map->pages - skip, pages = 1 + below((unsigned) old);
+    size_t old = map->pages - skip, pages = 1 + below((unsigned)old);
     size_t old_bytes = old * PAGE - below(PAGE), bytes = pages * PAGE - below(PAGE);
     char *from = map->at + skip * PAGE, *to = NULL;
     int flags = MREMAP_MAYMOVE;

@@ -14,7 +14,8 @@ static long openat2(int dir, const char *path, unsigned long flags, unsigned lon
 /* With rules for what the path may lead through: followed, or ENOSYS. */
 CASE(openat2_with_rules)
 {
-    const unsigned long rules[] = {RESOLVE_BENEATH, RESOLVE_IN_ROOT, RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV};
+    const unsigned long rules[] = {RESOLVE_BENEATH, RESOLVE_IN_ROOT, RESOLVE_NO_SYMLINKS,
+                                   RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV};
     int dir = open(in_r("sub"), O_PATH | O_DIRECTORY);
     for (int i = 0; i < 5; i++) {
         SHOW("%d", openat2(dir, "inner", O_RDONLY, rules[i]) >= 0 || errno == ENOSYS);
