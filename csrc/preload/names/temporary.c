@@ -1,9 +1,7 @@
 /* Files and directories with names that are free. libc makes them inside, past us: under a mount
  * the names are tried here. */
 #include <fcntl.h>
-#include <limits.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -103,59 +101,3 @@ FAN_ALIAS(mkostemps64, mkostemps);
 FAN_ALIAS(mkstemps64, mkstemps);
 FAN_ALIAS(mkostemp64, mkostemp);
 FAN_ALIAS(mkstemp64, mkstemp);
-
-/* A name that is free now, and is not made. */
-static bool find_free(char *template, char *part)
-{
-    struct stat st;
-    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
-        fill(part);
-        if (lstat(template, &st) != 0)
-            return errno == ENOENT;
-    }
-    return false;
-}
-
-FAN_EXPORT char *mktemp(char *template)
-{
-    char *part = random_part(template, 0);
-    if (part == NULL)
-        return REAL(mktemp)(template);
-    int before = errno;
-    if (find_free(template, part))
-        errno = before;
-    else
-        template[0] = '\0';
-    return template;
-}
-
-/* Which directory tempnam(3) takes, when that is one of a mount. */
-static const char *directory_of(const char *given)
-{
-    const char *const all[] = {secure_getenv("TMPDIR"), given};
-    for (unsigned i = 0; i < 2; i++) {
-        struct stat st;
-        struct fan_target target;
-        if (all[i] != NULL && stat(all[i], &st) == 0 && S_ISDIR(st.st_mode))
-            return fan_locate(AT_FDCWD, all[i], 0, &target) ? all[i] : NULL;
-    }
-    return NULL;
-}
-
-FAN_EXPORT char *tempnam(const char *directory, const char *prefix)
-{
-    char name[PATH_MAX];
-    const char *in = fan_job.view_count > 0 ? directory_of(directory) : NULL;
-    if (in == NULL)
-        return REAL(tempnam)(directory, prefix);
-    size_t length = strlen(in);
-    while (length > 1 && in[length - 1] == '/')
-        length--;
-    const char *start = prefix == NULL || prefix[0] == '\0' ? "file" : prefix;
-    int bytes = snprintf(name, sizeof(name), "%.*s/%.5sXXXXXX", (int)length, in, start);
-    if (bytes < 0 || (size_t)bytes >= sizeof(name)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    return find_free(name, name + bytes - RANDOM_BYTES) ? strdup(name) : NULL;
-}

@@ -208,14 +208,3 @@ CASE(popen_into_a_file)
     SHOW("status %d", pclose(pipe));
     show_file("f");
 }
-
-CASE(temporary_file_in_d)
-{
-    setenv("TMPDIR", getenv("D"), 1);
-    char *name = tempnam(getenv("D"), "tmp");
-    FILE *file = fopen(name, "w+x");
-    OK(file != NULL);
-    fputs("x", file);
-    fclose(file);
-    SHOW("unlink %d", unlink(name));
-}
