@@ -4,8 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Many tests wait for processes that they started: three at a time. tests/conftest.py shares them out.
-PYTEST_FLAGS ?= --numprocesses 3
+# Many tests wait for processes that they started: four at a time. tests/conftest.py shares them out.
+PYTEST_FLAGS ?= --numprocesses 4
 BENCH_FLAGS ?=
 FUZZ_ROUNDS ?= 200000
 

@@ -10,7 +10,6 @@ import pytest
 from arena import Arena
 from harness import compare
 from programs import CLIENTS, parameters, python_cases
-from soak import sampled
 
 METADATA = python_cases("py_names.py")
 BYTES = [*python_cases("py_fd.py"), *python_cases("py_mmap.py")]
@@ -99,7 +98,8 @@ def test_compressed_too(arena: Arena, case: tuple[str, str]) -> None:
     run_client(arena, case, "lz4")
 
 
-@pytest.mark.parametrize("python", sampled(interpreters(), interpreters()[:1]), ids=label)
+@pytest.mark.soak
+@pytest.mark.parametrize("python", interpreters(), ids=label)
 @pytest.mark.parametrize("case", CORE, ids=label)
 def test_other_pythons(arena: Arena, case: tuple[str, str], python: str) -> None:
     run_client(arena, case, "store", python)

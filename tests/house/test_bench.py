@@ -56,6 +56,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.soak
 def test_every_row_has_both_sides(report: dict[str, Any]) -> None:
     found = {row["key"]: row for row in report["results"]}
     other = {"lz4-128k": "decoder"}

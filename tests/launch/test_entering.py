@@ -125,7 +125,8 @@ def test_a_container_has_to_show_the_library_and_the_job(stage: Stage) -> None:
     dataset = stage.dataset()
     read = f"-- sh -c 'cat {stage.mount}/f01 | wc -c; echo own >{stage.mount}/own'"
     options = ("--output-dir", str(stage.path / "out"))
-    shown = f'{enter} "${{LD_PRELOAD%/*}}" "$FANSTORE_JOB_DIR/../.." {read}'
+    library = '"$(dirname "$(realpath "$LD_PRELOAD")")"'  # a link, where its path has a space
+    shown = f'{enter} {library} "$FANSTORE_JOB_DIR/../.." {read}'
     done = stage.run(dataset, "unshare", "-m", "sh", "-c", shown, options=options)
     assert done.stdout == "1001\n" and hints(done.stderr) == []
     assert (stage.path / "out" / "own").read_text() == "own\n"

@@ -97,6 +97,7 @@ def test_the_index_is_shared_between_processes(million: Path, tmp_path: Path) ->
     assert mapping["Anonymous:"] == 0
 
 
+@pytest.mark.soak
 def test_a_large_directory_costs_as_much_an_entry_as_a_small_one(tmp_path: Path) -> None:
     times = []
     for name, option in (("large", ["--one-directory"]), ("small", ["--per-directory", "500"])):

@@ -115,7 +115,7 @@ def equal(workshop: RankStage) -> Packed:
         pytest.param(2, "lz4", "1", "minio", marks=SOAK),
         pytest.param(4, "store", "2", "lru", marks=SOAK),
         pytest.param(4, "lz4", "1", "close", marks=SOAK),
-        (4, "zstd", "all", "minio"),
+        pytest.param(4, "zstd", "all", "minio", marks=SOAK),
         pytest.param(8, "zstd", "2", "close", marks=SOAK),
     ],
 )

@@ -218,6 +218,7 @@ def test_describe_tells_mpi_and_the_library_once_built(cache: Path, tmp_path: Pa
     assert library is not None and Path(library).exists()
 
 
+@pytest.mark.soak
 def test_a_wheel_brings_the_sources(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
