@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,16 @@ def in_bench(script: str, *arguments: str | os.PathLike[str]) -> str:
 def test_processes_together_are_timed_by_the_wall_clock() -> None:
     # Two that share a core each see half of its rate: added up, that was twice what there is.
     assert in_bench(WALL_CLOCK).split() == ["100.0", "75.0"]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("program", sorted((BENCH / "c").glob("*.c")), ids=lambda path: path.stem)
+def test_programs_of_rows_compile(program: Path) -> None:
+    """A row whose program does not compile is told as failed, at the end of a long run."""
+    if "<mpi.h>" in program.read_text():
+        pytest.skip("it takes mpicc, and is built by each run of its rows")
+    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    subprocess.run(["cc", *flags, program], check=True)
 
 
 def test_a_missed_goal_is_named(tmp_path: Path) -> None:

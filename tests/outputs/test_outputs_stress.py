@@ -30,14 +30,20 @@ def test_nothing_half_written_is_seen(tmp_path: Path, seconds: float) -> None:
 
 
 def test_in_a_plain_directory_it_is(tmp_path: Path) -> None:
-    """So that the test above can fail."""
-    results, job, mount = (tmp_path / name for name in ("results", "job", "mount"))
+    """So that the test above can fail. On a busy machine readers and writers may never meet in a
+    short run: it is tried again."""
+    assert any(sees_torn_files(tmp_path / str(seed), seed) for seed in range(20))
+
+
+def sees_torn_files(place: Path, seed: int) -> bool:
+    """Whether readers of a plain directory come upon what is half written."""
+    results, job, mount = (place / name for name in ("results", "job", "mount"))
     for directory in (results, job / "objects", mount / "input"):
         directory.mkdir(parents=True)
     for relpath, content in INPUTS.items():
         (mount / relpath).write_bytes(content)
     Board.make(results / "board", 2 * SLOTS)
-    spec = {"results": str(results), "seconds": 2.0, "seed": 1, "writers": 2}
+    spec = {"results": str(results), "seconds": 1.0, "seed": seed, "writers": 2}
     (results / "spec").write_text(json.dumps(spec))
     env = {
         "FANSTORE_RANK": "0", "FANSTORE_WORLD_SIZE": "1", "FANSTORE_MOUNT_PREFIX": str(mount),
@@ -46,4 +52,4 @@ def test_in_a_plain_directory_it_is(tmp_path: Path) -> None:
     argv = [sys.executable, output_stress.__file__, "--rank", str(results / "spec")]
     subprocess.run(argv, env={**os.environ, **env}, timeout=60, check=True, capture_output=True)
     wrong = json.loads((results / "reader-0.json").read_text())["wrong"]
-    assert "Torn" in "".join(wrong)
+    return "Torn" in "".join(wrong)
