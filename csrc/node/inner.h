@@ -15,6 +15,7 @@
 #include "node.h"
 #include "policy.h"
 #include "ranks.h"
+#include "readers.h"
 #include "sessions.h"
 #include "transport.h"
 
@@ -31,6 +32,7 @@ struct fan_node {
     struct fan_flights flights;
     struct fan_ranks ranks;
     struct fan_messages messages;
+    struct fan_readers readers;
     struct fan_transport *transport;
     uint64_t reply_token;
     uint64_t replying;

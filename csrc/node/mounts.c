@@ -18,7 +18,7 @@
 #define MADV_POPULATE_READ 22 /* Linux 5.14; older headers do not know it */
 #endif
 
-enum { TEXT_MAX_BYTES = PATH_MAX - 64 };
+enum { TEXT_MAX_BYTES = PATH_MAX - 64, PAGE_MIN_BYTES = 4096 };
 
 /* Maps a whole file of `*bytes`, or of any size when that is 0. 0 or -errno. */
 static int map_file(const char *path, uint64_t *bytes, char **base)
@@ -94,8 +94,7 @@ static int attach_all(struct fan_mounts *mounts)
     const struct fan_job_header *header = (const void *)mounts->segment;
     const struct fan_mount *from = (const void *)(mounts->segment + header->mounts_offset);
     mounts->mounts = calloc(header->mount_count, sizeof(*mounts->mounts));
-    mounts->scratch = malloc(FAN_CACHE_BLOCK_BYTES);
-    if (mounts->mounts == NULL || mounts->scratch == NULL)
+    if (mounts->mounts == NULL)
         return -ENOMEM;
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < header->mount_count; i++) {
@@ -137,7 +136,6 @@ void fan_mounts_fini(struct fan_mounts *mounts)
     for (uint32_t i = 0; i < mounts->count; i++)
         detach_mount(&mounts->mounts[i]);
     free(mounts->mounts);
-    free(mounts->scratch);
     if (mounts->segment != NULL)
         munmap(mounts->segment, mounts->segment_bytes);
     *mounts = (struct fan_mounts){0};
@@ -233,43 +231,73 @@ static int map_pack(struct fan_node_mount *mount, uint32_t pack)
 }
 
 /* Before Linux 5.14: whether the bytes can be read, by reading them. */
-static int try_read(const struct fan_mounts *mounts, const struct fan_node_mount *mount,
-                    const struct fan_fetch_request *request)
+static int try_read(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
 {
     char path[PATH_MAX];
+    char *scratch = malloc(request->bytes);
     int fd = pack_path(mount, request->pack, path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return -EIO;
-    ssize_t got = pread(fd, mounts->scratch, request->bytes, (off_t)request->offset);
-    close(fd);
+    ssize_t got = -1;
+    if (fd >= 0 && scratch != NULL)
+        got = pread(fd, scratch, request->bytes, (off_t)request->offset);
+    if (fd >= 0)
+        close(fd);
+    free(scratch);
     return got == (ssize_t)request->bytes ? 0 : -EIO;
+}
+
+/* The pages that hold the bytes of a request. */
+struct pages {
+    char *start;
+    size_t bytes;
+};
+
+static struct pages pages_of(const struct fan_mounts *mounts,
+                             const struct fan_fetch_request *request)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t start = request->offset / page * page;
+    char *base = mounts->mounts[request->mount].mapped[request->pack];
+    return (struct pages){base + start, request->offset + request->bytes - start};
+}
+
+const char *fan_mounts_bytes(const struct fan_mounts *mounts,
+                             const struct fan_fetch_request *request)
+{
+    return mounts->mounts[request->mount].mapped[request->pack] + request->offset;
+}
+
+bool fan_mounts_is_in_memory(const struct fan_mounts *mounts,
+                             const struct fan_fetch_request *request)
+{
+    unsigned char resident[FAN_CACHE_BLOCK_BYTES / PAGE_MIN_BYTES + 1];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct pages pages = pages_of(mounts, request);
+    if (mincore(pages.start, pages.bytes, resident) != 0)
+        return true; /* the read will say what is wrong */
+    for (size_t i = 0; i * page < pages.bytes; i++) {
+        if ((resident[i] & 1) == 0)
+            return false;
+    }
+    return true;
 }
 
 /* A page that cannot be read would kill the thread that sends it: asked for here, it is an error.
  */
-static int make_readable(const struct fan_mounts *mounts, const struct fan_node_mount *mount,
-                         const struct fan_fetch_request *request)
+int fan_mounts_read(const struct fan_mounts *mounts, const struct fan_fetch_request *request)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t start = request->offset / page * page;
-    uint64_t bytes = request->offset + request->bytes - start;
-    if (madvise(mount->mapped[request->pack] + start, bytes, MADV_POPULATE_READ) == 0)
+    struct pages pages = pages_of(mounts, request);
+    if (madvise(pages.start, pages.bytes, MADV_POPULATE_READ) == 0)
         return 0;
-    return errno == EINVAL || errno == ENOSYS ? try_read(mounts, mount, request) : -EIO;
+    bool unknown = errno == EINVAL || errno == ENOSYS;
+    return unknown ? try_read(&mounts->mounts[request->mount], request) : -EIO;
 }
 
-int fan_mounts_locate(struct fan_mounts *mounts, const struct fan_fetch_request *request,
-                      const char **from)
+int fan_mounts_admit(struct fan_mounts *mounts, const struct fan_fetch_request *request)
 {
     int rc = check_request(mounts, request);
     if (rc != 0)
         return rc;
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
     rc = map_pack(mount, request->pack);
-    if (rc != 0)
-        return rc;
-    if (is_damaged(mount, request))
-        return -EIO;
-    *from = mount->mapped[request->pack] + request->offset;
-    return make_readable(mounts, mount, request);
+    return rc == 0 && is_damaged(mount, request) ? -EIO : rc;
 }

@@ -6,6 +6,7 @@
 #ifndef FAN_NODE_MOUNTS_H
 #define FAN_NODE_MOUNTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../common/index.h"
@@ -35,7 +36,6 @@ struct fan_mounts {
     uint64_t segment_bytes;
     uint32_t count;
     struct fan_node_mount *mounts;
-    char *scratch; /* a block, where the kernel cannot say whether pages are good */
 };
 
 /* Attaches the job segment at `path` and the indexes it names. 0, -EINVAL (not a segment, or it
@@ -54,9 +54,20 @@ int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t 
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request);
 
-/* The bytes that a request of another rank asks for, safe to be read. 0, -EINVAL (no such bytes),
- * -ENOENT (the pack is not staged here), -EIO (damaged). */
-int fan_mounts_locate(struct fan_mounts *mounts, const struct fan_fetch_request *request,
-                      const char **from);
+/* Whether the bytes that another rank asks for are here; reads none. 0, -EINVAL (no such bytes),
+ * -ENOENT (the pack is not staged here), -EIO (damaged). The functions below are for requests that
+ * this let pass, and may be called by any thread. */
+int fan_mounts_admit(struct fan_mounts *mounts, const struct fan_fetch_request *request);
+
+/* Where the bytes are mapped. */
+const char *fan_mounts_bytes(const struct fan_mounts *mounts,
+                             const struct fan_fetch_request *request);
+
+/* Whether reading them waits for no disk. */
+bool fan_mounts_is_in_memory(const struct fan_mounts *mounts,
+                             const struct fan_fetch_request *request);
+
+/* Waits until the bytes can be read where they are mapped. 0 or -EIO. */
+int fan_mounts_read(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 #endif

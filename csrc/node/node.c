@@ -1,13 +1,14 @@
 #include "node.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "inner.h"
+#include "server.h"
 #include "shared.h"
+#include "start_thread.h"
 
-enum { WORLD_MAX = 1 << 20 };
+enum { WORLD_MAX = 1 << 20, READERS_END_NS = 1000000000 };
 
 static int check_options(const struct fan_node_options *options)
 {
@@ -40,6 +41,7 @@ static int build(struct fan_node *node)
 static void free_all(struct fan_node *node)
 {
     fan_flights_fini(&node->flights);
+    fan_readers_fini(&node->readers);
     fan_eviction_fini(&node->eviction);
     fan_blockcache_fini(&node->cache);
     fan_messages_fini(&node->messages);
@@ -49,6 +51,11 @@ static void free_all(struct fan_node *node)
     fan_mounts_fini(&node->mounts);
     pthread_mutex_destroy(&node->lock);
     free(node);
+}
+
+static void ring(void *node)
+{
+    fan_node_ring(node);
 }
 
 int fan_node_open(const struct fan_node_options *options, struct fan_node **made)
@@ -62,6 +69,7 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
     node->options = *options;
     pthread_mutex_init(&node->lock, NULL);
     fan_flights_init(&node->flights);
+    fan_readers_init(&node->readers, ring, node);
     rc = build(node);
     node->options.job_segment = NULL; /* the caller's */
     if (rc != 0) {
@@ -110,19 +118,6 @@ void fan_node_session_end(struct fan_node *node, uint32_t session)
     fan_node_ring(node);
 }
 
-/* The thread takes no signals but those of its own faults: blocked, they would kill before the
- * transport's handler saw them. */
-static void block_signals(sigset_t *before)
-{
-    sigset_t others;
-    sigfillset(&others);
-    sigdelset(&others, SIGSEGV);
-    sigdelset(&others, SIGBUS);
-    sigdelset(&others, SIGFPE);
-    sigdelset(&others, SIGILL);
-    pthread_sigmask(SIG_SETMASK, &others, before);
-}
-
 static bool fits(const struct fan_node *node, const struct fan_transport *transport)
 {
     return transport == NULL || (transport->rank == node->options.rank &&
@@ -131,22 +126,19 @@ static bool fits(const struct fan_node *node, const struct fan_transport *transp
 
 int fan_node_start(struct fan_node *node, void *transport)
 {
-    sigset_t before;
     if (node->running || !fits(node, transport))
         return -EINVAL;
     node->transport = transport;
     node->drained = false;
     fan_messages_admit(&node->messages);
-    block_signals(&before);
-    int rc = pthread_create(&node->thread, NULL, fan_node_thread, node);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int rc = fan_start_thread(&node->thread, fan_node_thread, node);
     node->running = rc == 0;
     if (rc != 0) {
         fan_messages_refuse(&node->messages);
         node->transport = NULL;
         node->drained = true;
     }
-    return -rc;
+    return rc;
 }
 
 int fan_node_finish(struct fan_node *node)
@@ -211,7 +203,9 @@ int fan_node_stop(struct fan_node *node)
     }
     fan_release32(&node->segment.header->state, FAN_JOB_ENDED);
     fan_sessions_fail_all(node);
-    return node->drained ? 0 : -EBUSY;
+    bool ended = fan_readers_end(&node->readers, READERS_END_NS);
+    fan_server_forget(node);
+    return node->drained && ended ? 0 : -EBUSY;
 }
 
 void fan_node_close(struct fan_node *node)

@@ -1,28 +1,95 @@
 #include "server.h"
 
+#include <stdlib.h>
+
 #include "inner.h"
 #include "shared.h"
 
-static void refuse(struct fan_node *node, const struct fan_transport_event *event, int error)
+/* A request whose bytes are being read. */
+struct serving {
+    struct fan_reading reading;
+    const struct fan_mounts *mounts;
+    struct fan_fetch_request request;
+    uint32_t rank;
+};
+
+static void refuse(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request,
+                   int error)
 {
     struct fan_transport *transport = node->transport;
     fan_add64(&node->stats.refused, 1);
-    transport->refuse(transport->context, event->rank, &event->request, error);
+    transport->refuse(transport->context, rank, request, error);
 }
 
-void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event)
+/* rc: 0, or why there are no bytes. */
+static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request,
+                   int rc)
 {
     struct fan_transport *transport = node->transport;
-    const char *from;
-    int rc = fan_mounts_locate(&node->mounts, &event->request, &from);
     if (rc == 0)
-        rc = transport->reply(transport->context, event->rank, &event->request, from,
-                              ++node->reply_token);
+        rc = transport->reply(transport->context, rank, request,
+                              fan_mounts_bytes(&node->mounts, request), ++node->reply_token);
     if (rc < 0) {
-        refuse(node, event, -rc);
+        refuse(node, rank, request, -rc);
         return;
     }
     node->replying++;
     fan_add64(&node->stats.served, 1);
-    fan_add64(&node->stats.served_bytes, event->request.bytes);
+    fan_add64(&node->stats.served_bytes, request->bytes);
+}
+
+static int read_serving(struct fan_reading *reading)
+{
+    const struct serving *serving = (const struct serving *)reading;
+    return fan_mounts_read(serving->mounts, &serving->request);
+}
+
+/* Has the bytes of a request read by another thread. False where that cannot be. */
+static bool read_apart(struct fan_node *node, const struct fan_transport_event *event)
+{
+    struct serving *serving = malloc(sizeof(*serving));
+    if (serving == NULL)
+        return false;
+    *serving = (struct serving){.reading.read = read_serving,
+                                .mounts = &node->mounts,
+                                .request = event->request,
+                                .rank = event->rank};
+    if (fan_readers_give(&node->readers, &serving->reading) == 0)
+        return true;
+    free(serving);
+    return false;
+}
+
+void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event)
+{
+    const struct fan_fetch_request *request = &event->request;
+    int rc = fan_mounts_admit(&node->mounts, request);
+    if (rc == 0 && !fan_mounts_is_in_memory(&node->mounts, request) && read_apart(node, event))
+        return;
+    if (rc == 0)
+        rc = fan_mounts_read(&node->mounts, request);
+    answer(node, event->rank, request, rc);
+}
+
+bool fan_server_advance(struct fan_node *node)
+{
+    struct fan_reading *reading = fan_readers_take(&node->readers);
+    bool any = reading != NULL;
+    while (reading != NULL) {
+        struct serving *serving = (struct serving *)reading;
+        reading = reading->next;
+        answer(node, serving->rank, &serving->request, serving->reading.error);
+        free(serving);
+    }
+    return any;
+}
+
+void fan_server_forget(struct fan_node *node)
+{
+    struct fan_reading *reading = fan_readers_take(&node->readers);
+    while (reading != NULL) {
+        struct fan_reading *next = reading->next;
+        free(reading);
+        reading = next;
+    }
 }

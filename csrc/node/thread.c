@@ -87,6 +87,7 @@ static void publish(struct fan_node *node)
 static bool turn(struct fan_node *node, uint64_t now_ns)
 {
     bool any = receive(node, now_ns);
+    any |= fan_server_advance(node);
     any |= fan_sessions_scan(node, now_ns);
     any |= fan_messages_send(node);
     fan_fetch_advance(node, now_ns);

@@ -1,0 +1,136 @@
+#include "readers.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "shared.h"
+#include "start_thread.h"
+
+static void put(struct fan_readings *readings, struct fan_reading *reading)
+{
+    reading->next = NULL;
+    *readings->end = reading;
+    readings->end = &reading->next;
+    readings->count++;
+}
+
+static struct fan_reading *take_first(struct fan_readings *readings)
+{
+    struct fan_reading *reading = readings->first;
+    readings->first = reading->next;
+    if (readings->first == NULL)
+        readings->end = &readings->first;
+    readings->count--;
+    return reading;
+}
+
+static void finish(struct fan_readers *readers, struct fan_reading *reading, int error)
+{
+    reading->error = error;
+    put(&readers->done, reading);
+    fan_release32(&readers->done_count, readers->done.count);
+}
+
+/* The reading that comes next, or NULL when the threads are to end. */
+static struct fan_reading *wait_for_reading(struct fan_readers *readers)
+{
+    readers->idle++;
+    while (readers->waiting.count == 0 && !readers->ending)
+        pthread_cond_wait(&readers->changed, &readers->lock);
+    readers->idle--;
+    return readers->ending ? NULL : take_first(&readers->waiting);
+}
+
+static void *run(void *argument)
+{
+    struct fan_readers *readers = argument;
+    struct fan_reading *reading;
+    pthread_setname_np(pthread_self(), "fanstore-reader");
+    pthread_mutex_lock(&readers->lock);
+    while ((reading = wait_for_reading(readers)) != NULL) {
+        pthread_mutex_unlock(&readers->lock);
+        int error = reading->read(reading);
+        pthread_mutex_lock(&readers->lock);
+        finish(readers, reading, error);
+        readers->bell(readers->of);
+    }
+    readers->threads--;
+    pthread_cond_broadcast(&readers->changed);
+    pthread_mutex_unlock(&readers->lock);
+    return NULL;
+}
+
+/* Nobody joins a thread that may hang in a file system. */
+static void start_thread(struct fan_readers *readers)
+{
+    pthread_t thread;
+    if (fan_start_thread(&thread, run, readers) != 0)
+        return;
+    pthread_detach(thread);
+    readers->threads++;
+}
+
+int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
+{
+    pthread_mutex_lock(&readers->lock);
+    if (readers->waiting.count >= readers->idle && readers->threads < FAN_READERS_MAX)
+        start_thread(readers);
+    bool served = readers->threads > 0;
+    if (served) {
+        put(&readers->waiting, reading);
+        pthread_cond_signal(&readers->changed);
+    }
+    pthread_mutex_unlock(&readers->lock);
+    return served ? 0 : -EAGAIN;
+}
+
+struct fan_reading *fan_readers_take(struct fan_readers *readers)
+{
+    if (fan_acquire32(&readers->done_count) == 0)
+        return NULL;
+    pthread_mutex_lock(&readers->lock);
+    struct fan_reading *first = readers->done.first;
+    readers->done = (struct fan_readings){.end = &readers->done.first};
+    fan_release32(&readers->done_count, 0);
+    pthread_mutex_unlock(&readers->lock);
+    return first;
+}
+
+bool fan_readers_end(struct fan_readers *readers, uint64_t limit_ns)
+{
+    struct timespec until;
+    int rc = 0;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t nsec = (uint64_t)until.tv_nsec + limit_ns;
+    until.tv_sec += (time_t)(nsec / 1000000000);
+    until.tv_nsec = (long)(nsec % 1000000000);
+    pthread_mutex_lock(&readers->lock);
+    readers->ending = true;
+    while (readers->waiting.count > 0)
+        finish(readers, take_first(&readers->waiting), -ECANCELED);
+    pthread_cond_broadcast(&readers->changed);
+    while (readers->threads > 0 && rc == 0)
+        rc = pthread_cond_timedwait(&readers->changed, &readers->lock, &until);
+    bool ended = readers->threads == 0;
+    pthread_mutex_unlock(&readers->lock);
+    return ended;
+}
+
+void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void *of)
+{
+    pthread_condattr_t monotonic;
+    *readers = (struct fan_readers){.bell = bell, .of = of};
+    readers->waiting.end = &readers->waiting.first;
+    readers->done.end = &readers->done.first;
+    pthread_mutex_init(&readers->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&readers->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+void fan_readers_fini(struct fan_readers *readers)
+{
+    pthread_cond_destroy(&readers->changed);
+    pthread_mutex_destroy(&readers->lock);
+}

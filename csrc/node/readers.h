@@ -1,0 +1,62 @@
+/*
+ * Threads that wait for disks, so that the node thread never does: it hands a reading over, goes on
+ * with what is at hand, and takes the reading back when the bell rings. Threads are started as
+ * readings wait, and stay.
+ */
+#ifndef FAN_NODE_READERS_H
+#define FAN_NODE_READERS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Depth at which local disks reach their rate. */
+enum { FAN_READERS_MAX = 16 };
+
+/* Embedded in what its owner wants to be read. read: what a reader's thread does, without any lock
+ * of the node's; 0 or -errno, which goes to `error`. */
+struct fan_reading {
+    struct fan_reading *next;
+    int (*read)(struct fan_reading *reading);
+    int error;
+};
+
+/* Oldest first. */
+struct fan_readings {
+    struct fan_reading *first;
+    struct fan_reading **end;
+    unsigned count;
+};
+
+/* done_count: of `done`, to be looked at without the lock. bell: what a reader's thread calls when
+ * something is done. */
+struct fan_readers {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct fan_readings waiting;
+    struct fan_readings done;
+    uint32_t done_count;
+    void (*bell)(void *of);
+    void *of;
+    unsigned threads;
+    unsigned idle;
+    bool ending;
+};
+
+void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void *of);
+
+/* Ends the threads, which finish what they are at; what waits comes back with -ECANCELED. Waits for
+ * at most `limit_ns`: false where a thread still hangs in a file system, and everything that it may
+ * touch has to stay. */
+bool fan_readers_end(struct fan_readers *readers, uint64_t limit_ns);
+
+/* Of readers that have ended. */
+void fan_readers_fini(struct fan_readers *readers);
+
+/* Hands a reading over. 0, or -EAGAIN where not one thread can be had. */
+int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading);
+
+/* Takes back the readings that are done, chained by `next`. NULL: none. */
+struct fan_reading *fan_readers_take(struct fan_readers *readers);
+
+#endif
