@@ -93,6 +93,14 @@ SETTINGS = (
         "deadline_s", float, 10.0, "how long another node may take for one request", least=0.001
     ),
     Setting(
+        "shared_deadline_s",
+        float,
+        300.0,
+        "how long the shared file system may take for one read of the node daemon",
+        least=0.001,
+        most=600,
+    ),
+    Setting(
         "peer_wait_s", float, 30.0, "how long a silent node is waited for while staging", least=1
     ),
     Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
@@ -118,6 +126,7 @@ class Settings:
     cache_bytes: int | None
     cache_policy: str
     deadline_s: float
+    shared_deadline_s: float
     peer_wait_s: float
     keep_mpi_env: bool
     trap: bool

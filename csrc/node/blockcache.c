@@ -140,19 +140,24 @@ static bool take_room(struct fan_blockcache *cache, struct fan_frame *frame, uin
     return false;
 }
 
-uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, uint64_t file, uint64_t block,
-                                   uint32_t bytes)
+static struct fan_frames *filling_with(struct fan_blockcache *cache, uint32_t id)
+{
+    return &cache->filling[cache->frames[id].source];
+}
+
+uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill)
 {
     uint32_t id = cache->free.head;
-    uint32_t granules = fan_granules_for(bytes);
+    uint32_t granules = fan_granules_for(fill->bytes);
     if (id == FAN_NO_FRAME || !take_room(cache, &cache->frames[id], granules))
         return FAN_NO_FRAME;
     struct fan_frame *frame = &cache->frames[id];
     detach(cache, &cache->free, id);
-    append(cache, &cache->filling, id);
-    frame->file = file;
-    frame->block = block;
-    frame->bytes = bytes;
+    frame->source = (uint8_t)fill->source;
+    append(cache, filling_with(cache, id), id);
+    frame->file = fill->file;
+    frame->block = fill->block;
+    frame->bytes = fill->bytes;
     frame->generation++;
     set_state(cache, id, FAN_ENTRY_FILLING);
     count_resident(cache, granules);
@@ -174,7 +179,7 @@ void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id)
     fan_put32(&entry->bytes, frame->bytes);
     fan_put32(&entry->touched, 0);
     set_state(cache, id, FAN_ENTRY_READY);
-    detach(cache, &cache->filling, id);
+    detach(cache, filling_with(cache, id), id);
     if (list_entry(cache, id))
         append(cache, &cache->ready[frame->area], id);
     else
@@ -197,13 +202,13 @@ void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id)
     if (cache->frames[id].state == FAN_ENTRY_QUARANTINED)
         cache->quarantined--;
     else
-        detach(cache, &cache->filling, id);
+        detach(cache, filling_with(cache, id), id);
     set_free(cache, id);
 }
 
 void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id)
 {
-    detach(cache, &cache->filling, id);
+    detach(cache, filling_with(cache, id), id);
     cache->quarantined++;
     set_state(cache, id, FAN_ENTRY_QUARANTINED);
 }
@@ -273,8 +278,9 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
 {
     const struct fan_frames none = {FAN_NO_FRAME, FAN_NO_FRAME, 0};
     uint32_t count = segment->entry_count;
-    *cache = (struct fan_blockcache){.segment = segment, .free = none, .filling = none,
-                                     .doomed = none, .ready = {none, none},
+    *cache = (struct fan_blockcache){.segment = segment, .free = none,
+                                     .filling = {none, none}, .doomed = none,
+                                     .ready = {none, none},
                                      .area_start = {0, count - second_granules}};
     cache->frames = calloc(count, sizeof(*cache->frames));
     if (cache->frames == NULL ||

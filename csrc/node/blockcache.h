@@ -22,13 +22,26 @@
 enum { FAN_NO_FRAME = UINT32_MAX, FAN_CACHE_AREAS = 2 };
 
 struct fan_flight;
+struct fan_reading;
 
-/* flight, rank, deadline_ns: of the fetch that fills it, kept by fetch.c. */
+/* Where the bytes of a frame come from while it is filled. */
+enum fan_source { FAN_FROM_RANK, FAN_FROM_SHARED, FAN_SOURCES };
+
+/* What a frame is to be filled with. */
+struct fan_fill {
+    uint64_t file;
+    uint64_t block;
+    uint32_t bytes;
+    enum fan_source source;
+};
+
+/* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by fetch.c. */
 struct fan_frame {
     uint64_t file;
     uint64_t block;
     uint64_t deadline_ns;
     struct fan_flight *flight;
+    struct fan_reading *reading;
     uint32_t previous;
     uint32_t next;
     uint32_t start; /* first granule of its area */
@@ -37,6 +50,7 @@ struct fan_frame {
     uint32_t rank;
     uint8_t state; /* enum fan_entry_state */
     uint8_t area;
+    uint8_t source; /* enum fan_source */
     bool pinned;
 };
 
@@ -59,7 +73,7 @@ struct fan_blockcache {
     uint32_t area_start[FAN_CACHE_AREAS];
     struct fan_frame *frames;
     struct fan_frames free;
-    struct fan_frames filling; /* oldest first */
+    struct fan_frames filling[FAN_SOURCES]; /* oldest first */
     struct fan_frames doomed;
     struct fan_frames ready[FAN_CACHE_AREAS];
     uint32_t quarantined;
@@ -76,9 +90,8 @@ void fan_blockcache_fini(struct fan_blockcache *cache);
 /* The frame of a ready block, or FAN_NO_FRAME. */
 uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, uint64_t block);
 
-/* A frame to fill with `bytes` of a block, or FAN_NO_FRAME where there is no room. */
-uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, uint64_t file, uint64_t block,
-                                   uint32_t bytes);
+/* A frame to be filled, or FAN_NO_FRAME where there is no room. */
+uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill);
 
 /* Where the bytes of a frame go. */
 void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id);

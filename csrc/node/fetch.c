@@ -76,7 +76,7 @@ static void fail_flight(struct fan_node *node, struct fan_flight *flight)
     while (flight->wants != NULL) {
         struct fan_want *want = flight->wants;
         fan_flight_leave(want);
-        fan_want_fail(node, want, flight->damaged ? EIO : EREMOTEIO);
+        fan_want_fail(node, want, flight->unreadable ? EIO : EREMOTEIO);
     }
     end_flight(node, flight);
 }
@@ -91,16 +91,20 @@ static void count_latency(struct fan_node *node, uint64_t since_ns, uint64_t now
 static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint32_t id,
                          uint64_t now_ns)
 {
+    bool from_rank = node->cache.frames[id].source == FAN_FROM_RANK;
     if (flight->wants == NULL)
         fan_eviction_expect(&node->eviction);
     while (flight->wants != NULL) {
         struct fan_want *want = flight->wants;
         fan_flight_leave(want);
-        count_latency(node, want->since_ns, now_ns);
+        if (from_rank)
+            count_latency(node, want->since_ns, now_ns);
         fan_want_grant(node, want, id);
     }
     end_flight(node, flight);
 }
+
+static void shared_block_read(struct fan_node *node, struct fan_reading *reading);
 
 static uint64_t token_of(const struct fan_node *node, uint32_t id)
 {
@@ -132,26 +136,79 @@ static bool ask(struct fan_node *node, struct fan_flight *flight, uint32_t rank,
     return true;
 }
 
-/* Asks the next replica, and where none is left fails. False when the cache has no room. */
-static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
+/* A block that is read from the shared file system into a frame. */
+struct shared_reading {
+    struct fan_reading reading;
+    const struct fan_mounts *mounts;
+    struct fan_fetch_request request;
+    void *to;
+    uint64_t token;
+};
+
+static int read_shared_block(struct fan_reading *reading)
+{
+    const struct shared_reading *shared = (const struct shared_reading *)reading;
+    return fan_mounts_read_shared(shared->mounts, &shared->request, shared->to);
+}
+
+/* Has a reader's thread fill a frame. False where that cannot be. */
+static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32_t id,
+                        uint64_t now_ns)
+{
+    struct shared_reading *shared = malloc(sizeof(*shared));
+    flight->read_shared = true;
+    if (shared != NULL) {
+        *shared = (struct shared_reading){
+            .reading = {.read = read_shared_block, .done = shared_block_read},
+            .mounts = &node->mounts,
+            .request = flight->request,
+            .to = fan_blockcache_data(&node->cache, id),
+            .token = token_of(node, id)};
+    }
+    if (shared == NULL || fan_readers_give(&node->shared, &shared->reading) != 0) {
+        free(shared);
+        fan_blockcache_release(&node->cache, id);
+        return false;
+    }
+    struct fan_frame *frame = &node->cache.frames[id];
+    frame->flight = flight;
+    frame->reading = &shared->reading;
+    frame->deadline_ns = now_ns + node->options.shared_deadline_ns;
+    fan_add64(&node->stats.shared_reads, 1);
+    return true;
+}
+
+/* The replica to ask next, or FAN_NO_RANK. */
+static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight *flight,
+                            uint64_t now_ns)
 {
     const struct fan_fetch_request *request = &flight->request;
     const struct fan_replicas *replicas =
         &node->mounts.mounts[request->mount].replicas[request->pack];
     uint64_t hash = fan_cache_hash(flight->file, flight->block);
+    return node->transport == NULL
+               ? FAN_NO_RANK
+               : fan_ranks_choose(&node->ranks, replicas, &flight->tried, hash, now_ns);
+}
+
+/* Asks the next replica, where none is left the shared file system, and then fails. What a replica
+ * or this node found damaged came from there, so is not read again. False when the cache has no room. */
+static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
+{
     for (;;) {
-        uint32_t rank = FAN_NO_RANK;
-        if (node->transport != NULL)
-            rank = fan_ranks_choose(&node->ranks, replicas, &flight->tried, hash, now_ns);
-        if (rank == FAN_NO_RANK) {
+        uint32_t rank = choose_rank(node, flight, now_ns);
+        bool shared = rank == FAN_NO_RANK;
+        if (shared && (flight->read_shared || flight->unreadable ||
+                       fan_mounts_is_damaged(&node->mounts, &flight->request))) {
             fail_flight(node, flight);
             return true;
         }
-        uint32_t id = fan_eviction_begin_fill(&node->eviction, flight->file, flight->block,
-                                              request->bytes);
+        uint32_t id = fan_eviction_begin_fill(
+            &node->eviction, &(struct fan_fill){flight->file, flight->block, flight->request.bytes,
+                                                shared ? FAN_FROM_SHARED : FAN_FROM_RANK});
         if (id == FAN_NO_FRAME)
             return false;
-        if (ask(node, flight, rank, id, now_ns))
+        if (shared ? read_shared(node, flight, id, now_ns) : ask(node, flight, rank, id, now_ns))
             return true;
     }
 }
@@ -252,20 +309,21 @@ static bool is_answer(int error)
     return error == -EIO || error == -ENOENT || error == -EINVAL || error == -EPROTO;
 }
 
-/* The answer of a replica to an attempt that was not given up. */
+/* The answer of a source to an attempt that was not given up. */
 static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t now_ns)
 {
     struct fan_frame *frame = &node->cache.frames[id];
     struct fan_flight *flight = frame->flight;
+    bool shared = frame->source == FAN_FROM_SHARED;
     if (error == 0) {
-        fan_add64(&node->stats.fetched_bytes, frame->bytes);
+        fan_add64(shared ? &node->stats.shared_bytes : &node->stats.fetched_bytes, frame->bytes);
         fan_blockcache_fill_done(&node->cache, id);
         grant_flight(node, flight, id, now_ns);
         return;
     }
-    if (!is_answer(error) && !fan_is_momentary(error))
+    if (!shared && !is_answer(error) && !fan_is_momentary(error))
         fan_ranks_lose(&node->ranks, frame->rank);
-    flight->damaged |= error == -EIO;
+    flight->unreadable |= error == -EIO;
     fan_blockcache_release(&node->cache, id);
     go_on(node, flight, now_ns);
 }
@@ -287,14 +345,29 @@ void fan_fetch_ended(struct fan_node *node, const struct fan_transport_event *ev
     }
 }
 
+static void shared_block_read(struct fan_node *node, struct fan_reading *reading)
+{
+    uint32_t id = (uint32_t)((struct shared_reading *)reading)->token;
+    int error = reading->error;
+    free(reading);
+    if (node->cache.frames[id].state == FAN_ENTRY_QUARANTINED)
+        fan_blockcache_release(&node->cache, id);
+    else
+        take_answer(node, id, error, fan_now_ns());
+}
+
 /* Gives up an attempt. Its bytes may still come, so its frame is put aside. */
 static struct fan_flight *give_up(struct fan_node *node, uint32_t id)
 {
     struct fan_frame *frame = &node->cache.frames[id];
     struct fan_flight *flight = frame->flight;
-    node->ranks.ranks[frame->rank].outstanding--;
     frame->flight = NULL;
     fan_blockcache_quarantine(&node->cache, id);
+    if (frame->source == FAN_FROM_SHARED) {
+        fan_put32(&frame->reading->unwanted, 1);
+        return flight;
+    }
+    node->ranks.ranks[frame->rank].outstanding--;
     if (!node->broken)
         node->transport->cancel(node->transport->context, token_of(node, id));
     return flight;
@@ -303,7 +376,7 @@ static struct fan_flight *give_up(struct fan_node *node, uint32_t id)
 static void drop_lost(struct fan_node *node, uint64_t now_ns)
 {
     node->ranks.dropped = true;
-    uint32_t id = node->cache.filling.head;
+    uint32_t id = node->cache.filling[FAN_FROM_RANK].head;
     while (id != FAN_NO_FRAME) {
         uint32_t next = node->cache.frames[id].next;
         if (fan_ranks_is_lost(&node->ranks, node->cache.frames[id].rank))
@@ -312,33 +385,39 @@ static void drop_lost(struct fan_node *node, uint64_t now_ns)
     }
 }
 
-static void drop_late(struct fan_node *node, uint64_t now_ns)
+static void drop_late(struct fan_node *node, enum fan_source source, uint64_t now_ns)
 {
     for (;;) {
-        uint32_t id = node->cache.filling.head;
+        uint32_t id = node->cache.filling[source].head;
         if (id == FAN_NO_FRAME || now_ns < node->cache.frames[id].deadline_ns)
             return;
         fan_add64(&node->stats.timeouts, 1);
-        fan_ranks_suspect(&node->ranks, node->cache.frames[id].rank, now_ns);
+        if (source == FAN_FROM_RANK)
+            fan_ranks_suspect(&node->ranks, node->cache.frames[id].rank, now_ns);
+        else
+            node->cache.frames[id].flight->unreadable = true;
         go_on(node, give_up(node, id), now_ns);
     }
 }
 
 void fan_fetch_advance(struct fan_node *node, uint64_t now_ns)
 {
-    drop_late(node, now_ns);
+    drop_late(node, FAN_FROM_RANK, now_ns);
+    drop_late(node, FAN_FROM_SHARED, now_ns);
     if (!node->ranks.dropped)
         drop_lost(node, now_ns);
     retry_grounded(node, now_ns);
 }
 
-uint64_t fan_fetch_waited_ns(const struct fan_node *node, uint32_t *rank)
+uint64_t fan_fetch_waited_ns(const struct fan_node *node, enum fan_source source, uint32_t *rank)
 {
-    uint32_t id = node->cache.filling.head;
+    uint32_t id = node->cache.filling[source].head;
     if (id == FAN_NO_FRAME)
         return 0;
     const struct fan_frame *frame = &node->cache.frames[id];
-    uint64_t asked_ns = frame->deadline_ns - node->options.deadline_ns;
+    uint64_t limit_ns = source == FAN_FROM_RANK ? node->options.deadline_ns
+                                                : node->options.shared_deadline_ns;
+    uint64_t asked_ns = frame->deadline_ns - limit_ns;
     uint64_t now_ns = fan_now_ns();
     *rank = frame->rank;
     return now_ns > asked_ns ? now_ns - asked_ns : 0;
@@ -346,8 +425,12 @@ uint64_t fan_fetch_waited_ns(const struct fan_node *node, uint32_t *rank)
 
 uint64_t fan_fetch_next_ns(const struct fan_node *node)
 {
-    uint32_t id = node->cache.filling.head;
-    uint64_t next_ns = id == FAN_NO_FRAME ? UINT64_MAX : node->cache.frames[id].deadline_ns;
+    uint64_t next_ns = UINT64_MAX;
+    for (unsigned source = 0; source < FAN_SOURCES; source++) {
+        uint32_t id = node->cache.filling[source].head;
+        if (id != FAN_NO_FRAME && node->cache.frames[id].deadline_ns < next_ns)
+            next_ns = node->cache.frames[id].deadline_ns;
+    }
     if (node->flights.grounded != NULL && node->flights.retry_ns < next_ns)
         next_ns = node->flights.retry_ns;
     return next_ns;
@@ -357,6 +440,8 @@ void fan_fetch_give_up(struct fan_node *node)
 {
     while (node->flights.grounded != NULL)
         fail_flight(node, unground_first(&node->flights));
-    while (node->cache.filling.head != FAN_NO_FRAME)
-        fail_flight(node, give_up(node, node->cache.filling.head));
+    for (unsigned source = 0; source < FAN_SOURCES; source++) {
+        while (node->cache.filling[source].head != FAN_NO_FRAME)
+            fail_flight(node, give_up(node, node->cache.filling[source].head));
+    }
 }

@@ -1,7 +1,8 @@
 /*
- * Blocks on their way from other ranks. A flight is one block that pins want: it asks one replica
- * after the other, each into a frame of its own, until one answers with the bytes or none is left.
- * Where the cache has no room the flight waits, grounded, for as long as one attempt may take.
+ * Blocks on their way here. A flight is one block that pins want: it asks one replica after the
+ * other, and then the shared file system, each into a frame of its own, until one answers with the
+ * bytes or none is left. Where the cache has no room the flight waits, grounded, for as long as one
+ * attempt may take.
  */
 #ifndef FAN_NODE_FETCH_H
 #define FAN_NODE_FETCH_H
@@ -9,13 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "blockcache.h"
 #include "ranks.h"
 #include "transport.h"
 
 struct fan_node;
 struct fan_want;
 
-/* damaged: a replica said so. grounded_ns: since when it waits for room. */
+/* unreadable: a replica said that the bytes are damaged, or the shared file system could not give
+ * them. read_shared: it was asked. grounded_ns: since when the flight waits for room. */
 struct fan_flight {
     uint64_t file;
     uint64_t block;
@@ -23,7 +26,8 @@ struct fan_flight {
     struct fan_tried tried;
     struct fan_want *wants;
     uint64_t grounded_ns;
-    bool damaged;
+    bool unreadable;
+    bool read_shared;
     struct fan_flight *chained; /* the next in its chain of the table */
     struct fan_flight *waiting; /* the next that is grounded */
 };
@@ -53,8 +57,9 @@ void fan_fetch_ended(struct fan_node *node, const struct fan_transport_event *ev
 /* Gives up attempts that are late or at a lost rank, and starts what was grounded. */
 void fan_fetch_advance(struct fan_node *node, uint64_t now_ns);
 
-/* How long the oldest fetch under way has waited, and for which rank; 0: none is under way. */
-uint64_t fan_fetch_waited_ns(const struct fan_node *node, uint32_t *rank);
+/* How long the oldest attempt under way at a source has waited, and for which rank; 0: there is
+ * none. */
+uint64_t fan_fetch_waited_ns(const struct fan_node *node, enum fan_source source, uint32_t *rank);
 
 /* When that is to be called again at the latest. */
 uint64_t fan_fetch_next_ns(const struct fan_node *node);

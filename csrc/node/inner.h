@@ -32,7 +32,8 @@ struct fan_node {
     struct fan_flights flights;
     struct fan_ranks ranks;
     struct fan_messages messages;
-    struct fan_readers readers;
+    struct fan_readers disk;   /* of packs that are staged here, for other ranks */
+    struct fan_readers shared; /* of the shared file system, for this node */
     struct fan_transport *transport;
     uint64_t reply_token;
     uint64_t replying;

@@ -76,14 +76,16 @@ static int attach_mount(const struct fan_mounts *mounts, const struct fan_mount 
     mount->places = (const void *)(mounts->segment + from->places_offset);
     mount->damage = (const void *)(mounts->segment + from->damage_offset);
     mount->staged_dir = copy_text(mounts, from->staged_dir);
+    mount->dataset_dir = copy_text(mounts, from->dataset_dir);
     mount->replicas = calloc((size_t)from->pack_count + 1, sizeof(*mount->replicas));
     mount->mapped = calloc((size_t)from->pack_count + 1, sizeof(*mount->mapped));
-    if (mount->replicas == NULL || mount->mapped == NULL)
+    mount->shared = calloc((size_t)from->pack_count + 1, sizeof(*mount->shared));
+    if (mount->replicas == NULL || mount->mapped == NULL || mount->shared == NULL)
         return -ENOMEM;
     mount->pack_count = from->pack_count;
     char *index_path = copy_text(mounts, from->index_path);
     int rc = -EINVAL;
-    if (mount->staged_dir != NULL && index_path != NULL)
+    if (mount->staged_dir != NULL && mount->dataset_dir != NULL && index_path != NULL)
         rc = attach_index(mount, from, index_path);
     free(index_path);
     return rc;
@@ -122,11 +124,15 @@ static void detach_mount(struct fan_node_mount *mount)
     for (uint64_t pack = 0; pack < mount->pack_count; pack++) {
         if (mount->mapped[pack] != NULL)
             munmap(mount->mapped[pack], mount->index.packs[pack].file_bytes);
+        if (mount->shared[pack] > 0)
+            close(mount->shared[pack] - 1);
         free(mount->replicas[pack].ranks);
     }
     if (mount->index_base != NULL)
         munmap(mount->index_base, mount->index_bytes);
     free(mount->staged_dir);
+    free(mount->dataset_dir);
+    free(mount->shared);
     free(mount->replicas);
     free(mount->mapped);
 }
@@ -204,17 +210,19 @@ static int check_request(const struct fan_mounts *mounts, const struct fan_fetch
     return 0;
 }
 
-static bool is_damaged(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
+bool fan_mounts_is_damaged(const struct fan_mounts *mounts,
+                           const struct fan_fetch_request *request)
 {
+    const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     if ((fan_acquire32(&mount->places[request->pack].flags) & FAN_PLACE_HAS_DAMAGE) == 0)
         return false;
     uint64_t word = fan_relaxed64(&mount->damage[request->record / 64]);
     return (word >> request->record % 64 & 1) != 0;
 }
 
-static int pack_path(const struct fan_node_mount *mount, uint32_t pack, char path[PATH_MAX])
+static int pack_path(const char *dir, uint32_t pack, char path[PATH_MAX])
 {
-    int bytes = snprintf(path, PATH_MAX, "%s/pack-%05u.fsp", mount->staged_dir, pack);
+    int bytes = snprintf(path, PATH_MAX, "%s/pack-%05u.fsp", dir, pack);
     return bytes < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
@@ -225,7 +233,7 @@ static int map_pack(struct fan_node_mount *mount, uint32_t pack)
     if (mount->mapped[pack] != NULL)
         return 0;
     if (fan_acquire32(&mount->places[pack].state) != FAN_PLACE_STAGED ||
-        pack_path(mount, pack, path) != 0 || map_file(path, &bytes, &mount->mapped[pack]) != 0)
+        pack_path(mount->staged_dir, pack, path) != 0 || map_file(path, &bytes, &mount->mapped[pack]) != 0)
         return -ENOENT;
     return 0;
 }
@@ -235,7 +243,9 @@ static int try_read(const struct fan_node_mount *mount, const struct fan_fetch_r
 {
     char path[PATH_MAX];
     char *scratch = malloc(request->bytes);
-    int fd = pack_path(mount, request->pack, path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = pack_path(mount->staged_dir, request->pack, path) == 0
+                 ? open(path, O_RDONLY | O_CLOEXEC)
+                 : -1;
     ssize_t got = -1;
     if (fd >= 0 && scratch != NULL)
         got = pread(fd, scratch, request->bytes, (off_t)request->offset);
@@ -299,5 +309,45 @@ int fan_mounts_admit(struct fan_mounts *mounts, const struct fan_fetch_request *
         return rc;
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
     rc = map_pack(mount, request->pack);
-    return rc == 0 && is_damaged(mount, request) ? -EIO : rc;
+    return rc == 0 && fan_mounts_is_damaged(mounts, request) ? -EIO : rc;
+}
+
+/* A descriptor of a pack on the shared file system, which stays open. -errno. */
+static int open_shared(const struct fan_node_mount *mount, uint32_t pack)
+{
+    char path[PATH_MAX];
+    int32_t none = 0, kept = fan_relaxed32((const uint32_t *)&mount->shared[pack]);
+    if (kept > 0)
+        return kept - 1;
+    if (pack_path(mount->dataset_dir, pack, path) != 0)
+        return -ENAMETOOLONG;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (__atomic_compare_exchange_n(&mount->shared[pack], &none, fd + 1, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED))
+        return fd;
+    close(fd);
+    return none - 1;
+}
+
+static bool is_own_lack(int error)
+{
+    return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
+int fan_mounts_read_shared(const struct fan_mounts *mounts,
+                           const struct fan_fetch_request *request, void *to)
+{
+    int fd = open_shared(&mounts->mounts[request->mount], request->pack);
+    if (fd < 0)
+        return is_own_lack(fd) ? fd : -EIO;
+    for (uint32_t done = 0; done < request->bytes;) {
+        ssize_t got = pread(fd, (char *)to + done, request->bytes - done,
+                            (off_t)(request->offset + done));
+        if (got <= 0 && !(got < 0 && errno == EINTR))
+            return -EIO; /* a pack that was cut off, too */
+        done += got > 0 ? (uint32_t)got : 0;
+    }
+    return 0;
 }

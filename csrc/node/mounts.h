@@ -18,17 +18,20 @@ struct fan_replicas {
     uint32_t count;
 };
 
-/* places, damage: in the job segment. mapped: the mapping of each pack, or NULL. */
+/* places, damage: in the job segment. mapped: the mapping of each staged pack, or NULL. shared: a
+ * descriptor + 1 of each pack on the shared file system, or 0; by any thread. */
 struct fan_node_mount {
     struct fan_index index;
     void *index_base;
     uint64_t index_bytes;
     char *staged_dir;
+    char *dataset_dir;
     uint32_t pack_count;
     const struct fan_place *places;
     const uint64_t *damage;
     struct fan_replicas *replicas;
     char **mapped;
+    int32_t *shared;
 };
 
 struct fan_mounts {
@@ -54,6 +57,10 @@ int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t 
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request);
 
+/* Whether the file was found to be damaged when its pack was staged. */
+bool fan_mounts_is_damaged(const struct fan_mounts *mounts,
+                           const struct fan_fetch_request *request);
+
 /* Whether the bytes that another rank asks for are here; reads none. 0, -EINVAL (no such bytes),
  * -ENOENT (the pack is not staged here), -EIO (damaged). The functions below are for requests that
  * this let pass, and may be called by any thread. */
@@ -69,5 +76,10 @@ bool fan_mounts_is_in_memory(const struct fan_mounts *mounts,
 
 /* Waits until the bytes can be read where they are mapped. 0 or -EIO. */
 int fan_mounts_read(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
+
+/* Reads the bytes of a request of this node's own from the shared file system. By any thread. 0,
+ * -EIO, or -errno where this process lacks something. */
+int fan_mounts_read_shared(const struct fan_mounts *mounts,
+                           const struct fan_fetch_request *request, void *to);
 
 #endif

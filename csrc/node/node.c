@@ -4,16 +4,16 @@
 #include <stdlib.h>
 
 #include "inner.h"
-#include "server.h"
 #include "shared.h"
 #include "start_thread.h"
 
-enum { WORLD_MAX = 1 << 20, READERS_END_NS = 1000000000 };
+enum { WORLD_MAX = 1 << 20 };
 
 static int check_options(const struct fan_node_options *options)
 {
     bool sane = options->job_segment != NULL && options->policy <= FAN_POLICY_MINIO &&
-                options->deadline_ns > 0 && options->idle_sleep_us > 0 &&
+                options->deadline_ns > 0 && options->shared_deadline_ns > 0 &&
+                options->idle_sleep_us > 0 &&
                 options->world_size > 0 && options->world_size <= WORLD_MAX &&
                 options->rank < options->world_size;
     return sane ? 0 : -EINVAL;
@@ -41,7 +41,8 @@ static int build(struct fan_node *node)
 static void free_all(struct fan_node *node)
 {
     fan_flights_fini(&node->flights);
-    fan_readers_fini(&node->readers);
+    fan_readers_fini(&node->disk);
+    fan_readers_fini(&node->shared);
     fan_eviction_fini(&node->eviction);
     fan_blockcache_fini(&node->cache);
     fan_messages_fini(&node->messages);
@@ -69,7 +70,8 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
     node->options = *options;
     pthread_mutex_init(&node->lock, NULL);
     fan_flights_init(&node->flights);
-    fan_readers_init(&node->readers, ring, node);
+    fan_readers_init(&node->disk, ring, node);
+    fan_readers_init(&node->shared, ring, node);
     rc = build(node);
     node->options.job_segment = NULL; /* the caller's */
     if (rc != 0) {
@@ -167,12 +169,23 @@ void fan_node_lose(struct fan_node *node, uint32_t rank)
     fan_node_ring(node);
 }
 
-uint64_t fan_node_waited_ns(struct fan_node *node, uint32_t *rank)
+static uint64_t waited_ns(struct fan_node *node, enum fan_source source, uint32_t *rank)
 {
     fan_node_enter(node);
-    uint64_t waited_ns = fan_fetch_waited_ns(node, rank);
+    uint64_t waited_ns = fan_fetch_waited_ns(node, source, rank);
     fan_node_leave(node);
     return waited_ns;
+}
+
+uint64_t fan_node_waited_ns(struct fan_node *node, uint32_t *rank)
+{
+    return waited_ns(node, FAN_FROM_RANK, rank);
+}
+
+uint64_t fan_node_shared_waited_ns(struct fan_node *node)
+{
+    uint32_t none;
+    return waited_ns(node, FAN_FROM_SHARED, &none);
 }
 
 int fan_node_is_late(struct fan_node *node, uint32_t rank)
@@ -203,9 +216,7 @@ int fan_node_stop(struct fan_node *node)
     }
     fan_release32(&node->segment.header->state, FAN_JOB_ENDED);
     fan_sessions_fail_all(node);
-    bool ended = fan_readers_end(&node->readers, READERS_END_NS);
-    fan_server_forget(node);
-    return node->drained && ended ? 0 : -EBUSY;
+    return node->drained ? 0 : -EBUSY;
 }
 
 void fan_node_close(struct fan_node *node)

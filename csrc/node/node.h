@@ -26,6 +26,7 @@ struct fan_node_options {
     const char *job_segment;   /* path of the job segment, complete */
     uint64_t cache_bytes;      /* the whole cache segment is at most this */
     uint64_t deadline_ns;      /* of one attempt at one rank */
+    uint64_t shared_deadline_ns; /* of one read of the shared file system */
     uint32_t policy;
     uint32_t rank;
     uint32_t world_size;
@@ -39,12 +40,14 @@ struct fan_node_stats {
     uint64_t retries;          /* attempts at a further replica */
     uint64_t timeouts;         /* attempts that passed their deadline */
     uint64_t failures;         /* wants answered with FAILED */
+    uint64_t shared_reads;     /* blocks read from the shared file system */
+    uint64_t shared_bytes;
     uint64_t served;           /* requests of other ranks answered with bytes */
     uint64_t served_bytes;
     uint64_t refused;          /* requests of other ranks refused */
     uint64_t evicted;
     uint64_t quarantined;      /* blocks in quarantine now */
-    uint64_t outstanding;      /* fetches under way now */
+    uint64_t outstanding;      /* fetches under way now, and reads of the shared file system */
     uint64_t resident_bytes;
     uint64_t peak_resident_bytes;
     uint64_t cache_bytes;
@@ -85,6 +88,9 @@ void fan_node_lose(struct fan_node *node, uint32_t rank);
 
 /* How long the oldest fetch under way has waited, and for which rank; 0: none is under way. */
 uint64_t fan_node_waited_ns(struct fan_node *node, uint32_t *rank);
+
+/* How long the oldest read of the shared file system has waited; 0: none is under way. */
+uint64_t fan_node_shared_waited_ns(struct fan_node *node);
 
 /* Whether the last thing that came of `rank` is a deadline that passed. */
 int fan_node_is_late(struct fan_node *node, uint32_t rank);

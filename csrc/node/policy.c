@@ -106,29 +106,27 @@ static uint32_t room_wanted(const struct fan_eviction *eviction, uint32_t bytes)
 }
 
 /* Evicts blocks of open files too, the oldest first, until the new one finds adjacent room. */
-static uint32_t fill_by_force(struct fan_eviction *eviction, uint64_t file, uint64_t block,
-                              uint32_t bytes)
+static uint32_t fill_by_force(struct fan_eviction *eviction, const struct fan_fill *fill)
 {
     struct fan_blockcache *cache = eviction->cache;
     const struct fan_frames *ready = &cache->ready[evicted_area(eviction)];
     uint32_t budget = 2 * ready->count;
     uint32_t id = FAN_NO_FRAME;
     while (id == FAN_NO_FRAME && budget > 0 && ready->count > 0) {
-        doom_oldest(eviction, room_wanted(eviction, bytes), &budget);
+        doom_oldest(eviction, room_wanted(eviction, fill->bytes), &budget);
         if (fan_blockcache_reap(cache, eviction->live) > 0)
-            id = fan_blockcache_begin_fill(cache, file, block, bytes);
+            id = fan_blockcache_begin_fill(cache, fill);
     }
     return id;
 }
 
-uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, uint64_t file, uint64_t block,
-                                 uint32_t bytes)
+uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan_fill *fill)
 {
     struct fan_blockcache *cache = eviction->cache;
-    uint32_t id = fan_blockcache_begin_fill(cache, file, block, bytes);
+    uint32_t id = fan_blockcache_begin_fill(cache, fill);
     if (id == FAN_NO_FRAME && is_due(eviction) && drop_closed(eviction) > 0)
-        id = fan_blockcache_begin_fill(cache, file, block, bytes);
+        id = fan_blockcache_begin_fill(cache, fill);
     if (id == FAN_NO_FRAME)
-        id = fill_by_force(eviction, file, block, bytes);
+        id = fill_by_force(eviction, fill);
     return id;
 }

@@ -33,8 +33,7 @@ void fan_eviction_init(struct fan_eviction *eviction, enum fan_policy policy,
 void fan_eviction_fini(struct fan_eviction *eviction);
 
 /* As fan_blockcache_begin_fill, making room where there is none. */
-uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, uint64_t file, uint64_t block,
-                                 uint32_t bytes);
+uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan_fill *fill);
 
 /* Evicts what was closed since the last time, if that is due. Whether it was. */
 bool fan_eviction_sweep(struct fan_eviction *eviction, uint64_t now_ns);

@@ -1,7 +1,6 @@
 #include "readers.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "shared.h"
 #include "start_thread.h"
@@ -36,7 +35,7 @@ static struct fan_reading *wait_for_reading(struct fan_readers *readers)
 {
     readers->idle++;
     while (readers->waiting.count == 0 && !readers->ending)
-        pthread_cond_wait(&readers->changed, &readers->lock);
+        pthread_cond_wait(&readers->given, &readers->lock);
     readers->idle--;
     return readers->ending ? NULL : take_first(&readers->waiting);
 }
@@ -49,13 +48,13 @@ static void *run(void *argument)
     pthread_mutex_lock(&readers->lock);
     while ((reading = wait_for_reading(readers)) != NULL) {
         pthread_mutex_unlock(&readers->lock);
-        int error = reading->read(reading);
+        bool wanted = fan_relaxed32(&reading->unwanted) == 0;
+        int error = wanted ? reading->read(reading) : -ECANCELED;
         pthread_mutex_lock(&readers->lock);
         finish(readers, reading, error);
         readers->bell(readers->of);
     }
     readers->threads--;
-    pthread_cond_broadcast(&readers->changed);
     pthread_mutex_unlock(&readers->lock);
     return NULL;
 }
@@ -78,59 +77,58 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
     bool served = readers->threads > 0;
     if (served) {
         put(&readers->waiting, reading);
-        pthread_cond_signal(&readers->changed);
+        pthread_cond_signal(&readers->given);
     }
     pthread_mutex_unlock(&readers->lock);
     return served ? 0 : -EAGAIN;
 }
 
-struct fan_reading *fan_readers_take(struct fan_readers *readers)
+bool fan_readers_advance(struct fan_readers *readers, struct fan_node *node)
 {
     if (fan_acquire32(&readers->done_count) == 0)
-        return NULL;
+        return false;
     pthread_mutex_lock(&readers->lock);
     struct fan_reading *first = readers->done.first;
     readers->done = (struct fan_readings){.end = &readers->done.first};
     fan_release32(&readers->done_count, 0);
     pthread_mutex_unlock(&readers->lock);
-    return first;
+    while (first != NULL) {
+        struct fan_reading *reading = first;
+        first = reading->next;
+        reading->done(node, reading);
+    }
+    return true;
 }
 
-bool fan_readers_end(struct fan_readers *readers, uint64_t limit_ns)
+void fan_readers_end(struct fan_readers *readers)
 {
-    struct timespec until;
-    int rc = 0;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t nsec = (uint64_t)until.tv_nsec + limit_ns;
-    until.tv_sec += (time_t)(nsec / 1000000000);
-    until.tv_nsec = (long)(nsec % 1000000000);
     pthread_mutex_lock(&readers->lock);
     readers->ending = true;
     while (readers->waiting.count > 0)
         finish(readers, take_first(&readers->waiting), -ECANCELED);
-    pthread_cond_broadcast(&readers->changed);
-    while (readers->threads > 0 && rc == 0)
-        rc = pthread_cond_timedwait(&readers->changed, &readers->lock, &until);
-    bool ended = readers->threads == 0;
+    pthread_cond_broadcast(&readers->given);
+    pthread_mutex_unlock(&readers->lock);
+}
+
+bool fan_readers_have_ended(struct fan_readers *readers)
+{
+    pthread_mutex_lock(&readers->lock);
+    bool ended = readers->threads == 0 && readers->done.count == 0;
     pthread_mutex_unlock(&readers->lock);
     return ended;
 }
 
 void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void *of)
 {
-    pthread_condattr_t monotonic;
     *readers = (struct fan_readers){.bell = bell, .of = of};
     readers->waiting.end = &readers->waiting.first;
     readers->done.end = &readers->done.first;
     pthread_mutex_init(&readers->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&readers->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&readers->given, NULL);
 }
 
 void fan_readers_fini(struct fan_readers *readers)
 {
-    pthread_cond_destroy(&readers->changed);
+    pthread_cond_destroy(&readers->given);
     pthread_mutex_destroy(&readers->lock);
 }

@@ -13,12 +13,17 @@
 /* Depth at which local disks reach their rate. */
 enum { FAN_READERS_MAX = 16 };
 
+struct fan_node;
+
 /* Embedded in what its owner wants to be read. read: what a reader's thread does, without any lock
- * of the node's; 0 or -errno, which goes to `error`. */
+ * of the node's; 0 or -errno, which goes to `error`. done: what the node thread does then, and frees
+ * it. unwanted: set by the owner, so that it is not read if that has not begun. */
 struct fan_reading {
     struct fan_reading *next;
     int (*read)(struct fan_reading *reading);
+    void (*done)(struct fan_node *node, struct fan_reading *reading);
     int error;
+    uint32_t unwanted;
 };
 
 /* Oldest first. */
@@ -32,7 +37,7 @@ struct fan_readings {
  * something is done. */
 struct fan_readers {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    pthread_cond_t given;
     struct fan_readings waiting;
     struct fan_readings done;
     uint32_t done_count;
@@ -45,10 +50,13 @@ struct fan_readers {
 
 void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void *of);
 
-/* Ends the threads, which finish what they are at; what waits comes back with -ECANCELED. Waits for
- * at most `limit_ns`: false where a thread still hangs in a file system, and everything that it may
- * touch has to stay. */
-bool fan_readers_end(struct fan_readers *readers, uint64_t limit_ns);
+/* Has the threads end, which finish what they are at; what waits is done with -ECANCELED. Does not
+ * wait for them. */
+void fan_readers_end(struct fan_readers *readers);
+
+/* Whether there are no threads, and all readings were done. A thread that hangs in a file system may
+ * stay, and then everything that it may touch has to. */
+bool fan_readers_have_ended(struct fan_readers *readers);
 
 /* Of readers that have ended. */
 void fan_readers_fini(struct fan_readers *readers);
@@ -56,7 +64,7 @@ void fan_readers_fini(struct fan_readers *readers);
 /* Hands a reading over. 0, or -EAGAIN where not one thread can be had. */
 int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading);
 
-/* Takes back the readings that are done, chained by `next`. NULL: none. */
-struct fan_reading *fan_readers_take(struct fan_readers *readers);
+/* Calls `done` of the readings that are. Whether there were any. */
+bool fan_readers_advance(struct fan_readers *readers, struct fan_node *node);
 
 #endif

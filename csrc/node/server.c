@@ -38,6 +38,15 @@ static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_
     fan_add64(&node->stats.served_bytes, request->bytes);
 }
 
+/* Nobody is answered any more once the node is told to stop. */
+static void serving_read(struct fan_node *node, struct fan_reading *reading)
+{
+    struct serving *serving = (struct serving *)reading;
+    if (fan_acquire32(&node->stopping) == 0)
+        answer(node, serving->rank, &serving->request, reading->error);
+    free(serving);
+}
+
 static int read_serving(struct fan_reading *reading)
 {
     const struct serving *serving = (const struct serving *)reading;
@@ -50,11 +59,11 @@ static bool read_apart(struct fan_node *node, const struct fan_transport_event *
     struct serving *serving = malloc(sizeof(*serving));
     if (serving == NULL)
         return false;
-    *serving = (struct serving){.reading.read = read_serving,
+    *serving = (struct serving){.reading = {.read = read_serving, .done = serving_read},
                                 .mounts = &node->mounts,
                                 .request = event->request,
                                 .rank = event->rank};
-    if (fan_readers_give(&node->readers, &serving->reading) == 0)
+    if (fan_readers_give(&node->disk, &serving->reading) == 0)
         return true;
     free(serving);
     return false;
@@ -69,27 +78,4 @@ void fan_server_answer(struct fan_node *node, const struct fan_transport_event *
     if (rc == 0)
         rc = fan_mounts_read(&node->mounts, request);
     answer(node, event->rank, request, rc);
-}
-
-bool fan_server_advance(struct fan_node *node)
-{
-    struct fan_reading *reading = fan_readers_take(&node->readers);
-    bool any = reading != NULL;
-    while (reading != NULL) {
-        struct serving *serving = (struct serving *)reading;
-        reading = reading->next;
-        answer(node, serving->rank, &serving->request, serving->reading.error);
-        free(serving);
-    }
-    return any;
-}
-
-void fan_server_forget(struct fan_node *node)
-{
-    struct fan_reading *reading = fan_readers_take(&node->readers);
-    while (reading != NULL) {
-        struct fan_reading *next = reading->next;
-        free(reading);
-        reading = next;
-    }
 }

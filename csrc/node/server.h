@@ -5,18 +5,10 @@
 #ifndef FAN_NODE_SERVER_H
 #define FAN_NODE_SERVER_H
 
-#include <stdbool.h>
-
 #include "transport.h"
 
 struct fan_node;
 
 void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event);
-
-/* Answers the requests whose bytes have been read. Whether there were any. */
-bool fan_server_advance(struct fan_node *node);
-
-/* Answers nobody any more: frees what has been read. */
-void fan_server_forget(struct fan_node *node);
 
 #endif

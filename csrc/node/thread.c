@@ -76,7 +76,8 @@ static void publish(struct fan_node *node)
     struct fan_node_stats *stats = &node->stats;
     fan_put64(&stats->evicted, node->cache.evicted);
     fan_put64(&stats->quarantined, node->cache.quarantined);
-    fan_put64(&stats->outstanding, node->cache.filling.count);
+    fan_put64(&stats->outstanding, node->cache.filling[FAN_FROM_RANK].count +
+                                       node->cache.filling[FAN_FROM_SHARED].count);
     fan_put64(&stats->resident_bytes, node->cache.resident_bytes);
     fan_put64(&stats->peak_resident_bytes, node->cache.peak_resident_bytes);
     fan_put64(&stats->sessions, node->sessions.live.count);
@@ -87,7 +88,8 @@ static void publish(struct fan_node *node)
 static bool turn(struct fan_node *node, uint64_t now_ns)
 {
     bool any = receive(node, now_ns);
-    any |= fan_server_advance(node);
+    any |= fan_readers_advance(&node->disk, node);
+    any |= fan_readers_advance(&node->shared, node);
     any |= fan_sessions_scan(node, now_ns);
     any |= fan_messages_send(node);
     fan_fetch_advance(node, now_ns);
@@ -139,7 +141,7 @@ static void let_callers_in(struct fan_node *node)
 
 static bool should_spin(const struct fan_node *node, uint64_t idle_ns)
 {
-    bool busy = node->cache.filling.count > 0 || node->replying > 0;
+    bool busy = node->cache.filling[FAN_FROM_RANK].count > 0 || node->replying > 0;
     return idle_ns < (busy ? SPIN_OUTSTANDING_NS : SPIN_NS);
 }
 
@@ -162,22 +164,28 @@ static void serve(struct fan_node *node)
     }
 }
 
-static bool is_drained(const struct fan_node *node)
+static bool is_drained(struct fan_node *node)
 {
-    if (node->transport == NULL)
-        return true;
-    return !node->broken && node->cache.quarantined == 0 && !fan_messages_left(&node->messages) &&
-           node->transport->pending(node->transport->context) == 0;
+    struct fan_transport *transport = node->transport;
+    if (!fan_readers_have_ended(&node->disk) || !fan_readers_have_ended(&node->shared) ||
+        node->cache.quarantined > 0)
+        return false;
+    return transport == NULL || (!node->broken && !fan_messages_left(&node->messages) &&
+                                 transport->pending(transport->context) == 0);
 }
 
-/* Waits for what the transport may still write or send. */
+/* Waits for what readers and the transport may still write or send. */
 static void drain(struct fan_node *node)
 {
     uint64_t end_ns = fan_now_ns() + DRAIN_NS;
+    fan_readers_end(&node->disk);
+    fan_readers_end(&node->shared);
     while (!node->broken && !is_drained(node) && fan_now_ns() < end_ns) {
         const struct timespec pause = {.tv_nsec = DRAIN_PAUSE_NS};
         bool any = fan_messages_send(node);
         any |= receive(node, fan_now_ns());
+        any |= fan_readers_advance(&node->disk, node);
+        any |= fan_readers_advance(&node->shared, node);
         if (!any)
             nanosleep(&pause, NULL);
     }

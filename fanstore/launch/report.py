@@ -87,8 +87,9 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
         return []
     lines = [_read_line(ranks)]
     lines += _output_line(ranks)
-    if summary["world_size"] > 1:
-        lines += [_remote_line(ranks)] if _total(ranks, "node", "fetches") else []
+    if summary["world_size"] > 1 and _total(ranks, "node", "fetches"):
+        lines.append(_remote_line(ranks))
+    if summary["world_size"] > 1 or _shared_bytes(ranks):
         lines.append(_staged_line(ranks))
     return lines
 
@@ -200,13 +201,19 @@ def _remote_line(ranks: list[dict[str, Any]]) -> str:
     )
 
 
+def _shared_bytes(ranks: list[dict[str, Any]]) -> int:
+    """Returns the bytes that commands wanted of the shared file system, whoever read them."""
+    by_daemons = sum(int(rank["node"].get("shared_bytes", 0)) for rank in ranks)
+    return by_daemons + _total(ranks, "counters", "shared_bytes")
+
+
 def _staged_line(ranks: list[dict[str, Any]]) -> str:
     def total(name: str) -> int:
         return sum(dataset[name] for rank in ranks for dataset in rank["datasets"])
 
     return (
         f"shared file system: {size(total('shared_bytes'))} read to stage, "
-        f"{size(_total(ranks, 'counters', 'shared_bytes'))} read by commands; "
+        f"{size(_shared_bytes(ranks))} read for commands; "
         f"{size(total('received_bytes'))} of replicas came from other ranks"
     )
 

@@ -43,7 +43,8 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 class Place:
     """Where this rank finds a pack: a fan_place_state, and the other ranks to ask for it.
 
-    A rank named here may not have it yet with --stage lazy; it then refuses.
+    A rank named here may not have it yet with --stage lazy; it then refuses. Where no rank is named
+    the node daemon reads the shared file system.
     """
 
     state: int
@@ -236,9 +237,7 @@ def _full_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
 
 def _place(rank: int, ranks: tuple[int, ...]) -> Place:
     others = tuple(other for other in ranks if other != rank)
-    if rank in ranks:
-        return Place(int(lib.FAN_PLACE_STAGED), others)
-    state = lib.FAN_PLACE_REMOTE if others else lib.FAN_PLACE_IN_PLACE
+    state = lib.FAN_PLACE_STAGED if rank in ranks else lib.FAN_PLACE_REMOTE
     return Place(int(state), others)
 
 
@@ -262,7 +261,7 @@ def _lazy_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
     places = []
     for pack in range(count):
         if pack in part.want[rank]:
-            places.append(Place(int(lib.FAN_PLACE_IN_PLACE)))
+            places.append(Place(int(lib.FAN_PLACE_REMOTE)))
         else:
             places.append(_place(rank, staged_ranks[pack] or planned[pack]))
     return Outcome(

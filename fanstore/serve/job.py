@@ -23,10 +23,10 @@ from fanstore.outputs.service.service import Mount, OutputService
 from fanstore.outputs.stageout.rescue import rescue_lines
 from fanstore.progress import Meter, progress_of
 from fanstore.serve.drift import drifted_files
-from fanstore.serve.exchange_server import ExchangeServer
 from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.serve.job_outputs import check_output_dir, open_service
 from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.node_server import NodeServer
 from fanstore.serve.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
 from fanstore.serve.protocol import listen
 from fanstore.serve.segment import (
@@ -37,7 +37,7 @@ from fanstore.serve.segment import (
     read_processes,
     write_segment,
 )
-from fanstore.world import MpiWorld, RankLost, World
+from fanstore.world import RankLost, World
 
 _DEVICE_MAJOR = 0xFA5
 
@@ -86,7 +86,7 @@ class Job:
         self.warnings: list[str] = []
         self.started_s = time.time()
         self.world = World()
-        self.server: ExchangeServer | None = None
+        self.server: NodeServer | None = None
         self.outputs: OutputService | None = None
         self._lazy: LazyStager | None = None
         self._stop = stop
@@ -202,11 +202,13 @@ class Job:
         )
 
     def serve(self) -> None:
-        """Begins to answer the other ranks, where there are any, and to stage what is left to be
-        staged."""
-        if isinstance(self.world, MpiWorld):
+        """Begins to answer the other ranks, where there are any, to fetch what is not on the local
+        disk, and to stage what is left to be staged."""
+        remote = int(_native.lib.FAN_PLACE_REMOTE)
+        states = {place.state for item in self.served for place in item.staging.places}
+        if self.world.world_size > 1 or remote in states:
             segment = self.directory.file("segment")
-            server = ExchangeServer(self.world, segment, self.plan.settings)
+            server = NodeServer(self.world, segment, self.plan.settings)
             self.server = server
             for mount, item in enumerate(self.served):
                 for pack, place in enumerate(item.staging.places):
@@ -359,7 +361,7 @@ def _spellings(prefix: Prefix) -> tuple[bytes, ...]:
 
 def _about_dataset(item: ServedDataset) -> dict[str, Any]:
     report, lib = item.staging.report, _native.lib
-    states = [place.state for place in item.staging.places]
+    remote = [place for place in item.staging.places if place.state == lib.FAN_PLACE_REMOTE]
     return {
         "name": item.info.name,
         "directory": item.info.directory,
@@ -368,7 +370,8 @@ def _about_dataset(item: ServedDataset) -> dict[str, Any]:
         "packs": item.dataset.pack_count,
         "in_place": item.staged is None,
         "replicas": item.staging.replicas,
-        "remote_packs": states.count(int(lib.FAN_PLACE_REMOTE)),
+        "remote_packs": sum(1 for place in remote if place.replicas),
+        "shared_packs": sum(1 for place in remote if not place.replicas),
         "copied_packs": report.copied_packs,
         "copied_bytes": report.copied_bytes,
         "received_packs": report.received_packs,

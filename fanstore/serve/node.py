@@ -38,6 +38,7 @@ class Node:
         cache_bytes: int,
         policy: str,
         deadline_s: float,
+        shared_deadline_s: float,
     ) -> None:
         """Raises FanstoreError where the cache cannot be made."""
         self._path = ffi.new("char[]", os.fsencode(job_segment))
@@ -47,6 +48,7 @@ class Node:
                 "job_segment": self._path,
                 "cache_bytes": cache_bytes,
                 "deadline_ns": int(deadline_s * 1e9),
+                "shared_deadline_ns": int(shared_deadline_s * 1e9),
                 "policy": getattr(lib, f"FAN_POLICY_{policy.upper()}"),
                 "rank": rank,
                 "world_size": world_size,
@@ -135,6 +137,11 @@ class Node:
         late = {rank for rank in range(world_size) if lib.fan_node_is_late(self._node, rank)}
         waited_ns = int(lib.fan_node_waited_ns(self._node, self._slow_rank))
         return late, (int(self._slow_rank[0]), waited_ns / 1e9)
+
+    def shared_waited_s(self) -> float:
+        """Returns for how long the oldest read of the shared file system has waited; 0: none is
+        under way."""
+        return float(lib.fan_node_shared_waited_ns(self._node)) / 1e9
 
     def stats(self) -> dict[str, Any]:
         """Returns counts since the start; latency_bins: by powers of two of microseconds."""

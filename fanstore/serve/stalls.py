@@ -1,32 +1,47 @@
-"""Telling, while it happens, that reads wait for a rank: what is to be said when (pure)."""
+"""Telling, while it happens, that reads wait for a rank or the shared file system: what is to be
+said when (pure)."""
 
 from __future__ import annotations
 
 LOOK_EVERY_S = 1.0
 _TELL_AFTER_S = 2.0
+_SHARED_TELL_AFTER_S = 10.0
 _QUIET_S = 60.0  # at least, between two lines about one rank
 
 
 class Stalls:
-    """Remembers what was said of each rank, and when, so that it is not said too often."""
+    """Remembers what was said, and when, so that it is not said too often."""
 
-    def __init__(self, deadline_s: float) -> None:
+    def __init__(self, deadline_s: float, shared_deadline_s: float) -> None:
         self._deadline_s = deadline_s
+        self._shared_deadline_s = shared_deadline_s
         self._patience_s = min(_TELL_AFTER_S, deadline_s / 2)
         self._told_s: dict[tuple[str, int], float] = {}
         self._away: set[int] = set()
 
     def lines(
-        self, now_s: float, waits_for: tuple[int, float], late: set[int], lost: set[int]
+        self,
+        now_s: float,
+        waits_for: tuple[int, float],
+        late: set[int],
+        lost: set[int],
+        shared_waited_s: float = 0.0,
     ) -> list[str]:
         """What to say now. waits_for: the rank of the oldest fetch under way, and its age. late:
-        ranks that let the deadline of a request pass; lost: those that are not asked any more."""
+        ranks that let the deadline of a request pass; lost: those that are not asked any more.
+        shared_waited_s: the age of the oldest read of the shared file system under way."""
         rank, waited_s = waits_for
         said = []
         if waited_s >= self._patience_s and self._may_tell("slow", rank, now_s):
             said.append(
                 f"reads wait for rank {rank}, silent for {waited_s:.0f} s; after "
                 f"{self._deadline_s:g} s (deadline_s) they go elsewhere"
+            )
+        patience_s = min(_SHARED_TELL_AFTER_S, self._shared_deadline_s / 2)
+        if shared_waited_s >= patience_s and self._may_tell("shared", 0, now_s):
+            said.append(
+                f"reads wait for the shared file system, silent for {shared_waited_s:.0f} s; after "
+                f"{self._shared_deadline_s:g} s (shared_deadline_s) they fail"
             )
         gone = late | lost
         for each in sorted(gone - self._away):

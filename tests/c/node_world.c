@@ -181,7 +181,7 @@ static void write_segment(const struct world *world, uint32_t rank)
     mount->prefix = put(segment, &used, "/fanstore-world");
     mount->index_path = put(segment, &used, index_path);
     mount->staged_dir = put(segment, &used, directory);
-    mount->dataset_dir = mount->staged_dir;
+    mount->dataset_dir = world->shape.shared ? mount->staged_dir : put(segment, &used, "/none");
     for (uint32_t pack = 0; pack < WORLD_PACKS; pack++)
         places[pack].state =
             world_has(world, rank, pack) ? FAN_PLACE_STAGED : FAN_PLACE_REMOTE;
@@ -220,7 +220,8 @@ static void open_node(struct world *world, uint32_t rank)
     world_segment_path(rank, path);
     struct fan_node_options options = {
         .job_segment = path, .cache_bytes = world->shape.cache_bytes,
-        .deadline_ns = world->shape.deadline_ms * 1000000, .policy = world->shape.policy,
+        .deadline_ns = world->shape.deadline_ms * 1000000,
+        .shared_deadline_ns = world->shape.deadline_ms * 1000000, .policy = world->shape.policy,
         .rank = rank, .world_size = world->shape.ranks, .idle_sleep_us = 1000};
     CHECK(fan_node_open(&options, &world->nodes[rank]) == 0);
     tell_replicas(world, rank);

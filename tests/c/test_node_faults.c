@@ -107,11 +107,11 @@ static void test_lost(uint32_t replicas)
     fan_node_lose(world.nodes[0], 1);
     CHECK(fan_node_is_lost(world.nodes[0], 1) && !fan_node_is_lost(world.nodes[0], 2));
     for (unsigned pin = 0; pin < wants; pin++)
-        CHECK(client_wait(&client, pin) == (replicas == 1 ? -EREMOTEIO : 0));
+        CHECK(client_wait(&client, pin) == (replicas == 1 ? -EIO : 0));
     uint64_t asked = world_stats(&world, 0).fetches;
     for (unsigned pin = 0; pin < wants; pin++)
         client_unpin(&client, pin);
-    CHECK(client_pin(&client, 0, last, 0) == (replicas == 1 ? -EREMOTEIO : 0));
+    CHECK(client_pin(&client, 0, last, 0) == (replicas == 1 ? -EIO : 0));
     client_unpin(&client, 0);
     CHECK(world_stats(&world, 0).fetches - asked <= replicas - 1);
     CHECK(world_stats(&world, 0).lost_ranks == 1);
@@ -180,7 +180,7 @@ static void test_suspect(void)
     atomic_store(&world_knobs(&world, 1)->deaf, 1);
     uint64_t record = world_remote_file(&world);
     for (unsigned i = 0; i < READS; i++)
-        CHECK(client_read(&client, 0, record) == -EREMOTEIO);
+        CHECK(client_read(&client, 0, record) == -EIO);
     uint64_t tried = world_stats(&world, 0).fetches;
     CHECK(tried >= 1 && tried < READS && world_stats(&world, 0).failures == READS);
     atomic_store(&world_knobs(&world, 1)->deaf, 0);

@@ -46,8 +46,8 @@ def some_ranks(path: Path) -> Ranks:
 
 def shared_reads(run: RankRun, rank: int) -> str:
     """What a rank's summary says of reads that went to the shared file system."""
-    (line,) = [line for line in run.err(rank).splitlines() if "read by commands" in line]
-    return line.split("read to stage, ")[1].split(" read by commands")[0]
+    (line,) = [line for line in run.err(rank).splitlines() if "read for commands" in line]
+    return line.split("read to stage, ")[1].split(" read for commands")[0]
 
 
 # ---- a part of a rank is killed ----
@@ -246,7 +246,7 @@ def test_a_stall_is_told_while_it_lasts(shared: Ranks) -> None:
 
 
 def test_what_is_said_of_ranks_that_are_waited_for() -> None:
-    stalls, none = Stalls(10.0), (0, 0.0)
+    stalls, none = Stalls(10.0, 300.0), (0, 0.0)
     assert stalls.lines(0.0, (2, 1.5), set(), set()) == []
     (waits,) = stalls.lines(1.0, (2, 2.5), set(), set())
     assert "rank 2" in waits and "after 10 s" in waits
@@ -258,6 +258,10 @@ def test_what_is_said_of_ranks_that_are_waited_for() -> None:
     assert stalls.lines(12.0, none, {2}, set()) == []  # nor is every change told
     assert stalls.lines(13.0, none, set(), set()) == []
     assert len(stalls.lines(99.0, none, {2}, {1})) == 2
+    assert stalls.lines(100.0, none, {2}, {1}, 9.0) == []
+    (shared,) = stalls.lines(101.0, none, {2}, {1}, 10.0)
+    assert "the shared file system, silent for 10 s; after 300 s" in shared
+    assert stalls.lines(102.0, none, {2}, {1}, 11.0) == []
 
 
 def test_stopped_at_the_end_and_for_good(shared: Ranks) -> None:

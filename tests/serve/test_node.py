@@ -66,7 +66,7 @@ def try_open(segment: Path, **changes: int) -> tuple[int, Any]:
     options = ffi.new("struct fan_node_options *")
     options.job_segment = path
     options.cache_bytes = CACHE_BYTES
-    options.deadline_ns = 10**9
+    options.deadline_ns = options.shared_deadline_ns = 10**9
     options.world_size = 1
     options.idle_sleep_us = 1000
     for name, value in changes.items():
@@ -162,6 +162,7 @@ def test_nothing_is_a_node_too() -> None:
         {"rank": 1},
         {"world_size": 0},
         {"deadline_ns": 0},
+        {"shared_deadline_ns": 0},
         {"idle_sleep_us": 0},
         {"job_segment": ffi.NULL},
     ],
@@ -272,7 +273,7 @@ def test_a_session_leaves_nothing_to_the_next(segment: Path) -> None:
 def test_sessions_leave_descriptors_for_the_daemon_itself(
     segment: Path, monkeypatch: pytest.MonkeyPatch, room: int, answer: str
 ) -> None:
-    node = Node(os.fspath(segment), 0, 1, CACHE_BYTES, "lru", 1.0)
+    node = Node(os.fspath(segment), 0, 1, CACHE_BYTES, "lru", 1.0, 1.0)
     client, served = socket.socketpair()
     limit = served.fileno() + room
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
@@ -284,15 +285,17 @@ def test_sessions_leave_descriptors_for_the_daemon_itself(
     node.close()
 
 
-def test_without_a_transport_a_remote_pack_is_for_the_shared_file_system(
-    segment: Path, dataset: Dataset
-) -> None:
+def test_what_is_nowhere_fails_and_is_asked_of_nobody(tmp_path: Path, dataset: Dataset) -> None:
+    """There is no transport, and no shared file system any more."""
+    segment = tmp_path / "segment"
+    entry = entry_of(dataset, dataset_dir=os.fspath(tmp_path / "gone"))
+    write_segment(os.fspath(segment), [entry], os.getpid())
     with opened(segment, world_size=2) as node:
         check(lib.fan_node_set_replicas(node, 0, 1, ffi.new("uint32_t[]", [1]), 1))
         cache = Cache(node)
         session = lib.fan_node_session_begin(node, os.getpid())
         wanted = file_of(dataset, remote_name(dataset))
-        assert cache.want(session, 0, wanted) == errno.EREMOTEIO
+        assert cache.want(session, 0, wanted) == errno.EIO
         assert cache.want(session, 0, wanted, 1 << 40) == errno.EIO
         assert cache.want(session, 1, file_of(dataset, b"")) == errno.EIO
         assert cache.want(session, 2, file_of(dataset, b"f00", mount=1)) == errno.EIO

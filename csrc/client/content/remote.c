@@ -12,7 +12,7 @@
 
 #define MILLISECOND_NS INT64_C(1000000)
 #define CHECK_NS (100 * MILLISECOND_NS)   /* how often a waiter looks whether the daemon lives */
-#define PATIENCE_NS (120000 * MILLISECOND_NS) /* without any progress: far beyond every deadline */
+#define PATIENCE_NS (900000 * MILLISECOND_NS) /* without any progress: beyond every deadline */
 #define NO_PIN_NS (10000 * MILLISECOND_NS)
 #define NO_PIN_STEP_NS (MILLISECOND_NS / 5)
 

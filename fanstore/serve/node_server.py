@@ -1,26 +1,29 @@
-"""This rank's part in remote reads: the C core with its block cache, over the MPI transport."""
+"""The C core of this node with its block cache, and over MPI the other ranks, where there are
+any."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
+from fanstore._native import ffi
 from fanstore.config import Settings
 from fanstore.peers.connected import ConnectedPeers
 from fanstore.serve.node import Node, default_cache_bytes
 from fanstore.serve.stalls import Stalls
-from fanstore.world import MpiWorld
+from fanstore.world import MpiWorld, World
 
 
-class ExchangeServer:
-    """Serves packs to other ranks and fetches from them. Opened when this rank's segment is
-    published, started with those of all other ranks."""
+class NodeServer:
+    """Fetches what is not on the local disk from other ranks and the shared file system, and serves
+    packs to other ranks. Opened when this rank's segment is published, started with those of all
+    other ranks."""
 
-    def __init__(self, world: MpiWorld, job_segment: str, settings: Settings) -> None:
+    def __init__(self, world: World, job_segment: str, settings: Settings) -> None:
         """Raises FanstoreError where the block cache cannot be made."""
         self._world = world
         self._deadline_s = settings.deadline_s
-        self._stalls = Stalls(settings.deadline_s)
+        self._stalls = Stalls(settings.deadline_s, settings.shared_deadline_s)
         self._whole: bool | None = None
         self._last: dict[str, Any] = {}
         self.node = Node(
@@ -30,18 +33,25 @@ class ExchangeServer:
             settings.cache_bytes or default_cache_bytes(),
             settings.cache_policy,
             settings.deadline_s,
+            settings.shared_deadline_s,
         )
 
     def start(self) -> None:
         """Waits for all ranks. From then on MPI belongs to the core's thread."""
+        if not isinstance(self._world, MpiWorld):
+            self.node.start(ffi.NULL)
+            return
         from fanstore.transport import open_transport
 
         transport = open_transport(self._world.comm, self._world.wait)
         self._world.gather_all("ready to serve")
         self.node.start(transport.pointer)
 
-    def peers(self) -> ConnectedPeers:
-        """Returns the calls between the daemons; to be started once, and closed before `stop`."""
+    def peers(self) -> ConnectedPeers | None:
+        """Returns the calls between the daemons, to be started once and closed before `stop`; None
+        where there is one."""
+        if self._world.world_size == 1:
+            return None
         return ConnectedPeers(self._world.rank, self._world.world_size, self.node, self._deadline_s)
 
     def finish(self) -> int:
@@ -50,11 +60,13 @@ class ExchangeServer:
         return self.node.finish()
 
     def stall_lines(self) -> list[str]:
-        """Returns what is to be said of ranks that others wait for, a line each."""
+        """Returns what is to be said of ranks, and of a shared file system, that reads wait for, a
+        line each."""
         world_size = self._world.world_size
         late, waits_for = self.node.slow_ranks(world_size)
         lost = set(self.node.lost_ranks(world_size))
-        return self._stalls.lines(time.monotonic(), waits_for, late, lost)
+        shared_s = self.node.shared_waited_s()
+        return self._stalls.lines(time.monotonic(), waits_for, late, lost, shared_s)
 
     def figures(self) -> dict[str, Any]:
         """Returns the ranks that were lost, and the counts of the C core."""

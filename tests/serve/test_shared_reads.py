@@ -1,0 +1,157 @@
+"""What no local disk has: the node daemon reads it from the shared file system, once a node."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_tools import command_of
+from serving import LIMIT_S, Stage, daemon_of, make_stage, wait_for
+from small_disk import small_disk
+
+COUNT = 8
+FILE_BYTES = 1_500_000
+DATASET_BYTES = COUNT * FILE_BYTES
+
+# Four processes, each of which reads all files in an order of its own, by read and mmap in turns.
+CROWD = """
+import hashlib, mmap, os, random, sys
+root, names = sys.argv[1], sorted(os.listdir(sys.argv[1]))
+def read(name, mapped):
+    with open(os.path.join(root, name), "rb") as stream:
+        if mapped:
+            with mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
+                return hashlib.sha256(data).hexdigest()
+        return hashlib.sha256(stream.read()).hexdigest()
+children = []
+for seed in range(4):
+    out, into = os.pipe()
+    if os.fork() == 0:
+        order = random.Random(seed).sample(names, len(names))
+        found = {name: read(name, mapped=bool((seed + i) % 2)) for i, name in enumerate(order)}
+        os.write(into, repr(sorted(found.items())).encode())
+        os._exit(0)
+    os.close(into)
+    children.append(out)
+print({os.fdopen(out).read() for out in children})
+for _ in children:
+    assert os.wait()[1] == 0
+"""
+
+# Reads every file each time a line comes; says the size of each, or its errno.
+STEPS = """
+import os, sys
+root = os.environ["FANSTORE_MOUNT_PREFIX"]
+def read(name):
+    try:
+        with open(os.path.join(root, name), "rb") as stream:
+            return len(stream.read())
+    except OSError as error:
+        return -error.errno
+names = sorted(os.listdir(root))
+for line in sys.stdin:
+    print([read(name) for name in names], flush=True)
+"""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """A stage whose local disk holds a part of a dataset."""
+    stage = make_stage(tmp_path)
+    stage.source(files={f"f{n}": os.urandom(FILE_BYTES) for n in range(COUNT)})
+    with small_disk(stage.local, "8m"):
+        yield stage
+
+
+@pytest.fixture
+def dataset(stage: Stage) -> Path:
+    return stage.dataset(stage.path / "plain", "data", "--partitions", str(COUNT))
+
+
+def crowd(root: Path) -> list[str]:
+    return [sys.executable, "-c", CROWD, str(root)]
+
+
+def plain_digests(stage: Stage) -> str:
+    done = subprocess.run(crowd(stage.path / "plain"), capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def options(*more: str) -> list[str]:
+    return ["--stage", "lazy", "--cache-bytes", "64M", "--cache-policy", "lru", *more]
+
+
+def test_each_byte_is_read_once_a_node(stage: Stage, dataset: Path) -> None:
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount)]
+    stage.call("start", *where, *options())
+    try:
+        for _ in range(2):
+            assert stage.call("exec", "--", *crowd(stage.mount)).stdout == plain_digests(stage)
+        status: dict[str, Any] = json.loads(stage.call("status", "--json").stdout)
+    finally:
+        stage.call("stop")
+    assert status["counters"]["shared_reads"] == 0  # by commands themselves
+    assert 0 < status["node"]["shared_bytes"] <= DATASET_BYTES
+    assert status["node"]["failures"] == 0
+    assert status["datasets"][0]["shared_packs"] == COUNT
+
+
+def test_the_summary_says_what_was_read(stage: Stage, dataset: Path) -> None:
+    done = stage.run(dataset, *crowd(stage.mount), options=options())
+    assert done.stdout == plain_digests(stage)
+    (line,) = [line for line in done.stderr.splitlines() if "shared file system: " in line]
+    assert " read to stage, " in line and " read for commands" in line
+
+
+def answers(run: subprocess.Popen[str]) -> Any:
+    assert run.stdin is not None and run.stdout is not None
+    run.stdin.write("again\n")
+    run.stdin.flush()
+    return json.loads(run.stdout.readline())
+
+
+def stepping(stage: Stage, dataset: Path, *more: str) -> subprocess.Popen[str]:
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount), *options(*more)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "fanstore", "run", *where, "--", sys.executable, "-c", STEPS],
+        env=stage.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+
+
+def end(run: subprocess.Popen[str]) -> str:
+    _, stderr = run.communicate(timeout=LIMIT_S)
+    return stderr
+
+
+def test_a_shared_file_system_that_vanishes_is_eio_until_it_returns(
+    stage: Stage, dataset: Path
+) -> None:
+    gone = dataset.with_name("gone")
+    with stepping(stage, dataset) as run:
+        wait_for(lambda: command_of(run.pid), "the command")
+        dataset.rename(gone)
+        found = answers(run)
+        gone.rename(dataset)
+        assert -errno.EIO in found and {FILE_BYTES, -errno.EIO} >= set(found)
+        assert answers(run) == [FILE_BYTES] * COUNT
+        end(run)
+    assert run.returncode == 0
+
+
+def test_commands_read_themselves_when_the_daemon_is_gone(stage: Stage, dataset: Path) -> None:
+    with stepping(stage, dataset) as run:
+        assert answers(run) == [FILE_BYTES] * COUNT
+        os.kill(daemon_of(run.pid), signal.SIGKILL)
+        assert answers(run) == [FILE_BYTES] * COUNT
+        stderr = end(run)
+    assert run.returncode == 125
+    assert "the node daemon died" in stderr
