@@ -73,6 +73,14 @@ SETTINGS = (
         "[1-9][0-9]*|auto|all",
     ),
     Setting(
+        "local_bytes",
+        int,
+        None,
+        "the most that a node keeps of the datasets on its local disk (default: what is free)",
+        "bytes",
+        most=1 << 60,
+    ),
+    Setting(
         "cache_bytes",
         int,
         None,
@@ -123,6 +131,7 @@ class Settings:
     quiet: bool
     stage: str
     replicas: str
+    local_bytes: int | None
     cache_bytes: int | None
     cache_policy: str
     deadline_s: float

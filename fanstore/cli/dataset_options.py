@@ -95,6 +95,12 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="On how many nodes each pack lies [default: 1].",
         ),
         click.option(
+            "--local-bytes",
+            metavar="BYTES",
+            help="The most that a node keeps of the datasets on its local disk [default: what is "
+            "free].",
+        ),
+        click.option(
             "--cache-bytes",
             metavar="BYTES",
             help="Size of a node's cache of remote blocks [default: the smaller of 1 GiB and a "
@@ -152,9 +158,13 @@ def pair_mounts(
 
 def refuse_idle_options(settings: config.Settings) -> None:
     """Raises UsageError for options that mean nothing beside one another."""
-    given = [name for name in ("stage", "replicas") if settings.sources[name] == "flag"]
+    given = [
+        name for name in ("stage", "replicas", "local_bytes") if settings.sources[name] == "flag"
+    ]
     if settings.in_place and given:
-        raise UsageError(f"--{given[0]} means nothing with --in-place: nothing is copied")
+        raise UsageError(
+            f"{config.spoken('flag', given[0])} means nothing with --in-place: nothing is copied"
+        )
 
 
 def current_umask() -> int:

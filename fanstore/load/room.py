@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanstore.errors import FanstoreError
 from fanstore.load import memory
@@ -18,6 +18,7 @@ class Room:
     """What one rank's local directory can take.
 
     memory_bytes: what the control group's limit leaves, None where that does not matter.
+    allowed_bytes: what --local-bytes leaves, None where it was not given.
     """
 
     rank: int
@@ -25,19 +26,32 @@ class Room:
     path: str
     free_bytes: int
     memory_bytes: int | None
+    allowed_bytes: int | None = None
 
     @property
     def bytes(self) -> int:
         """How many bytes can be staged here."""
-        limits = (self.free_bytes, self.memory_bytes)
+        limits = (self.free_bytes, self.memory_bytes, self.allowed_bytes)
         return min(limit for limit in limits if limit is not None)
 
 
-def room_of(world: World, directory: LocalDirectory) -> Room:
-    """Returns what this rank's local directory can take."""
+def room_of(world: World, directory: LocalDirectory, allowed_bytes: int | None = None) -> Room:
+    """Returns what this rank's local directory can take, as long as nothing was kept there."""
     limit = memory.available_bytes() if directory.in_memory else None
     node = os.uname().nodename
-    return Room(world.rank, node, directory.path, directory.free_bytes, limit)
+    return Room(world.rank, node, directory.path, directory.free_bytes, limit, allowed_bytes)
+
+
+def less(room: Room, written_bytes: int, kept_bytes: int = 0) -> Room:
+    """Returns the room after so much was written. kept_bytes: what was there before, and counts
+    against --local-bytes alone."""
+    memory, allowed = room.memory_bytes, room.allowed_bytes
+    return replace(
+        room,
+        free_bytes=room.free_bytes - written_bytes,
+        memory_bytes=None if memory is None else memory - written_bytes,
+        allowed_bytes=None if allowed is None else max(0, allowed - written_bytes - kept_bytes),
+    )
 
 
 def spoken(rank: int, node: str, world_size: int) -> str:
@@ -69,6 +83,11 @@ def _problem(room: Room, needed: Needs) -> str | None:
     total = sum(amount for _, amount in needed)
     named = ", ".join(f"{name} {size(amount)}" for name, amount in needed if amount)
     hint = "use another --local-dir, --stage lazy or --in-place"
+    if room.allowed_bytes is not None and total > room.allowed_bytes:
+        return (
+            f"{size(total)} are needed to stage {named}, --local-bytes leaves "
+            f"{size(room.allowed_bytes)}; use --stage lazy, or allow more"
+        )
     if total > room.free_bytes:
         return (
             f"{room.path}: {size(total)} are needed to stage {named}, "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fanstore._native import lib
 from fanstore.config import Settings
@@ -21,7 +21,7 @@ from fanstore.load.crew import Crew
 from fanstore.load.exchange import Exchange
 from fanstore.load.index import DatasetInfo, stage_index
 from fanstore.load.local_dir import LocalDirectory
-from fanstore.load.room import Room, check_rooms, room_of, spoken
+from fanstore.load.room import Room, check_rooms, less, room_of, spoken
 from fanstore.load.stage import Stager, StageReport
 from fanstore.load.staged import StagedDirectory
 from fanstore.placement import (
@@ -113,12 +113,12 @@ def _stage_datasets(
     directory: LocalDirectory,
     settings: Settings,
 ) -> list[Outcome]:
-    room = room_of(crew.world, directory)
+    room = room_of(crew.world, directory, settings.local_bytes)
     opened: dict[str, _Part] = {}
     for info, staged in datasets:
         if info.dataset_id not in opened:
             dataset, written = stage_index(crew, info, staged, room)
-            room = _less(room, written)
+            room = less(room, written)
             opened[info.dataset_id] = _part_of(crew, dataset, staged)
     parts = list(opened.values())
     rooms = _tell_held(crew, parts, room, settings.verify)
@@ -128,11 +128,6 @@ def _stage_datasets(
     stage = _stage_lazy if settings.stage == "lazy" else _stage_full
     outcomes = dict(zip(opened, stage(crew, parts, rooms, replicas), strict=True))
     return [outcomes[info.dataset_id] for info, _ in datasets]
-
-
-def _less(room: Room, written_bytes: int) -> Room:
-    memory = None if room.memory_bytes is None else room.memory_bytes - written_bytes
-    return replace(room, free_bytes=room.free_bytes - written_bytes, memory_bytes=memory)
 
 
 def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
@@ -146,6 +141,8 @@ def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
 def _tell_held(crew: Crew, parts: list[_Part], room: Room, verify: bool) -> list[Room]:
     """Tells every rank what every other has and how much it can take; returns the latter."""
     own = [_held(crew, part, verify) for part in parts]
+    kept = sum(part.bytes_of(held) for part, held in zip(parts, own, strict=True))
+    room = less(room, 0, kept)
     answers: list[tuple[Room, list[set[int]]]] = crew.world.gather_all((room, own))
     for number, part in enumerate(parts):
         part.held = [held[number] for _, held in answers]

@@ -8,18 +8,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fault_tools import command_of
 from serving import LIMIT_S, Stage, daemon_of, make_stage, wait_for
-from small_disk import small_disk
 
 COUNT = 8
 FILE_BYTES = 1_500_000
 DATASET_BYTES = COUNT * FILE_BYTES
+LOCAL_BYTES = 2 * FILE_BYTES + 500_000
 
 # Four processes, each of which reads all files in an order of its own, by read and mmap in turns.
 CROWD = """
@@ -63,12 +62,10 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    """A stage whose local disk holds a part of a dataset."""
+def stage(tmp_path: Path) -> Stage:
     stage = make_stage(tmp_path)
     stage.source(files={f"f{n}": os.urandom(FILE_BYTES) for n in range(COUNT)})
-    with small_disk(stage.local, "8m"):
-        yield stage
+    return stage
 
 
 @pytest.fixture
@@ -85,8 +82,15 @@ def plain_digests(stage: Stage) -> str:
     return done.stdout
 
 
-def options(*more: str) -> list[str]:
-    return ["--stage", "lazy", "--cache-bytes", "64M", "--cache-policy", "lru", *more]
+def options() -> tuple[str, ...]:
+    """Two packs may lie on the local disk."""
+    cache = ("--cache-bytes", "64M", "--cache-policy", "lru")
+    return ("--stage", "lazy", "--local-bytes", str(LOCAL_BYTES), *cache)
+
+
+def staged(stage: Stage) -> list[Path]:
+    """The packs on the local disk."""
+    return list(stage.local.rglob("pack-*.fsp"))
 
 
 def test_each_byte_is_read_once_a_node(stage: Stage, dataset: Path) -> None:
@@ -104,6 +108,23 @@ def test_each_byte_is_read_once_a_node(stage: Stage, dataset: Path) -> None:
     assert status["datasets"][0]["shared_packs"] == COUNT
 
 
+def test_a_node_keeps_no_more_than_it_may(stage: Stage, dataset: Path) -> None:
+    """What was kept from another job counts."""
+    for allowed, count in (("2M", 1), (str(LOCAL_BYTES), 2), ("1", 2)):
+        where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--keep-staged"]
+        stage.call("start", *where, "--stage", "lazy", "--local-bytes", allowed)
+        wait_for(lambda count=count: len(staged(stage)) == count, "what may lie here")
+        assert stage.call("exec", "--", *crowd(stage.mount)).stdout == plain_digests(stage)
+        stage.call("stop")
+        assert len(staged(stage)) == count
+
+
+def test_staging_all_says_how_much_may_lie_here(stage: Stage, dataset: Path) -> None:
+    refused = stage.run(dataset, "true", options=("--local-bytes", "4M"), code=125)
+    assert "are needed to stage data" in refused.stderr
+    assert "--local-bytes leaves 4.0 MiB" in refused.stderr and "--stage lazy" in refused.stderr
+
+
 def test_the_summary_says_what_was_read(stage: Stage, dataset: Path) -> None:
     done = stage.run(dataset, *crowd(stage.mount), options=options())
     assert done.stdout == plain_digests(stage)
@@ -118,8 +139,8 @@ def answers(run: subprocess.Popen[str]) -> Any:
     return json.loads(run.stdout.readline())
 
 
-def stepping(stage: Stage, dataset: Path, *more: str) -> subprocess.Popen[str]:
-    where = ["--dataset", str(dataset), "--mount", str(stage.mount), *options(*more)]
+def stepping(stage: Stage, dataset: Path) -> subprocess.Popen[str]:
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount), *options()]
     return subprocess.Popen(
         [sys.executable, "-m", "fanstore", "run", *where, "--", sys.executable, "-c", STEPS],
         env=stage.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
