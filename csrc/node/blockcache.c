@@ -278,8 +278,10 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
 {
     const struct fan_frames none = {FAN_NO_FRAME, FAN_NO_FRAME, 0};
     uint32_t count = segment->entry_count;
-    *cache = (struct fan_blockcache){.segment = segment, .free = none,
-                                     .filling = {none, none}, .doomed = none,
+    *cache = (struct fan_blockcache){.segment = segment,
+                                     .free = none,
+                                     .filling = {none, none},
+                                     .doomed = none,
                                      .ready = {none, none},
                                      .area_start = {0, count - second_granules}};
     cache->frames = calloc(count, sizeof(*cache->frames));

@@ -192,7 +192,8 @@ static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight
 }
 
 /* Asks the next replica, where none is left the shared file system, and then fails. What a replica
- * or this node found damaged came from there, so is not read again. False when the cache has no room. */
+ * or this node found damaged came from there, so is not read again. False when the cache has no
+ * room. */
 static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
 {
     for (;;) {
@@ -415,8 +416,8 @@ uint64_t fan_fetch_waited_ns(const struct fan_node *node, enum fan_source source
     if (id == FAN_NO_FRAME)
         return 0;
     const struct fan_frame *frame = &node->cache.frames[id];
-    uint64_t limit_ns = source == FAN_FROM_RANK ? node->options.deadline_ns
-                                                : node->options.shared_deadline_ns;
+    uint64_t limit_ns =
+        source == FAN_FROM_RANK ? node->options.deadline_ns : node->options.shared_deadline_ns;
     uint64_t asked_ns = frame->deadline_ns - limit_ns;
     uint64_t now_ns = fan_now_ns();
     *rank = frame->rank;

@@ -18,7 +18,7 @@
 #define MADV_POPULATE_READ 22 /* Linux 5.14; older headers do not know it */
 #endif
 
-enum { TEXT_MAX_BYTES = PATH_MAX - 64, PAGE_MIN_BYTES = 4096 };
+enum { TEXT_MAX_BYTES = PATH_MAX - 64, PAGE_MIN_BYTES = 4096, SHARED_KEPT_MAX = 4096 };
 
 /* Maps a whole file of `*bytes`, or of any size when that is 0. 0 or -errno. */
 static int map_file(const char *path, uint64_t *bytes, char **base)
@@ -210,8 +210,7 @@ static int check_request(const struct fan_mounts *mounts, const struct fan_fetch
     return 0;
 }
 
-bool fan_mounts_is_damaged(const struct fan_mounts *mounts,
-                           const struct fan_fetch_request *request)
+bool fan_mounts_is_damaged(const struct fan_mounts *mounts, const struct fan_fetch_request *request)
 {
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     if ((fan_acquire32(&mount->places[request->pack].flags) & FAN_PLACE_HAS_DAMAGE) == 0)
@@ -233,7 +232,8 @@ static int map_pack(struct fan_node_mount *mount, uint32_t pack)
     if (mount->mapped[pack] != NULL)
         return 0;
     if (fan_acquire32(&mount->places[pack].state) != FAN_PLACE_STAGED ||
-        pack_path(mount->staged_dir, pack, path) != 0 || map_file(path, &bytes, &mount->mapped[pack]) != 0)
+        pack_path(mount->staged_dir, pack, path) != 0 ||
+        map_file(path, &bytes, &mount->mapped[pack]) != 0)
         return -ENOENT;
     return 0;
 }
@@ -312,23 +312,43 @@ int fan_mounts_admit(struct fan_mounts *mounts, const struct fan_fetch_request *
     return rc == 0 && fan_mounts_is_damaged(mounts, request) ? -EIO : rc;
 }
 
-/* A descriptor of a pack on the shared file system, which stays open. -errno. */
+/* Opens a pack on the shared file system, which must be as long as it was. -errno. */
 static int open_shared(const struct fan_node_mount *mount, uint32_t pack)
 {
     char path[PATH_MAX];
-    int32_t none = 0, kept = fan_relaxed32((const uint32_t *)&mount->shared[pack]);
-    if (kept > 0)
-        return kept - 1;
+    struct stat st;
     if (pack_path(mount->dataset_dir, pack, path) != 0)
         return -ENAMETOOLONG;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (__atomic_compare_exchange_n(&mount->shared[pack], &none, fd + 1, false, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED))
+    if (fstat(fd, &st) == 0 && (uint64_t)st.st_size == mount->index.packs[pack].file_bytes)
         return fd;
     close(fd);
-    return none - 1;
+    return -EIO;
+}
+
+/* Keeps a descriptor for the next reads of a pack; not of more packs than leave room for clients'
+ * connections. Whether it is kept. */
+static bool keep_shared(const struct fan_node_mount *mount, uint32_t pack, int fd)
+{
+    static uint32_t kept;
+    int32_t none = 0;
+    return __atomic_fetch_add(&kept, 1, __ATOMIC_RELAXED) < SHARED_KEPT_MAX &&
+           __atomic_compare_exchange_n(&mount->shared[pack], &none, fd + 1, false, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED);
+}
+
+/* As pread(2), until all is there. A short count means that the pack was cut off. 0 or -EIO. */
+static int pread_all(int fd, char *to, uint64_t offset, uint32_t bytes)
+{
+    for (uint32_t done = 0; done < bytes;) {
+        ssize_t got = pread(fd, to + done, bytes - done, (off_t)(offset + done));
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return -EIO;
+        done += got > 0 ? (uint32_t)got : 0;
+    }
+    return 0;
 }
 
 static bool is_own_lack(int error)
@@ -336,18 +356,16 @@ static bool is_own_lack(int error)
     return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
-int fan_mounts_read_shared(const struct fan_mounts *mounts,
-                           const struct fan_fetch_request *request, void *to)
+int fan_mounts_read_shared(const struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                           void *to)
 {
-    int fd = open_shared(&mounts->mounts[request->mount], request->pack);
+    const struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    int kept = __atomic_load_n(&mount->shared[request->pack], __ATOMIC_RELAXED) - 1;
+    int fd = kept >= 0 ? kept : open_shared(mount, request->pack);
     if (fd < 0)
         return is_own_lack(fd) ? fd : -EIO;
-    for (uint32_t done = 0; done < request->bytes;) {
-        ssize_t got = pread(fd, (char *)to + done, request->bytes - done,
-                            (off_t)(request->offset + done));
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            return -EIO; /* a pack that was cut off, too */
-        done += got > 0 ? (uint32_t)got : 0;
-    }
-    return 0;
+    int rc = pread_all(fd, to, request->offset, request->bytes);
+    if (kept < 0 && !keep_shared(mount, request->pack, fd))
+        close(fd);
+    return rc;
 }

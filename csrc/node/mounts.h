@@ -79,7 +79,7 @@ int fan_mounts_read(const struct fan_mounts *mounts, const struct fan_fetch_requ
 
 /* Reads the bytes of a request of this node's own from the shared file system. By any thread. 0,
  * -EIO, or -errno where this process lacks something. */
-int fan_mounts_read_shared(const struct fan_mounts *mounts,
-                           const struct fan_fetch_request *request, void *to);
+int fan_mounts_read_shared(const struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                           void *to);
 
 #endif

@@ -13,9 +13,8 @@ static int check_options(const struct fan_node_options *options)
 {
     bool sane = options->job_segment != NULL && options->policy <= FAN_POLICY_MINIO &&
                 options->deadline_ns > 0 && options->shared_deadline_ns > 0 &&
-                options->idle_sleep_us > 0 &&
-                options->world_size > 0 && options->world_size <= WORLD_MAX &&
-                options->rank < options->world_size;
+                options->idle_sleep_us > 0 && options->world_size > 0 &&
+                options->world_size <= WORLD_MAX && options->rank < options->world_size;
     return sane ? 0 : -EINVAL;
 }
 

@@ -16,8 +16,8 @@ enum { FAN_READERS_MAX = 16 };
 struct fan_node;
 
 /* Embedded in what its owner wants to be read. read: what a reader's thread does, without any lock
- * of the node's; 0 or -errno, which goes to `error`. done: what the node thread does then, and frees
- * it. unwanted: set by the owner, so that it is not read if that has not begun. */
+ * of the node's; 0 or -errno, which goes to `error`. done: what the node thread does then, and
+ * frees it. unwanted: set by the owner, so that it is not read if that has not begun. */
 struct fan_reading {
     struct fan_reading *next;
     int (*read)(struct fan_reading *reading);
@@ -54,8 +54,8 @@ void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void 
  * wait for them. */
 void fan_readers_end(struct fan_readers *readers);
 
-/* Whether there are no threads, and all readings were done. A thread that hangs in a file system may
- * stay, and then everything that it may touch has to. */
+/* Whether there are no threads, and all readings were done. A thread that hangs in a file system
+ * may stay, and then everything that it may touch has to. */
 bool fan_readers_have_ended(struct fan_readers *readers);
 
 /* Of readers that have ended. */

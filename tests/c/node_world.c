@@ -218,11 +218,14 @@ static void open_node(struct world *world, uint32_t rank)
 {
     char path[PATH_MAX];
     world_segment_path(rank, path);
-    struct fan_node_options options = {
-        .job_segment = path, .cache_bytes = world->shape.cache_bytes,
-        .deadline_ns = world->shape.deadline_ms * 1000000,
-        .shared_deadline_ns = world->shape.deadline_ms * 1000000, .policy = world->shape.policy,
-        .rank = rank, .world_size = world->shape.ranks, .idle_sleep_us = 1000};
+    struct fan_node_options options = {.job_segment = path,
+                                       .cache_bytes = world->shape.cache_bytes,
+                                       .deadline_ns = world->shape.deadline_ms * 1000000,
+                                       .shared_deadline_ns = world->shape.deadline_ms * 1000000,
+                                       .policy = world->shape.policy,
+                                       .rank = rank,
+                                       .world_size = world->shape.ranks,
+                                       .idle_sleep_us = 1000};
     CHECK(fan_node_open(&options, &world->nodes[rank]) == 0);
     tell_replicas(world, rank);
     CHECK(fan_node_start(world->nodes[rank], loopback_transport(world->loopback, rank)) == 0);

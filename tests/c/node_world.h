@@ -15,8 +15,8 @@ enum {
     WORLD_LARGE_BYTES = 64 << 20
 };
 
-/* replicas: pack p is staged on ranks p, p + 1, ... of the world. shared: the shared file system has
- * all of them. */
+/* replicas: pack p is staged on ranks p, p + 1, ... of the world. shared: the shared file system
+ * has all of them. */
 struct world_shape {
     uint32_t ranks;
     uint32_t replicas;

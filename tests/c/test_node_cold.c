@@ -14,7 +14,7 @@
 #include "node_world.h"
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
+#    define MADV_POPULATE_READ 22
 #endif
 
 enum { LONG_MS = 30000, COLD_BYTES = 131072 };
@@ -113,7 +113,8 @@ static void test_depth(void)
     atomic_store(&all_cold, true);
     atomic_store(&hangs, true);
     for (uint64_t record = 1; record <= WORLD_FILES; record++) {
-        for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < world_file_bytes(record); block++) {
+        for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < world_file_bytes(record);
+             block++) {
             if (is_remote(&world, record))
                 client_want(&client, wants++, fan_cache_file(0, record), block);
         }

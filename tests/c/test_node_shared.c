@@ -121,8 +121,8 @@ static void test_after_a_loss(void)
     struct world world;
     struct node_client client;
     uint64_t damaged = 0;
-    world_open(&world,
-               (struct world_shape){2, 1, WORLD_LARGE_BYTES, LONG_MS, FAN_POLICY_LRU, true}, 0);
+    world_open(&world, (struct world_shape){2, 1, WORLD_LARGE_BYTES, LONG_MS, FAN_POLICY_LRU, true},
+               0);
     client_open(&client, world.nodes[0]);
     fan_node_lose(world.nodes[0], 1);
     for (uint64_t record = 1; record <= WORLD_FILES; record++) {

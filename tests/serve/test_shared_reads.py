@@ -45,6 +45,15 @@ for _ in children:
     assert os.wait()[1] == 0
 """
 
+# Reads every file once, in the order of an epoch.
+SHUFFLED = """
+import os, random, sys
+names = sorted(os.listdir(sys.argv[1]))
+for name in random.Random(sys.argv[2]).sample(names, len(names)):
+    with open(os.path.join(sys.argv[1], name), "rb") as stream:
+        assert len(stream.read()) == 1 << 20
+"""
+
 # Reads every file each time a line comes; says the size of each, or its errno.
 STEPS = """
 import os, sys
@@ -119,6 +128,27 @@ def test_a_node_keeps_no_more_than_it_may(stage: Stage, dataset: Path) -> None:
         assert len(staged(stage)) == count
 
 
+def test_an_epoch_reads_what_is_not_resident(stage: Stage) -> None:
+    """CoorDL's MinIO: what the disk and the cache hold is never read again, nor is it displaced."""
+    mib = 1 << 20
+    stage.source("many", files={f"f{n:02}": os.urandom(mib) for n in range(40)})
+    dataset = stage.dataset(stage.path / "many", "many.fs", "--partitions", "40")
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--stage", "lazy"]
+    cache = ["--cache-bytes", "16M", "--cache-policy", "minio"]
+    stage.call("start", *where, "--local-bytes", str(10 * mib + 500_000), *cache)
+    read = []
+    try:
+        wait_for(lambda: len(staged(stage)) == 10, "what may lie here")
+        for epoch in range(4):
+            stage.call("exec", "--", sys.executable, "-c", SHUFFLED, str(stage.mount), str(epoch))
+            status = json.loads(stage.call("status", "--json").stdout)
+            read.append(status["node"]["shared_bytes"] - sum(read))
+    finally:
+        stage.call("stop")
+    assert read[0] == 30 * mib
+    assert max(read[1:]) - min(read[1:]) <= 2 * mib and max(read[1:]) < 25 * mib
+
+
 def test_staging_all_says_how_much_may_lie_here(stage: Stage, dataset: Path) -> None:
     refused = stage.run(dataset, "true", options=("--local-bytes", "4M"), code=125)
     assert "are needed to stage data" in refused.stderr
@@ -163,6 +193,22 @@ def test_a_shared_file_system_that_vanishes_is_eio_until_it_returns(
         found = answers(run)
         gone.rename(dataset)
         assert -errno.EIO in found and {FILE_BYTES, -errno.EIO} >= set(found)
+        assert answers(run) == [FILE_BYTES] * COUNT
+        end(run)
+    assert run.returncode == 0
+
+
+def test_a_pack_that_was_cut_off_is_eio_until_it_is_whole(stage: Stage, dataset: Path) -> None:
+    with stepping(stage, dataset) as run:
+        wait_for(lambda: len(staged(stage)) == 2, "what may lie here")
+        packs = {path: path.read_bytes()[-1:] for path in dataset.glob("pack-*.fsp")}
+        for path in packs:
+            os.truncate(path, path.stat().st_size - 1)
+        found = answers(run)
+        assert sorted(found) == [-errno.EIO] * (COUNT - 2) + [FILE_BYTES] * 2
+        for path, last in packs.items():
+            with path.open("ab") as stream:
+                stream.write(last)
         assert answers(run) == [FILE_BYTES] * COUNT
         end(run)
     assert run.returncode == 0
