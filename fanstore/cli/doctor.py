@@ -196,8 +196,8 @@ def _show(found: dict[str, Any]) -> None:
     click.echo(f"settings (file: {found['settings_file']}):")
     for setting in found["settings"]:
         value = "-" if setting["value"] is None else setting["value"]
-        click.echo(f"  {setting['name']:<15}{value!s:<10} from {setting['source']}")
-        click.echo(f"  {'':<15}{setting['meaning']} ({setting['variable']})")
+        click.echo(f"  {setting['name']:<19}{value!s:<10} from {setting['source']}")
+        click.echo(f"  {'':<19}{setting['meaning']} ({setting['variable']})")
 
 
 def check_programs(programs: Sequence[str]) -> list[Verdict]:

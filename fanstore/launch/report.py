@@ -211,11 +211,11 @@ def _staged_line(ranks: list[dict[str, Any]]) -> str:
     def total(name: str) -> int:
         return sum(dataset[name] for rank in ranks for dataset in rank["datasets"])
 
-    return (
-        f"shared file system: {size(total('shared_bytes'))} read to stage, "
-        f"{size(_shared_bytes(ranks))} read for commands; "
-        f"{size(total('received_bytes'))} of replicas came from other ranks"
-    )
+    line = f"shared file system: {size(total('shared_bytes'))} read to stage, "
+    line += f"{size(_shared_bytes(ranks))} read for commands"
+    if ranks[0]["world_size"] == 1:
+        return line
+    return line + f"; {size(total('received_bytes'))} of replicas came from other ranks"
 
 
 def latency(bins: list[int], share: float) -> str:
