@@ -193,8 +193,8 @@ def test_mpiexec_that_ends_all_when_one_is_lost(shared: Ranks) -> None:
 
 
 def shared_bytes(ranks: Ranks) -> list[int]:
-    """What each rank has read of the shared file system so far."""
-    return [ranks.status(rank)["counters"]["shared_bytes"] for rank in range(SIZE)]
+    """What each rank's daemon has read of the shared file system so far."""
+    return of_nodes(ranks, "shared_bytes")
 
 
 def of_nodes(ranks: Ranks, name: str) -> list[int]:
