@@ -200,7 +200,7 @@ static void set_free(struct fan_blockcache *cache, uint32_t id)
 void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id)
 {
     if (cache->frames[id].state == FAN_ENTRY_QUARANTINED)
-        cache->quarantined--;
+        cache->quarantined[cache->frames[id].source]--;
     else
         detach(cache, filling_with(cache, id), id);
     set_free(cache, id);
@@ -209,7 +209,7 @@ void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id)
 void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id)
 {
     detach(cache, filling_with(cache, id), id);
-    cache->quarantined++;
+    cache->quarantined[cache->frames[id].source]++;
     set_state(cache, id, FAN_ENTRY_QUARANTINED);
 }
 
@@ -271,6 +271,23 @@ uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live
     }
     cache->evicted += freed;
     return freed;
+}
+
+void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file,
+                           const struct fan_live *live)
+{
+    for (unsigned area = 0; area < FAN_CACHE_AREAS; area++) {
+        uint32_t id = cache->ready[area].head;
+        while (id != FAN_NO_FRAME) {
+            uint32_t next = cache->frames[id].next;
+            if (cache->frames[id].file == file) {
+                unlist_entry(cache, id);
+                fan_blockcache_doom(cache, id);
+            }
+            id = next;
+        }
+    }
+    fan_blockcache_reap(cache, live);
 }
 
 int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segment,

@@ -76,7 +76,7 @@ struct fan_blockcache {
     struct fan_frames filling[FAN_SOURCES]; /* oldest first */
     struct fan_frames doomed;
     struct fan_frames ready[FAN_CACHE_AREAS];
-    uint32_t quarantined;
+    uint32_t quarantined[FAN_SOURCES];
     uint64_t resident_bytes; /* granules that are not free */
     uint64_t peak_resident_bytes;
     uint64_t evicted;
@@ -104,6 +104,10 @@ void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id);
 
 /* The fill of a frame was given up, and may be written still. */
 void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id);
+
+/* Ready blocks of a file are found no more; those that nobody has pinned are free. */
+void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file,
+                           const struct fan_live *live);
 
 /* A ready frame was used now. */
 void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id);

@@ -139,7 +139,7 @@ static bool ask(struct fan_node *node, struct fan_flight *flight, uint32_t rank,
 /* A block that is read from the shared file system into a frame. */
 struct shared_reading {
     struct fan_reading reading;
-    const struct fan_mounts *mounts;
+    struct fan_mounts *mounts;
     struct fan_fetch_request request;
     void *to;
     uint64_t token;
@@ -199,8 +199,9 @@ static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint6
     for (;;) {
         uint32_t rank = choose_rank(node, flight, now_ns);
         bool shared = rank == FAN_NO_RANK;
-        if (shared && (flight->read_shared || flight->unreadable ||
-                       fan_mounts_is_damaged(&node->mounts, &flight->request))) {
+        if (shared)
+            flight->unreadable |= fan_mounts_is_damaged(&node->mounts, &flight->request);
+        if (shared && (flight->read_shared || flight->unreadable)) {
             fail_flight(node, flight);
             return true;
         }
@@ -254,9 +255,12 @@ static void retry_grounded(struct fan_node *node, uint64_t now_ns)
     if (flights->grounded == NULL || now_ns < flights->retry_ns)
         return;
     flights->retry_ns = now_ns + RETRY_NS;
+    uint64_t patience_ns = node->cache.filling[FAN_FROM_SHARED].count > 0
+                               ? node->options.shared_deadline_ns
+                               : node->options.deadline_ns;
     while (flights->grounded != NULL) {
         struct fan_flight *flight = unground_first(flights);
-        if (now_ns - flight->grounded_ns >= node->options.deadline_ns) {
+        if (now_ns >= flight->grounded_ns + patience_ns) {
             fail_flight(node, flight);
         } else if (!next_attempt(node, flight, now_ns)) {
             ground_first(flights, flight);
@@ -316,6 +320,8 @@ static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t 
     struct fan_frame *frame = &node->cache.frames[id];
     struct fan_flight *flight = frame->flight;
     bool shared = frame->source == FAN_FROM_SHARED;
+    if (error == 0 && shared && fan_mounts_is_damaged(&node->mounts, &flight->request))
+        error = -EIO; /* as was found when its pack was staged meanwhile */
     if (error == 0) {
         fan_add64(shared ? &node->stats.shared_bytes : &node->stats.fetched_bytes, frame->bytes);
         fan_blockcache_fill_done(&node->cache, id);
@@ -357,17 +363,29 @@ static void shared_block_read(struct fan_node *node, struct fan_reading *reading
         take_answer(node, id, error, fan_now_ns());
 }
 
+/* A read that has begun may still write to its frame. */
+static void give_up_shared(struct fan_node *node, uint32_t id)
+{
+    struct fan_reading *reading = node->cache.frames[id].reading;
+    if (fan_readers_take_back(&node->shared, reading)) {
+        free(reading);
+        fan_blockcache_release(&node->cache, id);
+    } else {
+        fan_blockcache_quarantine(&node->cache, id);
+    }
+}
+
 /* Gives up an attempt. Its bytes may still come, so its frame is put aside. */
 static struct fan_flight *give_up(struct fan_node *node, uint32_t id)
 {
     struct fan_frame *frame = &node->cache.frames[id];
     struct fan_flight *flight = frame->flight;
     frame->flight = NULL;
-    fan_blockcache_quarantine(&node->cache, id);
     if (frame->source == FAN_FROM_SHARED) {
-        fan_put32(&frame->reading->unwanted, 1);
+        give_up_shared(node, id);
         return flight;
     }
+    fan_blockcache_quarantine(&node->cache, id);
     node->ranks.ranks[frame->rank].outstanding--;
     if (!node->broken)
         node->transport->cancel(node->transport->context, token_of(node, id));
@@ -395,9 +413,10 @@ static void drop_late(struct fan_node *node, enum fan_source source, uint64_t no
         fan_add64(&node->stats.timeouts, 1);
         if (source == FAN_FROM_RANK)
             fan_ranks_suspect(&node->ranks, node->cache.frames[id].rank, now_ns);
-        else
-            node->cache.frames[id].flight->unreadable = true;
-        go_on(node, give_up(node, id), now_ns);
+        struct fan_flight *flight = give_up(node, id);
+        if (source == FAN_FROM_SHARED) /* one that was not begun says nothing of the file */
+            flight->unreadable |= node->cache.frames[id].state == FAN_ENTRY_QUARANTINED;
+        go_on(node, flight, now_ns);
     }
 }
 

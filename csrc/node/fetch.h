@@ -1,8 +1,8 @@
 /*
  * Blocks on their way here. A flight is one block that pins want: it asks one replica after the
  * other, and then the shared file system, each into a frame of its own, until one answers with the
- * bytes or none is left. Where the cache has no room the flight waits, grounded, for as long as one
- * attempt may take.
+ * bytes or none is left. Where the cache has no room the flight waits, grounded, for as long as what
+ * takes the room may take.
  */
 #ifndef FAN_NODE_FETCH_H
 #define FAN_NODE_FETCH_H

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "../common/segment_check.h"
@@ -106,9 +107,18 @@ static int attach_all(struct fan_mounts *mounts)
     return rc;
 }
 
+/* A quarter of the descriptors: clients' connections take one each. */
+static uint32_t kept_most(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 4 > SHARED_KEPT_MAX)
+        return SHARED_KEPT_MAX;
+    return (uint32_t)(limit.rlim_cur / 4);
+}
+
 int fan_mounts_init(struct fan_mounts *mounts, const char *path)
 {
-    *mounts = (struct fan_mounts){0};
+    *mounts = (struct fan_mounts){.kept_most = kept_most()};
     int rc = map_file(path, &mounts->segment_bytes, &mounts->segment);
     if (rc == 0 && !fan_is_job_segment((const void *)mounts->segment, mounts->segment_bytes))
         rc = -EINVAL;
@@ -328,15 +338,16 @@ static int open_shared(const struct fan_node_mount *mount, uint32_t pack)
     return -EIO;
 }
 
-/* Keeps a descriptor for the next reads of a pack; not of more packs than leave room for clients'
- * connections. Whether it is kept. */
-static bool keep_shared(const struct fan_node_mount *mount, uint32_t pack, int fd)
+/* Keeps a descriptor for the next reads of a pack. Whether it is kept. */
+static bool keep_shared(struct fan_mounts *mounts, int32_t *holder, int fd)
 {
-    static uint32_t kept;
     int32_t none = 0;
-    return __atomic_fetch_add(&kept, 1, __ATOMIC_RELAXED) < SHARED_KEPT_MAX &&
-           __atomic_compare_exchange_n(&mount->shared[pack], &none, fd + 1, false, __ATOMIC_RELAXED,
-                                       __ATOMIC_RELAXED);
+    if (__atomic_fetch_add(&mounts->kept, 1, __ATOMIC_RELAXED) < mounts->kept_most &&
+        __atomic_compare_exchange_n(holder, &none, fd + 1, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED))
+        return true;
+    __atomic_fetch_sub(&mounts->kept, 1, __ATOMIC_RELAXED);
+    return false;
 }
 
 /* As pread(2), until all is there. A short count means that the pack was cut off. 0 or -EIO. */
@@ -356,16 +367,19 @@ static bool is_own_lack(int error)
     return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
-int fan_mounts_read_shared(const struct fan_mounts *mounts, const struct fan_fetch_request *request,
+int fan_mounts_read_shared(struct fan_mounts *mounts, const struct fan_fetch_request *request,
                            void *to)
 {
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
-    int kept = __atomic_load_n(&mount->shared[request->pack], __ATOMIC_RELAXED) - 1;
-    int fd = kept >= 0 ? kept : open_shared(mount, request->pack);
+    int32_t *holder = &mount->shared[request->pack];
+    int kept = __atomic_load_n(holder, __ATOMIC_RELAXED) - 1;
+    if (kept >= 0 && pread_all(kept, to, request->offset, request->bytes) == 0)
+        return 0;
+    int fd = open_shared(mount, request->pack); /* again, too: a server may have been restarted */
     if (fd < 0)
         return is_own_lack(fd) ? fd : -EIO;
     int rc = pread_all(fd, to, request->offset, request->bytes);
-    if (kept < 0 && !keep_shared(mount, request->pack, fd))
+    if (rc != 0 || kept >= 0 || !keep_shared(mounts, holder, fd))
         close(fd);
     return rc;
 }

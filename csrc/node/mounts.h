@@ -34,11 +34,14 @@ struct fan_node_mount {
     int32_t *shared;
 };
 
+/* kept, kept_most: descriptors of packs on the shared file system; kept is atomic. */
 struct fan_mounts {
     char *segment;
     uint64_t segment_bytes;
     uint32_t count;
     struct fan_node_mount *mounts;
+    uint32_t kept;
+    uint32_t kept_most;
 };
 
 /* Attaches the job segment at `path` and the indexes it names. 0, -EINVAL (not a segment, or it
@@ -79,7 +82,7 @@ int fan_mounts_read(const struct fan_mounts *mounts, const struct fan_fetch_requ
 
 /* Reads the bytes of a request of this node's own from the shared file system. By any thread. 0,
  * -EIO, or -errno where this process lacks something. */
-int fan_mounts_read_shared(const struct fan_mounts *mounts, const struct fan_fetch_request *request,
+int fan_mounts_read_shared(struct fan_mounts *mounts, const struct fan_fetch_request *request,
                            void *to);
 
 #endif

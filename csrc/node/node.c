@@ -103,6 +103,13 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
     return rc;
 }
 
+void fan_node_forget(struct fan_node *node, uint32_t mount, uint64_t record)
+{
+    fan_node_enter(node);
+    fan_blockcache_forget(&node->cache, fan_cache_file(mount, record), &node->sessions.live);
+    fan_node_leave(node);
+}
+
 int fan_node_session_begin(struct fan_node *node, uint32_t pid)
 {
     fan_node_enter(node);
@@ -224,5 +231,6 @@ void fan_node_close(struct fan_node *node)
         return;
     if (node->transport != NULL)
         node->transport->close(node->transport->context);
-    free_all(node);
+    if (fan_readers_have_ended(&node->disk) && fan_readers_have_ended(&node->shared))
+        free_all(node);
 }

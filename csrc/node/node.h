@@ -68,6 +68,9 @@ int fan_node_cache_fd(const struct fan_node *node);
 int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
                           const uint32_t *ranks, uint32_t count);
 
+/* A record of a mount was found to be damaged, and marked: what is cached of it is found no more. */
+void fan_node_forget(struct fan_node *node, uint32_t mount, uint64_t record);
+
 /* A session for a client that connected: its number, or -EAGAIN when all are taken. */
 int fan_node_session_begin(struct fan_node *node, uint32_t pid);
 
@@ -121,7 +124,8 @@ int fan_node_stop(struct fan_node *node);
 
 /* Frees everything, the transport too; stops first where that was not done. Accepts NULL. Where
  * stopping answered -EBUSY all is left as it is: the transport may still write to the cache and
- * read from the packs, and the process is to end by _exit. */
+ * read from the packs, and the process is to end by _exit. Where a reader's thread hangs in a file
+ * system, all that it may touch is left. */
 void fan_node_close(struct fan_node *node);
 /* cffi: end */
 

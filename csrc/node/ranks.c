@@ -38,7 +38,7 @@ static bool can_be_asked(const struct fan_ranks *ranks, const struct fan_tried *
     if (rank >= ranks->world_size || rank == ranks->own_rank || was_tried(tried, rank))
         return false;
     const struct fan_rank *at = &ranks->ranks[rank];
-    return at->lost == 0 && (!at->suspect || now_ns - at->probed_ns >= ranks->deadline_ns);
+    return at->lost == 0 && (!at->suspect || now_ns >= at->probed_ns + ranks->deadline_ns);
 }
 
 /* Whether `rank` is the better one of two to ask. */

@@ -48,8 +48,7 @@ static void *run(void *argument)
     pthread_mutex_lock(&readers->lock);
     while ((reading = wait_for_reading(readers)) != NULL) {
         pthread_mutex_unlock(&readers->lock);
-        bool wanted = fan_relaxed32(&reading->unwanted) == 0;
-        int error = wanted ? reading->read(reading) : -ECANCELED;
+        int error = reading->read(reading);
         pthread_mutex_lock(&readers->lock);
         finish(readers, reading, error);
         readers->bell(readers->of);
@@ -71,16 +70,39 @@ static void start_thread(struct fan_readers *readers)
 
 int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
 {
+    int rc = 0;
     pthread_mutex_lock(&readers->lock);
-    if (readers->waiting.count >= readers->idle && readers->threads < FAN_READERS_MAX)
+    if (!readers->ending && readers->waiting.count >= readers->idle &&
+        readers->threads < FAN_READERS_MAX)
         start_thread(readers);
-    bool served = readers->threads > 0;
-    if (served) {
+    if (readers->ending)
+        rc = -ESHUTDOWN;
+    else if (readers->threads == 0)
+        rc = -EAGAIN;
+    if (rc == 0) {
         put(&readers->waiting, reading);
         pthread_cond_signal(&readers->given);
     }
     pthread_mutex_unlock(&readers->lock);
-    return served ? 0 : -EAGAIN;
+    return rc;
+}
+
+bool fan_readers_take_back(struct fan_readers *readers, const struct fan_reading *reading)
+{
+    pthread_mutex_lock(&readers->lock);
+    struct fan_readings *waiting = &readers->waiting;
+    struct fan_reading **at = &waiting->first;
+    while (*at != NULL && *at != reading)
+        at = &(*at)->next;
+    bool found = *at != NULL;
+    if (found) {
+        *at = reading->next;
+        if (reading->next == NULL)
+            waiting->end = at;
+        waiting->count--;
+    }
+    pthread_mutex_unlock(&readers->lock);
+    return found;
 }
 
 bool fan_readers_advance(struct fan_readers *readers, struct fan_node *node)

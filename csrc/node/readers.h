@@ -17,13 +17,12 @@ struct fan_node;
 
 /* Embedded in what its owner wants to be read. read: what a reader's thread does, without any lock
  * of the node's; 0 or -errno, which goes to `error`. done: what the node thread does then, and
- * frees it. unwanted: set by the owner, so that it is not read if that has not begun. */
+ * frees it. */
 struct fan_reading {
     struct fan_reading *next;
     int (*read)(struct fan_reading *reading);
     void (*done)(struct fan_node *node, struct fan_reading *reading);
     int error;
-    uint32_t unwanted;
 };
 
 /* Oldest first. */
@@ -61,8 +60,11 @@ bool fan_readers_have_ended(struct fan_readers *readers);
 /* Of readers that have ended. */
 void fan_readers_fini(struct fan_readers *readers);
 
-/* Hands a reading over. 0, or -EAGAIN where not one thread can be had. */
+/* Hands a reading over. 0, -EAGAIN where not one thread can be had, -ESHUTDOWN once they end. */
 int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading);
+
+/* Takes a reading back that no thread has begun; `done` is not called. Whether that was so. */
+bool fan_readers_take_back(struct fan_readers *readers, const struct fan_reading *reading);
 
 /* Calls `done` of the readings that are. Whether there were any. */
 bool fan_readers_advance(struct fan_readers *readers, struct fan_node *node);

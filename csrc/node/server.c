@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "inner.h"
@@ -26,6 +27,8 @@ static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_
                    int rc)
 {
     struct fan_transport *transport = node->transport;
+    if (node->broken || fan_ranks_is_lost(&node->ranks, rank))
+        return;
     if (rc == 0)
         rc = transport->reply(transport->context, rank, request,
                               fan_mounts_bytes(&node->mounts, request), ++node->reply_token);
@@ -38,12 +41,12 @@ static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_
     fan_add64(&node->stats.served_bytes, request->bytes);
 }
 
-/* Nobody is answered any more once the node is told to stop. */
+/* What was not begun when the node stops is "not here" to whoever asked. */
 static void serving_read(struct fan_node *node, struct fan_reading *reading)
 {
     struct serving *serving = (struct serving *)reading;
-    if (fan_acquire32(&node->stopping) == 0)
-        answer(node, serving->rank, &serving->request, reading->error);
+    int rc = reading->error == -ECANCELED ? -ENOENT : reading->error;
+    answer(node, serving->rank, &serving->request, rc);
     free(serving);
 }
 
@@ -53,28 +56,32 @@ static int read_serving(struct fan_reading *reading)
     return fan_mounts_read(serving->mounts, &serving->request);
 }
 
-/* Has the bytes of a request read by another thread. False where that cannot be. */
-static bool read_apart(struct fan_node *node, const struct fan_transport_event *event)
+/* Has the bytes of a request read by another thread. 0, -ESHUTDOWN (the node stops) or -errno. */
+static int read_apart(struct fan_node *node, const struct fan_transport_event *event)
 {
     struct serving *serving = malloc(sizeof(*serving));
     if (serving == NULL)
-        return false;
+        return -ENOMEM;
     *serving = (struct serving){.reading = {.read = read_serving, .done = serving_read},
                                 .mounts = &node->mounts,
                                 .request = event->request,
                                 .rank = event->rank};
-    if (fan_readers_give(&node->disk, &serving->reading) == 0)
-        return true;
-    free(serving);
-    return false;
+    int rc = fan_readers_give(&node->disk, &serving->reading);
+    if (rc != 0)
+        free(serving);
+    return rc;
 }
 
 void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event)
 {
     const struct fan_fetch_request *request = &event->request;
     int rc = fan_mounts_admit(&node->mounts, request);
-    if (rc == 0 && !fan_mounts_is_in_memory(&node->mounts, request) && read_apart(node, event))
-        return;
+    if (rc == 0 && !fan_mounts_is_in_memory(&node->mounts, request)) {
+        int apart = read_apart(node, event);
+        if (apart == 0)
+            return;
+        rc = apart == -ESHUTDOWN ? -ENOENT : 0;
+    }
     if (rc == 0)
         rc = fan_mounts_read(&node->mounts, request);
     answer(node, event->rank, request, rc);

@@ -75,7 +75,8 @@ static void publish(struct fan_node *node)
 {
     struct fan_node_stats *stats = &node->stats;
     fan_put64(&stats->evicted, node->cache.evicted);
-    fan_put64(&stats->quarantined, node->cache.quarantined);
+    fan_put64(&stats->quarantined, node->cache.quarantined[FAN_FROM_RANK] +
+                                       node->cache.quarantined[FAN_FROM_SHARED]);
     fan_put64(&stats->outstanding, node->cache.filling[FAN_FROM_RANK].count +
                                        node->cache.filling[FAN_FROM_SHARED].count);
     fan_put64(&stats->resident_bytes, node->cache.resident_bytes);
@@ -164,14 +165,20 @@ static void serve(struct fan_node *node)
     }
 }
 
+/* Whether the transport has nothing more to write or send. */
+static bool is_quiet(const struct fan_node *node)
+{
+    if (node->transport == NULL)
+        return true;
+    return !node->broken && node->cache.quarantined[FAN_FROM_RANK] == 0 &&
+           !fan_messages_left(&node->messages) &&
+           node->transport->pending(node->transport->context) == 0;
+}
+
 static bool is_drained(struct fan_node *node)
 {
-    struct fan_transport *transport = node->transport;
-    if (!fan_readers_have_ended(&node->disk) || !fan_readers_have_ended(&node->shared) ||
-        node->cache.quarantined > 0)
-        return false;
-    return transport == NULL || (!node->broken && !fan_messages_left(&node->messages) &&
-                                 transport->pending(transport->context) == 0);
+    return is_quiet(node) && fan_readers_have_ended(&node->disk) &&
+           fan_readers_have_ended(&node->shared);
 }
 
 /* Waits for what readers and the transport may still write or send. */
@@ -189,7 +196,7 @@ static void drain(struct fan_node *node)
         if (!any)
             nanosleep(&pause, NULL);
     }
-    node->drained = is_drained(node);
+    node->drained = is_quiet(node);
     publish(node);
 }
 

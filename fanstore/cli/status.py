@@ -117,8 +117,6 @@ def _placed(dataset: dict[str, Any]) -> str:
         parts.append(f"{dataset['received_packs']} received from other ranks")
     if dataset["remote_packs"]:
         parts.append(f"{dataset['remote_packs']} on other ranks only")
-    if dataset["shared_packs"]:
-        parts.append(f"{dataset['shared_packs']} on the shared file system only")
     return f"{packs}: {', '.join(parts)}"
 
 

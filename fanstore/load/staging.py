@@ -122,7 +122,7 @@ def _stage_datasets(
             opened[info.dataset_id] = _part_of(crew, dataset, staged)
     parts = list(opened.values())
     rooms = _tell_held(crew, parts, room, settings.verify)
-    replicas = _replicas(parts, rooms, settings.replicas)
+    replicas = _replicas(parts, rooms, settings)
     for part in parts:
         part.owners = place(part.packs, crew.world.world_size, replicas)
     stage = _stage_lazy if settings.stage == "lazy" else _stage_full
@@ -176,14 +176,17 @@ def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
     return False
 
 
-def _replicas(parts: list[_Part], rooms: list[Room], asked: str) -> int:
+def _replicas(parts: list[_Part], rooms: list[Room], settings: Settings) -> int:
     """How many ranks keep each pack; what is there already counts as room."""
+    asked = settings.replicas
     if asked == "all":
         return len(rooms)
     if asked != "auto":
         return min(int(asked), len(rooms))
     kept = [sum(part.bytes_of(part.held[room.rank]) for part in parts) for room in rooms]
     fits = [room.bytes + amount for room, amount in zip(rooms, kept, strict=True)]
+    if settings.local_bytes is not None:
+        fits = [min(each, settings.local_bytes) for each in fits]
     return auto_replicas([part.packs for part in parts], fits)
 
 

@@ -237,6 +237,9 @@ class Job:
 
     def _mark_staged(self, mount: int, pack: int, damaged: list[int]) -> None:
         mark_staged(self.directory.file("segment"), mount, pack, damaged)
+        if self.server is not None:
+            for record in damaged:  # their blocks came from where the damage is, unchecked
+                self.server.node.forget(mount, record)
 
     def stop_serving(self) -> bool:
         """Ends what `serve` began. Returns whether all ranks are there, and MPI may be used
@@ -371,7 +374,6 @@ def _about_dataset(item: ServedDataset) -> dict[str, Any]:
         "in_place": item.staged is None,
         "replicas": item.staging.replicas,
         "remote_packs": sum(1 for place in remote if place.replicas),
-        "shared_packs": sum(1 for place in remote if not place.replicas),
         "copied_packs": report.copied_packs,
         "copied_bytes": report.copied_bytes,
         "received_packs": report.received_packs,

@@ -71,6 +71,10 @@ class Node:
         """Tells the core which other ranks have a pack."""
         check(lib.fan_node_set_replicas(self._node, mount, pack, list(ranks), len(ranks)))
 
+    def forget(self, mount: int, record: int) -> None:
+        """Has what is cached of a record be found no more: it was marked as damaged."""
+        lib.fan_node_forget(self._node, mount, record)
+
     def start(self, transport: Any) -> None:
         """Starts the core's thread, to which the transport, and MPI with it, belong from now on."""
         check(lib.fan_node_start(self._node, transport))
