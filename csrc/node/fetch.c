@@ -142,7 +142,7 @@ struct shared_reading {
     struct fan_mounts *mounts;
     struct fan_fetch_request request;
     void *to;
-    uint64_t token;
+    uint32_t frame;
 };
 
 static int read_shared_block(struct fan_reading *reading)
@@ -163,7 +163,7 @@ static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32
             .mounts = &node->mounts,
             .request = flight->request,
             .to = fan_blockcache_data(&node->cache, id),
-            .token = token_of(node, id)};
+            .frame = id};
     }
     if (shared == NULL || fan_readers_give(&node->shared, &shared->reading) != 0) {
         free(shared);
@@ -354,7 +354,7 @@ void fan_fetch_ended(struct fan_node *node, const struct fan_transport_event *ev
 
 static void shared_block_read(struct fan_node *node, struct fan_reading *reading)
 {
-    uint32_t id = (uint32_t)((struct shared_reading *)reading)->token;
+    uint32_t id = ((const struct shared_reading *)reading)->frame;
     int error = reading->error;
     free(reading);
     if (node->cache.frames[id].state == FAN_ENTRY_QUARANTINED)
