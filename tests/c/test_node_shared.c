@@ -13,7 +13,7 @@
 #include "node_readers.h"
 #include "node_world.h"
 
-enum { LONG_MS = 30000, SHORT_MS = 500, ODD_BYTES = 131072 };
+enum { LONG_MS = 30000, SHORT_MS = 2000, ODD_BYTES = 131072 };
 
 /* The shared file system. hangs: whoever reads a file of ODD_BYTES waits until this is false;
  * all_hang: whoever reads anything. cut_off: such a file ends in its middle. waiting: how many wait now. reads: all that began. */
