@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from output_mail import Net
+from until import until
 
 from fanstore.outputs.model.entries import OBJECT_RANK_SHIFT, Attr, Entry
 from fanstore.outputs.objects.fetch import CHUNK_BYTES, Copies
@@ -67,11 +68,6 @@ def run(path: Path, program: Callable[[World], Awaitable[None]], count: int = 2)
                 await asyncio.wait_for(program(World(net, path, executor)), LIMIT_S)
 
     asyncio.run(main())
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    while not reached():
-        await asyncio.sleep(0.005)
 
 
 def some_bytes(size: int) -> bytes:

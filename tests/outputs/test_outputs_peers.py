@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from output_mail import Net
+from until import until
 
 from fanstore.outputs.model.entries import Attr, Entry, Place, failure
 from fanstore.peers.connected import ConnectedPeers, RankGone
@@ -26,11 +27,6 @@ def run(program: Callable[[Net], Awaitable[None]], count: int, deadline_s: float
             await asyncio.wait_for(program(net), LIMIT_S)
 
     asyncio.run(main())
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    while not reached():
-        await asyncio.sleep(0.005)
 
 
 def test_results_and_arguments_arrive_as_they_are() -> None:

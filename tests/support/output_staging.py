@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from output_ranks import Cluster, Rank
+from until import until
 
 WAIT_S = 60.0
 
@@ -33,17 +34,9 @@ def run(
     return asyncio.run(whole())
 
 
-def settled(rank: Rank) -> Awaitable[None]:
-    """Until a rank's line is empty, without the haste of the end."""
-
-    async def wait() -> None:
-        for _ in range(6000):
-            if rank.stage_out.figures()["waiting"] == 0:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("nothing moves")
-
-    return wait()
+async def settled(rank: Rank) -> None:
+    """Waits until a rank's line is empty, without the haste of the end."""
+    await until(lambda: rank.stage_out.figures()["waiting"] == 0)
 
 
 def tree(directory: Path) -> dict[str, bytes | str | None]:
