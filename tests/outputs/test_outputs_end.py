@@ -211,7 +211,7 @@ def test_a_signal_to_every_process_as_slurm_sends_it(
 ) -> None:
     """The command saves its state, and that is staged out, also when the daemon was told, too."""
     ready = stage.path / "ready"
-    save = f"head -c {LARGE} /dev/zero >{stage.mount}/f0; exit 5"
+    save = f'trap "" TERM; head -c {LARGE} /dev/zero >{stage.mount}/f0; exit 5'
     script = f"trap '{save}' TERM; touch {ready}; while :; do sleep 0.02; done"
     with stage.running(*arguments(stage, dataset, full, ["sh", "-c", script])) as run:
         wait_for(ready.exists, "the command")
