@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -56,9 +57,13 @@ def told(ranks: Ranks, *steps: str) -> Steps:
 
 
 def in_output(output: Path) -> dict[str, bytes]:
-    """What is in the output directory, but for the filler."""
-    files = [path for path in output.rglob("*") if path.is_file() and path.name != "filler"]
-    return {str(path.relative_to(output)): path.read_bytes() for path in files}
+    """What is in the output directory, but for the filler; while the job gives names, too."""
+    found = {}
+    for folder, _, names in os.walk(output):
+        for path in (Path(folder, name) for name in names if name != "filler"):
+            with contextlib.suppress(FileNotFoundError):
+                found[str(path.relative_to(output))] = path.read_bytes()
+    return found
 
 
 def own_files(of: range, directory: str) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -40,14 +41,16 @@ async def settled(rank: Rank) -> None:
 
 
 def tree(directory: Path) -> dict[str, bytes | str | None]:
-    """Each name below, with a file's bytes, a link's target, or None."""
+    """Each name below, with a file's bytes, a link's target, or None; what goes meanwhile is not
+    among them."""
     found: dict[str, bytes | str | None] = {}
     for folder, names, files in os.walk(directory):
         for name in names + files:
             path = Path(folder, name)
             shown = os.fspath(path.relative_to(directory))
-            if path.is_symlink():
-                found[shown] = os.readlink(path)
-            else:
-                found[shown] = path.read_bytes() if path.is_file() else None
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_symlink():
+                    found[shown] = os.readlink(path)
+                else:
+                    found[shown] = path.read_bytes() if path.is_file() else None
     return found
