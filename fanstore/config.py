@@ -63,7 +63,12 @@ SETTINGS = (
     Setting("orphan_wait_s", float, 30.0, "how long a command may outlive a killed wrapper"),
     Setting("quiet", bool, False, "no progress and no summary on stderr"),
     Setting(
-        "stage", str, "full", "full: stage before the command starts; lazy: meanwhile", "full|lazy"
+        "stage",
+        str,
+        "auto",
+        "full: stage before the command starts; plan: meanwhile, each node its share; lazy: that "
+        "when it is first read; auto: full where all fits, else plan",
+        "auto|full|plan|lazy",
     ),
     Setting(
         "replicas",

@@ -106,16 +106,6 @@ def auto_replicas(datasets: Sequence[Packs], room_bytes: Sequence[int]) -> int:
     return 1
 
 
-def fitting(packs: Iterable[int], file_bytes: Sequence[int], room_bytes: int) -> list[int]:
-    """Returns those of `packs`, in order, that fit; one that does not is left out."""
-    chosen = []
-    for pack in packs:
-        if file_bytes[pack] <= room_bytes:
-            room_bytes -= file_bytes[pack]
-            chosen.append(pack)
-    return chosen
-
-
 def exchange_plan(
     have: Sequence[AbstractSet[int]],
     want: Sequence[AbstractSet[int]],

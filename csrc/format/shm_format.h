@@ -16,8 +16,8 @@
 
 /* cffi: begin */
 enum {
-    FAN_JOB_VERSION = 2,
-    FAN_JOB_LAYOUT_ID = 0x464a0002,
+    FAN_JOB_VERSION = 3,
+    FAN_JOB_LAYOUT_ID = 0x464a0003,
     FAN_JOB_MOUNTS_MAX = 16,
     FAN_COUNTER_SHARDS = 64
 };
@@ -36,7 +36,8 @@ enum fan_place_state {
     FAN_PLACE_ABSENT = 0,
     FAN_PLACE_STAGED = 1,
     FAN_PLACE_IN_PLACE = 2,
-    FAN_PLACE_REMOTE = 3
+    FAN_PLACE_REMOTE = 3,
+    FAN_PLACE_PARTIAL = 4
 };
 
 enum fan_place_flags {
@@ -48,8 +49,10 @@ struct fan_shm_string {
     uint64_t bytes;
 };
 
-/* state and flags are atomic. A staged pack may be mapped; one in place is read with pread; one
- * that is remote is asked of the node daemon, and where that fails read in place. */
+/* flags are atomic; a state is for the whole job. A staged pack may be mapped; one in place is read
+ * with pread; one that is remote is asked of the node daemon, and where that fails read in place.
+ * One that is partial may be mapped, too, and a record of it that is resident (resident_format.h)
+ * read there; the others are remote. */
 struct fan_place {
     uint32_t state;
     uint32_t flags;

@@ -148,7 +148,7 @@ struct shared_reading {
 static int read_shared_block(struct fan_reading *reading)
 {
     const struct shared_reading *shared = (const struct shared_reading *)reading;
-    return fan_mounts_read_shared(shared->mounts, &shared->request, shared->to);
+    return fan_share_read(shared->mounts, &shared->request, shared->to);
 }
 
 /* Has a reader's thread fill a frame. False where that cannot be. */
@@ -174,21 +174,28 @@ static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32
     frame->flight = flight;
     frame->reading = &shared->reading;
     frame->deadline_ns = now_ns + node->options.shared_deadline_ns;
-    fan_add64(&node->stats.shared_reads, 1);
     return true;
 }
 
-/* The replica to ask next, or FAN_NO_RANK. */
+/* The rank to ask next: one that has the pack, or whose share the record is; or FAN_NO_RANK. */
 static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight *flight,
                             uint64_t now_ns)
 {
     const struct fan_fetch_request *request = &flight->request;
-    const struct fan_replicas *replicas =
-        &node->mounts.mounts[request->mount].replicas[request->pack];
+    const struct fan_node_mount *mount = &node->mounts.mounts[request->mount];
+    struct fan_replicas replicas = mount->replicas[request->pack];
     uint64_t hash = fan_cache_hash(flight->file, flight->block);
-    return node->transport == NULL
-               ? FAN_NO_RANK
-               : fan_ranks_choose(&node->ranks, replicas, &flight->tried, hash, now_ns);
+    if (node->transport == NULL)
+        return FAN_NO_RANK;
+    uint32_t keeper = fan_share_rank(mount, request);
+    if (keeper != FAN_NO_RANK)
+        replicas = (struct fan_replicas){&keeper, 1};
+    return fan_ranks_choose(&node->ranks, &replicas, &flight->tried, hash, now_ns);
+}
+
+static bool is_damaged(const struct fan_node *node, const struct fan_flight *flight)
+{
+    return fan_mounts_is_damaged(&node->mounts, flight->request.mount, flight->request.record);
 }
 
 /* Asks the next replica, where none is left the shared file system, and then fails. What a replica
@@ -200,7 +207,7 @@ static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint6
         uint32_t rank = choose_rank(node, flight, now_ns);
         bool shared = rank == FAN_NO_RANK;
         if (shared)
-            flight->unreadable |= fan_mounts_is_damaged(&node->mounts, &flight->request);
+            flight->unreadable |= is_damaged(node, flight);
         if (shared && (flight->read_shared || flight->unreadable)) {
             fail_flight(node, flight);
             return true;
@@ -320,10 +327,11 @@ static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t 
     struct fan_frame *frame = &node->cache.frames[id];
     struct fan_flight *flight = frame->flight;
     bool shared = frame->source == FAN_FROM_SHARED;
-    if (error == 0 && shared && fan_mounts_is_damaged(&node->mounts, &flight->request))
+    if (error == 0 && shared && is_damaged(node, flight))
         error = -EIO; /* as was found when its pack was staged meanwhile */
     if (error == 0) {
-        fan_add64(shared ? &node->stats.shared_bytes : &node->stats.fetched_bytes, frame->bytes);
+        if (!shared)
+            fan_add64(&node->stats.fetched_bytes, frame->bytes);
         fan_blockcache_fill_done(&node->cache, id);
         grant_flight(node, flight, id, now_ns);
         return;

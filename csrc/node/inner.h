@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "ahead.h"
 #include "blockcache.h"
 #include "fetch.h"
 #include "messages.h"
@@ -34,6 +35,7 @@ struct fan_node {
     struct fan_messages messages;
     struct fan_readers disk;   /* of packs that are staged here, for other ranks */
     struct fan_readers shared; /* of the shared file system, for this node */
+    struct fan_ahead ahead;
     struct fan_transport *transport;
     uint64_t reply_token;
     uint64_t replying;

@@ -1,5 +1,6 @@
 #include "mounts.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +13,8 @@
 
 #include "../common/segment_check.h"
 #include "../format/cache_format.h"
+#include "../format/pack_format.h"
+#include "../pack/codec.h"
 #include "../pack/content.h"
 #include "shared.h"
 
@@ -21,19 +24,18 @@
 
 enum { TEXT_MAX_BYTES = PATH_MAX - 64, PAGE_MIN_BYTES = 4096, SHARED_KEPT_MAX = 4096 };
 
-/* Maps a whole file of `*bytes`, or of any size when that is 0. 0 or -errno. */
-static int map_file(const char *path, uint64_t *bytes, char **base)
+/* Maps a whole file of `*bytes`, or of any size when that is 0, and closes it. 0 or -errno. */
+static int map_fd(int fd, int protection, uint64_t *bytes, char **base)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return -errno;
+        return fd;
     int rc = fstat(fd, &st) == 0 ? 0 : -errno;
     if (rc == 0 && (st.st_size <= 0 || (*bytes != 0 && (uint64_t)st.st_size != *bytes)))
         rc = -EINVAL;
     if (rc == 0) {
         *bytes = (uint64_t)st.st_size;
-        *base = mmap(NULL, *bytes, PROT_READ, MAP_SHARED, fd, 0);
+        *base = mmap(NULL, *bytes, protection, MAP_SHARED, fd, 0);
         if (*base == MAP_FAILED) {
             *base = NULL;
             rc = -errno;
@@ -41,6 +43,12 @@ static int map_file(const char *path, uint64_t *bytes, char **base)
     }
     close(fd);
     return rc;
+}
+
+static int open_file(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 /* A string of the segment, with a NUL. NULL when it is not inside, or there is no memory. */
@@ -52,18 +60,30 @@ static char *copy_text(const struct fan_mounts *mounts, struct fan_shm_string fr
     return strndup(mounts->segment + from.offset, from.bytes);
 }
 
+/* Before there are threads that decode. One that is not there is missed when it is needed. */
+static void load_codecs(uint32_t mask)
+{
+    fan_codec_load_with(dlopen);
+    for (unsigned codec = 0; codec < FAN_CODEC_COUNT; codec++) {
+        if ((mask >> codec & 1) != 0)
+            fan_codec_load(codec);
+    }
+}
+
 static int attach_index(struct fan_node_mount *mount, const struct fan_mount *from,
                         const char *path)
 {
     struct fan_fault fault;
     char *base = NULL;
-    int rc = map_file(path, &mount->index_bytes, &base);
+    int rc = map_fd(open_file(path, O_RDONLY), PROT_READ, &mount->index_bytes, &base);
     mount->index_base = base;
     if (rc == 0)
         rc = fan_index_attach(&mount->index, base, mount->index_bytes, &fault);
     if (rc == 0 && (mount->index.pack_count != from->pack_count ||
                     mount->index.record_count != from->record_count))
         rc = -EINVAL;
+    if (rc == 0)
+        load_codecs(mount->index.header->codec_mask);
     return rc;
 }
 
@@ -74,8 +94,8 @@ static int attach_mount(const struct fan_mounts *mounts, const struct fan_mount 
     if (!fan_segment_has(bytes, from->places_offset, from->pack_count, sizeof(struct fan_place)) ||
         !fan_segment_has(bytes, from->damage_offset, from->record_count / 64 + 1, sizeof(uint64_t)))
         return -EINVAL;
-    mount->places = (const void *)(mounts->segment + from->places_offset);
-    mount->damage = (const void *)(mounts->segment + from->damage_offset);
+    mount->places = (void *)(mounts->segment + from->places_offset);
+    mount->damage = (void *)(mounts->segment + from->damage_offset);
     mount->staged_dir = copy_text(mounts, from->staged_dir);
     mount->dataset_dir = copy_text(mounts, from->dataset_dir);
     mount->replicas = calloc((size_t)from->pack_count + 1, sizeof(*mount->replicas));
@@ -119,7 +139,8 @@ static uint32_t kept_most(void)
 int fan_mounts_init(struct fan_mounts *mounts, const char *path)
 {
     *mounts = (struct fan_mounts){.kept_most = kept_most()};
-    int rc = map_file(path, &mounts->segment_bytes, &mounts->segment);
+    int rc = map_fd(open_file(path, O_RDWR), PROT_READ | PROT_WRITE, &mounts->segment_bytes,
+                    &mounts->segment);
     if (rc == 0 && !fan_is_job_segment((const void *)mounts->segment, mounts->segment_bytes))
         rc = -EINVAL;
     if (rc == 0)
@@ -138,6 +159,7 @@ static void detach_mount(struct fan_node_mount *mount)
             close(mount->shared[pack] - 1);
         free(mount->replicas[pack].ranks);
     }
+    fan_share_fini(&mount->share);
     if (mount->index_base != NULL)
         munmap(mount->index_base, mount->index_bytes);
     free(mount->staged_dir);
@@ -220,13 +242,19 @@ static int check_request(const struct fan_mounts *mounts, const struct fan_fetch
     return 0;
 }
 
-bool fan_mounts_is_damaged(const struct fan_mounts *mounts, const struct fan_fetch_request *request)
+bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record)
 {
-    const struct fan_node_mount *mount = &mounts->mounts[request->mount];
-    if ((fan_acquire32(&mount->places[request->pack].flags) & FAN_PLACE_HAS_DAMAGE) == 0)
+    return content_record(mounts, mount, record) != NULL;
+}
+
+bool fan_mounts_is_damaged(const struct fan_mounts *mounts, uint32_t number, uint64_t record)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[number];
+    uint32_t pack = mount->index.records[record].pack;
+    if ((fan_acquire32(&mount->places[pack].flags) & FAN_PLACE_HAS_DAMAGE) == 0)
         return false;
-    uint64_t word = fan_relaxed64(&mount->damage[request->record / 64]);
-    return (word >> request->record % 64 & 1) != 0;
+    uint64_t word = fan_relaxed64(&mount->damage[record / 64]);
+    return (word >> record % 64 & 1) != 0;
 }
 
 static int pack_path(const char *dir, uint32_t pack, char path[PATH_MAX])
@@ -235,27 +263,47 @@ static int pack_path(const char *dir, uint32_t pack, char path[PATH_MAX])
     return bytes < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-static int map_pack(struct fan_node_mount *mount, uint32_t pack)
+void fan_mounts_mark_damaged(struct fan_mounts *mounts, uint32_t number, uint64_t record)
+{
+    struct fan_node_mount *mount = &mounts->mounts[number];
+    uint64_t bit = UINT64_C(1) << record % 64;
+    uint32_t pack = mount->index.records[record].pack;
+    if ((__atomic_fetch_or(&mount->damage[record / 64], bit, __ATOMIC_RELAXED) & bit) == 0)
+        fan_count64(&mounts->counts.damaged_records, 1);
+    __atomic_fetch_or(&mount->places[pack].flags, FAN_PLACE_HAS_DAMAGE, __ATOMIC_RELEASE);
+}
+
+/* Whether the bytes of a request are on the local disk. */
+static bool is_here(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
+{
+    return fan_acquire32(&mount->places[request->pack].state) == FAN_PLACE_STAGED ||
+           fan_share_has(mount, request);
+}
+
+/* Opens a pack on the local disk: the staged one, or the one that is here in part. */
+static int open_here(struct fan_node_mount *mount, uint32_t pack)
 {
     char path[PATH_MAX];
+    if (fan_acquire32(&mount->places[pack].state) == FAN_PLACE_PARTIAL)
+        return fan_partial_open(&mount->share.partial, pack, false);
+    int rc = pack_path(mount->staged_dir, pack, path);
+    return rc == 0 ? open_file(path, O_RDONLY) : rc;
+}
+
+static int map_pack(struct fan_node_mount *mount, uint32_t pack)
+{
     uint64_t bytes = mount->index.packs[pack].file_bytes;
     if (mount->mapped[pack] != NULL)
         return 0;
-    if (fan_acquire32(&mount->places[pack].state) != FAN_PLACE_STAGED ||
-        pack_path(mount->staged_dir, pack, path) != 0 ||
-        map_file(path, &bytes, &mount->mapped[pack]) != 0)
-        return -ENOENT;
-    return 0;
+    int rc = map_fd(open_here(mount, pack), PROT_READ, &bytes, &mount->mapped[pack]);
+    return rc == 0 ? 0 : -ENOENT;
 }
 
 /* Before Linux 5.14: whether the bytes can be read, by reading them. */
-static int try_read(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
+static int try_read(struct fan_node_mount *mount, const struct fan_fetch_request *request)
 {
-    char path[PATH_MAX];
     char *scratch = malloc(request->bytes);
-    int fd = pack_path(mount->staged_dir, request->pack, path) == 0
-                 ? open(path, O_RDONLY | O_CLOEXEC)
-                 : -1;
+    int fd = open_here(mount, request->pack);
     ssize_t got = -1;
     if (fd >= 0 && scratch != NULL)
         got = pread(fd, scratch, request->bytes, (off_t)request->offset);
@@ -318,8 +366,9 @@ int fan_mounts_admit(struct fan_mounts *mounts, const struct fan_fetch_request *
     if (rc != 0)
         return rc;
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
-    rc = map_pack(mount, request->pack);
-    return rc == 0 && fan_mounts_is_damaged(mounts, request) ? -EIO : rc;
+    rc = is_here(mount, request) ? map_pack(mount, request->pack) : -ENOENT;
+    bool damaged = fan_mounts_is_damaged(mounts, request->mount, request->record);
+    return rc == 0 && damaged ? -EIO : rc;
 }
 
 /* Opens a pack on the shared file system, which must be as long as it was. -errno. */
@@ -329,9 +378,9 @@ static int open_shared(const struct fan_node_mount *mount, uint32_t pack)
     struct stat st;
     if (pack_path(mount->dataset_dir, pack, path) != 0)
         return -ENAMETOOLONG;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_file(path, O_RDONLY);
     if (fd < 0)
-        return -errno;
+        return fd;
     if (fstat(fd, &st) == 0 && (uint64_t)st.st_size == mount->index.packs[pack].file_bytes)
         return fd;
     close(fd);
@@ -367,8 +416,7 @@ static bool is_own_lack(int error)
     return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
-int fan_mounts_read_shared(struct fan_mounts *mounts, const struct fan_fetch_request *request,
-                           void *to)
+static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
 {
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     int32_t *holder = &mount->shared[request->pack];
@@ -381,5 +429,14 @@ int fan_mounts_read_shared(struct fan_mounts *mounts, const struct fan_fetch_req
     int rc = pread_all(fd, to, request->offset, request->bytes);
     if (rc != 0 || kept >= 0 || !keep_shared(mounts, holder, fd))
         close(fd);
+    return rc;
+}
+
+int fan_mounts_read_shared(struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                           void *to)
+{
+    int rc = read_shared(mounts, request, to);
+    fan_count64(&mounts->counts.shared_reads, 1);
+    fan_count64(&mounts->counts.shared_bytes, rc == 0 ? request->bytes : 0);
     return rc;
 }

@@ -11,6 +11,7 @@
 
 #include "../common/index.h"
 #include "../format/shm_format.h"
+#include "share.h"
 #include "transport.h"
 
 struct fan_replicas {
@@ -18,8 +19,9 @@ struct fan_replicas {
     uint32_t count;
 };
 
-/* places, damage: in the job segment. mapped: the mapping of each staged pack, or NULL. shared: a
- * descriptor + 1 of each pack on the shared file system, or 0; by any thread. */
+/* places, damage: in the job segment. mapped: the mapping of each pack that is staged, or here in
+ * part, or NULL. shared: a descriptor + 1 of each pack on the shared file system, or 0; by any
+ * thread. */
 struct fan_node_mount {
     struct fan_index index;
     void *index_base;
@@ -27,21 +29,35 @@ struct fan_node_mount {
     char *staged_dir;
     char *dataset_dir;
     uint32_t pack_count;
-    const struct fan_place *places;
-    const uint64_t *damage;
+    struct fan_place *places;
+    uint64_t *damage;
     struct fan_replicas *replicas;
     char **mapped;
     int32_t *shared;
+    struct fan_share share;
 };
 
-/* kept, kept_most: descriptors of packs on the shared file system; kept is atomic. */
+/* What readers did, since the start. Atomic. */
+struct fan_mounts_counts {
+    uint64_t shared_reads;
+    uint64_t shared_bytes;
+    uint64_t kept_records;
+    uint64_t kept_bytes;
+    uint64_t full_disks;
+    uint64_t damaged_records;
+};
+
+/* kept, kept_most: descriptors of packs on the shared file system; kept is atomic, as is `ending`:
+ * nothing more is to be brought here. */
 struct fan_mounts {
     char *segment;
     uint64_t segment_bytes;
     uint32_t count;
     struct fan_node_mount *mounts;
+    struct fan_mounts_counts counts;
     uint32_t kept;
     uint32_t kept_most;
+    uint32_t ending;
 };
 
 /* Attaches the job segment at `path` and the indexes it names. 0, -EINVAL (not a segment, or it
@@ -60,13 +76,18 @@ int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t 
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request);
 
-/* Whether the file was found to be damaged when its pack was staged. */
-bool fan_mounts_is_damaged(const struct fan_mounts *mounts,
-                           const struct fan_fetch_request *request);
+/* Whether the file was found to be damaged. */
+bool fan_mounts_is_damaged(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
+
+/* Whether a record is that of a file with content, and lies inside its pack. */
+bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
+
+/* Has a record count as damaged from now on: clients get EIO for it. By any thread. */
+void fan_mounts_mark_damaged(struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
 /* Whether the bytes that another rank asks for are here; reads none. 0, -EINVAL (no such bytes),
- * -ENOENT (the pack is not staged here), -EIO (damaged). The functions below are for requests that
- * this let pass, and may be called by any thread. */
+ * -ENOENT (they are not here), -EIO (damaged). The functions below are for requests that this let
+ * pass, and may be called by any thread. */
 int fan_mounts_admit(struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 /* Where the bytes are mapped. */

@@ -40,6 +40,7 @@ static int build(struct fan_node *node)
 static void free_all(struct fan_node *node)
 {
     fan_flights_fini(&node->flights);
+    fan_ahead_fini(&node->ahead);
     fan_readers_fini(&node->disk);
     fan_readers_fini(&node->shared);
     fan_eviction_fini(&node->eviction);
@@ -69,6 +70,7 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
     node->options = *options;
     pthread_mutex_init(&node->lock, NULL);
     fan_flights_init(&node->flights);
+    fan_ahead_init(&node->ahead);
     fan_readers_init(&node->disk, ring, node);
     fan_readers_init(&node->shared, ring, node);
     rc = build(node);
@@ -103,11 +105,28 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
     return rc;
 }
 
-void fan_node_forget(struct fan_node *node, uint32_t mount, uint64_t record)
+int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
+                       uint64_t largest)
+{
+    if (node->running || mount >= node->mounts.count)
+        return -EINVAL;
+    struct fan_share *share = &node->mounts.mounts[mount].share;
+    if (share->bounds != NULL)
+        return -EINVAL;
+    share->own_rank = node->options.rank;
+    share->world_size = node->options.world_size;
+    share->largest_bytes = largest;
+    return fan_share_init(&node->mounts.mounts[mount], bounds);
+}
+
+int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *records,
+                        uint64_t count)
 {
     fan_node_enter(node);
-    fan_blockcache_forget(&node->cache, fan_cache_file(mount, record), &node->sessions.live);
+    int rc = fan_ahead_append(node, mount, records, count);
     fan_node_leave(node);
+    fan_node_ring(node);
+    return rc;
 }
 
 int fan_node_session_begin(struct fan_node *node, uint32_t pid)

@@ -40,8 +40,13 @@ struct fan_node_stats {
     uint64_t retries;          /* attempts at a further replica */
     uint64_t timeouts;         /* attempts that passed their deadline */
     uint64_t failures;         /* wants answered with FAILED */
-    uint64_t shared_reads;     /* blocks read from the shared file system */
+    uint64_t shared_reads;     /* reads of the shared file system, and what they gave */
     uint64_t shared_bytes;
+    uint64_t kept_records; /* brought to the local disk, of packs that are here in part */
+    uint64_t kept_bytes;
+    uint64_t full_disks;       /* datasets of which the disk took no more */
+    uint64_t damaged_records;  /* found on the way */
+    uint64_t filling_ahead;    /* whether something is still to be brought */
     uint64_t served;           /* requests of other ranks answered with bytes */
     uint64_t served_bytes;
     uint64_t refused;          /* requests of other ranks refused */
@@ -68,8 +73,16 @@ int fan_node_cache_fd(const struct fan_node *node);
 int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
                           const uint32_t *ranks, uint32_t count);
 
-/* A record of a mount was found to be damaged, and marked: what is cached of it is found no more. */
-void fan_node_forget(struct fan_node *node, uint32_t mount, uint64_t record);
+/* What each rank keeps of the packs of a mount that are here in part (share.h): of rank r from
+ * bounds[r] on, world_size + 1 of them, and no record of more than `largest` bytes. Before the
+ * thread starts. 0 or -errno. */
+int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
+                       uint64_t largest);
+
+/* Records of this rank's share, in the order in which they are to be brought to the local disk
+ * while nothing else is to be done. 0 or -errno. */
+int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *records,
+                        uint64_t count);
 
 /* A session for a client that connected: its number, or -EAGAIN when all are taken. */
 int fan_node_session_begin(struct fan_node *node, uint32_t pid);

@@ -87,6 +87,14 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
     return rc;
 }
 
+unsigned fan_readers_waiting(struct fan_readers *readers)
+{
+    pthread_mutex_lock(&readers->lock);
+    unsigned count = readers->waiting.count;
+    pthread_mutex_unlock(&readers->lock);
+    return count;
+}
+
 bool fan_readers_take_back(struct fan_readers *readers, const struct fan_reading *reading)
 {
     pthread_mutex_lock(&readers->lock);

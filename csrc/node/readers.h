@@ -63,6 +63,9 @@ void fan_readers_fini(struct fan_readers *readers);
 /* Hands a reading over. 0, -EAGAIN where not one thread can be had, -ESHUTDOWN once they end. */
 int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading);
 
+/* How many wait for a thread. */
+unsigned fan_readers_waiting(struct fan_readers *readers);
+
 /* Takes a reading back that no thread has begun; `done` is not called. Whether that was so. */
 bool fan_readers_take_back(struct fan_readers *readers, const struct fan_reading *reading);
 

@@ -6,10 +6,14 @@
 #include "inner.h"
 #include "shared.h"
 
+/* Requests that may wait for the shared file system. With more, it is slow: whoever asks had better
+ * look elsewhere. */
+enum { FILLS_WAITING_MAX = 64 };
+
 /* A request whose bytes are being read. */
 struct serving {
     struct fan_reading reading;
-    const struct fan_mounts *mounts;
+    struct fan_mounts *mounts;
     struct fan_fetch_request request;
     uint32_t rank;
 };
@@ -56,26 +60,66 @@ static int read_serving(struct fan_reading *reading)
     return fan_mounts_read(serving->mounts, &serving->request);
 }
 
-/* Has the bytes of a request read by another thread. 0, -ESHUTDOWN (the node stops) or -errno. */
-static int read_apart(struct fan_node *node, const struct fan_transport_event *event)
+static int fill_serving(struct fan_reading *reading)
+{
+    const struct serving *serving = (const struct serving *)reading;
+    char *stored = NULL;
+    int rc = fan_share_fill(serving->mounts, &serving->request, &stored);
+    free(stored);
+    return rc == -EIO || rc == 0 ? rc : -ENOENT;
+}
+
+/* A record of this rank's share was read from the shared file system; where the disk took it, it is
+ * served as any other. */
+static void serving_filled(struct fan_node *node, struct fan_reading *reading)
+{
+    struct serving *serving = (struct serving *)reading;
+    int rc = reading->error == -ECANCELED ? -ENOENT : reading->error;
+    if (rc == 0)
+        rc = fan_mounts_admit(&node->mounts, &serving->request);
+    if (rc == 0)
+        rc = fan_mounts_read(&node->mounts, &serving->request);
+    answer(node, serving->rank, &serving->request, rc);
+    free(serving);
+}
+
+/* Has another thread read what a request needs. 0, -ESHUTDOWN (the node stops) or -errno. */
+static int give(struct fan_node *node, struct fan_readers *readers, struct fan_reading how,
+                const struct fan_transport_event *event)
 {
     struct serving *serving = malloc(sizeof(*serving));
     if (serving == NULL)
         return -ENOMEM;
-    *serving = (struct serving){.reading = {.read = read_serving, .done = serving_read},
-                                .mounts = &node->mounts,
-                                .request = event->request,
-                                .rank = event->rank};
-    int rc = fan_readers_give(&node->disk, &serving->reading);
+    *serving = (struct serving){
+        .reading = how, .mounts = &node->mounts, .request = event->request, .rank = event->rank};
+    int rc = fan_readers_give(readers, &serving->reading);
     if (rc != 0)
         free(serving);
     return rc;
+}
+
+static int read_apart(struct fan_node *node, const struct fan_transport_event *event)
+{
+    const struct fan_reading how = {.read = read_serving, .done = serving_read};
+    return give(node, &node->disk, how, event);
+}
+
+/* Brings a record here that another rank asks for since it is of this rank's share. */
+static int fill_apart(struct fan_node *node, const struct fan_transport_event *event)
+{
+    const struct fan_reading how = {.read = fill_serving, .done = serving_filled};
+    if (!fan_share_wants(&node->mounts, &event->request) ||
+        fan_readers_waiting(&node->shared) >= FILLS_WAITING_MAX)
+        return -ENOENT;
+    return give(node, &node->shared, how, event);
 }
 
 void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event)
 {
     const struct fan_fetch_request *request = &event->request;
     int rc = fan_mounts_admit(&node->mounts, request);
+    if (rc == -ENOENT && fill_apart(node, event) == 0)
+        return;
     if (rc == 0 && !fan_mounts_is_in_memory(&node->mounts, request)) {
         int apart = read_apart(node, event);
         if (apart == 0)

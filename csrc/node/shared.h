@@ -88,6 +88,12 @@ static inline void fan_add64(uint64_t *field, uint64_t amount)
     fan_put64(field, fan_relaxed64(field) + amount);
 }
 
+/* The same of several threads. */
+static inline void fan_count64(uint64_t *field, uint64_t amount)
+{
+    __atomic_fetch_add(field, amount, __ATOMIC_RELAXED);
+}
+
 /* Sleeps while `*field` is `seen`, at most `limit_ns`. */
 static inline void fan_futex_wait(const uint32_t *field, uint32_t seen, uint64_t limit_ns)
 {

@@ -86,8 +86,9 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--stage",
-            metavar="full|lazy",
-            help="Stage before the command starts, or meanwhile [default: full].",
+            metavar="full|plan|lazy",
+            help="Stage all before the command starts; or meanwhile, what the nodes have room for; "
+            "or that when it is first read [default: full where all fits, else plan].",
         ),
         click.option(
             "--replicas",

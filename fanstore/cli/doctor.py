@@ -234,20 +234,50 @@ def _check(programs: Sequence[str], as_json: bool) -> int:
     return max(verdict.exit_code for verdict in verdicts)
 
 
+def _forecast(paths: Sequence[str], as_json: bool) -> int:
+    from fanstore.load.forecast import forecast, forecast_lines
+    from fanstore.load.local_dir import choose
+
+    settings = config.resolve()
+    named = for_rank(settings.local_dir, detect(os.environ))
+    directory = choose(named, settings.sources["local_dir"])
+    found = [forecast(path, directory, settings.local_bytes) for path in paths]
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in found], indent=2))
+    else:
+        click.echo("\n".join(line for each in found for line in forecast_lines(each)))
+    return 0
+
+
 @click.command(short_help="Say what FanStore found here, and what a program needs.")
 @click.option("--check", is_flag=True, help="Say which mode each PROGRAM needs, and why.")
+@click.option(
+    "--dataset",
+    "datasets",
+    multiple=True,
+    metavar="DIR",
+    help="Say what of a dataset has room on this node.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.argument("programs", nargs=-1, metavar="[PROGRAM...]")
-def command(check: bool, as_json: bool, programs: tuple[str, ...]) -> int:
+def command(
+    check: bool, datasets: tuple[str, ...], as_json: bool, programs: tuple[str, ...]
+) -> int:
     """Say what FanStore found on this machine, and every setting with where it comes from. The
     exit code is 1 when a setting makes no sense.
 
     With --check, say of each PROGRAM whether `fanstore run` reaches it as it is ("preload"), needs
     --trap, or reaches it in neither way. The exit code is 0, 3 or 4, 126 for what cannot be
     executed, 127 for what was not found; the highest of all.
+
+    With --dataset, say what a job would stage of it, or keep, on a node like this one.
     """
     if check != bool(programs):
         raise click.UsageError("--check and its PROGRAMs go together")
+    if check and datasets:
+        raise click.UsageError("--check and --dataset are two questions")
+    if datasets:
+        return _forecast(datasets, as_json)
     if check:
         return _check(programs, as_json)
     found = examine_all()

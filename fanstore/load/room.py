@@ -12,6 +12,10 @@ from fanstore.load import memory
 from fanstore.load.local_dir import LocalDirectory
 from fanstore.world import World
 
+# The share of the free disk that is left for outputs and other users, where FanStore chooses how
+# much it takes.
+MARGIN = 0.1
+
 
 @dataclass(frozen=True)
 class Room:
@@ -33,6 +37,11 @@ class Room:
         """How many bytes can be staged here."""
         limits = (self.free_bytes, self.memory_bytes, self.allowed_bytes)
         return min(limit for limit in limits if limit is not None)
+
+    @property
+    def share_bytes(self) -> int:
+        """How many bytes may be filled while the job runs: outputs need room, too."""
+        return min(self.bytes, int(self.free_bytes * (1 - MARGIN)))
 
 
 def room_of(world: World, directory: LocalDirectory, allowed_bytes: int | None = None) -> Room:
@@ -68,25 +77,27 @@ def check_rooms(world: World, rooms: Sequence[Room], needs: Sequence[Needs]) -> 
     All ranks call it with the same arguments. Where something does not fit, rank 0 raises
     FanstoreError with the figures of every rank; the others hear of it.
     """
-    problems = []
-    for room, needed in zip(rooms, needs, strict=True):
-        problem = _problem(room, needed)
-        if problem:
-            problems.append(spoken(room.rank, room.node, len(rooms)) + problem)
+    problems = room_problems(rooms, needs)
     if problems:
         if world.rank != 0:
             world.gather_all(None)  # rank 0 does not come, and says why: once for all
         raise FanstoreError("\n".join(problems))
 
 
+def room_problems(rooms: Sequence[Room], needs: Sequence[Needs]) -> list[str]:
+    """Returns what does not fit, and where, a line for each such rank."""
+    found = zip(rooms, map(_problem, rooms, needs), strict=True)
+    return [spoken(room.rank, room.node, len(rooms)) + words for room, words in found if words]
+
+
 def _problem(room: Room, needed: Needs) -> str | None:
     total = sum(amount for _, amount in needed)
     named = ", ".join(f"{name} {size(amount)}" for name, amount in needed if amount)
-    hint = "use another --local-dir, --stage lazy or --in-place"
+    hint = "use another --local-dir, --stage plan or --in-place"
     if room.allowed_bytes is not None and total > room.allowed_bytes:
         return (
             f"{size(total)} are needed to stage {named}, --local-bytes leaves "
-            f"{size(room.allowed_bytes)}; use --stage lazy, or allow more"
+            f"{size(room.allowed_bytes)}; use --stage plan, or allow more"
         )
     if total > room.free_bytes:
         return (

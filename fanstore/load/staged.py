@@ -6,6 +6,8 @@ datasets/<dataset id>/lock             held shared by its users
                       index.fsi.part   being copied
                       index.fsi.lock   held by whoever copies it
                       keep             stay when the last user goes
+                      resident         what the partial packs hold (see fanstore.load.resident)
+                      pack-*.sparse    a partial pack
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 
 from fanstore.load import locks
 from fanstore.load.base import Base, make_private
+from fanstore.load.resident import SPARSE, forget_resident, resident_bytes, tidy_resident
 
 KEEP = "keep"  # the file that says so
 
@@ -39,13 +42,15 @@ class StagedDirectory:
         self.lock_path = os.path.join(self.path, "lock")
         self._fd: int | None = None
 
-    def hold(self) -> None:
+    def hold(self, whole_only: bool = False) -> None:
         """Makes the directory and takes its shared lock. To be called under the base's lock. A sole
-        user tidies it first."""
+        user tidies it first. whole_only: partial packs count for nothing, and go."""
         make_private(self.path)
         fd = locks.take(self.lock_path, exclusive=True)
         if fd is not None:
             tidy(self.path)
+            if whole_only:
+                forget_resident(self.path)
             locks.try_lock(fd, exclusive=False)
         else:
             fd = locks.take(self.lock_path, exclusive=False)
@@ -170,8 +175,10 @@ def whole_files(path: str) -> tuple[int, int]:
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(path):
             with contextlib.suppress(FileNotFoundError):
-                total_bytes += entry.stat(follow_symlinks=False).st_size
+                if not entry.name.endswith(SPARSE):
+                    total_bytes += entry.stat(follow_symlinks=False).st_size
             packs += entry.name.endswith(".fsp.ok")
+        total_bytes += resident_bytes(path)
     return packs, total_bytes
 
 
@@ -199,6 +206,7 @@ def tidy(path: str) -> None:
             marker = _read_marker(target[: -len(".ok")])
             if marker is None or marker["damaged"]:
                 os.unlink(target)
+    tidy_resident(path)
 
 
 def sweep_datasets(base: Base) -> None:

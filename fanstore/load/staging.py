@@ -2,8 +2,9 @@
 
 The ranks tell each other what they have and how much fits; each then knows the whole plan. First
 every rank reads its own share from the shared file system, then the replicas travel (`exchange`).
-With --stage lazy only what was kept is there at first: `lazy` reads each rank's share while the
-job runs, and no replicas are made.
+With --stage plan or lazy only what was kept is there at first: the packs that no rank has are
+divided among them record by record (`shares`), and the node daemons fill them while the job runs.
+No replicas of those are made.
 """
 
 from __future__ import annotations
@@ -21,7 +22,18 @@ from fanstore.load.crew import Crew
 from fanstore.load.exchange import Exchange
 from fanstore.load.index import DatasetInfo, stage_index
 from fanstore.load.local_dir import LocalDirectory
-from fanstore.load.room import Room, check_rooms, less, room_of, spoken
+from fanstore.load.resident import make_resident, resident_bytes
+from fanstore.load.room import (
+    Needs,
+    Room,
+    check_rooms,
+    less,
+    room_of,
+    room_problems,
+    size,
+    spoken,
+)
+from fanstore.load.shares import Shares, divide
 from fanstore.load.stage import Stager, StageReport
 from fanstore.load.staged import StagedDirectory
 from fanstore.placement import (
@@ -29,7 +41,6 @@ from fanstore.placement import (
     Packs,
     auto_replicas,
     exchange_plan,
-    fitting,
     packs_by_rank,
     place,
     ranks_by_pack,
@@ -37,15 +48,12 @@ from fanstore.placement import (
 from fanstore.world import World
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NEARLY_ALL = 0.98  # of a pack's bytes are content, where its files are not tiny
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where this rank finds a pack: a fan_place_state, and the other ranks to ask for it.
-
-    A rank named here may not have it yet with --stage lazy; it then refuses. Where no rank is named
-    the node daemon reads the shared file system.
-    """
+    """Where this rank finds a pack: a fan_place_state, and the other ranks that have it whole."""
 
     state: int
     replicas: tuple[int, ...] = ()
@@ -55,8 +63,9 @@ class Place:
 class Outcome:
     """One dataset after staging, as this rank sees it.
 
-    replicas: how many each pack has, R of --replicas; places, staged_ranks: by pack;
-    lazy_packs: what this rank stages while the job runs.
+    replicas: how many each pack has, R of --replicas; places, staged_ranks: by pack; shares: of the
+    packs that the ranks keep in part, None where there are none. note: what users should know of
+    it, or "".
     """
 
     dataset: Dataset
@@ -64,12 +73,14 @@ class Outcome:
     replicas: int
     places: tuple[Place, ...]
     staged_ranks: tuple[tuple[int, ...], ...]
-    lazy_packs: tuple[int, ...] = ()
+    shares: Shares | None = None
+    note: str = ""
 
 
 @dataclass
 class _Part:
-    """A dataset on its way to the ranks. held[r]: what rank r has; want[r]: what it is to get."""
+    """A dataset on its way to the ranks. held[r]: what rank r has; want[r]: what it is to get;
+    resident_bytes[r]: what its partial packs hold already."""
 
     name: str
     staged: StagedDirectory
@@ -78,6 +89,7 @@ class _Part:
     held: list[set[int]]
     want: list[set[int]]
     owners: list[tuple[int, ...]]
+    resident_bytes: list[int]
 
     def bytes_of(self, packs: set[int]) -> int:
         return sum(self.packs.file_bytes[pack] for pack in packs)
@@ -92,7 +104,7 @@ def stage_datasets(
     """Stages datasets, by what `announce` said of them; their directories are held.
 
     All ranks call it with the same datasets in the same order; one that comes twice is staged
-    once. FanstoreError where they do not fit (not with --stage lazy) or the disk is full,
+    once. FanstoreError where they do not fit (with --stage full) or the disk is full,
     DatasetDamaged for an index or a pack whose frame does not fit, OSError.
     """
     try:
@@ -103,7 +115,7 @@ def stage_datasets(
         who = spoken(crew.world.rank, os.uname().nodename, crew.world.world_size)
         raise FanstoreError(
             f"{who}{error.filename}: {error.strerror} while staging; somebody else fills the "
-            "disk: use another --local-dir, --stage lazy or --in-place"
+            "disk: use another --local-dir, --stage plan or --in-place"
         ) from error
 
 
@@ -125,9 +137,21 @@ def _stage_datasets(
     replicas = _replicas(parts, rooms, settings)
     for part in parts:
         part.owners = place(part.packs, crew.world.world_size, replicas)
-    stage = _stage_lazy if settings.stage == "lazy" else _stage_full
-    outcomes = dict(zip(opened, stage(crew, parts, rooms, replicas), strict=True))
+    needs = _needs_of_all(parts, rooms)
+    if _is_full(settings, rooms, needs):
+        made = _stage_full(crew, parts, rooms, needs, replicas)
+    else:
+        made = _stage_partial(crew, parts, rooms)
+    outcomes = dict(zip(opened, made, strict=True))
     return [outcomes[info.dataset_id] for info, _ in datasets]
+
+
+def _is_full(settings: Settings, rooms: Sequence[Room], needs: Sequence[Needs]) -> bool:
+    """Tells whether all is staged before the command starts. Replicas that were asked for are not
+    left out silently: what has no room for them is refused."""
+    if settings.stage == "auto":
+        return settings.replicas not in ("1", "auto") or not room_problems(rooms, needs)
+    return settings.stage == "full"
 
 
 def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
@@ -135,18 +159,21 @@ def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
     packs = Packs(
         tuple(info.file_bytes for info in infos), tuple(info.everywhere for info in infos)
     )
-    return _Part(dataset.name, staged, Stager(dataset, crew), packs, [], [], [])
+    return _Part(dataset.name, staged, Stager(dataset, crew), packs, [], [], [], [])
 
 
 def _tell_held(crew: Crew, parts: list[_Part], room: Room, verify: bool) -> list[Room]:
     """Tells every rank what every other has and how much it can take; returns the latter."""
     own = [_held(crew, part, verify) for part in parts]
+    resident = [resident_bytes(part.staged.path) for part in parts]
     kept = sum(part.bytes_of(held) for part, held in zip(parts, own, strict=True))
     room = less(room, 0, kept)
-    answers: list[tuple[Room, list[set[int]]]] = crew.world.gather_all((room, own))
+    answers: list[tuple[Room, list[set[int]], list[int]]]
+    answers = crew.world.gather_all((room, own, resident))
     for number, part in enumerate(parts):
-        part.held = [held[number] for _, held in answers]
-    return [room for room, _ in answers]
+        part.held = [held[number] for _, held, _ in answers]
+        part.resident_bytes = [amount[number] for _, _, amount in answers]
+    return [room for room, _, _ in answers]
 
 
 def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
@@ -190,11 +217,17 @@ def _replicas(parts: list[_Part], rooms: list[Room], settings: Settings) -> int:
     return auto_replicas([part.packs for part in parts], fits)
 
 
-def _stage_full(crew: Crew, parts: list[_Part], rooms: list[Room], replicas: int) -> list[Outcome]:
+def _needs_of_all(parts: list[_Part], rooms: list[Room]) -> list[Needs]:
+    """Settles what each rank is to get where everything is staged; returns how much that is."""
     for part in parts:
         keep = packs_by_rank(part.owners, len(rooms))
         part.want = [packs - held for packs, held in zip(keep, part.held, strict=True)]
-    needs = [[(p.name, p.bytes_of(p.want[r.rank])) for p in parts] for r in rooms]
+    return [[(p.name, p.bytes_of(p.want[r.rank])) for p in parts] for r in rooms]
+
+
+def _stage_full(
+    crew: Crew, parts: list[_Part], rooms: list[Room], needs: list[Needs], replicas: int
+) -> list[Outcome]:
     check_rooms(crew.world, rooms, needs)
     crew.expect(sum(amount for _, amount in needs[crew.world.rank]))
     plans = [exchange_plan(part.held, part.want, part.owners) for part in parts]
@@ -241,33 +274,40 @@ def _place(rank: int, ranks: tuple[int, ...]) -> Place:
     return Place(int(state), others)
 
 
-def _stage_lazy(crew: Crew, parts: list[_Part], rooms: list[Room], replicas: int) -> list[Outcome]:
-    """Nothing is copied yet: each rank is to stage what it owns, nobody has, and fits."""
-    left_bytes = [room.bytes for room in rooms]
+def _stage_partial(crew: Crew, parts: list[_Part], rooms: list[Room]) -> list[Outcome]:
+    """Nothing is copied yet: what no rank has whole is divided among them. What partial packs hold
+    already counts as room."""
+    made = []
     for part in parts:
-        there = set().union(*part.held)
-        own = packs_by_rank([ranks[:1] for ranks in part.owners], len(rooms))
-        for rank, packs in enumerate(own):
-            chosen = fitting(sorted(packs - there), part.packs.file_bytes, left_bytes[rank])
-            part.want.append(set(chosen))
-            left_bytes[rank] -= part.bytes_of(part.want[rank])
-    return [_lazy_outcome(crew.world.rank, part, replicas) for part in parts]
+        kept = part.resident_bytes
+        fits = [less(room, -kept[room.rank], kept[room.rank]).share_bytes for room in rooms]
+        holders = ranks_by_pack(part.held, len(part.owners))
+        pairs = zip(part.packs.file_bytes, holders, strict=True)
+        amounts = [0 if ranks else amount for amount, ranks in pairs]
+        shares = None
+        if any(amounts):
+            shares = divide(part.stager.dataset.records, amounts, fits, crew.world.rank)
+            taken = [own - was for own, was in zip(shares.kept_bytes, kept, strict=True)]
+            rooms = [less(room, max(0, taken[room.rank])) for room in rooms]
+            header = part.stager.dataset.header
+            make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)
+        made.append(_partial_outcome(crew.world.rank, part, shares, sum(amounts)))
+    return made
 
 
-def _lazy_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
-    count = len(part.owners)
-    staged_ranks = ranks_by_pack(part.held, count)
-    planned = ranks_by_pack(part.want, count)
-    places = []
-    for pack in range(count):
-        if pack in part.want[rank]:
-            places.append(Place(int(lib.FAN_PLACE_REMOTE)))
-        else:
-            places.append(_place(rank, staged_ranks[pack] or planned[pack]))
+def _partial_outcome(rank: int, part: _Part, shares: Shares | None, needed_bytes: int) -> Outcome:
+    staged_ranks = ranks_by_pack(part.held, len(part.owners))
+    partial = Place(int(lib.FAN_PLACE_PARTIAL))
+    places = [_place(rank, ranks) if ranks else partial for ranks in staged_ranks]
+    note = ""
+    if shares is not None and sum(shares.kept_bytes) < needed_bytes * _NEARLY_ALL:
+        note = (
+            f"{part.name}: {size(sum(shares.kept_bytes))} of {size(needed_bytes)} have room on the "
+            "local disks; the rest is read from the shared file system whenever it is in no cache"
+        )
     return Outcome(
-        part.stager.dataset, part.stager.report, replicas, tuple(places), tuple(staged_ranks),
-        tuple(sorted(part.want[rank])),
-    )  # fmt: skip
+        part.stager.dataset, part.stager.report, 1, tuple(places), tuple(staged_ranks), shares, note
+    )
 
 
 def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> Outcome:

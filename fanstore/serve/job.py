@@ -15,7 +15,6 @@ from fanstore.load.base import Base
 from fanstore.load.codecs import check_codecs
 from fanstore.load.crew import Crew
 from fanstore.load.index import DatasetInfo, announce
-from fanstore.load.lazy import LazyPart, LazyStager
 from fanstore.load.staged import StagedDirectory, kept_words
 from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
@@ -26,14 +25,15 @@ from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.serve.job_outputs import check_output_dir, open_service
 from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.node import Node
 from fanstore.serve.node_server import NodeServer
 from fanstore.serve.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
 from fanstore.serve.protocol import listen
 from fanstore.serve.segment import (
     MountEntry,
     mark_ended,
-    mark_staged,
     read_counters,
+    read_damaged,
     read_processes,
     write_segment,
 )
@@ -88,7 +88,6 @@ class Job:
         self.world = World()
         self.server: NodeServer | None = None
         self.outputs: OutputService | None = None
-        self._lazy: LazyStager | None = None
         self._stop = stop
         self._preload = ""
         self._entered = False
@@ -131,7 +130,7 @@ class Job:
         """Takes the locks of all that the job uses; removes the leftovers of others."""
         self.directory.make()
         for staged in self._staged.values():
-            staged.hold()
+            staged.hold(whole_only=self.plan.settings.verify)
         self.warnings += [f"left in an old mount prefix: {name}" for name in sweep(self.base)]
         for item in self.served:
             item.hold.hold()
@@ -146,6 +145,8 @@ class Job:
                 outcomes = self._outcomes(crew)
         for item, outcome in zip(self.served, outcomes, strict=True):
             item.outcome = outcome
+        if self.world.rank == 0:
+            self.warnings += [outcome.note for outcome in outcomes if outcome.note]
 
     def _outcomes(self, crew: Crew) -> list[Outcome]:
         settings = self.plan.settings
@@ -202,23 +203,28 @@ class Job:
         )
 
     def serve(self) -> None:
-        """Begins to answer the other ranks, where there are any, to fetch what is not on the local
-        disk, and to stage what is left to be staged."""
-        remote = int(_native.lib.FAN_PLACE_REMOTE)
+        """Begins to answer the other ranks, where there are any, and to fetch what is not on the
+        local disk."""
+        elsewhere = {int(_native.lib.FAN_PLACE_REMOTE), int(_native.lib.FAN_PLACE_PARTIAL)}
         states = {place.state for item in self.served for place in item.staging.places}
-        if self.world.world_size > 1 or remote in states:
+        if self.world.world_size > 1 or states & elsewhere:
             segment = self.directory.file("segment")
             server = NodeServer(self.world, segment, self.plan.settings)
             self.server = server
             for mount, item in enumerate(self.served):
-                for pack, place in enumerate(item.staging.places):
-                    server.node.set_replicas(mount, pack, place.replicas)
+                self._tell_places(server.node, mount, item.staging)
             server.start()
         self._serve_outputs()
-        parts = [part for mount in range(len(self.served)) for part in self._lazy_part(mount)]
-        if parts:
-            self._lazy = LazyStager(parts, self.plan.settings.stage_threads, self._mark_staged)
-            self._lazy.start()
+
+    def _tell_places(self, node: Node, mount: int, outcome: Outcome) -> None:
+        """Tells the core which ranks have what of a dataset, and what is to come here."""
+        for pack, place in enumerate(outcome.places):
+            node.set_replicas(mount, pack, place.replicas)
+        shares = outcome.shares
+        if shares is not None:
+            node.set_share(mount, shares.bounds, shares.largest_bytes)
+            if self.plan.settings.stage != "lazy":
+                node.fill_ahead(mount, shares.own)
 
     def _serve_outputs(self) -> None:
         mounts = [Mount(item.dataset, _spellings(item.prefix)) for item in self.served]
@@ -227,30 +233,18 @@ class Job:
         self.outputs = open_service(self.plan, self.directory, prefixes, mounts, peers)
         self.outputs.start()
 
-    def _lazy_part(self, mount: int) -> list[LazyPart]:
-        item = self.served[mount]
-        outcome = item.staging
-        if item.staged is None or not outcome.lazy_packs:
-            return []
-        packs, report = outcome.lazy_packs, outcome.report
-        return [LazyPart(mount, item.dataset, item.staged, packs, report)]
-
-    def _mark_staged(self, mount: int, pack: int, damaged: list[int]) -> None:
-        mark_staged(self.directory.file("segment"), mount, pack, damaged)
-        if self.server is not None:
-            for record in damaged:  # their blocks came from where the damage is, unchecked
-                self.server.node.forget(mount, record)
-
     def stop_serving(self) -> bool:
         """Ends what `serve` began. Returns whether all ranks are there, and MPI may be used
         again."""
-        if self._lazy is not None:
-            self._lazy.close()
-            self.warnings += self._lazy.warnings
-            self._lazy = None
         if self.outputs is not None:
             self.outputs.close()
-        return self.server is None or self.server.stop()
+        whole = self.server is None or self.server.stop()
+        if self.server is not None and self.server.figures()["node"]["full_disks"]:
+            self.warnings.append(
+                f"{self.plan.local.path}: the disk is full: not all that was to be kept here is; "
+                "the rest was read from the shared file system"
+            )
+        return whole
 
     def ranks_to_serve(self) -> int:
         """Returns how many other ranks may still read from this one, now that its command has
@@ -263,10 +257,20 @@ class Job:
         outputs = {} if self.outputs is None else self.outputs.figures()
         segment = self.directory.file("segment")
         counters, processes = read_counters(segment), read_processes(segment)
+        if node["node"].get("damaged_records"):
+            self._note_damage(segment)
         return {
             "counters": counters, "processes": processes, **node, "outputs": outputs,
             "raw_calls": self.directory.raw_calls(),
         }  # fmt: skip
+
+    def _note_damage(self, segment: str) -> None:
+        """Takes over what the core found to be damaged on its way here."""
+        for mount, item in enumerate(self.served):
+            found: dict[int, list[int]] = {}
+            for record in read_damaged(segment, mount):
+                found.setdefault(int(item.dataset.record(record).pack), []).append(record)
+            item.staging.report.damaged |= found
 
     def listener(self) -> Any:
         """The socket for clients of the daemon."""
@@ -303,7 +307,7 @@ class Job:
             "daemon_pid": os.getpid(),
             "preload": self._preload,
             "started_s": self.started_s,
-            "datasets": [_about_dataset(item) for item in self.served],
+            "datasets": [_about_dataset(item, self.world.rank) for item in self.served],
         }
 
     def kept(self) -> str:
@@ -362,8 +366,8 @@ def _spellings(prefix: Prefix) -> tuple[bytes, ...]:
     return tuple(os.fsencode(path) for path in (prefix.path, prefix.alias) if path)
 
 
-def _about_dataset(item: ServedDataset) -> dict[str, Any]:
-    report, lib = item.staging.report, _native.lib
+def _about_dataset(item: ServedDataset, rank: int) -> dict[str, Any]:
+    report, shares, lib = item.staging.report, item.staging.shares, _native.lib
     remote = [place for place in item.staging.places if place.state == lib.FAN_PLACE_REMOTE]
     return {
         "name": item.info.name,
@@ -380,6 +384,7 @@ def _about_dataset(item: ServedDataset) -> dict[str, Any]:
         "received_bytes": report.received_bytes,
         "reused_packs": report.reused_packs,
         "shared_bytes": report.shared_bytes,
+        "share_bytes": 0 if shares is None else shares.kept_bytes[rank],
         "damaged_count": sum(len(ids) for ids in report.damaged.values()),
         "damaged_files": item.damaged_names(),
     }

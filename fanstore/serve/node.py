@@ -71,9 +71,16 @@ class Node:
         """Tells the core which other ranks have a pack."""
         check(lib.fan_node_set_replicas(self._node, mount, pack, list(ranks), len(ranks)))
 
-    def forget(self, mount: int, record: int) -> None:
-        """Has what is cached of a record be found no more: it was marked as damaged."""
-        lib.fan_node_forget(self._node, mount, record)
+    def set_share(self, mount: int, bounds: Sequence[int], largest_bytes: int) -> None:
+        """Tells the core what each rank keeps of the packs that are on the local disks in part (see
+        fanstore.load.shares). To be called before `start`. Raises OSError."""
+        check(lib.fan_node_set_share(self._node, mount, list(bounds), largest_bytes))
+
+    def fill_ahead(self, mount: int, records: Any) -> None:
+        """Has records of this rank's share, an array of ids, be brought to the local disk in that
+        order while programs read. Raises OSError."""
+        ids = ffi.from_buffer("uint64_t[]", records.astype("uint64"))
+        check(lib.fan_node_fill_ahead(self._node, mount, ids, len(ids)))
 
     def start(self, transport: Any) -> None:
         """Starts the core's thread, to which the transport, and MPI with it, belong from now on."""

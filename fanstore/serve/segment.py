@@ -180,39 +180,18 @@ def read_processes(path: str) -> int:
         return int.from_bytes(stream.read(4), "little")
 
 
-def mark_staged(path: str, mount: int, pack: int, damaged: Sequence[int]) -> None:
-    """Tells clients that a pack is on the local disk from now on; what is damaged in it first. With
-    write(2): on a full disk a store into a mapping might be SIGBUS."""
-    with open(path, "r+b", buffering=0) as stream:
-        fd = stream.fileno()
-        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as image:
-            place, damage_offset = _places_of(image, mount, pack)
-            changed = {damage_offset + record // 8: 0 for record in damaged}
-            for record in damaged:
-                changed[damage_offset + record // 8] |= 1 << record % 8
-            for offset, bits in changed.items():
-                os.pwrite(fd, bytes([image[offset] | bits]), offset)
-        if damaged:
-            _put_field(fd, place, "flags", int(lib.FAN_PLACE_HAS_DAMAGE))
-        _put_field(fd, place, "state", int(lib.FAN_PLACE_STAGED))
-
-
-def _places_of(image: mmap.mmap, mount: int, pack: int) -> tuple[int, int]:
-    """Where a pack's place and the damage bitmap of its mount are in the segment."""
-    base = ffi.from_buffer(image)
-    header = ffi.cast("struct fan_job_header *", base)
-    entry = ffi.cast("struct fan_mount *", base + header.mounts_offset)[mount]
-    place = int(entry.places_offset) + pack * ffi.sizeof("struct fan_place")
-    damage_offset = int(entry.damage_offset)
-    del entry, header
-    ffi.release(base)
-    return place, damage_offset
-
-
-def _put_field(fd: int, place: int, field_name: str, value: int) -> None:
-    """Sets a field of a pack's place. The value fits a byte: clients see the old or the new one."""
-    offset = dict(ffi.typeof("struct fan_place").fields)[field_name].offset
-    os.pwrite(fd, value.to_bytes(4, "little"), place + offset)
+def read_damaged(path: str, mount: int) -> list[int]:
+    """Returns the records of a mount that are marked as damaged by now, rising."""
+    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping:
+        image = bytes(mapping)
+    header = ffi.from_buffer("struct fan_job_header *", image)
+    entry = ffi.cast("struct fan_mount *", ffi.from_buffer(image) + header.mounts_offset)[mount]
+    start, size = int(entry.damage_offset), int(entry.record_count) // 8 + 1
+    marks = image[start : start + size]
+    return [
+        at * 8 + bit for at, marked in enumerate(marks) if marked for bit in range(8)
+        if marked >> bit & 1
+    ]  # fmt: skip
 
 
 def mark_ended(path: str) -> None:

@@ -14,7 +14,9 @@
 #include "../../csrc/common/index.h"
 #include "../../csrc/format/cache_format.h"
 #include "../../csrc/format/pack_format.h"
+#include "../../csrc/format/resident_format.h"
 #include "../../csrc/format/shm_format.h"
+#include "../../csrc/local/xxh3.h"
 #include "check.h"
 
 enum { RECORDS = WORLD_FILES + 1, SLOTS = 2 * RECORDS, NAME_BYTES = 8, DIRECTORY_MAX = 2048 };
@@ -95,16 +97,29 @@ static void write_pack(uint32_t pack)
     write_file(name, data, pack_bytes(pack));
 }
 
+static uint64_t checksum_of(uint64_t record)
+{
+    struct fan_xxh3 hash;
+    fan_xxh3_begin(&hash, world_file_bytes(record));
+    fan_xxh3_add(&hash, world_content(record), world_file_bytes(record));
+    return fan_xxh3_end(&hash);
+}
+
 static void fill_records(struct fan_record *records, char *names)
 {
     records[0] = (struct fan_record){
         .mode = S_IFDIR | 0755, .nlink = 2, .offset = 1, .stored_size = WORLD_FILES};
     for (uint64_t id = 1; id < RECORDS; id++) {
         snprintf(names + id * NAME_BYTES, NAME_BYTES, "f%04u", (unsigned)id);
-        records[id] = (struct fan_record){
-            .mode = S_IFREG | 0644, .nlink = 1, .pack = world_file_pack(id),
-            .logical_size = world_file_bytes(id), .stored_size = world_file_bytes(id),
-            .offset = world_file_offset(id), .name_offset = id * NAME_BYTES, .name_bytes = 5};
+        records[id] = (struct fan_record){.mode = S_IFREG | 0644,
+                                          .nlink = 1,
+                                          .pack = world_file_pack(id),
+                                          .logical_size = world_file_bytes(id),
+                                          .stored_size = world_file_bytes(id),
+                                          .offset = world_file_offset(id),
+                                          .checksum = checksum_of(id),
+                                          .name_offset = id * NAME_BYTES,
+                                          .name_bytes = 5};
     }
 }
 
@@ -152,6 +167,8 @@ static struct fan_shm_string put(char *segment, uint64_t *used, const char *text
 int world_has(const struct world *world, uint32_t rank, uint32_t pack)
 {
     uint32_t ranks = world->shape.ranks;
+    if (world->shape.partial)
+        return 0;
     return (rank + ranks - pack % ranks) % ranks < world->shape.replicas;
 }
 
@@ -160,8 +177,68 @@ void world_segment_path(uint32_t rank, char path[4096])
     snprintf(path, 4096, "%s/segment-%u", directory, rank);
 }
 
+void world_share_path(uint32_t rank, char path[4096])
+{
+    snprintf(path, 4096, "%s/share-%u", directory, rank);
+}
+
+static void write_resident(uint32_t rank)
+{
+    static char image[4096] __attribute__((aligned(64)));
+    struct fan_resident_header *header = (void *)image;
+    char path[PATH_MAX], name[64];
+    world_share_path(rank, path);
+    CHECK(mkdir(path, 0700) == 0 || errno == EEXIST);
+    for (uint32_t pack = 0; pack < WORLD_PACKS; pack++) {
+        snprintf(path, sizeof(path), "%s/share-%u/pack-%05u.fsp.sparse", directory, rank, pack);
+        unlink(path);
+    }
+    memcpy(header->magic, FAN_RESIDENT_MAGIC, sizeof(header->magic));
+    header->version = FAN_RESIDENT_VERSION;
+    header->layout_id = FAN_RESIDENT_LAYOUT_ID;
+    header->record_count = RECORDS;
+    header->pack_count = WORLD_PACKS;
+    snprintf(name, sizeof(name), "share-%u/resident", rank);
+    write_file(name, image, fan_resident_bytes(RECORDS, WORLD_PACKS));
+}
+
+/* The bytes of all packs before one. */
+static uint64_t pack_start(uint32_t pack)
+{
+    uint64_t start = 0;
+    for (uint32_t before = 0; before < pack; before++)
+        start += pack_bytes(before);
+    return start;
+}
+
+static void share_bounds(const struct world *world, uint64_t bounds[LOOPBACK_RANKS + 1])
+{
+    for (uint32_t rank = 0; rank <= world->shape.ranks; rank++)
+        bounds[rank] = pack_start(WORLD_PACKS) * rank / world->shape.ranks;
+}
+
+uint32_t world_keeper(const struct world *world, uint64_t record)
+{
+    uint64_t bounds[LOOPBACK_RANKS + 1];
+    uint64_t at = pack_start(world_file_pack(record)) + world_file_offset(record);
+    uint32_t rank = 0;
+    share_bounds(world, bounds);
+    while (bounds[rank + 1] <= at)
+        rank++;
+    return rank;
+}
+
+void world_fill_ahead(struct world *world, uint32_t rank)
+{
+    uint64_t records[WORLD_FILES];
+    for (uint64_t i = 0; i < WORLD_FILES; i++)
+        records[i] = i + 1; /* in no order of the packs; of all shares */
+    CHECK(fan_node_fill_ahead(world->nodes[rank], 0, records, WORLD_FILES) == 0);
+}
+
 static void write_segment(const struct world *world, uint32_t rank)
 {
+    char share[PATH_MAX];
     static char segment[SEGMENT_BYTES] __attribute__((aligned(64)));
     char index_path[PATH_MAX], name[32];
     struct fan_job_header *header = (void *)segment;
@@ -180,11 +257,15 @@ static void write_segment(const struct world *world, uint32_t rank)
                                 .record_count = RECORDS, .pack_count = WORLD_PACKS};
     mount->prefix = put(segment, &used, "/fanstore-world");
     mount->index_path = put(segment, &used, index_path);
-    mount->staged_dir = put(segment, &used, directory);
-    mount->dataset_dir = world->shape.shared ? mount->staged_dir : put(segment, &used, "/none");
+    world_share_path(rank, share);
+    mount->staged_dir = put(segment, &used, world->shape.partial ? share : directory);
+    mount->dataset_dir = put(segment, &used, world->shape.shared ? directory : "/none");
     for (uint32_t pack = 0; pack < WORLD_PACKS; pack++)
-        places[pack].state =
-            world_has(world, rank, pack) ? FAN_PLACE_STAGED : FAN_PLACE_REMOTE;
+        places[pack].state = world->shape.partial           ? FAN_PLACE_PARTIAL
+                             : world_has(world, rank, pack) ? FAN_PLACE_STAGED
+                                                            : FAN_PLACE_REMOTE;
+    if (world->shape.partial)
+        write_resident(rank);
     snprintf(name, sizeof(name), "segment-%u", rank);
     write_file(name, segment, SEGMENT_BYTES);
 }
@@ -197,9 +278,9 @@ static void make_dataset(void)
     CHECK(getcwd(here, sizeof(here)) != NULL);
     snprintf(directory, sizeof(directory), "%s/test-node-world", here);
     CHECK(mkdir(directory, 0700) == 0 || errno == EEXIST);
-    write_index();
     for (uint32_t pack = 0; pack < WORLD_PACKS; pack++)
         write_pack(pack);
+    write_index();
 }
 
 static void tell_replicas(const struct world *world, uint32_t own)
@@ -228,6 +309,11 @@ static void open_node(struct world *world, uint32_t rank)
                                        .idle_sleep_us = 1000};
     CHECK(fan_node_open(&options, &world->nodes[rank]) == 0);
     tell_replicas(world, rank);
+    if (world->shape.partial) {
+        uint64_t bounds[LOOPBACK_RANKS + 1];
+        share_bounds(world, bounds);
+        CHECK(fan_node_set_share(world->nodes[rank], 0, bounds, UINT64_MAX) == 0);
+    }
     CHECK(fan_node_start(world->nodes[rank], loopback_transport(world->loopback, rank)) == 0);
 }
 

@@ -16,7 +16,8 @@ enum {
 };
 
 /* replicas: pack p is staged on ranks p, p + 1, ... of the world. shared: the shared file system
- * has all of them. */
+ * has all of them. partial: each rank keeps a share of the files, and none is there at first; with
+ * `shared`. */
 struct world_shape {
     uint32_t ranks;
     uint32_t replicas;
@@ -24,6 +25,7 @@ struct world_shape {
     uint64_t deadline_ms;
     enum fan_policy policy;
     int shared;
+    int partial;
 };
 
 struct world {
@@ -54,6 +56,13 @@ void world_damage(struct world *world, uint32_t rank, uint64_t record);
 uint64_t world_remote_file(const struct world *world);
 
 struct loopback_knobs *world_knobs(struct world *world, uint32_t rank);
+
+/* The rank whose share a file is, of a partial world; has it bring all of its share ahead. */
+uint32_t world_keeper(const struct world *world, uint64_t record);
+void world_fill_ahead(struct world *world, uint32_t rank);
+
+/* Where a rank keeps its share. */
+void world_share_path(uint32_t rank, char path[4096]);
 
 /* Where the job segment of a rank is. */
 void world_segment_path(uint32_t rank, char path[4096]);

@@ -161,12 +161,6 @@ static void test_after_a_loss(void)
         CHECK(client_read(&client, 0, record) == (record == damaged ? -EIO : 0));
     }
     CHECK(world_stats(&world, 0).shared_reads > 0);
-    uint64_t later = damaged + 1;
-    while (world_has(&world, 0, world_file_pack(later)))
-        later++;
-    world_damage(&world, 0, later); /* as when its pack is staged: what is cached is not served */
-    fan_node_forget(world.nodes[0], 0, later);
-    CHECK(client_read(&client, 0, later) == -EIO);
     close_alone(&world, &client);
 }
 

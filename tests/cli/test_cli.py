@@ -133,7 +133,7 @@ NONE = "none"  # a path where nothing is
     (125, "run --dataset", "Option '--dataset' requires an argument"),
     (125, f"run --dataset {NONE} -- true", f"{NONE}: no such directory"),
     (125, f"run --dataset {NONE} --mount= -- true", "one of them is empty"),
-    (125, f"run --dataset {NONE} --stage x -- true", "--stage: 'x' is not one of full, lazy"),
+    (125, f"run --dataset {NONE} --stage x -- true", "--stage: 'x' is not one of auto, full, plan"),
     (125, f"run --dataset {NONE} --output-dir {NONE}/x -- true", "(--output-dir): cannot be made"),
     (125, "exec -- true", "`fanstore start` starts one"),
     (125, "stop --job x", "no job x under "),

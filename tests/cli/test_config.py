@@ -100,6 +100,20 @@ def test_doctor_says_every_setting_with_its_source(stage: Stage) -> None:
     assert all(row["variable"] in text for row in found["settings"])
 
 
+def test_doctor_says_what_a_dataset_would_do(stage: Stage) -> None:
+    dataset = stage.dataset(stage.source(files={f"f{n}": bytes(1_000_000) for n in range(9)}))
+    said = stage.call("doctor", "--dataset", str(dataset)).stdout
+    assert "data: 9 files in 2 packs" in said and "staged before the command starts" in said
+    env = {"FANSTORE_LOCAL_BYTES": "4M"}
+    said = stage.call("doctor", "--dataset", str(dataset), **env).stdout
+    assert "does not fit" in said and "3 nodes like this one hold it together" in said
+    (found,) = json.loads(stage.call("doctor", "--json", "--dataset", str(dataset), **env).stdout)
+    assert not found["fits"] and 3_900_000 < found["kept_bytes"] < 4 << 20
+    said = stage.call("doctor", "--dataset", str(dataset), FANSTORE_LOCAL_BYTES="1").stdout
+    assert "nothing of it has room here" in said
+    assert "no such directory" in stage.call("doctor", "--dataset", "none", code=125).stderr
+
+
 def test_doctor_makes_nothing(stage: Stage) -> None:
     stage.call("doctor")
     assert list(stage.local.iterdir()) == []
@@ -113,13 +127,13 @@ def test_doctor_goes_on_after_settings_that_make_no_sense(stage: Stage, tmp_path
     env.update({f"FANSTORE_{name}": value for name, value in own.items()})
     done = stage.call("doctor", code=1, **env)
     for said in ("deadline_s from ", "unknown setting keep_stage (is keep_staged meant?)",
-                 "stage from FANSTORE_STAGE: 'never' is not one of full, lazy",
+                 "stage from FANSTORE_STAGE: 'never' is not one of auto, full, plan, lazy",
                  "unknown variable FANSTORE_LOCALDIR (is FANSTORE_LOCAL_DIR meant?)"):  # fmt: skip
         assert said in done.stdout
     assert done.stdout.count("problem: ") == 4 and "codecs:" in done.stdout
     rows = json.loads(stage.call("doctor", "--json", code=1, **env).stdout)["settings"]
     assert {r["name"]: r["value"] for r in rows if r["name"] in ("replicas", "stage")} == {
-        "replicas": "2", "stage": "full"
+        "replicas": "2", "stage": "auto"
     }  # fmt: skip
     file.write_text("= broken")
     assert f"problem: {file}: " in stage.call("doctor", code=1, FANSTORE_CONFIG=str(file)).stdout

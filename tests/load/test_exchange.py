@@ -25,6 +25,7 @@ from fanstore.placement import Packs, packs_by_rank, place
 LIMIT_S = 60.0
 PACKS = 8
 STAGED, REMOTE = int(lib.FAN_PLACE_STAGED), int(lib.FAN_PLACE_REMOTE)
+PARTIAL = int(lib.FAN_PLACE_PARTIAL)
 IN_PLACE = int(lib.FAN_PLACE_IN_PLACE)
 
 _beside = Path(sys.executable).with_name("mpiexec")
@@ -276,7 +277,8 @@ def test_a_kept_index_that_decayed_is_not_spread(ranks: Ranks) -> None:
 
 def test_too_little_room_on_one_rank_refuses_on_all(ranks: Ranks) -> None:
     short = sum(ranks.sizes()[1::4]) - 1 + (ranks.dataset / "index.fsi").stat().st_size
-    found = ranks.run(4, free_bytes={"1": short})
+    full = {"stage": "full"}
+    found = ranks.run(4, settings=full, free_bytes={"1": short})
     message = found[0]["error"]
     assert [said["error"] for said in found[1:]] == ["rank 0: " + message] * 3
     assert message.startswith(f"rank 1 on {os.uname().nodename}: {ranks.stage.local}/1: ")
@@ -306,32 +308,26 @@ def test_auto_replicas_take_what_fits(ranks: Ranks) -> None:
     assert [said["replicas"] for said in found] == [4] * 4
 
 
-def test_lazy_refuses_nothing_and_plans_what_fits(ranks: Ranks) -> None:
-    sizes = ranks.sizes()
+def test_plan_refuses_nothing_and_divides_what_fits(ranks: Ranks) -> None:
     index_bytes = (ranks.dataset / "index.fsi").stat().st_size
-    found = ranks.run(
-        2, settings={"stage": "lazy"}, free_bytes={"1": index_bytes + sizes[1] + sizes[3]}
-    )
-    first, second = found
-    assert first["lazy_packs"] == [0, 2, 4, 6]
-    assert second["lazy_packs"][:1] == [1]
-    left = set(range(1, PACKS, 2)) - set(second["lazy_packs"])
-    assert left
-    for pack in range(PACKS):
-        owner, other = found[pack % 2], found[1 - pack % 2]
-        assert owner["states"][pack] == other["states"][pack] == REMOTE
-        assert owner["asked"][pack] == []  # its daemon reads the shared file system meanwhile
-        assert other["asked"][pack] == ([] if pack in left else [pack % 2])
-    assert [said["report"]["shared_bytes"] for said in found] == [0, 0]
+    for settings in ({"stage": "plan"}, {"stage": "lazy"}, {}):
+        room = {"1": index_bytes + ranks.sizes()[1] * 2}
+        found = ranks.run(2, settings=settings, free_bytes=room)
+        first, second = found
+        assert first["states"] == second["states"] == [PARTIAL] * PACKS
+        assert first["asked"] == second["asked"] == [[]] * PACKS
+        assert len(first["own"]) > len(second["own"]) > 0
+        assert not set(first["own"]) & set(second["own"])
+        assert [said["report"]["shared_bytes"] for said in found] == [0, 0]
 
 
-def test_lazy_asks_the_ranks_that_kept_copies(ranks: Ranks) -> None:
+def test_packs_that_ranks_kept_are_not_divided(ranks: Ranks) -> None:
     ranks.run(2, settings={"replicas": "2"}, keep=True)
     shutil.rmtree(ranks.stage.local / "0")
-    first, second = ranks.run(2, settings={"stage": "lazy"}, keep=True)
+    first, second = ranks.run(2, settings={"stage": "plan"}, keep=True)
     assert (first["states"], first["asked"]) == ([REMOTE] * PACKS, [[1]] * PACKS)
     assert (second["states"], second["asked"]) == ([STAGED] * PACKS, [[]] * PACKS)
-    assert first["lazy_packs"] == second["lazy_packs"] == []
+    assert first["own"] is second["own"] is None
 
 
 @pytest.mark.parametrize("world_size", sampled([2, 4], [2]))

@@ -12,7 +12,6 @@ from fanstore.placement import (
     Packs,
     auto_replicas,
     exchange_plan,
-    fitting,
     load_bytes,
     packs_by_rank,
     place,
@@ -91,13 +90,6 @@ def test_auto_is_the_largest_number_that_fits() -> None:
 
         chosen = auto_replicas([packs], room)
         assert chosen == max([1, *(r for r in range(1, world_size + 1) if fits(r))])
-
-
-def test_fitting_keeps_the_order_and_goes_on_with_smaller_ones() -> None:
-    assert fitting([0, 1, 2, 3], [40, 50, 30, 20], 100) == [0, 1]
-    assert fitting([0, 1, 2, 3], [40, 70, 30, 20], 100) == [0, 2, 3]
-    assert fitting([3, 0], [40, 70, 30, 20], 30) == [3]
-    assert fitting([0], [40], 39) == []
 
 
 def simulate(

@@ -233,7 +233,7 @@ def test_a_small_local_directory_is_refused_before_copying(stage: Stage) -> None
     source = stage.source(files={f"f{n}": os.urandom(300_000) for n in range(6)})
     dataset = stage.dataset(source)
     with small_disk(stage.local):
-        done = stage.run(dataset, "true", code=125)
+        done = stage.run(dataset, "true", options=("--stage", "full"), code=125)
         assert "are needed" in done.stderr and "--in-place" in done.stderr
         assert stage.leftovers() == []
         stage.run(dataset, "true", options=("--in-place",))

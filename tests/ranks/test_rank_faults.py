@@ -348,15 +348,15 @@ def small_disk(own: Ranks) -> Iterator[Path]:
 
 
 def test_full_disk_is_refused(own: Ranks, small_disk: Path) -> None:
-    with own.running(2, ["true"]) as run:
+    with own.running(2, ["true"], "--stage", "full") as run:
         assert run.end() == [125, 125], run.said()
     assert "rank 1" in run.said() and "MiB" in run.said()
     run.check_nothing_left()
 
 
 @pytest.mark.soak
-def test_full_disk_and_lazy(own: Ranks, small_disk: Path) -> None:
-    with own.running(2, reader("a"), "--stage", "lazy") as run:
+def test_full_disk_and_plan(own: Ranks, small_disk: Path) -> None:
+    with own.running(2, reader("a")) as run:
         assert run.step("a") == [own.whole] * 2
         assert run.end() == [0, 0], run.said()
     run.check_nothing_left()

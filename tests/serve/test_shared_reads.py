@@ -92,14 +92,19 @@ def plain_digests(stage: Stage) -> str:
 
 
 def options() -> tuple[str, ...]:
-    """Two packs may lie on the local disk."""
+    """Two files may lie on the local disk."""
     cache = ("--cache-bytes", "64M", "--cache-policy", "lru")
-    return ("--stage", "lazy", "--local-bytes", str(LOCAL_BYTES), *cache)
+    return ("--stage", "plan", "--local-bytes", str(LOCAL_BYTES), *cache)
 
 
-def staged(stage: Stage) -> list[Path]:
-    """The packs on the local disk."""
-    return list(stage.local.rglob("pack-*.fsp"))
+def wait_until_kept(stage: Stage, kept_bytes: int) -> None:
+    """Until so much is on the local disk, of which no more may be."""
+
+    def there() -> bool:
+        sparse = stage.local.rglob("*.sparse")
+        return sum(path.stat().st_blocks * 512 for path in sparse) >= kept_bytes
+
+    wait_for(there, "what may lie here")
 
 
 def test_each_byte_is_read_once_a_node(stage: Stage, dataset: Path) -> None:
@@ -116,42 +121,32 @@ def test_each_byte_is_read_once_a_node(stage: Stage, dataset: Path) -> None:
     assert status["node"]["failures"] == 0
 
 
-def test_a_node_keeps_no_more_than_it_may(stage: Stage, dataset: Path) -> None:
-    """What was kept from another job counts."""
-    for allowed, count in (("2M", 1), (str(LOCAL_BYTES), 2), ("1", 2)):
-        where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--keep-staged"]
-        stage.call("start", *where, "--stage", "lazy", "--local-bytes", allowed)
-        wait_for(lambda count=count: len(staged(stage)) == count, "what may lie here")
-        assert stage.call("exec", "--", *crowd(stage.mount)).stdout == plain_digests(stage)
-        stage.call("stop")
-        assert len(staged(stage)) == count
-
-
 def test_an_epoch_reads_what_is_not_resident(stage: Stage) -> None:
     """CoorDL's MinIO: what the disk and the cache hold is never read again, nor is it displaced."""
     mib = 1 << 20
     stage.source("many", files={f"f{n:02}": os.urandom(mib) for n in range(40)})
     dataset = stage.dataset(stage.path / "many", "many.fs", "--partitions", "40")
-    where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--stage", "lazy"]
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--stage", "plan"]
     cache = ["--cache-bytes", "16M", "--cache-policy", "minio"]
     stage.call("start", *where, "--local-bytes", str(10 * mib + 500_000), *cache)
     read = []
     try:
-        wait_for(lambda: len(staged(stage)) == 10, "what may lie here")
+        wait_until_kept(stage, 10 * mib)
         for epoch in range(4):
             stage.call("exec", "--", sys.executable, "-c", SHUFFLED, str(stage.mount), str(epoch))
             status = json.loads(stage.call("status", "--json").stdout)
             read.append(status["node"]["shared_bytes"] - sum(read))
     finally:
         stage.call("stop")
-    assert read[0] == 30 * mib
+    assert read[0] == 40 * mib  # ten of them ahead
     assert max(read[1:]) - min(read[1:]) <= 2 * mib and max(read[1:]) < 25 * mib
 
 
 def test_staging_all_says_how_much_may_lie_here(stage: Stage, dataset: Path) -> None:
-    refused = stage.run(dataset, "true", options=("--local-bytes", "4M"), code=125)
+    full = ("--stage", "full", "--local-bytes", "4M")
+    refused = stage.run(dataset, "true", options=full, code=125)
     assert "are needed to stage data" in refused.stderr
-    assert "--local-bytes leaves 4.0 MiB" in refused.stderr and "--stage lazy" in refused.stderr
+    assert "--local-bytes leaves 4.0 MiB" in refused.stderr and "--stage plan" in refused.stderr
 
 
 def test_the_summary_says_what_was_read(stage: Stage, dataset: Path) -> None:
@@ -199,7 +194,7 @@ def test_a_shared_file_system_that_vanishes_is_eio_until_it_returns(
 
 def test_a_pack_that_was_cut_off_is_eio_until_it_is_whole(stage: Stage, dataset: Path) -> None:
     with stepping(stage, dataset) as run:
-        wait_for(lambda: len(staged(stage)) == 2, "what may lie here")
+        wait_until_kept(stage, 2 * FILE_BYTES)
         packs = {path: path.read_bytes()[-1:] for path in dataset.glob("pack-*.fsp")}
         for path in packs:
             os.truncate(path, path.stat().st_size - 1)

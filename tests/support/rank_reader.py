@@ -327,13 +327,9 @@ def further(reader: Reader, number: int, source: str) -> None:
     whole(reader)
 
 
-def until_staged(reader: Reader, packs: int) -> None:
-    """Until so many packs were staged here while the job runs."""
-
-    def copied() -> bool:
-        return sum(each["copied_packs"] for each in reader.status()["datasets"]) == packs
-
-    wait_until(copied, "staged packs")
+def until_filled(reader: Reader) -> None:
+    """Until this rank's share is on the local disk."""
+    wait_until(lambda: reader.status()["node"]["filling_ahead"] == 0, "the share")
 
 
 def gone(reader: Reader, pid_file: str) -> None:
@@ -359,7 +355,7 @@ TASKS = {
     for work in (
         same_tree, crowd, metadata, whole, note, preads, seeks, mapped, sendfile, cat, piped,
         numpy_arrays, forked, pressure, killed, sessions_end, emptied, cache_file, further,
-        until_staged, gone, figures, wait_file,
+        until_filled, gone, figures, wait_file,
     )
 }  # fmt: skip
 

@@ -51,6 +51,10 @@ int fan_content_open(struct fan_file *file)
         return can_open(file, FAN_PACK_STAGED);
     case FAN_PLACE_IN_PLACE:
         return can_open(file, FAN_PACK_SHARED);
+    case FAN_PLACE_PARTIAL:
+        base = fan_pack_map_partial(file->view, file->dataset, record->pack, file->id);
+        file->data = base != NULL ? base + record->offset : NULL;
+        return 0;
     case FAN_PLACE_REMOTE:
         return 0;
     default:

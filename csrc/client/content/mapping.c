@@ -50,7 +50,10 @@ static int map_beyond_end(char *at, size_t bytes, int prot, int flags)
 static long map_pack(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                      int64_t offset, size_t inside)
 {
-    int fd = fan_pack_open(file->view, file->record->pack, FAN_PACK_STAGED);
+    uint32_t pack = file->record->pack;
+    bool partial = fan_view_place(file->view, pack) == FAN_PLACE_PARTIAL;
+    int fd = partial ? fan_pack_open_partial(file->view, file->dataset, pack)
+                     : fan_pack_open(file->view, pack, FAN_PACK_STAGED);
     if (fd < 0)
         return fan_count_error(-EIO);
     long got = fan_sys_mmap(at, bytes, prot, flags, fd, (int64_t)file->record->offset + offset);

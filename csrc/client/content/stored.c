@@ -55,21 +55,36 @@ static int read_elsewhere(struct fan_file *file, char *to, uint64_t offset, uint
     return rc == -EREMOTEIO ? -EIO : rc;
 }
 
-/* Where the pack lies may have changed since the file was opened. */
+/* Through the node daemon, and where that cannot be, by this process. */
+static int read_remote(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    int rc = fan_remote_read(file, to, offset, bytes);
+    return rc == -EREMOTEIO ? read_shared(file, to, offset, bytes) : rc;
+}
+
+/* Of a file that was not here when it was opened, and may be by now. */
+static int read_partial(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    const char *base =
+        fan_pack_map_partial(file->view, file->dataset, file->record->pack, file->id);
+    if (base != NULL)
+        return fan_copy(to, base + file->record->offset + offset, bytes);
+    return read_remote(file, to, offset, bytes);
+}
+
 static int read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
-    int rc;
-    uint32_t place = fan_view_place(file->view, file->record->pack); /* before its damage */
     if (fan_view_damaged(file->view, file->record->pack, file->id))
         return read_elsewhere(file, to, offset, bytes);
-    switch (place) {
+    switch (fan_view_place(file->view, file->record->pack)) {
     case FAN_PLACE_STAGED:
         return read_pack(file, FAN_PACK_STAGED, to, offset, bytes);
     case FAN_PLACE_IN_PLACE:
         return read_shared(file, to, offset, bytes);
+    case FAN_PLACE_PARTIAL:
+        return read_partial(file, to, offset, bytes);
     case FAN_PLACE_REMOTE:
-        rc = fan_remote_read(file, to, offset, bytes);
-        return rc == -EREMOTEIO ? read_shared(file, to, offset, bytes) : rc;
+        return read_remote(file, to, offset, bytes);
     default:
         return -EIO;
     }

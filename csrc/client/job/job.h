@@ -23,16 +23,20 @@ struct fan_text {
     size_t bytes;
 };
 
-/* A pack as this process has it open (packs.h). base: the staged copy's mapping; fds: descriptors
- * of either copy, parked when they are first read with pread. */
+/* A pack as this process has it open (packs.h). base: the staged copy's mapping; sparse: that of
+ * the copy that is here in part; fds: descriptors of the other copies, parked when they are first
+ * read with pread. */
 struct fan_pack_view {
     _Atomic(const char *) base;
+    _Atomic(const char *) sparse;
     atomic_int fds[2]; /* of a fan_pack_copy: descriptor + 1; 0: not opened */
 };
 
-/* The mapped index of a dataset, with what the segment says of its packs. */
+/* The mapped index of a dataset, with what the segment says of its packs. resident: the mapping of
+ * the file that says which records of partial packs are here, or NULL (packs.h). */
 struct fan_dataset {
     struct fan_index index;
+    _Atomic(const char *) resident;
     bool all_searchable;
     bool all_readable;
     struct fan_pack_view packs[];
@@ -86,13 +90,13 @@ static inline struct fan_dataset *fan_view_dataset(struct fan_view *view)
     return __builtin_expect(dataset != NULL, 1) ? dataset : fan_view_map(view);
 }
 
-/* Where the pack is to be had, a fan_place_state. It may be STAGED from one look to the next. */
+/* Where the pack is to be had, a fan_place_state. */
 static inline uint32_t fan_view_place(const struct fan_view *view, uint32_t pack)
 {
     return __atomic_load_n(&view->places[pack].state, __ATOMIC_ACQUIRE);
 }
 
-/* Whether the daemon found this file damaged while staging. */
+/* Whether the daemon found this file damaged. */
 static inline bool fan_view_damaged(const struct fan_view *view, uint32_t pack, uint64_t id)
 {
     uint32_t flags = __atomic_load_n(&view->places[pack].flags, __ATOMIC_ACQUIRE);

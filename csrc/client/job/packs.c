@@ -7,12 +7,16 @@
 #include <sys/stat.h>
 
 #include "../../common/sys.h"
+#include "../../format/resident_format.h"
 #include "../machine/park.h"
 #include "../machine/vfork.h"
 
-/* "<dir>/pack-00042.fsp"; the number takes at least five digits. */
-static void pack_path(const struct fan_text *dir, uint32_t pack, char path[4096 + 32])
+/* "<dir>/pack-00042.fsp", of one that is here in part with ".sparse" behind; the number takes at
+ * least five digits. */
+static void pack_path(const struct fan_view *view, uint32_t pack, enum fan_pack_copy copy,
+                      char path[4096 + 32])
 {
+    const struct fan_text *dir = copy == FAN_PACK_SHARED ? &view->dataset_dir : &view->staged_dir;
     char digits[10];
     unsigned count = 0;
     do {
@@ -29,20 +33,22 @@ static void pack_path(const struct fan_text *dir, uint32_t pack, char path[4096 
     while (count > 0)
         *to++ = digits[--count];
     memcpy(to, ".fsp", 5);
+    if (copy == FAN_PACK_PARTIAL)
+        memcpy(to + 4, ".sparse", 8);
 }
 
 int fan_pack_open(const struct fan_view *view, uint32_t pack, enum fan_pack_copy copy)
 {
     char path[4096 + 32];
-    pack_path(copy == FAN_PACK_STAGED ? &view->staged_dir : &view->dataset_dir, pack, path);
+    pack_path(view, pack, copy, path);
     return fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-static const char *map_pack(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
+/* Maps a file of `bytes`, closes it, and puts the mapping into an empty slot. What is there then,
+ * or NULL. */
+static const char *map_into(_Atomic(const char *) *slot, int fd, uint64_t bytes)
 {
-    uint64_t bytes = dataset->index.packs[pack].file_bytes;
     struct stat st;
-    int fd = fan_pack_open(view, pack, FAN_PACK_STAGED);
     if (fd < 0)
         return NULL;
     long at = FAN_SYS(fstat, fd, &st);
@@ -54,7 +60,7 @@ static const char *map_pack(struct fan_view *view, struct fan_dataset *dataset, 
     if (fan_sys_failed(at))
         return NULL;
     const char *expected = NULL;
-    if (!atomic_compare_exchange_strong(&dataset->packs[pack].base, &expected, (const char *)at)) {
+    if (!atomic_compare_exchange_strong(slot, &expected, (const char *)at)) {
         fan_sys_munmap((void *)at, bytes);
         return expected;
     }
@@ -63,10 +69,66 @@ static const char *map_pack(struct fan_view *view, struct fan_dataset *dataset, 
 
 const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
 {
-    const char *base = atomic_load_explicit(&dataset->packs[pack].base, memory_order_acquire);
+    _Atomic(const char *) *slot = &dataset->packs[pack].base;
+    const char *base = atomic_load_explicit(slot, memory_order_acquire);
     if (__builtin_expect(base != NULL, 1))
         return base;
-    return fan_view_place(view, pack) == FAN_PLACE_STAGED ? map_pack(view, dataset, pack) : NULL;
+    return fan_view_place(view, pack) == FAN_PLACE_STAGED
+               ? map_into(slot, fan_pack_open(view, pack, FAN_PACK_STAGED),
+                          dataset->index.packs[pack].file_bytes)
+               : NULL;
+}
+
+/* The file `resident`, mapped; NULL where there is none of this dataset. */
+static const char *map_resident(const struct fan_view *view, struct fan_dataset *dataset)
+{
+    char path[4096 + 16];
+    memcpy(path, view->staged_dir.text, view->staged_dir.bytes);
+    memcpy(path + view->staged_dir.bytes, "/resident", sizeof("/resident"));
+    int fd = fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    return map_into(&dataset->resident, fd,
+                    fan_resident_bytes(view->record_count, view->pack_count));
+}
+
+static bool is_resident(const char *resident, const struct fan_view *view, uint64_t id)
+{
+    const uint64_t *bits =
+        (const uint64_t *)(resident + fan_resident_bits_offset(view->pack_count));
+    return (__atomic_load_n(&bits[id / 64], __ATOMIC_ACQUIRE) >> id % 64 & 1) != 0;
+}
+
+static const char *resident_of(const struct fan_view *view, struct fan_dataset *dataset)
+{
+    const char *resident = atomic_load_explicit(&dataset->resident, memory_order_acquire);
+    return resident != NULL ? resident : map_resident(view, dataset);
+}
+
+int fan_pack_open_partial(const struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
+{
+    struct stat st;
+    const char *resident = resident_of(view, dataset);
+    int fd = resident != NULL ? fan_pack_open(view, pack, FAN_PACK_PARTIAL) : -ENOENT;
+    if (fd < 0)
+        return fd;
+    const uint64_t *inodes = (const uint64_t *)(resident + sizeof(struct fan_resident_header));
+    if (FAN_SYS(fstat, fd, &st) == 0 &&
+        st.st_ino == __atomic_load_n(&inodes[pack], __ATOMIC_ACQUIRE))
+        return fd;
+    fan_sys_close(fd);
+    return -ESTALE;
+}
+
+const char *fan_pack_map_partial(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
+                                 uint64_t id)
+{
+    _Atomic(const char *) *slot = &dataset->packs[pack].sparse;
+    const char *resident = resident_of(view, dataset);
+    if (resident == NULL || id >= view->record_count || !is_resident(resident, view, id))
+        return NULL;
+    const char *base = atomic_load_explicit(slot, memory_order_acquire);
+    return base != NULL ? base
+                        : map_into(slot, fan_pack_open_partial(view, dataset, pack),
+                                   dataset->index.packs[pack].file_bytes);
 }
 
 int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,

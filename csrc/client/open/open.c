@@ -46,8 +46,10 @@ static int check_flags(const struct fan_target *target, int flags)
 /* A file whose blocks are to be kept while it is open. */
 static void announce(struct fan_file *file)
 {
-    if (file->record->logical_size > 0 &&
-        fan_view_place(file->view, file->record->pack) == FAN_PLACE_REMOTE)
+    if (file->record->logical_size == 0)
+        return;
+    uint32_t place = fan_view_place(file->view, file->record->pack);
+    if (place == FAN_PLACE_REMOTE || place == FAN_PLACE_PARTIAL)
         fan_remote_open(file);
 }
 

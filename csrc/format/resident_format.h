@@ -1,0 +1,47 @@
+/*
+ * The file `resident` in a staged dataset's directory: what its partial packs hold.
+ *
+ * A partial pack, pack-00042.fsp.sparse, is a sparse file of the pack's size with the same offsets.
+ * All jobs of the user that serve the dataset on this node map the one file and share the packs. A
+ * record's bit is set (release) after its bytes were written and found right, and is cleared by
+ * nobody while the file is in use, so that no reader ever meets a hole.
+ *
+ *     header | inode of each partial pack, 0 until there is one | a bit for each record
+ *
+ * A file of another inode is not the partial pack that the bits speak of. The inodes and the bits
+ * are atomic.
+ */
+#ifndef FAN_FORMAT_RESIDENT_FORMAT_H
+#define FAN_FORMAT_RESIDENT_FORMAT_H
+
+#include <stdint.h>
+
+#define FAN_RESIDENT_MAGIC "FANRESI\n"
+
+/* cffi: begin */
+enum { FAN_RESIDENT_VERSION = 1, FAN_RESIDENT_LAYOUT_ID = 0x46520001 };
+
+/* boot_id: of the kernel under which the bits were set, as text. They are good under no other: what
+ * the packs hold may not have reached the disk. */
+struct fan_resident_header {
+    uint8_t magic[8];
+    uint32_t version;
+    uint32_t layout_id;
+    uint64_t record_count;
+    uint64_t pack_count;
+    uint8_t boot_id[40];
+    uint8_t reserved[56];
+};
+/* cffi: end */
+
+static inline uint64_t fan_resident_bits_offset(uint64_t pack_count)
+{
+    return sizeof(struct fan_resident_header) + pack_count * sizeof(uint64_t);
+}
+
+static inline uint64_t fan_resident_bytes(uint64_t record_count, uint64_t pack_count)
+{
+    return fan_resident_bits_offset(pack_count) + (record_count / 64 + 1) * sizeof(uint64_t);
+}
+
+#endif

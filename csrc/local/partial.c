@@ -1,0 +1,148 @@
+#include "partial.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../format/resident_format.h"
+
+static bool is_of(const struct fan_resident_header *header, const struct fan_index *index)
+{
+    return memcmp(header->magic, FAN_RESIDENT_MAGIC, sizeof(header->magic)) == 0 &&
+           header->version == FAN_RESIDENT_VERSION && header->layout_id == FAN_RESIDENT_LAYOUT_ID &&
+           header->record_count == index->record_count && header->pack_count == index->pack_count;
+}
+
+static int map_resident(struct fan_partial *partial, int fd)
+{
+    struct stat st;
+    partial->bytes = fan_resident_bytes(partial->index->record_count, partial->index->pack_count);
+    if (fstat(fd, &st) != 0)
+        return -errno;
+    if ((uint64_t)st.st_size != partial->bytes)
+        return -EINVAL;
+    void *base = mmap(NULL, partial->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED)
+        return -errno;
+    partial->base = base;
+    partial->inodes = (uint64_t *)(partial->base + sizeof(struct fan_resident_header));
+    partial->bits =
+        (uint64_t *)(partial->base + fan_resident_bits_offset(partial->index->pack_count));
+    return is_of(base, partial->index) ? 0 : -EINVAL;
+}
+
+int fan_partial_init(struct fan_partial *partial, const struct fan_index *index, const char *dir)
+{
+    char path[PATH_MAX];
+    *partial = (struct fan_partial){.index = index, .dir = dir};
+    pthread_mutex_init(&partial->making, NULL);
+    for (unsigned i = 0; i < FAN_PARTIAL_LOCKS; i++)
+        pthread_mutex_init(&partial->locks[i], NULL);
+    if (snprintf(path, sizeof(path), "%s/resident", dir) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int rc = map_resident(partial, fd);
+    close(fd);
+    return rc;
+}
+
+void fan_partial_fini(struct fan_partial *partial)
+{
+    if (partial->base != NULL)
+        munmap(partial->base, partial->bytes);
+    *partial = (struct fan_partial){.index = NULL};
+}
+
+static int path_of(const struct fan_partial *partial, uint32_t pack, char path[PATH_MAX])
+{
+    int bytes = snprintf(path, PATH_MAX, "%s/pack-%05u.fsp.sparse", partial->dir, pack);
+    return bytes < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* Makes an empty partial pack under a name of its own, and then, where no other job was faster, the
+ * one of this dataset. 0, -EEXIST or -errno. */
+static int make(struct fan_partial *partial, uint32_t pack, const char *path)
+{
+    char temporary[PATH_MAX];
+    struct stat st;
+    uint64_t none = 0;
+    if (snprintf(temporary, sizeof(temporary), "%s/XXXXXX.part", partial->dir) >=
+        (int)sizeof(temporary))
+        return -ENAMETOOLONG;
+    int fd = mkostemps(temporary, sizeof(".part") - 1, O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int rc = ftruncate(fd, (off_t)partial->index->packs[pack].file_bytes) == 0 ? 0 : -errno;
+    if (rc == 0 && fstat(fd, &st) != 0)
+        rc = -errno;
+    if (rc == 0 && !__atomic_compare_exchange_n(&partial->inodes[pack], &none, st.st_ino, false,
+                                                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        rc = -EEXIST; /* another job was faster */
+    if (rc == 0)
+        rc = rename(temporary, path) == 0 ? 0 : -errno;
+    if (rc != 0)
+        unlink(temporary);
+    close(fd);
+    return rc;
+}
+
+/* Makes a partial pack where there is none yet. 0 or -errno. */
+static int make_once(struct fan_partial *partial, uint32_t pack, const char *path)
+{
+    int rc = 0;
+    pthread_mutex_lock(&partial->making);
+    if (__atomic_load_n(&partial->inodes[pack], __ATOMIC_ACQUIRE) == 0)
+        rc = make(partial, pack, path);
+    pthread_mutex_unlock(&partial->making);
+    return rc == -EEXIST ? 0 : rc;
+}
+
+/* Whether a descriptor is of the partial pack that the bits speak of. */
+static bool is_the_one(const struct fan_partial *partial, uint32_t pack, int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && (uint64_t)st.st_size == partial->index->packs[pack].file_bytes &&
+           st.st_ino == __atomic_load_n(&partial->inodes[pack], __ATOMIC_ACQUIRE);
+}
+
+int fan_partial_open(struct fan_partial *partial, uint32_t pack, bool to_write)
+{
+    char path[PATH_MAX];
+    int rc = path_of(partial, pack, path);
+    if (rc == 0 && to_write)
+        rc = make_once(partial, pack, path);
+    if (rc != 0)
+        return rc;
+    int fd = open(path, (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? -ESTALE : -errno;
+    if (is_the_one(partial, pack, fd))
+        return fd;
+    close(fd);
+    return -ESTALE;
+}
+
+int fan_partial_write(int fd, const char *from, uint64_t offset, uint64_t bytes)
+{
+    for (uint64_t done = 0; done < bytes;) {
+        ssize_t put = pwrite(fd, from + done, bytes - done, (off_t)(offset + done));
+        if (put < 0 && errno != EINTR)
+            return -errno;
+        if (put == 0)
+            return -EIO;
+        done += put > 0 ? (uint64_t)put : 0;
+    }
+    return 0;
+}
+
+void fan_partial_set(struct fan_partial *partial, uint64_t id)
+{
+    __atomic_fetch_or(&partial->bits[id / 64], UINT64_C(1) << id % 64, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,30 @@
+/*
+ * XXH3-64 with seed 0, the checksum of every file's content: an implementation of its specification
+ * (xxHash, "XXH3 algorithm overview") for bytes that come in pieces and whose count is known.
+ */
+#ifndef FAN_LOCAL_XXH3_H
+#define FAN_LOCAL_XXH3_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each piece but the last is a multiple of this. */
+enum { FAN_XXH3_PIECE_BYTES = 1024, FAN_XXH3_STRIPE_BYTES = 64 };
+
+/* lanes: of long inputs; result: of short ones, which come in one piece. tail: the end of the piece
+ * before. */
+struct fan_xxh3 {
+    uint64_t lanes[8];
+    uint64_t total;
+    uint64_t done;
+    uint64_t result;
+    unsigned char tail[FAN_XXH3_STRIPE_BYTES];
+};
+
+void fan_xxh3_begin(struct fan_xxh3 *hash, uint64_t total_bytes);
+void fan_xxh3_add(struct fan_xxh3 *hash, const void *piece, size_t bytes);
+
+/* The checksum, once all has been added. */
+uint64_t fan_xxh3_end(const struct fan_xxh3 *hash);
+
+#endif

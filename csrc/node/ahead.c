@@ -1,0 +1,148 @@
+#include "ahead.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+
+/* Bytes between two records of a run: alignment, and what is not of this share. */
+enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS = 2 };
+
+/* The records of a list from `first` on that one thread brings. */
+struct run {
+    struct fan_reading reading;
+    struct fan_mounts *mounts;
+    uint32_t mount;
+    uint64_t count;
+    uint64_t records[];
+};
+
+void fan_ahead_init(struct fan_ahead *ahead)
+{
+    *ahead = (struct fan_ahead){.most = RUNS};
+    ahead->end = &ahead->first;
+}
+
+static void drop_first(struct fan_ahead *ahead)
+{
+    struct fan_ahead_list *list = ahead->first;
+    ahead->first = list->after;
+    if (ahead->first == NULL)
+        ahead->end = &ahead->first;
+    free(list->records);
+    free(list);
+}
+
+void fan_ahead_fini(struct fan_ahead *ahead)
+{
+    while (ahead->first != NULL)
+        drop_first(ahead);
+}
+
+int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (!fan_mounts_has_content(&node->mounts, mount, records[i]))
+            return -EINVAL;
+    }
+    struct fan_ahead_list *list = malloc(sizeof(*list));
+    uint64_t *copy = malloc((count + 1) * sizeof(*copy));
+    if (list == NULL || copy == NULL) {
+        free(list);
+        free(copy);
+        return -ENOMEM;
+    }
+    if (count > 0)
+        memcpy(copy, records, count * sizeof(*copy));
+    *list = (struct fan_ahead_list){.records = copy, .count = count, .mount = mount};
+    *node->ahead.end = list;
+    node->ahead.end = &list->after;
+    return 0;
+}
+
+static bool is_missing(const struct fan_node *node, const struct fan_ahead_list *list, uint64_t i)
+{
+    return fan_share_is_missing(&node->mounts, list->mount, list->records[i]);
+}
+
+/* How many records from the next one on lie together and are missing. */
+static uint64_t run_length(const struct fan_node *node, const struct fan_ahead_list *list)
+{
+    const struct fan_index *index = &node->mounts.mounts[list->mount].index;
+    const struct fan_record *first = &index->records[list->records[list->next]];
+    uint64_t end = first->offset + first->stored_size, count = 1;
+    while (list->next + count < list->count && count < RUN_RECORDS) {
+        const struct fan_record *next = &index->records[list->records[list->next + count]];
+        if (next->pack != first->pack || next->offset < first->offset ||
+            next->offset > end + GAP_MAX_BYTES ||
+            next->offset + next->stored_size > first->offset + RUN_BYTES ||
+            !is_missing(node, list, list->next + count))
+            break;
+        end = next->offset + next->stored_size > end ? next->offset + next->stored_size : end;
+        count++;
+    }
+    return count;
+}
+
+static int bring(struct fan_reading *reading)
+{
+    const struct run *run = (const struct run *)reading;
+    return fan_share_fill_run(run->mounts, run->mount, run->records, run->count);
+}
+
+/* What was cached of a record before it was found to be damaged came from there, unchecked. */
+static void brought(struct fan_node *node, struct fan_reading *reading)
+{
+    struct run *run = (struct run *)reading;
+    for (uint64_t i = 0; i < run->count; i++) {
+        if (fan_mounts_is_damaged(&node->mounts, run->mount, run->records[i]))
+            fan_blockcache_forget(&node->cache, fan_cache_file(run->mount, run->records[i]),
+                                  &node->sessions.live);
+    }
+    node->ahead.running--;
+    free(run);
+}
+
+/* Hands the next run of a list to a thread. Whether that was possible. */
+static bool begin(struct fan_node *node, struct fan_ahead_list *list)
+{
+    uint64_t count = run_length(node, list);
+    struct run *run = malloc(sizeof(*run) + count * sizeof(*run->records));
+    if (run == NULL)
+        return false;
+    *run = (struct run){.reading = {.read = bring, .done = brought},
+                        .mounts = &node->mounts,
+                        .mount = list->mount,
+                        .count = count};
+    memcpy(run->records, list->records + list->next, count * sizeof(*run->records));
+    if (fan_readers_give(&node->shared, &run->reading) != 0) {
+        free(run);
+        return false;
+    }
+    node->ahead.running++;
+    list->next += count;
+    return true;
+}
+
+bool fan_ahead_advance(struct fan_node *node)
+{
+    struct fan_ahead *ahead = &node->ahead;
+    for (unsigned looked = 0; ahead->first != NULL && ahead->running < ahead->most; looked++) {
+        struct fan_ahead_list *list = ahead->first;
+        if (looked == RUN_RECORDS)
+            return true;
+        if (list->next == list->count)
+            drop_first(ahead);
+        else if (!is_missing(node, list, list->next))
+            list->next++;
+        else if (!begin(node, list))
+            return false;
+    }
+    return false;
+}
+
+bool fan_ahead_is_done(const struct fan_ahead *ahead)
+{
+    return ahead->first == NULL && ahead->running == 0;
+}

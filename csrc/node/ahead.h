@@ -1,0 +1,43 @@
+/*
+ * Bringing this rank's share to the local disk ahead of its reading: records in the order that the
+ * caller of node.h gave, run by run, a few at a time, so that what programs wait for goes first.
+ */
+#ifndef FAN_NODE_AHEAD_H
+#define FAN_NODE_AHEAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fan_node;
+
+/* What is left of one list; next: the first that was not begun. */
+struct fan_ahead_list {
+    uint64_t *records;
+    uint64_t count;
+    uint64_t next;
+    uint32_t mount;
+    struct fan_ahead_list *after;
+};
+
+/* running: runs that reader threads are at. most: how many there may be. */
+struct fan_ahead {
+    struct fan_ahead_list *first;
+    struct fan_ahead_list **end;
+    uint32_t running;
+    uint32_t most;
+};
+
+void fan_ahead_init(struct fan_ahead *ahead);
+void fan_ahead_fini(struct fan_ahead *ahead);
+
+/* Appends a list; the records are copied. 0, -EINVAL, -ENOMEM. */
+int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records,
+                     uint64_t count);
+
+/* Begins what may be begun. Whether there is more to be looked at. */
+bool fan_ahead_advance(struct fan_node *node);
+
+/* Whether all was brought that could be. */
+bool fan_ahead_is_done(const struct fan_ahead *ahead);
+
+#endif

@@ -1,0 +1,96 @@
+"""Who keeps what of a dataset that is on the local disks in part.
+
+CoorDL's partitioned MinIO (Mohan et al., section 4.2): the records, in the order in which they lie
+in the packs, are divided among the ranks so that all disks fill evenly; each is read from the
+shared file system by the rank that keeps it, and stays. Every rank works the division out by
+itself. Pure but for NumPy.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The division of one dataset. Positions count the bytes of the packs that are divided, one
+    after the other.
+
+    bounds: rank r keeps the records from position bounds[r] to bounds[r + 1]; what is behind the
+    last is kept by nobody, as are records of more than largest_bytes. own: the ids of the records
+    of one rank, in the order of their positions; kept_bytes: what each rank's take.
+    """
+
+    bounds: tuple[int, ...]
+    largest_bytes: int
+    own: NDArray[Any]
+    kept_bytes: tuple[int, ...]
+
+
+def even_shares(total_bytes: int, room_bytes: Sequence[int]) -> list[int]:
+    """Divides bytes as evenly as the ranks' rooms allow; what fits nowhere is left out."""
+    shares = [0] * len(room_bytes)
+    left = total_bytes
+    by_room = sorted(range(len(room_bytes)), key=lambda rank: room_bytes[rank])
+    for number, rank in enumerate(by_room):
+        even = -(-left // (len(by_room) - number))
+        shares[rank] = min(room_bytes[rank], even)
+        left -= shares[rank]
+    return shares
+
+
+def divide(
+    records: NDArray[Any], pack_bytes: Sequence[int], room_bytes: Sequence[int], rank: int
+) -> Shares:
+    """Divides the records (struct fan_record) of packs among ranks with so much room each.
+
+    pack_bytes: the size of each pack, 0 of those that are not to be divided.
+    """
+    from fanstore.arrays import np
+
+    starts = np.concatenate(([0], np.cumsum(np.asarray(pack_bytes, dtype=np.uint64))))
+    divided = np.asarray(pack_bytes) > 0
+    regular = (records["mode"] & 0o170000) == stat.S_IFREG
+    ids = np.flatnonzero(regular & (records["stored_size"] > 0))
+    ids = ids[divided[records["pack"][ids]]]
+    positions = starts[records["pack"][ids]] + records["offset"][ids]
+    order = np.argsort(positions, kind="stable")
+    ids, positions = ids[order], positions[order]
+    sizes = records["stored_size"][ids]
+    ends = np.append(positions[1:], positions[-1:] + sizes[-1:])
+    costs = np.minimum(ends - positions, sizes + _PAGE_BYTES)  # alignment takes no room, or a page
+    shares = even_shares(int(costs.sum()), room_bytes)
+    largest_bytes = max(shares, default=0)
+    costs[sizes > largest_bytes] = 0
+    taken = np.cumsum(costs)
+    cuts = _cuts(taken, even_shares(int(costs.sum()), room_bytes), room_bytes, np)
+    total = int(starts[-1])
+    bounds = [int(positions[cut]) if cut < len(ids) else total for cut in cuts]
+    upto = [int(taken[cut - 1]) if cut else 0 for cut in cuts]
+    own = ids[cuts[rank] : cuts[rank + 1]]
+    return Shares(
+        tuple(bounds),
+        largest_bytes,
+        own[records["stored_size"][own] <= largest_bytes],
+        tuple(upto[r + 1] - upto[r] for r in range(len(room_bytes))),
+    )
+
+
+def _cuts(taken: Any, shares: Sequence[int], room_bytes: Sequence[int], np: Any) -> list[int]:
+    """Returns where the records of each rank begin, and the end of the last: each takes its share
+    and what the ranks before it left, as far as its room goes."""
+    cuts, due = [0], 0
+    for share, room in zip(shares, room_bytes, strict=True):
+        before = int(taken[cuts[-1] - 1]) if cuts[-1] else 0
+        due += share
+        limit = min(due, before + room)
+        cuts.append(max(cuts[-1], int(np.searchsorted(taken, limit, side="right"))))
+    return cuts

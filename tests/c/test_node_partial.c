@@ -1,0 +1,235 @@
+/* Packs that are on the local disks in part: a record comes to whoever keeps it, once, and stays.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "node_client.h"
+#include "node_readers.h"
+#include "node_world.h"
+
+enum { RANKS = 3, DEADLINE_MS = 30000, SHORT_MS = 500, ODD_BYTES = 131072 };
+
+/* The disks. gone: the shared file system gives nothing; full: the local one takes nothing; lies:
+ * what is read of files of ODD_BYTES is wrong so many times; hangs: whoever reads such a file
+ * waits. */
+static atomic_bool gone, full, hangs;
+static atomic_int lies;
+
+static bool is_local(int fd)
+{
+    char link[32], path[PATH_MAX] = "";
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    return readlink(link, path, sizeof(path) - 1) > 0 && strstr(path, ".sparse") != NULL;
+}
+
+/* Take the place of libc's. */
+ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
+{
+    bool local = is_local(fd);
+    while (!local && bytes == ODD_BYTES && atomic_load(&hangs))
+        pause_ms(1);
+    if (!local && atomic_load(&gone))
+        return errno = EIO, -1;
+    ssize_t got = (ssize_t)syscall(SYS_pread64, fd, to, bytes, offset);
+    if (!local && bytes == ODD_BYTES && atomic_load(&lies) > 0) {
+        atomic_fetch_sub(&lies, 1);
+        *(char *)to ^= 1;
+    }
+    return got;
+}
+
+ssize_t pwrite(int fd, const void *from, size_t bytes, off_t offset)
+{
+    if (atomic_load(&full))
+        return errno = ENOSPC, -1;
+    return (ssize_t)syscall(SYS_pwrite64, fd, from, bytes, offset);
+}
+
+static uint64_t total_bytes(void)
+{
+    uint64_t bytes = 0;
+    for (uint64_t record = 1; record <= WORLD_FILES; record++)
+        bytes += world_file_bytes(record);
+    return bytes;
+}
+
+static void open_world(struct world *world, uint32_t ranks, uint64_t deadline_ms)
+{
+    world_open(world,
+               (struct world_shape){ranks, 0, WORLD_LARGE_BYTES, deadline_ms, FAN_POLICY_CLOSE,
+                                    true, true},
+               0);
+}
+
+static void read_all(struct world *world, uint32_t rank, int expected)
+{
+    struct node_client client;
+    client_open(&client, world->nodes[rank]);
+    for (uint64_t record = 1; record <= WORLD_FILES; record++)
+        CHECK(client_read(&client, 0, record) == expected);
+    client_close(&client);
+}
+
+/* The sum of one figure over the ranks. */
+#define SUM(world, field)                                                                          \
+    ({                                                                                             \
+        uint64_t sum_ = 0;                                                                         \
+        for (uint32_t rank_ = 0; rank_ < (world)->shape.ranks; rank_++)                            \
+            sum_ += world_stats(world, rank_).field;                                               \
+        sum_;                                                                                      \
+    })
+
+/* Whoever reads what, in whatever order: each record is read once in all, then never again. */
+static void test_once(void)
+{
+    struct world world;
+    open_world(&world, RANKS, DEADLINE_MS);
+    read_on(&world, RANKS, 1);
+    EVENTUALLY(SUM(&world, kept_records) == WORLD_FILES);
+    CHECK(SUM(&world, kept_bytes) == total_bytes());
+    CHECK(SUM(&world, shared_bytes) == total_bytes());
+    atomic_store(&gone, true);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        read_all(&world, rank, 0);
+    atomic_store(&gone, false);
+    CHECK(SUM(&world, shared_bytes) == total_bytes() && SUM(&world, failures) == 0);
+    world_close(&world);
+}
+
+/* Ahead comes what is of the rank's own share. */
+static void test_ahead(void)
+{
+    struct world world;
+    open_world(&world, RANKS, DEADLINE_MS);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        world_fill_ahead(&world, rank);
+    EVENTUALLY(SUM(&world, filling_ahead) == 0 && SUM(&world, kept_records) == WORLD_FILES);
+    CHECK(SUM(&world, kept_bytes) == total_bytes());
+    uint64_t before = SUM(&world, shared_bytes);
+    read_on(&world, RANKS, 1);
+    CHECK(SUM(&world, shared_bytes) == before);
+    world_close(&world);
+}
+
+/* Beside those who read, and at the end of the node. */
+static void test_ahead_and_end(void)
+{
+    struct world world;
+    for (unsigned pause = 0; pause < 4; pause++) {
+        open_world(&world, RANKS, DEADLINE_MS);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            world_fill_ahead(&world, rank);
+        if (pause == 3)
+            read_on(&world, RANKS, 1);
+        pause_ms(pause);
+        world_close(&world);
+    }
+}
+
+/* A disk that takes no more: all is read elsewhere, and nothing is tried again. */
+static void test_full(void)
+{
+    struct world world;
+    open_world(&world, 2, DEADLINE_MS);
+    atomic_store(&full, true);
+    world_fill_ahead(&world, 0);
+    read_all(&world, 0, 0);
+    read_all(&world, 1, 0);
+    atomic_store(&full, false);
+    read_all(&world, 0, 0);
+    EVENTUALLY(SUM(&world, filling_ahead) == 0);
+    CHECK(SUM(&world, kept_records) == 0 && SUM(&world, full_disks) >= 2);
+    CHECK(SUM(&world, failures) == 0);
+    world_close(&world);
+}
+
+static uint64_t odd_file(const struct world *world, uint32_t keeper)
+{
+    uint64_t record = 1;
+    while (world_file_bytes(record) != ODD_BYTES || world_keeper(world, record) != keeper)
+        record++;
+    CHECK(record <= WORLD_FILES);
+    return record;
+}
+
+/* What comes wrong once is read again; what comes wrong twice is damaged to the rank that read it.
+ */
+static void test_wrong_bytes(void)
+{
+    struct world world;
+    struct node_client client;
+    open_world(&world, 2, DEADLINE_MS);
+    client_open(&client, world.nodes[0]);
+    atomic_store(&lies, 1);
+    CHECK(client_read(&client, 0, odd_file(&world, 0)) == 0);
+    CHECK(atomic_load(&lies) == 0 && SUM(&world, kept_records) == 1);
+    atomic_store(&lies, 2);
+    CHECK(client_read(&client, 0, odd_file(&world, 1)) == -EIO);
+    CHECK(atomic_load(&lies) == 0);
+    EVENTUALLY(SUM(&world, damaged_records) == 1);
+    CHECK(client_read(&client, 0, odd_file(&world, 1)) == 0); /* this rank reads it right */
+    CHECK(SUM(&world, kept_records) == 1);
+    client_close(&client);
+    world_close(&world);
+}
+
+/* A partial pack that somebody removed, or put another in its place, is used no more. */
+static void test_removed(void)
+{
+    struct world world;
+    char share[4096], path[sizeof(share) + 64];
+    open_world(&world, 1, DEADLINE_MS);
+    read_all(&world, 0, 0);
+    CHECK(SUM(&world, kept_records) == WORLD_FILES);
+    world_share_path(0, share);
+    for (unsigned pack = 0; pack < WORLD_PACKS; pack++) {
+        snprintf(path, sizeof(path), "%s/pack-%05u.fsp.sparse", share, pack);
+        CHECK(unlink(path) == 0);
+    }
+    read_all(&world, 0, 0);
+    for (unsigned pack = 0; pack < WORLD_PACKS; pack++) {
+        snprintf(path, sizeof(path), "%s/pack-%05u.fsp.sparse", share, pack);
+        FILE *stream = fopen(path, "w");
+        CHECK(stream != NULL && ftruncate(fileno(stream), 64 << 20) == 0);
+        fclose(stream);
+    }
+    read_all(&world, 0, 0);
+    world_close(&world);
+}
+
+/* A keeper whose shared file system hangs holds up just what hangs. */
+static void test_hang(void)
+{
+    struct world world;
+    struct node_client client;
+    open_world(&world, 2, SHORT_MS);
+    client_open(&client, world.nodes[0]);
+    atomic_store(&hangs, true);
+    CHECK(client_read(&client, 0, odd_file(&world, 1)) < 0);
+    CHECK(client_read(&client, 0, odd_file(&world, 1) + 1) == 0);
+    atomic_store(&hangs, false);
+    EVENTUALLY(SUM(&world, quarantined) == 0);
+    CHECK(client_read(&client, 0, odd_file(&world, 1)) == 0);
+    client_close(&client);
+    world_close(&world);
+}
+
+int main(void)
+{
+    test_once();
+    test_ahead();
+    test_ahead_and_end();
+    test_full();
+    test_wrong_bytes();
+    test_removed();
+    test_hang();
+    printf("test_node_partial: no fault\n");
+    return 0;
+}
