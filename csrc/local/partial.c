@@ -26,7 +26,8 @@ static int map_resident(struct fan_partial *partial, int fd)
         return -errno;
     if ((uint64_t)st.st_size != partial->bytes)
         return -EINVAL;
-    void *base = mmap(NULL, partial->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int flags = MAP_SHARED | MAP_POPULATE; /* the node thread looks at it */
+    void *base = mmap(NULL, partial->bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     if (base == MAP_FAILED)
         return -errno;
     partial->base = base;
@@ -85,8 +86,10 @@ static int make(struct fan_partial *partial, uint32_t pack, const char *path)
     if (rc == 0 && !__atomic_compare_exchange_n(&partial->inodes[pack], &none, st.st_ino, false,
                                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         rc = -EEXIST; /* another job was faster */
-    if (rc == 0)
-        rc = rename(temporary, path) == 0 ? 0 : -errno;
+    if (rc == 0 && rename(temporary, path) != 0) {
+        rc = -errno;
+        __atomic_store_n(&partial->inodes[pack], 0, __ATOMIC_RELEASE);
+    }
     if (rc != 0)
         unlink(temporary);
     close(fd);

@@ -19,7 +19,7 @@ static int add_stored(const struct fan_record *record, const struct fan_stored *
         uint64_t bytes = rest < PIECE_BYTES ? rest : PIECE_BYTES;
         const char *piece = stored->at(stored, done, bytes);
         if (piece == NULL)
-            return -EIO;
+            return -ENODATA;
         fan_xxh3_add(hash, piece, bytes);
         done += bytes;
     }
@@ -32,7 +32,7 @@ static int read_ends(const struct fan_stored *stored, uint64_t number, uint64_t 
     uint64_t first = number == 0 ? 0 : number - 1, count = number == 0 ? 1 : 2;
     const char *words = stored->at(stored, first * sizeof(*ends), count * sizeof(*ends));
     if (words == NULL)
-        return -EIO;
+        return -ENODATA;
     memcpy(ends + 2 - count, words, count * sizeof(*ends));
     return 0;
 }
@@ -46,11 +46,13 @@ static int add_block(const struct fan_index *index, const struct fan_record *rec
     int rc = fan_content_table_bytes(index, record) > 0 ? read_ends(stored, number, ends) : 0;
     if (rc == 0)
         rc = fan_content_block(index, record, number, ends, &block);
+    if (rc == 0 && block.stored_bytes > 2 * (uint64_t)index->header->block_bytes)
+        rc = -EIO; /* no codec makes so much of a block */
     if (rc != 0)
         return rc;
     const char *from = stored->at(stored, block.stored_offset, block.stored_bytes);
     if (from == NULL)
-        return -EIO;
+        return -ENODATA;
     if (block.codec != FAN_CODEC_STORE) {
         rc = fan_codec_decode(block.codec, scratch, block.logical_bytes, from, block.stored_bytes);
         from = scratch;

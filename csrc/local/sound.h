@@ -16,8 +16,8 @@ struct fan_stored {
     void *of;
 };
 
-/* 0, -EIO (damaged, or not to be had), or -ENOMEM or -ELIBACC: it cannot be told here. The record
- * was checked against its pack; codec.h has its loader. */
+/* 0, -EIO (damaged), or -ENODATA (bytes are not to be had), -ENOMEM or -ELIBACC: it cannot be told.
+ * The record was checked against its pack; codec.h has its loader. */
 int fan_check_sound(const struct fan_index *index, const struct fan_record *record,
                     const struct fan_stored *stored);
 

@@ -42,10 +42,6 @@ void fan_ahead_fini(struct fan_ahead *ahead)
 
 int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        if (!fan_mounts_has_content(&node->mounts, mount, records[i]))
-            return -EINVAL;
-    }
     struct fan_ahead_list *list = malloc(sizeof(*list));
     uint64_t *copy = malloc((count + 1) * sizeof(*copy));
     if (list == NULL || copy == NULL) {
@@ -53,9 +49,12 @@ int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *reco
         free(copy);
         return -ENOMEM;
     }
-    if (count > 0)
-        memcpy(copy, records, count * sizeof(*copy));
-    *list = (struct fan_ahead_list){.records = copy, .count = count, .mount = mount};
+    uint64_t sound = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        if (fan_mounts_has_content(&node->mounts, mount, records[i]))
+            copy[sound++] = records[i];
+    }
+    *list = (struct fan_ahead_list){.records = copy, .count = sound, .mount = mount};
     *node->ahead.end = list;
     node->ahead.end = &list->after;
     return 0;

@@ -1,6 +1,7 @@
 /*
  * Bringing this rank's share to the local disk ahead of its reading: records in the order that the
- * caller of node.h gave, run by run, a few at a time, so that what programs wait for goes first.
+ * caller of node.h gave, run by run, a few at a time, so that threads are left for what programs
+ * wait for.
  */
 #ifndef FAN_NODE_AHEAD_H
 #define FAN_NODE_AHEAD_H
@@ -30,7 +31,7 @@ struct fan_ahead {
 void fan_ahead_init(struct fan_ahead *ahead);
 void fan_ahead_fini(struct fan_ahead *ahead);
 
-/* Appends a list; the records are copied. 0, -EINVAL, -ENOMEM. */
+/* Appends a list; what is no record of a file with content is left out. 0 or -ENOMEM. */
 int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records,
                      uint64_t count);
 

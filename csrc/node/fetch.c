@@ -327,8 +327,10 @@ static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t 
     struct fan_frame *frame = &node->cache.frames[id];
     struct fan_flight *flight = frame->flight;
     bool shared = frame->source == FAN_FROM_SHARED;
-    if (error == 0 && shared && is_damaged(node, flight))
-        error = -EIO; /* as was found when its pack was staged meanwhile */
+    if (shared && is_damaged(node, flight)) { /* what was cached of it came unchecked */
+        error = -EIO;
+        fan_blockcache_forget(&node->cache, flight->file, &node->sessions.live);
+    }
     if (error == 0) {
         if (!shared)
             fan_add64(&node->stats.fetched_bytes, frame->bytes);

@@ -366,9 +366,9 @@ int fan_mounts_admit(struct fan_mounts *mounts, const struct fan_fetch_request *
     if (rc != 0)
         return rc;
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
-    rc = is_here(mount, request) ? map_pack(mount, request->pack) : -ENOENT;
-    bool damaged = fan_mounts_is_damaged(mounts, request->mount, request->record);
-    return rc == 0 && damaged ? -EIO : rc;
+    if (fan_mounts_is_damaged(mounts, request->mount, request->record))
+        return -EIO;
+    return is_here(mount, request) ? map_pack(mount, request->pack) : -ENOENT;
 }
 
 /* Opens a pack on the shared file system, which must be as long as it was. -errno. */

@@ -80,7 +80,7 @@ int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bo
                        uint64_t largest);
 
 /* Records of this rank's share, in the order in which they are to be brought to the local disk
- * while nothing else is to be done. 0 or -errno. */
+ * ahead of their reading; others are passed over. 0 or -ENOMEM. */
 int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *records,
                         uint64_t count);
 

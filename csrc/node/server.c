@@ -69,64 +69,77 @@ static int fill_serving(struct fan_reading *reading)
     return rc == -EIO || rc == 0 ? rc : -ENOENT;
 }
 
-/* A record of this rank's share was read from the shared file system; where the disk took it, it is
- * served as any other. */
-static void serving_filled(struct fan_node *node, struct fan_reading *reading)
-{
-    struct serving *serving = (struct serving *)reading;
-    int rc = reading->error == -ECANCELED ? -ENOENT : reading->error;
-    if (rc == 0)
-        rc = fan_mounts_admit(&node->mounts, &serving->request);
-    if (rc == 0)
-        rc = fan_mounts_read(&node->mounts, &serving->request);
-    answer(node, serving->rank, &serving->request, rc);
-    free(serving);
-}
+static void filled(struct fan_node *node, struct fan_reading *reading);
 
 /* Has another thread read what a request needs. 0, -ESHUTDOWN (the node stops) or -errno. */
 static int give(struct fan_node *node, struct fan_readers *readers, struct fan_reading how,
-                const struct fan_transport_event *event)
+                uint32_t rank, const struct fan_fetch_request *request)
 {
     struct serving *serving = malloc(sizeof(*serving));
     if (serving == NULL)
         return -ENOMEM;
     *serving = (struct serving){
-        .reading = how, .mounts = &node->mounts, .request = event->request, .rank = event->rank};
+        .reading = how, .mounts = &node->mounts, .request = *request, .rank = rank};
     int rc = fan_readers_give(readers, &serving->reading);
     if (rc != 0)
         free(serving);
     return rc;
 }
 
-static int read_apart(struct fan_node *node, const struct fan_transport_event *event)
+static int read_apart(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request)
 {
     const struct fan_reading how = {.read = read_serving, .done = serving_read};
-    return give(node, &node->disk, how, event);
+    return give(node, &node->disk, how, rank, request);
 }
 
 /* Brings a record here that another rank asks for since it is of this rank's share. */
-static int fill_apart(struct fan_node *node, const struct fan_transport_event *event)
+static int fill_apart(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request)
 {
-    const struct fan_reading how = {.read = fill_serving, .done = serving_filled};
-    if (!fan_share_wants(&node->mounts, &event->request) ||
+    const struct fan_reading how = {.read = fill_serving, .done = filled};
+    if (!fan_share_wants(&node->mounts, request) ||
         fan_readers_waiting(&node->shared) >= FILLS_WAITING_MAX)
         return -ENOENT;
-    return give(node, &node->shared, how, event);
+    return give(node, &node->shared, how, rank, request);
 }
 
-void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event)
+/* Answers with what is here. rc: 0, or why it is not. */
+static void answer_here(struct fan_node *node, uint32_t rank,
+                        const struct fan_fetch_request *request, int rc)
 {
-    const struct fan_fetch_request *request = &event->request;
-    int rc = fan_mounts_admit(&node->mounts, request);
-    if (rc == -ENOENT && fill_apart(node, event) == 0)
-        return;
     if (rc == 0 && !fan_mounts_is_in_memory(&node->mounts, request)) {
-        int apart = read_apart(node, event);
+        int apart = read_apart(node, rank, request);
         if (apart == 0)
             return;
         rc = apart == -ESHUTDOWN ? -ENOENT : 0;
     }
     if (rc == 0)
         rc = fan_mounts_read(&node->mounts, request);
-    answer(node, event->rank, request, rc);
+    answer(node, rank, request, rc);
+}
+
+/* A record of this rank's share was read from the shared file system; where the disk took it, it is
+ * served as any other. What else was cached of one that is damaged came unchecked. */
+static void filled(struct fan_node *node, struct fan_reading *reading)
+{
+    struct serving *serving = (struct serving *)reading;
+    const struct fan_fetch_request *request = &serving->request;
+    int rc = reading->error == -ECANCELED ? -ENOENT : reading->error;
+    if (rc == 0)
+        rc = fan_mounts_admit(&node->mounts, request);
+    if (fan_mounts_is_damaged(&node->mounts, request->mount, request->record))
+        fan_blockcache_forget(&node->cache, fan_cache_file(request->mount, request->record),
+                              &node->sessions.live);
+    answer_here(node, serving->rank, request, rc);
+    free(serving);
+}
+
+void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event)
+{
+    const struct fan_fetch_request *request = &event->request;
+    int rc = fan_mounts_admit(&node->mounts, request);
+    if (rc == -ENOENT && fill_apart(node, event->rank, request) == 0)
+        return;
+    if (rc == -ENOENT) /* by now it may be */
+        rc = fan_mounts_admit(&node->mounts, request);
+    answer_here(node, event->rank, request, rc);
 }

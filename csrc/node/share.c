@@ -22,7 +22,8 @@ int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds)
     int rc = fan_partial_init(&share->partial, &mount->index, mount->staged_dir);
     share->bounds = malloc(bounds_bytes);
     share->starts = calloc((size_t)mount->pack_count + 1, sizeof(*share->starts));
-    if (share->bounds == NULL || share->starts == NULL)
+    share->spoiled = calloc((size_t)mount->pack_count + 1, sizeof(*share->spoiled));
+    if (share->bounds == NULL || share->starts == NULL || share->spoiled == NULL)
         rc = -ENOMEM;
     if (rc != 0) {
         fan_share_fini(share);
@@ -40,8 +41,10 @@ int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds)
 void fan_share_fini(struct fan_share *share)
 {
     fan_partial_fini(&share->partial);
+    free(share->spoiled);
     free(share->starts);
     free(share->bounds);
+    share->spoiled = NULL;
     share->starts = share->bounds = NULL;
 }
 
@@ -97,7 +100,7 @@ static bool is_missing(const struct fan_mounts *mounts, const struct fan_fetch_r
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     const struct fan_share *share = &mount->share;
     return fan_share_rank(mount, request) == share->own_rank && fan_relaxed32(&share->full) == 0 &&
-           !fan_share_has(mount, request) &&
+           fan_relaxed32(&share->spoiled[request->pack]) == 0 && !fan_share_has(mount, request) &&
            !fan_mounts_is_damaged(mounts, request->mount, request->record);
 }
 
@@ -150,9 +153,11 @@ static int note_kept(struct fan_mounts *mounts, struct fan_node_mount *mount, ui
         fan_count64(&mounts->counts.kept_records, 1);
         fan_count64(&mounts->counts.kept_bytes, record_of(mount, id)->stored_size);
     } else if (is_full(rc)) {
-        fan_put32(&mount->share.full, 1);
-        fan_count64(&mounts->counts.full_disks, 1);
+        if (__atomic_exchange_n(&mount->share.full, 1, __ATOMIC_RELAXED) == 0)
+            fan_count64(&mounts->counts.full_disks, 1);
         rc = -ENOSPC;
+    } else if (rc == -ESTALE) {
+        fan_put32(&mount->share.spoiled[record_of(mount, id)->pack], 1);
     }
     return rc;
 }
@@ -253,8 +258,9 @@ int fan_share_read(struct fan_mounts *mounts, const struct fan_fetch_request *re
 
 /* ---- ahead ---- */
 
-/* The stored bytes of a record as they were written to its partial pack. */
+/* The stored bytes of a record as they were written to its partial pack, until the node ends. */
 struct written {
+    const struct fan_mounts *mounts;
     int fd;
     uint64_t from;
     char *buffer;
@@ -264,6 +270,8 @@ struct written {
 static const char *written_at(const struct fan_stored *stored, uint64_t offset, uint64_t bytes)
 {
     struct written *written = stored->of;
+    if (fan_relaxed32(&written->mounts->ending) != 0)
+        return NULL;
     if (bytes > written->room) {
         free(written->buffer);
         written->buffer = malloc(bytes);
@@ -275,10 +283,11 @@ static const char *written_at(const struct fan_stored *stored, uint64_t offset, 
     return got == (ssize_t)bytes ? written->buffer : NULL;
 }
 
-static int check_written(const struct fan_node_mount *mount, uint64_t id, int fd)
+static int check_written(const struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 {
+    const struct fan_node_mount *mount = &mounts->mounts[number];
     const struct fan_record *record = record_of(mount, id);
-    struct written written = {.fd = fd, .from = record->offset};
+    struct written written = {.mounts = mounts, .fd = fd, .from = record->offset};
     const struct fan_stored stored = {.at = written_at, .of = &written};
     int rc = fan_check_sound(&mount->index, record, &stored);
     free(written.buffer);
@@ -306,15 +315,17 @@ static int copy_long(struct fan_mounts *mounts, uint32_t number, uint64_t id, in
     return 0;
 }
 
-/* What is written unchecked must not go over what another job has found right: one job writes,
- * while it has the lock. 0 or -EBUSY. */
+/* What is written unchecked must not go over what was found right: neither what another job did, so
+ * one writes while it has the lock; nor what lies there under another of the file's names. 0,
+ * -EEXIST (it is here), or -EBUSY. */
 static int lock_long(const struct fan_node_mount *mount, uint64_t id, int fd)
 {
+    const struct fan_record *record = record_of(mount, id);
     struct flock lock = {.l_type = F_WRLCK,
                          .l_whence = SEEK_SET,
-                         .l_start = (off_t)record_of(mount, id)->offset,
-                         .l_len = 1};
-    if (fcntl(fd, F_OFD_SETLK, &lock) != 0)
+                         .l_start = (off_t)record->offset,
+                         .l_len = (off_t)record->stored_size};
+    if (record->nlink > 1 || fcntl(fd, F_OFD_SETLK, &lock) != 0)
         return -EBUSY;
     return fan_partial_has(&mount->share.partial, id) ? -EEXIST : 0;
 }
@@ -327,7 +338,7 @@ static int copy_and_check(struct fan_mounts *mounts, uint32_t number, uint64_t i
         rc = copy_long(mounts, number, id, fd, buffer);
         if (rc != 0)
             break;
-        rc = check_written(&mounts->mounts[number], id, fd);
+        rc = check_written(mounts, number, id, fd);
         if (rc == -EIO && i + 1 == READINGS)
             fan_mounts_mark_damaged(mounts, number, id);
     }

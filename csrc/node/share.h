@@ -17,17 +17,20 @@
 struct fan_mounts;
 struct fan_node_mount;
 
+/* cffi: begin */
 /* Longer records come here ahead alone: whoever reads a part of one wants just that part. */
-enum { FAN_FILL_MAX_BYTES = 8 << 20 };
+enum { FAN_FILL_MAX_BYTES = 8388608 };
+/* cffi: end */
 
 /* starts: of each pack, in bytes before it in that order; packs that are staged whole somewhere
- * take none. bounds: of rank r from bounds[r] on; NULL: there are no partial packs. full: atomic,
- * the disk took no more. */
+ * take none. bounds: of rank r from bounds[r] on; NULL: there are no partial packs. spoiled: of
+ * each pack, whether something else lies in its place; full: the disk took no more; both atomic. */
 struct fan_share {
     struct fan_partial partial;
     uint64_t *starts;
     uint64_t *bounds;
     uint64_t largest_bytes;
+    uint32_t *spoiled;
     uint32_t world_size;
     uint32_t own_rank;
     uint32_t full;

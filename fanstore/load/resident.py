@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from fanstore._native import ffi, lib
 from fanstore.errors import FanstoreError
 from fanstore.load import locks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 NAME = "resident"
 SPARSE = ".sparse"  # what the name of a partial pack ends with
@@ -75,14 +79,17 @@ def _check(path: str, header: bytes, size_bytes: int) -> None:
 def _write(path: str, header: bytes, size_bytes: int) -> None:
     temporary = path + ".part"
     with open(temporary, "wb") as stream:
-        os.posix_fallocate(stream.fileno(), 0, size_bytes)  # a full disk must not be SIGBUS later
+        try:  # a full disk must not be SIGBUS later
+            os.posix_fallocate(stream.fileno(), 0, size_bytes)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from error
         stream.write(header)
     os.rename(temporary, path)
 
 
 def tidy_resident(directory: str) -> None:
     """Removes partial packs from a staged directory that nobody uses, unless they are of this run
-    of the kernel and their records are known."""
+    of the kernel, and those that its records are of."""
     path = os.path.join(directory, NAME)
     with contextlib.suppress(OSError), open(path, "rb") as stream:
         header = ffi.new("struct fan_resident_header *")
@@ -92,15 +99,41 @@ def tidy_resident(directory: str) -> None:
         known = known and header.version == lib.FAN_RESIDENT_VERSION and made == boot_id() != ""
         size_bytes = _size_bytes(int(header.record_count), int(header.pack_count))
         if known and os.fstat(stream.fileno()).st_size == size_bytes:
-            return
+            inodes = stream.read(8 * int(header.pack_count))
+            if _inodes(directory) == {i for i in memoryview(inodes).cast("Q") if i}:
+                return
     forget_resident(directory)
 
 
+def _inodes(directory: str) -> set[int]:
+    return {entry.inode() for entry in os.scandir(directory) if entry.name.endswith(SPARSE)}
+
+
 def forget_resident(directory: str) -> None:
-    """Removes the partial packs from a staged directory that nobody uses."""
+    """Removes the partial packs from a staged directory that nobody uses; first what speaks of
+    them."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(directory, NAME))
     for name in os.listdir(directory):
-        if name == NAME or name.endswith(SPARSE):
+        if name.endswith(SPARSE):
             os.unlink(os.path.join(directory, name))
+
+
+def resident_of(directory: str, records: NDArray[Any]) -> NDArray[Any]:
+    """Returns for records, an array of ids, whether each is resident in a staged directory."""
+    from fanstore.arrays import np
+
+    try:
+        with open(os.path.join(directory, NAME), "rb") as stream:
+            header = ffi.new("struct fan_resident_header *")
+            stream.readinto(ffi.buffer(header))
+            stream.seek(8 * int(header.pack_count), os.SEEK_CUR)
+            words = np.frombuffer(stream.read(), dtype=np.uint64)
+    except FileNotFoundError:
+        return np.zeros(len(records), dtype=bool)
+    ids = records.astype(np.uint64)
+    found: NDArray[Any] = (words[ids // 64] >> ids % 64 & 1).astype(bool)
+    return found
 
 
 def resident_bytes(directory: str) -> int:

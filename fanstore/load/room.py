@@ -15,6 +15,8 @@ from fanstore.world import World
 # The share of the free disk that is left for outputs and other users, where FanStore chooses how
 # much it takes.
 MARGIN = 0.1
+# The share of the memory that a local directory in memory takes by itself.
+MEMORY_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Room:
     """What one rank's local directory can take.
 
     memory_bytes: what the control group's limit leaves, None where that does not matter.
-    allowed_bytes: what --local-bytes leaves, None where it was not given.
+    allowed_bytes: what --local-bytes leaves, None where it was not given. device: of the file
+    system (st_dev), to tell which ranks share one.
     """
 
     rank: int
@@ -31,24 +34,39 @@ class Room:
     free_bytes: int
     memory_bytes: int | None
     allowed_bytes: int | None = None
+    device: int = 0
 
     @property
     def bytes(self) -> int:
         """How many bytes can be staged here."""
         limits = (self.free_bytes, self.memory_bytes, self.allowed_bytes)
-        return min(limit for limit in limits if limit is not None)
+        return max(0, min(limit for limit in limits if limit is not None))
 
     @property
     def share_bytes(self) -> int:
-        """How many bytes may be filled while the job runs: outputs need room, too."""
-        return min(self.bytes, int(self.free_bytes * (1 - MARGIN)))
+        """How many bytes may be filled while the job runs: outputs need room, too, and where the
+        directory is in memory so do programs."""
+        shares = [self.bytes, int(self.free_bytes * (1 - MARGIN))]
+        if self.memory_bytes is not None:
+            shares.append(int(self.memory_bytes * MEMORY_SHARE))
+        return max(0, min(shares))
+
+    def shared_among(self, ranks: int) -> Room:
+        """Returns the part of one of so many ranks on one file system of one node."""
+        memory = self.memory_bytes
+        return replace(
+            self,
+            free_bytes=self.free_bytes // ranks,
+            memory_bytes=None if memory is None else memory // ranks,
+        )
 
 
 def room_of(world: World, directory: LocalDirectory, allowed_bytes: int | None = None) -> Room:
     """Returns what this rank's local directory can take, as long as nothing was kept there."""
     limit = memory.available_bytes() if directory.in_memory else None
-    node = os.uname().nodename
-    return Room(world.rank, node, directory.path, directory.free_bytes, limit, allowed_bytes)
+    path, node = directory.path, os.uname().nodename
+    device = os.stat(path).st_dev if os.path.isdir(path) else 0
+    return Room(world.rank, node, path, directory.free_bytes, limit, allowed_bytes, device)
 
 
 def less(room: Room, written_bytes: int, kept_bytes: int = 0) -> Room:
@@ -59,7 +77,7 @@ def less(room: Room, written_bytes: int, kept_bytes: int = 0) -> Room:
         room,
         free_bytes=room.free_bytes - written_bytes,
         memory_bytes=None if memory is None else memory - written_bytes,
-        allowed_bytes=None if allowed is None else max(0, allowed - written_bytes - kept_bytes),
+        allowed_bytes=None if allowed is None else allowed - written_bytes - kept_bytes,
     )
 
 

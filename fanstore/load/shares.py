@@ -48,18 +48,24 @@ def even_shares(total_bytes: int, room_bytes: Sequence[int]) -> list[int]:
 
 
 def divide(
-    records: NDArray[Any], pack_bytes: Sequence[int], room_bytes: Sequence[int], rank: int
+    records: NDArray[Any],
+    pack_bytes: Sequence[int],
+    room_bytes: Sequence[int],
+    rank: int,
+    most_bytes: int | None = None,
 ) -> Shares:
     """Divides the records (struct fan_record) of packs among ranks with so much room each.
 
-    pack_bytes: the size of each pack, 0 of those that are not to be divided.
+    pack_bytes: the size of each pack, 0 of those that are not to be divided. most_bytes: what is
+    larger is kept by nobody.
     """
     from fanstore.arrays import np
 
     starts = np.concatenate(([0], np.cumsum(np.asarray(pack_bytes, dtype=np.uint64))))
     divided = np.asarray(pack_bytes) > 0
     regular = (records["mode"] & 0o170000) == stat.S_IFREG
-    ids = np.flatnonzero(regular & (records["stored_size"] > 0))
+    sane = regular & (records["stored_size"] > 0) & (records["pack"] < len(pack_bytes))
+    ids = np.flatnonzero(sane)
     ids = ids[divided[records["pack"][ids]]]
     positions = starts[records["pack"][ids]] + records["offset"][ids]
     order = np.argsort(positions, kind="stable")
@@ -67,8 +73,9 @@ def divide(
     sizes = records["stored_size"][ids]
     ends = np.append(positions[1:], positions[-1:] + sizes[-1:])
     costs = np.minimum(ends - positions, sizes + _PAGE_BYTES)  # alignment takes no room, or a page
-    shares = even_shares(int(costs.sum()), room_bytes)
-    largest_bytes = max(shares, default=0)
+    largest_bytes = max(even_shares(int(costs.sum()), room_bytes))
+    if most_bytes is not None:
+        largest_bytes = min(largest_bytes, most_bytes)
     costs[sizes > largest_bytes] = 0
     taken = np.cumsum(costs)
     cuts = _cuts(taken, even_shares(int(costs.sum()), room_bytes), room_bytes, np)

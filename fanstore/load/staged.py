@@ -38,6 +38,7 @@ class StagedDirectory:
     """One user's hold on `<base>/datasets/<dataset id>`."""
 
     def __init__(self, base: Base, dataset_id: str) -> None:
+        self._base = base
         self.path = os.path.join(base.folder("datasets"), dataset_id)
         self.lock_path = os.path.join(self.path, "lock")
         self._fd: int | None = None
@@ -57,6 +58,17 @@ class StagedDirectory:
         if fd is None:
             raise BlockingIOError(f"{self.lock_path}: held exclusively")
         self._fd = fd
+
+    def forget_partial(self, check: Callable[[], None]) -> bool:
+        """Removes the partial packs, where no other job uses the directory; tells whether that was
+        so."""
+        assert self._fd is not None
+        with self._base.locked(check):  # nobody begins to use it meanwhile
+            alone = locks.try_lock(self._fd, exclusive=True)
+            if alone:
+                forget_resident(self.path)
+                locks.try_lock(self._fd, exclusive=False)
+        return alone
 
     def release(self, keep: bool) -> None:
         """Gives the lock back; where this was the last user, `keep` decides whether the files

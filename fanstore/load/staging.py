@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from fanstore.load.crew import Crew
 from fanstore.load.exchange import Exchange
 from fanstore.load.index import DatasetInfo, stage_index
 from fanstore.load.local_dir import LocalDirectory
-from fanstore.load.resident import make_resident, resident_bytes
+from fanstore.load.resident import make_resident, resident_bytes, resident_of
 from fanstore.load.room import (
     Needs,
     Room,
@@ -141,7 +142,7 @@ def _stage_datasets(
     if _is_full(settings, rooms, needs):
         made = _stage_full(crew, parts, rooms, needs, replicas)
     else:
-        made = _stage_partial(crew, parts, rooms)
+        made = _stage_partial(crew, parts, rooms, settings)
     outcomes = dict(zip(opened, made, strict=True))
     return [outcomes[info.dataset_id] for info, _ in datasets]
 
@@ -274,25 +275,60 @@ def _place(rank: int, ranks: tuple[int, ...]) -> Place:
     return Place(int(state), others)
 
 
-def _stage_partial(crew: Crew, parts: list[_Part], rooms: list[Room]) -> list[Outcome]:
-    """Nothing is copied yet: what no rank has whole is divided among them. What partial packs hold
-    already counts as room."""
+def _stage_partial(
+    crew: Crew, parts: list[_Part], rooms: list[Room], settings: Settings
+) -> list[Outcome]:
+    """Nothing is copied yet: what no rank has whole is divided among them."""
+    sharers = Counter((room.node, room.device) for room in rooms)
+    rooms = [room.shared_among(sharers[room.node, room.device]) for room in rooms]
+    for part in parts:  # what is resident takes room that was allowed
+        rooms = [less(room, 0, part.resident_bytes[room.rank]) for room in rooms]
     made = []
     for part in parts:
-        kept = part.resident_bytes
-        fits = [less(room, -kept[room.rank], kept[room.rank]).share_bytes for room in rooms]
-        holders = ranks_by_pack(part.held, len(part.owners))
-        pairs = zip(part.packs.file_bytes, holders, strict=True)
-        amounts = [0 if ranks else amount for amount, ranks in pairs]
-        shares = None
-        if any(amounts):
-            shares = divide(part.stager.dataset.records, amounts, fits, crew.world.rank)
-            taken = [own - was for own, was in zip(shares.kept_bytes, kept, strict=True)]
-            rooms = [less(room, max(0, taken[room.rank])) for room in rooms]
-            header = part.stager.dataset.header
-            make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)
-        made.append(_partial_outcome(crew.world.rank, part, shares, sum(amounts)))
+        shares, needed_bytes = _share_of(crew, part, rooms, settings)
+        if shares is not None:
+            taken = zip(shares.kept_bytes, part.resident_bytes, strict=True)
+            more = [max(0, kept - resident) for kept, resident in taken]
+            rooms = [less(room, more[room.rank]) for room in rooms]
+        made.append(_partial_outcome(crew.world.rank, part, shares, needed_bytes))
     return made
+
+
+def _share_of(
+    crew: Crew, part: _Part, rooms: list[Room], settings: Settings
+) -> tuple[Shares | None, int]:
+    """Divides what no rank has whole of a dataset, and how many bytes that are. What its partial
+    packs hold already counts as room."""
+    holders = ranks_by_pack(part.held, len(part.owners))
+    pairs = zip(part.packs.file_bytes, holders, strict=True)
+    amounts = [0 if ranks else amount for amount, ranks in pairs]
+    if not any(amounts):
+        return None, 0
+    rank, dataset, resident = crew.world.rank, part.stager.dataset, part.resident_bytes
+    fits = [less(room, -resident[room.rank]).share_bytes for room in rooms]
+    most_bytes = int(lib.FAN_FILL_MAX_BYTES) if settings.stage == "lazy" else None
+    shares = divide(dataset.records, amounts, fits, rank, most_bytes)
+    _drop_what_is_of_no_share(crew, part, shares, settings.verify)
+    header = dataset.header
+    make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)
+    return shares, sum(amounts)
+
+
+def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares, verify: bool) -> None:
+    """Removes partial packs of an earlier job with another division, which would take the room of
+    this one's, unless a job that runs uses them."""
+    kept_bytes = part.resident_bytes[crew.world.rank]
+    if kept_bytes == 0:
+        return
+    own = shares.own[resident_of(part.staged.path, shares.own)]
+    sizes = part.stager.dataset.records["stored_size"]
+    if not verify and int(sizes[own].sum()) >= kept_bytes * _NEARLY_ALL / 2:
+        return
+    if not part.staged.forget_partial(crew.check) and verify:
+        raise FanstoreError(
+            f"{part.name}: --verify, but another job of yours uses what is resident of it; end "
+            "that first"
+        )
 
 
 def _partial_outcome(rank: int, part: _Part, shares: Shares | None, needed_bytes: int) -> Outcome:

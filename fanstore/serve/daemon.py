@@ -211,7 +211,8 @@ class Daemon:
 
     def status(self) -> dict[str, Any]:
         """Returns the job and its counters."""
-        return {**self.job.about(), "state": "serving", **self.job.figures()}
+        figures = self.job.figures()  # first: with them comes what was found damaged
+        return {**self.job.about(), "state": "serving", **figures}
 
     def _serve(self, listener: socket.socket) -> None:
         selector = self._selector

@@ -146,7 +146,7 @@ class Job:
         for item, outcome in zip(self.served, outcomes, strict=True):
             item.outcome = outcome
         if self.world.rank == 0:
-            self.warnings += [outcome.note for outcome in outcomes if outcome.note]
+            self.warnings += dict.fromkeys(each.note for each in outcomes if each.note)
 
     def _outcomes(self, crew: Crew) -> list[Outcome]:
         settings = self.plan.settings
@@ -270,7 +270,8 @@ class Job:
             found: dict[int, list[int]] = {}
             for record in read_damaged(segment, mount):
                 found.setdefault(int(item.dataset.record(record).pack), []).append(record)
-            item.staging.report.damaged |= found
+            report = item.staging.report
+            report.damaged = {**report.damaged, **found}
 
     def listener(self) -> Any:
         """The socket for clients of the daemon."""

@@ -17,10 +17,11 @@
 enum { RANKS = 3, DEADLINE_MS = 30000, SHORT_MS = 500, ODD_BYTES = 131072 };
 
 /* The disks. gone: the shared file system gives nothing; full: the local one takes nothing; lies:
- * what is read of files of ODD_BYTES is wrong so many times; hangs: whoever reads such a file
+ * what is read of files of `lies_of` bytes is wrong so many times; hangs: whoever reads such a file
  * waits. */
 static atomic_bool gone, full, hangs;
 static atomic_int lies;
+static atomic_ulong lies_of = ODD_BYTES;
 
 static bool is_local(int fd)
 {
@@ -38,7 +39,7 @@ ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
     if (!local && atomic_load(&gone))
         return errno = EIO, -1;
     ssize_t got = (ssize_t)syscall(SYS_pread64, fd, to, bytes, offset);
-    if (!local && bytes == ODD_BYTES && atomic_load(&lies) > 0) {
+    if (!local && bytes == atomic_load(&lies_of) && atomic_load(&lies) > 0) {
         atomic_fetch_sub(&lies, 1);
         *(char *)to ^= 1;
     }
@@ -150,17 +151,21 @@ static void test_full(void)
     world_close(&world);
 }
 
-static uint64_t odd_file(const struct world *world, uint32_t keeper)
+static uint64_t file_of(const struct world *world, uint32_t keeper, uint64_t bytes)
 {
     uint64_t record = 1;
-    while (world_file_bytes(record) != ODD_BYTES || world_keeper(world, record) != keeper)
+    while (world_file_bytes(record) != bytes || world_keeper(world, record) != keeper)
         record++;
     CHECK(record <= WORLD_FILES);
     return record;
 }
 
-/* What comes wrong once is read again; what comes wrong twice is damaged to the rank that read it.
- */
+static uint64_t odd_file(const struct world *world, uint32_t keeper)
+{
+    return file_of(world, keeper, ODD_BYTES);
+}
+
+/* What comes wrong once is read again; what comes wrong twice is damaged, for other ranks too. */
 static void test_wrong_bytes(void)
 {
     struct world world;
@@ -174,8 +179,32 @@ static void test_wrong_bytes(void)
     CHECK(client_read(&client, 0, odd_file(&world, 1)) == -EIO);
     CHECK(atomic_load(&lies) == 0);
     EVENTUALLY(SUM(&world, damaged_records) == 1);
-    CHECK(client_read(&client, 0, odd_file(&world, 1)) == 0); /* this rank reads it right */
+    CHECK(client_read(&client, 0, odd_file(&world, 1)) == -EIO);
     CHECK(SUM(&world, kept_records) == 1);
+    client_close(&client);
+    world_close(&world);
+}
+
+/* A damaged file of several blocks: none of them is read elsewhere, where a block by itself has no
+ * checksum. */
+static void test_wrong_long_file(void)
+{
+    enum { LONG_BYTES = (3 << 20) + 12345 };
+    struct world world;
+    struct node_client client;
+    open_world(&world, 2, DEADLINE_MS);
+    client_open(&client, world.nodes[0]);
+    uint64_t record = file_of(&world, 1, LONG_BYTES);
+    atomic_store(&lies_of, LONG_BYTES);
+    atomic_store(&lies, 2);
+    for (unsigned round = 0; round < 2; round++) {
+        for (uint64_t block = 0; block < 4; block++) {
+            CHECK(client_pin(&client, 0, fan_cache_file(0, record), block) == -EIO);
+            client_unpin(&client, 0);
+        }
+    }
+    CHECK(atomic_load(&lies) == 0 && SUM(&world, kept_records) == 0);
+    atomic_store(&lies_of, ODD_BYTES);
     client_close(&client);
     world_close(&world);
 }
@@ -228,6 +257,7 @@ int main(void)
     test_ahead_and_end();
     test_full();
     test_wrong_bytes();
+    test_wrong_long_file();
     test_removed();
     test_hang();
     printf("test_node_partial: no fault\n");

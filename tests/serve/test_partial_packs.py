@@ -311,3 +311,56 @@ def test_two_jobs_share_what_is_resident(stage: Stage, dataset: Path) -> None:
         assert read(stage, one) == [expected(stage)]
         assert shared_bytes(stage) - before == LONG_BYTES
     assert stage.leftovers() == []
+
+
+def test_damage_is_in_the_report(stage: Stage, dataset: Path) -> None:
+    """Nobody asked for the status before."""
+    flip(*find_content(dataset, stage.files["f21"][:4096]))
+    argv = (sys.executable, "-c", DIGESTS, str(stage.mount), "1")
+    done = stage.run(dataset, *argv, options=("--stage", "lazy"))
+    assert "1 error, 1 damaged file" in done.stderr
+
+
+def test_two_datasets_share_the_room(stage: Stage, dataset: Path) -> None:
+    other = {f"g{n}": os.urandom(700_000) for n in range(10)}
+    second = stage.dataset(stage.source("second", other), "more", "--partitions", "2")
+    allowed = 9 * MIB
+    more = ("--dataset", str(second), "--mount", str(stage.path / "mount-2"), "--keep-staged")
+    where = ("--stage", "plan", "--local-bytes", str(allowed), *more)
+    for _ in range(2):  # and what the first job kept counts once
+        with serving(stage, dataset, *where):
+            assert until_filled(stage)["damaged_records"] == 0
+            assert allowed - 2 * MIB < disk_bytes(stage) <= allowed
+
+
+def test_verify_wants_what_is_resident_for_itself(stage: Stage, dataset: Path) -> None:
+    """What others have mapped cannot be thrown away, and nobody checked it again."""
+    with serving(stage, dataset, "--stage", "plan"):
+        until_filled(stage)
+        where = ("--dataset", str(dataset), "--mount", str(stage.path / "other"))
+        refused = stage.call("start", *where, "--stage", "plan", "--verify", code=125)
+    assert "another job of yours uses what is resident of it" in refused.stderr
+
+
+def test_a_division_that_is_another_throws_the_old_one_away(stage: Stage, dataset: Path) -> None:
+    """As with another number of ranks: what is of no share would take the room of what is."""
+    with serving(stage, dataset, "--stage", "plan", "--keep-staged"):
+        until_filled(stage)
+    (resident,) = stage.local.rglob("resident")
+    content = resident.read_bytes()
+    bits = 128 + 8 * 3
+    resident.write_bytes(content[:bits] + bytes(len(content) - bits))
+    with serving(stage, dataset, "--stage", "plan", "--local-bytes", "6M"):
+        assert until_filled(stage)["kept_records"] > 0
+        assert disk_bytes(stage) <= 6 * MIB
+
+
+def test_names_of_one_long_file(stage: Stage) -> None:
+    """Each is a record of its own over the same bytes, which nobody may write unchecked."""
+    source = stage.path / "plain"
+    os.link(source / "f24", source / "f99")
+    stage.files["f99"] = stage.files["f24"]
+    dataset = stage.dataset(source, "data", "--partitions", "3")
+    with serving(stage, dataset, "--stage", "plan") as mount:
+        assert until_filled(stage)["kept_records"] == len(SIZES) - 1
+        assert read(stage, mount, 2) == [expected(stage)] * 2

@@ -38,7 +38,6 @@ int fan_content_open(struct fan_file *file)
         fan_codec_load(record->codec); /* where it was deferred */
     if (rc != 0 || record->logical_size == 0)
         return rc;
-    /* The pack's place first: what is damaged in it was marked before it was said to be staged. */
     const char *base = fan_pack_map(file->view, file->dataset, record->pack);
     if (fan_view_damaged(file->view, record->pack, file->id))
         return fan_job.world_size > 1 ? 0 : -EIO;

@@ -48,7 +48,7 @@ static int read_shared(struct fan_file *file, char *to, uint64_t offset, uint64_
     return rc;
 }
 
-/* Of a file that is damaged in the copy here: the one of another rank may be sound. */
+/* Of a file that is damaged for this rank: another may have a sound copy. */
 static int read_elsewhere(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
     int rc = fan_job.world_size > 1 ? fan_remote_read(file, to, offset, bytes) : -EIO;
