@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../format/pack_format.h"
 #include "../local/sound.h"
 #include "mounts.h"
 #include "ranks.h"
@@ -163,23 +164,16 @@ static int note_kept(struct fan_mounts *mounts, struct fan_node_mount *mount, ui
 }
 
 /* Keeps a record whose bytes were found right. 0 or -errno. */
-static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_t id, int fd,
+static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_t id,
                 const char *bytes)
 {
     const struct fan_record *record = record_of(mount, id);
-    int rc = fan_partial_write(fd, bytes, record->offset, record->stored_size);
-    return note_kept(mounts, mount, id, rc);
-}
-
-static int keep_one(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_t id,
-                    const char *bytes)
-{
-    int fd = fan_partial_open(&mount->share.partial, record_of(mount, id)->pack, true);
+    int fd = fan_partial_open(&mount->share.partial, record->pack, true);
     if (fd < 0)
         return note_kept(mounts, mount, id, fd);
-    int rc = keep(mounts, mount, id, fd, bytes);
+    int rc = fan_partial_write(fd, bytes, record->offset, record->stored_size);
     close(fd);
-    return rc;
+    return note_kept(mounts, mount, id, rc);
 }
 
 /* 0 or -EBUSY: whoever has the lock waits for a disk, and perhaps in vain. */
@@ -205,7 +199,7 @@ int fan_share_fill(struct fan_mounts *mounts, const struct fan_fetch_request *re
         char *bytes = malloc(all.bytes);
         rc = bytes != NULL ? read_sound(mounts, &all, bytes) : -ENOMEM;
         if (rc == 0) {
-            keep_one(mounts, mount, request->record, bytes);
+            keep(mounts, mount, request->record, bytes);
             *stored = bytes;
         } else {
             free(bytes);
@@ -359,41 +353,91 @@ static int fill_long(struct fan_mounts *mounts, uint32_t number, uint64_t id)
     return rc == -EEXIST ? 0 : rc;
 }
 
-/* Keeps a record of a run that was read; one that is not right is read again by itself. */
-static int keep_of_run(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd,
-                       const char *bytes)
+/* What lies together of a run that was read, and was found right: it is written at once, for large
+ * writes become large pages. first, count: in the run's records; from, to: in its pack. */
+struct stretch {
+    uint64_t first;
+    uint64_t count;
+    uint64_t from;
+    uint64_t to;
+};
+
+/* Writes a stretch and begins another. 0 or -errno. */
+static int keep_stretch(struct fan_mounts *mounts, struct fan_node_mount *mount, int fd,
+                        const uint64_t *records, const char *bytes, struct stretch *stretch)
 {
-    struct fan_node_mount *mount = &mounts->mounts[number];
-    struct fan_fetch_request request = whole(mount, number, id);
-    if (!is_missing(mounts, &request))
-        return 0;
-    int rc = check_sound(mount, id, bytes);
-    if (rc == 0)
-        return keep(mounts, mount, id, fd, bytes);
-    if (rc != -EIO)
-        return rc;
+    uint64_t start = record_of(mount, records[0])->offset;
+    int rc = 0;
+    if (stretch->count > 0)
+        rc = fan_partial_write(fd, bytes + (stretch->from - start), stretch->from,
+                               stretch->to - stretch->from);
+    for (uint64_t i = 0; i < stretch->count; i++)
+        rc = note_kept(mounts, mount, records[stretch->first + i], rc);
+    *stretch = (struct stretch){.count = 0};
+    return rc;
+}
+
+/* Adds a record to a stretch where it lies behind it, with no more than alignment between them. */
+static bool extend(struct stretch *stretch, uint64_t i, const struct fan_record *record)
+{
+    uint64_t end = record->offset + record->stored_size;
+    if (stretch->count == 0) {
+        *stretch = (struct stretch){i, 1, record->offset, end};
+        return true;
+    }
+    if (stretch->first + stretch->count != i || record->offset < stretch->to ||
+        record->offset - stretch->to >= FAN_MAP_ALIGN_BYTES)
+        return false;
+    stretch->count++;
+    stretch->to = end;
+    return true;
+}
+
+/* Reads a record of a run that is not right again, by itself. */
+static int fill_again(struct fan_mounts *mounts, uint32_t number, uint64_t id)
+{
+    struct fan_fetch_request request = whole(&mounts->mounts[number], number, id);
     char *stored = NULL;
-    rc = fan_share_fill(mounts, &request, &stored);
+    int rc = fan_share_fill(mounts, &request, &stored);
     free(stored);
     return rc;
+}
+
+/* Keeps the records of a run that was read to `bytes`. 0, or the last -errno. */
+static int keep_all(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
+                    uint64_t count, const char *bytes, int fd)
+{
+    struct fan_node_mount *mount = &mounts->mounts[number];
+    uint64_t start = record_of(mount, records[0])->offset;
+    struct stretch stretch = {.count = 0};
+    int rc = 0, error = 0;
+    for (uint64_t i = 0; i < count && rc != -ENOSPC; i++) {
+        const struct fan_record *record = record_of(mount, records[i]);
+        if (!fan_share_is_missing(mounts, number, records[i]))
+            continue;
+        rc = check_sound(mount, records[i], bytes + (record->offset - start));
+        if (rc == -EIO)
+            rc = fill_again(mounts, number, records[i]);
+        else if (rc == 0 && !extend(&stretch, i, record)) {
+            rc = keep_stretch(mounts, mount, fd, records, bytes, &stretch);
+            extend(&stretch, i, record);
+        }
+        error = rc != 0 ? rc : error;
+    }
+    rc = keep_stretch(mounts, mount, fd, records, bytes, &stretch);
+    return rc != 0 ? rc : error;
 }
 
 static int keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
                     uint64_t count, const char *bytes)
 {
     struct fan_node_mount *mount = &mounts->mounts[number];
-    uint64_t start = record_of(mount, records[0])->offset;
     int fd = fan_partial_open(&mount->share.partial, record_of(mount, records[0])->pack, true);
-    int rc = fd < 0 ? note_kept(mounts, mount, records[0], fd) : 0;
-    int first_error = rc;
-    for (uint64_t i = 0; i < count && fd >= 0 && rc != -ENOSPC; i++) {
-        const char *at = bytes + (record_of(mount, records[i])->offset - start);
-        rc = keep_of_run(mounts, number, records[i], fd, at);
-        first_error = first_error != 0 ? first_error : rc;
-    }
-    if (fd >= 0)
-        close(fd);
-    return rc == -ENOSPC ? rc : first_error;
+    if (fd < 0)
+        return note_kept(mounts, mount, records[0], fd);
+    int rc = keep_all(mounts, number, records, count, bytes, fd);
+    close(fd);
+    return rc;
 }
 
 int fan_share_fill_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
+PROGRAMS = [*sorted((BENCH / "c").glob("*.c")), BENCH.parent / "slow" / "slow.c"]
 ROWS = ["read-4k", "read16-4k", "child-4k", "missing", "walk", "py-stat", "cold-4k", "lz4-128k"]
 REPORT = """
 import json, sys
@@ -88,7 +89,7 @@ def test_processes_together_are_timed_by_the_wall_clock() -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-@pytest.mark.parametrize("program", sorted((BENCH / "c").glob("*.c")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_programs_of_rows_compile(program: Path) -> None:
     """A row whose program does not compile is told as failed, at the end of a long run."""
     if "<mpi.h>" in program.read_text():

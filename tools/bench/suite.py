@@ -25,7 +25,16 @@ from rows import Case, Kind
 from warm import Different, Settings, Warm, say
 
 # Modules with rows of their own: row_keys(), and measure(work, wanted, settings).
-OWN_ROWS = ("decoding", "preparing", "startup", "outside", "descriptors", "ranks", "remote")
+OWN_ROWS = (
+    "decoding",
+    "preparing",
+    "startup",
+    "outside",
+    "descriptors",
+    "ranks",
+    "remote",
+    "storage",
+)
 # No row is begun after so long.
 BUDGET_S = 840
 FAILURES = (OSError, subprocess.SubprocessError, ReaderEnded, Different, SystemExit)

@@ -10,7 +10,7 @@ SECTIONS = {
     "warm": "Warm", "cold": "Cold", "compressed": "Compressed packs", "preparing": "Preparing",
     "start": "Start of a job", "outside": "Outside the prefix",
     "descriptors": "The first open of a process", "ranks": "Ranks of one machine",
-    "remote": "Remote reads",
+    "remote": "Remote reads", "storage": "Datasets that are here in part",
 }  # fmt: skip
 TITLE_WIDTH, CELL_WIDTH = 36, 16
 

@@ -1,0 +1,224 @@
+"""Datasets that are on the local disk in part: what a resident file costs, an epoch that reads the
+rest from a shared file system of 200 MB/s (tools/slow), and the start of such a job."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from data import make_files
+from peers import FANSTORE
+from preparing import run_timed
+from readers import HERE, Reader, compile_reader, wall_ns_per_unit
+from results import OURS, Goal, Result
+from rows import KIB, MIB, TITLES, Kind
+from startup import FILES, MAKE_INDEX
+from warm import Settings, say
+
+WARM = (Kind("4k", 4 * KIB, 8, 512), Kind("128k", 128 * KIB, 8, 64))
+STAGED, RATE, BUDGET = "staged whole", "the rest at 200 MB/s", "budget"
+ROUNDS, WINDOW_NS = 15, 40_000_000
+RATE_BYTES, FILE_BYTES, COUNT = 200_000_000, 256 * KIB, 1200
+LOCAL_BYTES, CACHE_BYTES = 100 * MIB, 48 * MIB
+START_KEY, EPOCH_KEY = "storage-start-1300000", "storage-epoch"
+SLOW = HERE.parent / "slow" / "slow.c"
+
+# Four processes read every file once, in an order of its own; how long that took.
+EPOCH = """
+import os, random, sys, time
+root, seed = sys.argv[1], sys.argv[2]
+names = sorted(os.listdir(root))
+random.Random(seed).shuffle(names)
+begun = time.perf_counter()
+for part in range(4):
+    if os.fork() == 0:
+        for name in names[part::4]:
+            with open(os.path.join(root, name), "rb", buffering=0) as stream:
+                stream.read()
+        os._exit(0)
+for part in range(4):
+    assert os.wait()[1] == 0
+print(time.perf_counter() - begun)
+"""
+
+
+def row_keys() -> list[str]:
+    """The rows."""
+    return [*map(warm_key, WARM), EPOCH_KEY, START_KEY]
+
+
+def warm_key(kind: Kind) -> str:
+    return f"storage-warm-{kind.name}"
+
+
+class Job:
+    """A job of this node, and what is asked of it."""
+
+    def __init__(self, place: Path, env: Mapping[str, str]) -> None:
+        self.mount = place / "mount"
+        self._local = f"FANSTORE_LOCAL_DIR={place / 'local'}"
+        self._env = {**os.environ, **env}
+        (place / "local").mkdir(parents=True)
+
+    def call(self, *words: str | Path) -> str:
+        """Runs fanstore; what it printed."""
+        done = subprocess.run(
+            ["env", self._local, *map(str, [*FANSTORE, *words])],
+            env=self._env, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        return done.stdout
+
+    def reader(self, program: Path) -> Reader:
+        """A reader in the job, which has read every file once."""
+        made = Reader(["env", self._local, *FANSTORE, "exec", "--", program, self.mount, "1"])
+        for kind in WARM:
+            made.ask("sum", kind.name)
+        return made
+
+    def node(self) -> dict[str, Any]:
+        """The figures of the node's core."""
+        return dict(json.loads(self.call("status", "--json"))["node"])
+
+    def wait_until_filled(self) -> dict[str, Any]:
+        """Waits for what is brought ahead, for at most five minutes."""
+        for _ in range(3000):
+            node = self.node()
+            if not node.get("filling_ahead"):
+                return node
+            time.sleep(0.1)
+        raise SystemExit("the local disk is not filled")
+
+
+@contextlib.contextmanager
+def serving(place: Path, dataset: Path, *options: str, **env: str) -> Iterator[Job]:
+    """A job while it runs."""
+    job = Job(place, env)
+    where = ("--dataset", dataset, "--mount", job.mount, "--output-dir", place / "output")
+    job.call("start", *where, *options)
+    try:
+        yield job
+    finally:
+        job.call("stop")
+
+
+def prepare(source: Path, dataset: Path) -> None:
+    subprocess.run(
+        [*map(str, [*FANSTORE, "prepare", "--quiet", source, dataset])], check=True,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def measure_warm(work: Path, keys: Sequence[str]) -> list[Result]:
+    """Open, read and close of files that are resident in partial packs, and in staged ones."""
+    make_files(work / "source", WARM)
+    prepare(work / "source", work / "dataset")
+    program = compile_reader(work)
+    with (
+        serving(work / "whole", work / "dataset", "--stage", "full") as whole,
+        serving(work / "part", work / "dataset", "--stage", "plan") as part,
+    ):
+        part.wait_until_filled()
+        readers = {STAGED: whole.reader(program), OURS: part.reader(program)}
+        wanted = [kind for kind in WARM if warm_key(kind) in keys]
+        results = [measure_warm_row(readers, kind) for kind in wanted]
+        for reader in readers.values():
+            reader.close()
+    return results
+
+
+def measure_warm_row(readers: Mapping[str, Reader], kind: Kind) -> Result:
+    """One row: both read in turns."""
+    title = f"{TITLES[kind.name]}, resident"
+    say(title)
+    times: dict[str, list[float]] = {name: [] for name in readers}
+    for _ in range(ROUNDS):
+        for name, reader in readers.items():
+            answer = reader.ask("read", kind.name, 1, WINDOW_NS)
+            times[name].append(wall_ns_per_unit([answer]))
+    return Result(
+        "storage", warm_key(kind), title, "file",
+        {name: statistics.median(each) for name, each in times.items()},
+        {name: (min(each), max(each)) for name, each in times.items()},
+        [Goal(STAGED, 0.97)], bytes_per_unit=kind.file_bytes,
+    )  # fmt: skip
+
+
+def measure_epochs(work: Path) -> Result:
+    """Epochs after the first, whose disk and cache hold a part, beside what the rest takes at the
+    rate of the shared file system."""
+    say("an epoch of a dataset three times the local disk")
+    make_files(work / "source-epoch", [Kind("all", FILE_BYTES, 1, COUNT)])
+    prepare(work / "source-epoch" / "all" / "folder-00", work / "dataset-epoch")
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    flags = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC")
+    subprocess.run([*compiler, *flags, "-o", work / "slow.so", SLOW], check=True)
+    slow = {
+        "LD_PRELOAD": str(work / "slow.so"), "SLOW_DIR": str(work / "dataset-epoch"),
+        "SLOW_BYTES": str(RATE_BYTES), "SLOW_STATE": str(work / "slow-state"),
+    }  # fmt: skip
+    room = ("--local-bytes", str(LOCAL_BYTES), "--cache-bytes", str(CACHE_BYTES))
+    options = ("--stage", "plan", "--cache-policy", "minio", *room)
+    with serving(work / "epoch", work / "dataset-epoch", *options, **slow) as job:
+        node = job.wait_until_filled()
+        took, read = [], []
+        for epoch in range(4):
+            said = job.call("exec", "--", sys.executable, "-c", EPOCH, job.mount, str(epoch))
+            took.append(float(said) * 1e9)
+            read.append(-node["shared_bytes"])
+            node = job.node()
+            read[-1] += node["shared_bytes"]
+        resident = node["kept_bytes"] + node["resident_bytes"]
+    rest = COUNT * FILE_BYTES - resident
+    ideal_ns = statistics.median(read[1:]) / RATE_BYTES * 1e9
+    return Result(
+        "storage", EPOCH_KEY, f"an epoch, {resident / COUNT / FILE_BYTES:.0%} resident", "epoch",
+        {RATE: ideal_ns, OURS: statistics.median(took[1:])}, {OURS: (min(took[1:]), max(took[1:]))},
+        [Goal(RATE, 0.9)],
+        f"read {', '.join(f'{each / MIB:.1f}' for each in read)} MiB; {rest / MIB:.1f} MiB are not "
+        "resident",
+    )  # fmt: skip
+
+
+def measure_start(work: Path) -> Result:
+    """`fanstore run --stage plan -- true`, on a staged index, beside two seconds."""
+    say("start with a plan on 1,300,000 files")
+    dataset, local = work / "dataset-plan", work / "local-plan"
+    subprocess.run(
+        [sys.executable, MAKE_INDEX, dataset, "--files", str(FILES)],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    local.mkdir()
+    command: list[str | Path] = [
+        *FANSTORE, "run", "--quiet", "--keep-staged", "--stage", "lazy", "--dataset", dataset,
+        "--local-dir", local, "--mount", work / "mount-plan", "--output-dir", work / "output",
+        "--", "true",
+    ]  # fmt: skip
+    runs = [run_timed(command)[0] for _ in range(6)][1:]
+    return Result(
+        "storage", START_KEY, "fanstore run --stage lazy -- true", "job",
+        {OURS: statistics.median(runs), BUDGET: 2e9}, {OURS: (min(runs), max(runs))},
+        [Goal(BUDGET, 1.0)],
+    )  # fmt: skip
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """The rows of `wanted`."""
+    results = []
+    if any(warm_key(kind) in wanted for kind in WARM):
+        results += measure_warm(work, wanted)
+    if EPOCH_KEY in wanted:
+        results.append(measure_epochs(work))
+    if START_KEY in wanted:
+        results.append(measure_start(work))
+    return results, []
