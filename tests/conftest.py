@@ -11,6 +11,7 @@ import pytest
 BEGUN_FIRST = (
     "contrast", "test_rank_faults.py", "test_ranks.py", "test_transport.py", "test_exchange.py",
     "test_launch.py", "test_outputs_rank_faults.py", "test_outputs_ranks.py", "test_run.py",
+    "test_partial_packs.py",
 )  # fmt: skip
 
 

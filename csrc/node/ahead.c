@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "inner.h"
+#include "run.h"
 
 /* Bytes between two records of a run: alignment, and what is not of this share. */
 enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS = 2 };
@@ -87,7 +88,7 @@ static uint64_t run_length(const struct fan_node *node, const struct fan_ahead_l
 static int bring(struct fan_reading *reading)
 {
     const struct run *run = (const struct run *)reading;
-    return fan_share_fill_run(run->mounts, run->mount, run->records, run->count);
+    return fan_keep_run(run->mounts, run->mount, run->records, run->count);
 }
 
 /* What was cached of a record before it was found to be damaged came from there, unchecked. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "inner.h"
+#include "keep.h"
 #include "shared.h"
 
 enum { RETRY_NS = 200000 };
@@ -148,7 +149,7 @@ struct shared_reading {
 static int read_shared_block(struct fan_reading *reading)
 {
     const struct shared_reading *shared = (const struct shared_reading *)reading;
-    return fan_share_read(shared->mounts, &shared->request, shared->to);
+    return fan_keep_and_read(shared->mounts, &shared->request, shared->to);
 }
 
 /* Has a reader's thread fill a frame. False where that cannot be. */

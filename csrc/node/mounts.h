@@ -37,6 +37,12 @@ struct fan_node_mount {
     struct fan_share share;
 };
 
+static inline const struct fan_record *fan_mount_record(const struct fan_node_mount *mount,
+                                                        uint64_t id)
+{
+    return fan_index_record(&mount->index, id);
+}
+
 /* What readers did, since the start. Atomic. */
 struct fan_mounts_counts {
     uint64_t shared_reads;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "inner.h"
+#include "keep.h"
 #include "shared.h"
 
 /* Requests that may wait for the shared file system. With more, it is slow: whoever asks had better
@@ -64,7 +65,7 @@ static int fill_serving(struct fan_reading *reading)
 {
     const struct serving *serving = (const struct serving *)reading;
     char *stored = NULL;
-    int rc = fan_share_fill(serving->mounts, &serving->request, &stored);
+    int rc = fan_keep_record(serving->mounts, &serving->request, &stored);
     free(stored);
     return rc == -EIO || rc == 0 ? rc : -ENOENT;
 }

@@ -1,9 +1,8 @@
 /*
- * What each rank keeps of a dataset that lies on the local disks in part, and how it comes there.
- * The records in the order of their packs and offsets are divided among the ranks at `bounds`;
- * every rank knows all of them. What is behind the last is nobody's, as is what is too large for
- * any. A record comes here when it is first read, or ahead (ahead.h). Only what was found right is
- * kept; what was read twice and is not the content that the index speaks of is marked as damaged.
+ * What each rank keeps of a dataset that lies on the local disks in part. The records in the order
+ * of their packs and offsets are divided among the ranks at `bounds`; every rank knows all of them.
+ * What is behind the last is nobody's, as is what is too large for any. A record comes here when it
+ * is first read (keep.h), or ahead (run.h).
  */
 #ifndef FAN_NODE_SHARE_H
 #define FAN_NODE_SHARE_H
@@ -54,23 +53,8 @@ bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_req
 /* Whether a record is to be kept here and is not. */
 bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
-/* The functions below read the shared file system, by any thread. */
-
-/* Brings a record that is wanted here. Its stored bytes in `stored`, the caller's to free; NULL: it
- * was here already. 0 (also where the disk takes no more), -EBUSY: another thread is at it for too
- * long, -EIO, -ENOMEM, -EMFILE. */
-int fan_share_fill(struct fan_mounts *mounts, const struct fan_fetch_request *request,
-                   char **stored);
-
-/* The bytes of a request of this node's own, whose record is kept where it is wanted. A record that
- * the request holds as a whole is checked. 0, -EIO, or -errno where this process lacks something.
- */
-int fan_share_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to);
-
-/* Brings `count` records of one pack, rising in it, that lie within FAN_FILL_MAX_BYTES; or just
- * one. 0, -ENOSPC: the disk takes no more, or -errno: some are not here.
- */
-int fan_share_fill_run(struct fan_mounts *mounts, uint32_t mount, const uint64_t *records,
-                       uint64_t count);
+/* A request for all of a record's stored bytes. */
+struct fan_fetch_request fan_share_whole(const struct fan_node_mount *mount, uint32_t number,
+                                         uint64_t id);
 
 #endif

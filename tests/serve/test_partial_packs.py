@@ -19,6 +19,8 @@ from fault_tools import command_of
 from serving import Stage, daemon_of, find_content, flip, make_stage, wait_for
 from small_disk import small_disk
 
+from fanstore.serve.protocol import connect
+
 MIB = 1 << 20
 LONG_BYTES = 9 * MIB  # longer than what is kept when a part of it is read
 SIZES = [*(100_000 + n for n in range(20)), *(1_300_000 + n for n in range(4)), LONG_BYTES, 10]
@@ -74,27 +76,32 @@ def serving(stage: Stage, dataset: Path, *options: str, mount: str = "mount") ->
     try:
         yield stage.path / mount
     finally:
-        stage.call("stop", "--job", job_of(stage, mount))
+        stage.call("stop", "--job", job_of(stage, mount).name)
 
 
-def job_of(stage: Stage, mount: str) -> str:
-    """The id of the job that serves a mount."""
+def job_of(stage: Stage, mount: str) -> Path:
+    """The directory of the job that serves a mount."""
     for described in stage.local.glob(".fanstore-*/jobs/*/job.json"):
         about = json.loads(described.read_text())
         if about["datasets"][0]["mount_prefix"] == str(stage.path / mount):
-            return str(about["job_id"])
+            return described.parent
     raise AssertionError("no such job")
 
 
 def status(stage: Stage, mount: str = "mount") -> dict[str, Any]:
-    said = stage.call("status", "--json", "--job", job_of(stage, mount)).stdout
-    return dict(json.loads(said))
+    """What `fanstore status` gets."""
+    channel = connect(str(job_of(stage, mount)))
+    channel.send({"op": "status"})
+    answer = channel.receive()
+    channel.close()
+    assert answer is not None
+    return answer
 
 
 def read(stage: Stage, mount: Path, rounds: int = 1) -> list[dict[str, Any]]:
     """What a program in the job reads of all files, round by round."""
     argv = [sys.executable, "-c", DIGESTS, str(mount), str(rounds)]
-    said = stage.call("exec", "--job", job_of(stage, mount.name), "--", *argv).stdout
+    said = stage.call("exec", "--job", job_of(stage, mount.name).name, "--", *argv).stdout
     return [json.loads(line) for line in said.splitlines()]
 
 

@@ -1,0 +1,142 @@
+#include "keep.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../local/sound.h"
+#include "mounts.h"
+#include "shared.h"
+
+enum { LOCK_S = 1 };
+
+int fan_keep_check(const struct fan_node_mount *mount, uint64_t id, const char *bytes)
+{
+    return fan_check_sound_in_memory(&mount->index, fan_mount_record(mount, id), bytes);
+}
+
+/* Reads a record whole. What is not right is read again before it counts as damaged. */
+static int read_sound(struct fan_mounts *mounts, const struct fan_fetch_request *request, char *to)
+{
+    int rc = 0;
+    for (unsigned i = 0; i < FAN_KEEP_READINGS; i++) {
+        rc = fan_mounts_read_shared(mounts, request, to);
+        if (rc != 0)
+            return rc;
+        rc = fan_keep_check(&mounts->mounts[request->mount], request->record, to);
+        if (rc != -EIO)
+            return rc;
+    }
+    fan_mounts_mark_damaged(mounts, request->mount, request->record);
+    return rc;
+}
+
+static bool is_full(int error)
+{
+    return error == -ENOSPC || error == -EDQUOT || error == -EFBIG || error == -EROFS;
+}
+
+int fan_keep_note(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_t id, int rc)
+{
+    if (rc == 0) {
+        fan_partial_set(&mount->share.partial, id);
+        fan_count64(&mounts->counts.kept_records, 1);
+        fan_count64(&mounts->counts.kept_bytes, fan_mount_record(mount, id)->stored_size);
+    } else if (is_full(rc)) {
+        if (__atomic_exchange_n(&mount->share.full, 1, __ATOMIC_RELAXED) == 0)
+            fan_count64(&mounts->counts.full_disks, 1);
+        rc = -ENOSPC;
+    } else if (rc == -ESTALE) {
+        fan_put32(&mount->share.spoiled[fan_mount_record(mount, id)->pack], 1);
+    }
+    return rc;
+}
+
+/* Keeps a record whose bytes were found right. 0 or -errno. */
+static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_t id,
+                const char *bytes)
+{
+    const struct fan_record *record = fan_mount_record(mount, id);
+    int fd = fan_partial_open(&mount->share.partial, record->pack, true);
+    if (fd < 0)
+        return fan_keep_note(mounts, mount, id, fd);
+    int rc = fan_partial_write(fd, bytes, record->offset, record->stored_size);
+    close(fd);
+    return fan_keep_note(mounts, mount, id, rc);
+}
+
+/* 0 or -EBUSY: whoever has the lock waits for a disk, and perhaps in vain. */
+static int lock_for_a_while(pthread_mutex_t *lock)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LOCK_S;
+    return pthread_mutex_timedlock(lock, &until) == 0 ? 0 : -EBUSY;
+}
+
+int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                    char **stored)
+{
+    struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    struct fan_fetch_request all = fan_share_whole(mount, request->mount, request->record);
+    pthread_mutex_t *lock = fan_partial_lock(&mount->share.partial, request->record);
+    *stored = NULL;
+    if (lock_for_a_while(lock) != 0)
+        return -EBUSY;
+    int rc = 0;
+    if (!fan_partial_has(&mount->share.partial, request->record)) {
+        char *bytes = malloc(all.bytes);
+        rc = bytes != NULL ? read_sound(mounts, &all, bytes) : -ENOMEM;
+        if (rc == 0) {
+            keep(mounts, mount, request->record, bytes);
+            *stored = bytes;
+        } else {
+            free(bytes);
+        }
+    }
+    pthread_mutex_unlock(lock);
+    return rc;
+}
+
+/* As pread(2) of a record that is here. */
+static int read_here(const struct fan_node_mount *mount, const struct fan_fetch_request *request,
+                     void *to)
+{
+    struct fan_partial *partial = (struct fan_partial *)&mount->share.partial;
+    int fd = fan_partial_open(partial, request->pack, false);
+    if (fd < 0)
+        return fd;
+    ssize_t got = pread(fd, to, request->bytes, (off_t)request->offset);
+    close(fd);
+    return got == (ssize_t)request->bytes ? 0 : -EIO;
+}
+
+static bool is_whole(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
+{
+    return request->bytes == fan_mount_record(mount, request->record)->stored_size;
+}
+
+int fan_keep_and_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    char *stored = NULL;
+    int rc = -EBUSY;
+    if (fan_share_wants(mounts, request))
+        rc = fan_keep_record(mounts, request, &stored);
+    else if (fan_share_has(mount, request))
+        rc = 0;
+    if (stored != NULL) {
+        uint64_t from = request->offset - fan_mount_record(mount, request->record)->offset;
+        memcpy(to, stored + from, request->bytes);
+        free(stored);
+        return 0;
+    }
+    if (rc == 0)
+        rc = read_here(mount, request, to) == 0 ? 0 : -EBUSY;
+    if (rc != -EBUSY)
+        return rc;
+    return is_whole(mount, request) ? read_sound(mounts, request, to)
+                                    : fan_mounts_read_shared(mounts, request, to);
+}

@@ -1,0 +1,223 @@
+#include "run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../format/pack_format.h"
+#include "../local/sound.h"
+#include "keep.h"
+#include "mounts.h"
+#include "shared.h"
+
+/* The stored bytes of a record as they were written to its partial pack, until the node ends. */
+struct written {
+    const struct fan_mounts *mounts;
+    int fd;
+    uint64_t from;
+    char *buffer;
+    uint64_t room;
+};
+
+static const char *written_at(const struct fan_stored *stored, uint64_t offset, uint64_t bytes)
+{
+    struct written *written = stored->of;
+    if (fan_relaxed32(&written->mounts->ending) != 0)
+        return NULL;
+    if (bytes > written->room) {
+        free(written->buffer);
+        written->buffer = malloc(bytes);
+        written->room = written->buffer != NULL ? bytes : 0;
+    }
+    if (written->buffer == NULL)
+        return NULL;
+    ssize_t got = pread(written->fd, written->buffer, bytes, (off_t)(written->from + offset));
+    return got == (ssize_t)bytes ? written->buffer : NULL;
+}
+
+static int check_written(const struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[number];
+    const struct fan_record *record = fan_mount_record(mount, id);
+    struct written written = {.mounts = mounts, .fd = fd, .from = record->offset};
+    const struct fan_stored stored = {.at = written_at, .of = &written};
+    int rc = fan_check_sound(&mount->index, record, &stored);
+    free(written.buffer);
+    return rc;
+}
+
+/* Copies the stored bytes of a long record, piece by piece, until the node ends. */
+static int copy_long(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd, char *buffer)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[number];
+    const struct fan_record *record = fan_mount_record(mount, id);
+    struct fan_fetch_request piece = fan_share_whole(mount, number, id);
+    uint64_t end = record->offset + record->stored_size;
+    for (; piece.offset < end; piece.offset += piece.bytes) {
+        uint64_t rest = end - piece.offset;
+        piece.bytes = rest < FAN_FILL_MAX_BYTES ? (uint32_t)rest : FAN_FILL_MAX_BYTES;
+        int rc = fan_relaxed32(&mounts->ending) != 0
+                     ? -ECANCELED
+                     : fan_mounts_read_shared(mounts, &piece, buffer);
+        if (rc == 0)
+            rc = fan_partial_write(fd, buffer, piece.offset, piece.bytes);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* What is written unchecked must not go over what was found right: neither what another job did, so
+ * one writes while it has the lock; nor what lies there under another of the file's names. 0,
+ * -EEXIST (it is here), or -EBUSY. */
+static int lock_long(const struct fan_node_mount *mount, uint64_t id, int fd)
+{
+    const struct fan_record *record = fan_mount_record(mount, id);
+    struct flock lock = {.l_type = F_WRLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = (off_t)record->offset,
+                         .l_len = (off_t)record->stored_size};
+    if (record->nlink > 1 || fcntl(fd, F_OFD_SETLK, &lock) != 0)
+        return -EBUSY;
+    return fan_partial_has(&mount->share.partial, id) ? -EEXIST : 0;
+}
+
+static int copy_and_check(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
+{
+    char *buffer = malloc(FAN_FILL_MAX_BYTES);
+    int rc = buffer != NULL ? -EIO : -ENOMEM;
+    for (unsigned i = 0; i < FAN_KEEP_READINGS && rc == -EIO; i++) {
+        rc = copy_long(mounts, number, id, fd, buffer);
+        if (rc != 0)
+            break;
+        rc = check_written(mounts, number, id, fd);
+        if (rc == -EIO && i + 1 == FAN_KEEP_READINGS)
+            fan_mounts_mark_damaged(mounts, number, id);
+    }
+    free(buffer);
+    return rc;
+}
+
+static int fill_long(struct fan_mounts *mounts, uint32_t number, uint64_t id)
+{
+    struct fan_node_mount *mount = &mounts->mounts[number];
+    int fd = fan_partial_open(&mount->share.partial, fan_mount_record(mount, id)->pack, true);
+    if (fd < 0)
+        return fan_keep_note(mounts, mount, id, fd);
+    int rc = lock_long(mount, id, fd);
+    if (rc == 0)
+        rc = fan_keep_note(mounts, mount, id, copy_and_check(mounts, number, id, fd));
+    close(fd);
+    return rc == -EEXIST ? 0 : rc;
+}
+
+/* What lies together of a run that was read, and was found right: it is written at once, for large
+ * writes become large pages. first, count: in the run's records; from, to: in its pack. */
+struct stretch {
+    uint64_t first;
+    uint64_t count;
+    uint64_t from;
+    uint64_t to;
+};
+
+/* Writes a stretch and begins another. 0 or -errno. */
+static int keep_stretch(struct fan_mounts *mounts, struct fan_node_mount *mount, int fd,
+                        const uint64_t *records, const char *bytes, struct stretch *stretch)
+{
+    uint64_t start = fan_mount_record(mount, records[0])->offset;
+    int rc = 0;
+    if (stretch->count > 0)
+        rc = fan_partial_write(fd, bytes + (stretch->from - start), stretch->from,
+                               stretch->to - stretch->from);
+    for (uint64_t i = 0; i < stretch->count; i++)
+        rc = fan_keep_note(mounts, mount, records[stretch->first + i], rc);
+    *stretch = (struct stretch){.count = 0};
+    return rc;
+}
+
+/* Adds a record to a stretch where it lies behind it, with no more than alignment between them. */
+static bool extend(struct stretch *stretch, uint64_t i, const struct fan_record *record)
+{
+    uint64_t end = record->offset + record->stored_size;
+    if (stretch->count == 0) {
+        *stretch = (struct stretch){i, 1, record->offset, end};
+        return true;
+    }
+    if (stretch->first + stretch->count != i || record->offset < stretch->to ||
+        record->offset - stretch->to >= FAN_MAP_ALIGN_BYTES)
+        return false;
+    stretch->count++;
+    stretch->to = end;
+    return true;
+}
+
+/* Reads a record of a run that is not right again, by itself. */
+static int fill_again(struct fan_mounts *mounts, uint32_t number, uint64_t id)
+{
+    struct fan_fetch_request request = fan_share_whole(&mounts->mounts[number], number, id);
+    char *stored = NULL;
+    int rc = fan_keep_record(mounts, &request, &stored);
+    free(stored);
+    return rc;
+}
+
+/* Keeps the records of a run that was read to `bytes`. 0, or the last -errno. */
+static int keep_all(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
+                    uint64_t count, const char *bytes, int fd)
+{
+    struct fan_node_mount *mount = &mounts->mounts[number];
+    uint64_t start = fan_mount_record(mount, records[0])->offset;
+    struct stretch stretch = {.count = 0};
+    int rc = 0, error = 0;
+    for (uint64_t i = 0; i < count && rc != -ENOSPC; i++) {
+        const struct fan_record *record = fan_mount_record(mount, records[i]);
+        if (!fan_share_is_missing(mounts, number, records[i]))
+            continue;
+        rc = fan_keep_check(mount, records[i], bytes + (record->offset - start));
+        if (rc == -EIO)
+            rc = fill_again(mounts, number, records[i]);
+        else if (rc == 0 && !extend(&stretch, i, record)) {
+            rc = keep_stretch(mounts, mount, fd, records, bytes, &stretch);
+            extend(&stretch, i, record);
+        }
+        error = rc != 0 ? rc : error;
+    }
+    rc = keep_stretch(mounts, mount, fd, records, bytes, &stretch);
+    return rc != 0 ? rc : error;
+}
+
+static int keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
+                    uint64_t count, const char *bytes)
+{
+    struct fan_node_mount *mount = &mounts->mounts[number];
+    int fd =
+        fan_partial_open(&mount->share.partial, fan_mount_record(mount, records[0])->pack, true);
+    if (fd < 0)
+        return fan_keep_note(mounts, mount, records[0], fd);
+    int rc = keep_all(mounts, number, records, count, bytes, fd);
+    close(fd);
+    return rc;
+}
+
+int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
+                 uint64_t count)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[number];
+    struct fan_fetch_request run = fan_share_whole(mount, number, records[0]);
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const struct fan_record *record = fan_mount_record(mount, records[i]);
+        uint64_t to = record->offset - run.offset + record->stored_size;
+        bytes = to > bytes ? to : bytes;
+    }
+    if (bytes > FAN_FILL_MAX_BYTES)
+        return fill_long(mounts, number, records[0]);
+    char *buffer = malloc(bytes);
+    run.bytes = (uint32_t)bytes;
+    int rc = buffer != NULL ? fan_mounts_read_shared(mounts, &run, buffer) : -ENOMEM;
+    if (rc == 0)
+        rc = keep_run(mounts, number, records, count, buffer);
+    free(buffer);
+    return rc;
+}
