@@ -73,7 +73,7 @@ def divide(
     sizes = records["stored_size"][ids]
     ends = np.append(positions[1:], positions[-1:] + sizes[-1:])
     costs = np.minimum(ends - positions, sizes + _PAGE_BYTES)  # alignment takes no room, or a page
-    largest_bytes = max(even_shares(int(costs.sum()), room_bytes))
+    largest_bytes = max(room_bytes)
     if most_bytes is not None:
         largest_bytes = min(largest_bytes, most_bytes)
     costs[sizes > largest_bytes] = 0

@@ -119,6 +119,14 @@ def test_a_file_larger_than_any_room_is_left_out_alone() -> None:
     ]  # fmt: skip
 
 
+def test_a_file_larger_than_an_even_share_is_kept_where_it_has_room() -> None:
+    records, pack_bytes = packed([[SIZE_BYTES] * 5 + [20 * SIZE_BYTES] + [SIZE_BYTES] * 5])
+    found = all_shares(records, pack_bytes, [10**9] * 4)
+    assert sum(len(shares.own) for shares in found) == 11
+    few = [divide(records, pack_bytes, [10**9] * 4, rank, 15 * SIZE_BYTES) for rank in range(4)]
+    assert sum(len(shares.own) for shares in few) == 10  # where what is longer is not kept
+
+
 def test_hard_links_take_their_room_once() -> None:
     records, pack_bytes = packed([[SIZE_BYTES] * 4])
     twice = np.concatenate((records, records[1:]))

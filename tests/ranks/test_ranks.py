@@ -292,14 +292,17 @@ def test_ranks_read_in_place(stage: RankStage, odd: Packed) -> None:
         assert end["datasets"][0]["copied_packs"] == 0
 
 
+@pytest.mark.parametrize("world_size", sampled([2, 4], [2]))
 @pytest.mark.parametrize("mode", sampled(["plan", "lazy"], ["lazy"]))
-def test_disks_that_hold_a_dataset_together(stage: RankStage, odd: Packed, mode: str) -> None:
+def test_disks_that_hold_a_dataset_together(
+    stage: RankStage, odd: Packed, mode: str, world_size: int
+) -> None:
     """What one rank reads of the shared file system comes to the others from there, and stays."""
     tasks = {
         "crowd#1": [str(odd.snapshot), 1], "until_filled": [], "note#1": ["filled"],
         "crowd#2": [str(odd.snapshot), 1], "note#2": ["end"],
     }  # fmt: skip
-    said = stage.tasks(2, [odd.datasets["lz4"]], tasks, ("--stage", mode))
+    said = stage.tasks(world_size, [odd.datasets["lz4"]], tasks, ("--stage", mode))
     assert_all_ok(said)
     for rank in said:
         filled, end = rank["figures"]["filled"], rank["figures"]["end"]
@@ -310,17 +313,22 @@ def test_disks_that_hold_a_dataset_together(stage: RankStage, odd: Packed, mode:
     assert mode == "plan" or shared <= odd.bytes_of("lz4")  # ahead, a few may be read twice
 
 
-def test_disks_that_hold_half_of_a_dataset(stage: RankStage, equal: Packed) -> None:
+@pytest.mark.parametrize("world_size", sampled([2, 4], [2]))
+def test_disks_that_hold_half_of_a_dataset(
+    stage: RankStage, equal: Packed, world_size: int
+) -> None:
     """Each rank reads the other half by itself: each byte once a node and epoch."""
     tasks = {
         "whole#1": [], "until_filled": [], "note#1": ["filled"], "whole#2": [], "note#2": ["end"]
     }  # fmt: skip
-    room = 8 * (100_000 + 4096) + (equal.datasets["store"] / "index.fsi").stat().st_size
+    share = 16 // world_size
+    room = share * (100_000 + 4096) + (equal.datasets["store"] / "index.fsi").stat().st_size
     options = ("--stage", "plan", "--local-bytes", str(room), "--cache-policy", "close")
-    said = stage.tasks(2, [equal.datasets["store"]], tasks, options, source=str(equal.source))
+    dataset = equal.datasets["store"]
+    said = stage.tasks(world_size, [dataset], tasks, options, source=str(equal.source))
     assert_all_ok(said)
     for rank in said:
         filled, end = (rank["figures"][label]["node"] for label in ("filled", "end"))
-        assert filled["kept_records"] == 8
+        assert filled["kept_records"] == share
         assert end["shared_bytes"] - filled["shared_bytes"] == 16 * 100_000
-        assert end["fetched_bytes"] - filled["fetched_bytes"] == 8 * 100_000
+        assert end["fetched_bytes"] - filled["fetched_bytes"] == (16 - share) * 100_000
