@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 
 from fanstore.dataset import open_dataset
 from fanstore.load.local_dir import LocalDirectory
 from fanstore.load.room import less, room_of
+from fanstore.load.shares import divide
+from fanstore.wording import counted, show_bytes
 from fanstore.world import World
 
 
@@ -14,8 +17,8 @@ from fanstore.world import World
 class Forecast:
     """What a dataset needs, and what of it a node has room for.
 
-    needed_bytes: of packs and index; kept_bytes: of packs, where not all has room;
-    nodes: how many like this one hold the packs together, None where none holds anything.
+    kept_bytes: what has room here; nodes: how many like this one hold the packs together, None
+    where its largest file has no room on any.
     """
 
     name: str
@@ -34,37 +37,38 @@ def forecast(path: str, directory: LocalDirectory, local_bytes: int | None) -> F
     it is taken for used up. Raises FanstoreError where there is no dataset."""
     with open_dataset(path) as dataset:
         header = dataset.header
-        pack_bytes = sum(dataset.pack_info(p).file_bytes for p in range(dataset.pack_count))
+        packs = [dataset.pack_info(pack).file_bytes for pack in range(dataset.pack_count)]
         room = less(room_of(World(), directory, local_bytes), int(header.file_bytes))
-        share_bytes = max(0, room.share_bytes)
+        share_bytes, records = room.share_bytes, dataset.records
+        regular = (records["mode"] & 0o170000) == stat.S_IFREG
+        largest_bytes = int(records["stored_size"][regular].max(initial=0))
+        holds = 0 < share_bytes >= largest_bytes
         return Forecast(
             dataset.name,
             int(header.file_count),
-            dataset.pack_count,
-            pack_bytes,
+            len(packs),
+            sum(packs),
             int(header.file_bytes),
             directory.path,
-            pack_bytes <= room.bytes,
-            min(pack_bytes, share_bytes),
-            -(-pack_bytes // share_bytes) if share_bytes else None,
+            sum(packs) <= room.bytes,
+            divide(records, packs, [share_bytes], 0).kept_bytes[0],
+            -(-sum(packs) // share_bytes) if holds else None,
         )
 
 
 def forecast_lines(found: Forecast) -> list[str]:
     """Returns the same for people."""
-    gib = 1 << 30
     lines = [
-        f"{found.name}: {found.files:,} files in {found.packs} packs, "
-        f"{found.pack_bytes / gib:,.2f} GiB, "
-        f"and an index of {found.index_bytes / gib:,.2f} GiB in memory",
+        f"{found.name}: {counted(found.files, 'file')} in {counted(found.packs, 'pack')}, "
+        f"{show_bytes(found.pack_bytes)}, with an index of {show_bytes(found.index_bytes)}"
     ]
     if found.fits:
         return [*lines, f"  has room in {found.local_dir}: staged before the command starts"]
-    rest = found.pack_bytes - found.kept_bytes
+    rest_bytes = max(0, found.pack_bytes - found.kept_bytes)
     lines.append(
-        f"  does not fit {found.local_dir}: {found.kept_bytes / gib:,.2f} GiB are kept there; "
-        f"alone this node reads {rest / gib:,.2f} GiB from the shared file system in each epoch"
+        f"  does not fit {found.local_dir}: {show_bytes(found.kept_bytes)} are kept there; alone, "
+        f"this node reads {show_bytes(rest_bytes)} from the shared file system in each epoch"
     )
     if found.nodes is None:
-        return [*lines, "  nothing of it has room here: use another --local-dir"]
+        return [*lines, "  its largest file has no room on a node like this one"]
     return [*lines, f"  {found.nodes} nodes like this one hold it together"]

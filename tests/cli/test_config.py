@@ -110,7 +110,7 @@ def test_doctor_says_what_a_dataset_would_do(stage: Stage) -> None:
     (found,) = json.loads(stage.call("doctor", "--json", "--dataset", str(dataset), **env).stdout)
     assert not found["fits"] and 3_900_000 < found["kept_bytes"] < 4 << 20
     said = stage.call("doctor", "--dataset", str(dataset), FANSTORE_LOCAL_BYTES="1").stdout
-    assert "nothing of it has room here" in said
+    assert "its largest file has no room" in said and "0 bytes are kept there" in said
     assert "no such directory" in stage.call("doctor", "--dataset", "none", code=125).stderr
 
 
