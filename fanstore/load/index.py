@@ -65,7 +65,8 @@ def stage_index(
     answers: list[tuple[bool, Room]] = world.gather_all((is_kept, room))
     index_bytes = info.index.file_bytes
     needs = [[] if kept else [(info.name, index_bytes)] for kept, _ in answers]
-    check_rooms(world, [room for _, room in answers], needs)
+    rooms = [room for _, room in answers]
+    check_rooms(world, rooms, needs, "another --local-dir or --in-place")
     holders = [rank for rank, (kept, _) in enumerate(answers) if kept]
     if not holders and world.rank == 0:
         with open_dataset(info.directory) as dataset:

@@ -89,43 +89,51 @@ def spoken(rank: int, node: str, world_size: int) -> str:
 Needs = Sequence[tuple[str, int]]
 
 
-def check_rooms(world: World, rooms: Sequence[Room], needs: Sequence[Needs]) -> None:
-    """Refuses what cannot fit: needs[r] are rank r's (dataset, bytes) pairs to copy.
+INSTEAD = "another --local-dir, --stage plan or --in-place"
+
+
+def check_rooms(
+    world: World, rooms: Sequence[Room], needs: Sequence[Needs], instead: str = INSTEAD
+) -> None:
+    """Refuses what cannot fit: needs[r] are rank r's (dataset, bytes) pairs to copy. instead: what
+    to use then.
 
     All ranks call it with the same arguments. Where something does not fit, rank 0 raises
     FanstoreError with the figures of every rank; the others hear of it.
     """
-    problems = room_problems(rooms, needs)
+    problems = room_problems(rooms, needs, instead)
     if problems:
         if world.rank != 0:
             world.gather_all(None)  # rank 0 does not come, and says why: once for all
         raise FanstoreError("\n".join(problems))
 
 
-def room_problems(rooms: Sequence[Room], needs: Sequence[Needs]) -> list[str]:
+def room_problems(
+    rooms: Sequence[Room], needs: Sequence[Needs], instead: str = INSTEAD
+) -> list[str]:
     """Returns what does not fit, and where, a line for each such rank."""
-    found = zip(rooms, map(_problem, rooms, needs), strict=True)
+    pairs = zip(rooms, needs, strict=True)
+    found = [(room, _problem(room, needed, instead)) for room, needed in pairs]
     return [spoken(room.rank, room.node, len(rooms)) + words for room, words in found if words]
 
 
-def _problem(room: Room, needed: Needs) -> str | None:
+def _problem(room: Room, needed: Needs, instead: str) -> str | None:
     total = sum(amount for _, amount in needed)
     named = ", ".join(f"{name} {size(amount)}" for name, amount in needed if amount)
-    hint = "use another --local-dir, --stage plan or --in-place"
     if room.allowed_bytes is not None and total > room.allowed_bytes:
         return (
             f"{size(total)} are needed to stage {named}, --local-bytes leaves "
-            f"{size(room.allowed_bytes)}; use --stage plan, or allow more"
+            f"{size(max(0, room.allowed_bytes))}; allow more, or use {instead}"
         )
     if total > room.free_bytes:
         return (
             f"{room.path}: {size(total)} are needed to stage {named}, "
-            f"{size(room.free_bytes)} are free; {hint}"
+            f"{size(room.free_bytes)} are free; use {instead}"
         )
     if room.memory_bytes is not None and total > room.memory_bytes:
         return (
             f"{room.path} is in memory: {size(total)} are needed to stage {named}, the "
-            f"control group's limit leaves {size(room.memory_bytes)}; {hint}"
+            f"control group's limit leaves {size(room.memory_bytes)}; use {instead}"
         )
     return None
 
