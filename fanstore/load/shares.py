@@ -26,13 +26,15 @@ class Shares:
 
     bounds: rank r keeps the records from position bounds[r] to bounds[r + 1]; what is behind the
     last is kept by nobody, as are records of more than largest_bytes. own: the ids of the records
-    of one rank, in the order of their positions; kept_bytes: what each rank's take.
+    of one rank, in the order of their positions; kept_bytes: what each rank's take; needed_bytes:
+    what all would.
     """
 
     bounds: tuple[int, ...]
     largest_bytes: int
     own: NDArray[Any]
     kept_bytes: tuple[int, ...]
+    needed_bytes: int
 
 
 def even_shares(total_bytes: int, room_bytes: Sequence[int]) -> list[int]:
@@ -76,6 +78,8 @@ def divide(
     largest_bytes = max(room_bytes)
     if most_bytes is not None:
         largest_bytes = min(largest_bytes, most_bytes)
+        costs[sizes > most_bytes] = 0
+    needed_bytes = int(costs.sum())
     costs[sizes > largest_bytes] = 0
     taken = np.cumsum(costs)
     cuts = _cuts(taken, even_shares(int(costs.sum()), room_bytes), room_bytes, np)
@@ -88,6 +92,7 @@ def divide(
         largest_bytes,
         own[records["stored_size"][own] <= largest_bytes],
         tuple(upto[r + 1] - upto[r] for r in range(len(room_bytes))),
+        needed_bytes,
     )
 
 

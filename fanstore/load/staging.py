@@ -49,7 +49,8 @@ from fanstore.placement import (
 from fanstore.world import World
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-_NEARLY_ALL = 0.98  # of a pack's bytes are content, where its files are not tiny
+# Of what an earlier job left in partial packs, the part that must be of this job's share.
+_WORTH_KEEPING = 0.5
 
 
 @dataclass(frozen=True)
@@ -285,25 +286,23 @@ def _stage_partial(
         rooms = [less(room, 0, part.resident_bytes[room.rank]) for room in rooms]
     made = []
     for part in parts:
-        shares, needed_bytes = _share_of(crew, part, rooms, settings)
+        shares = _share_of(crew, part, rooms, settings)
         if shares is not None:
             taken = zip(shares.kept_bytes, part.resident_bytes, strict=True)
             more = [max(0, kept - resident) for kept, resident in taken]
             rooms = [less(room, more[room.rank]) for room in rooms]
-        made.append(_partial_outcome(crew.world.rank, part, shares, needed_bytes))
+        made.append(_partial_outcome(crew.world.rank, part, shares))
     return made
 
 
-def _share_of(
-    crew: Crew, part: _Part, rooms: list[Room], settings: Settings
-) -> tuple[Shares | None, int]:
-    """Divides what no rank has whole of a dataset, and how many bytes that are. What its partial
-    packs hold already counts as room."""
+def _share_of(crew: Crew, part: _Part, rooms: list[Room], settings: Settings) -> Shares | None:
+    """Divides what no rank has whole of a dataset, if there is any. What its partial packs hold
+    already counts as room."""
     holders = ranks_by_pack(part.held, len(part.owners))
     pairs = zip(part.packs.file_bytes, holders, strict=True)
     amounts = [0 if ranks else amount for amount, ranks in pairs]
     if not any(amounts):
-        return None, 0
+        return None
     rank, dataset, resident = crew.world.rank, part.stager.dataset, part.resident_bytes
     fits = [less(room, -resident[room.rank]).share_bytes for room in rooms]
     most_bytes = int(lib.FAN_FILL_MAX_BYTES) if settings.stage == "lazy" else None
@@ -311,7 +310,7 @@ def _share_of(
     _drop_what_is_of_no_share(crew, part, shares, settings.verify)
     header = dataset.header
     make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)
-    return shares, sum(amounts)
+    return shares
 
 
 def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares, verify: bool) -> None:
@@ -322,7 +321,7 @@ def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares, verify: b
         return
     own = shares.own[resident_of(part.staged.path, shares.own)]
     sizes = part.stager.dataset.records["stored_size"]
-    if not verify and int(sizes[own].sum()) >= kept_bytes * _NEARLY_ALL / 2:
+    if not verify and int(sizes[own].sum()) >= kept_bytes * _WORTH_KEEPING:
         return
     if not part.staged.forget_partial(crew.check) and verify:
         raise FanstoreError(
@@ -331,15 +330,16 @@ def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares, verify: b
         )
 
 
-def _partial_outcome(rank: int, part: _Part, shares: Shares | None, needed_bytes: int) -> Outcome:
+def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> Outcome:
     staged_ranks = ranks_by_pack(part.held, len(part.owners))
     partial = Place(int(lib.FAN_PLACE_PARTIAL))
     places = [_place(rank, ranks) if ranks else partial for ranks in staged_ranks]
     note = ""
-    if shares is not None and sum(shares.kept_bytes) < needed_bytes * _NEARLY_ALL:
+    if shares is not None and sum(shares.kept_bytes) < shares.needed_bytes:
         note = (
-            f"{part.name}: {size(sum(shares.kept_bytes))} of {size(needed_bytes)} have room on the "
-            "local disks; the rest is read from the shared file system whenever it is in no cache"
+            f"{part.name}: {size(sum(shares.kept_bytes))} of {size(shares.needed_bytes)} have room "
+            "on the local disks; the rest is read from the shared file system whenever it is in no "
+            "cache"
         )
     return Outcome(
         part.stager.dataset, part.stager.report, 1, tuple(places), tuple(staged_ranks), shares, note
