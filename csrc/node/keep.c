@@ -10,7 +10,7 @@
 #include "mounts.h"
 #include "shared.h"
 
-enum { LOCK_S = 1 };
+enum { LOCK_S = 5 };
 
 int fan_keep_check(const struct fan_node_mount *mount, uint64_t id, const char *bytes)
 {

@@ -14,7 +14,7 @@
 #include "node_readers.h"
 #include "node_world.h"
 
-enum { RANKS = 3, DEADLINE_MS = 30000, SHORT_MS = 500, ODD_BYTES = 131072 };
+enum { RANKS = 3, DEADLINE_MS = 30000, SHORT_MS = 2000, ODD_BYTES = 131072 };
 
 /* The disks. gone: the shared file system gives nothing; full: the local one takes nothing; lies:
  * what is read of files of `lies_of` bytes is wrong so many times; hangs: whoever reads such a file

@@ -170,7 +170,8 @@ def test_lazy_keeps_what_was_read(stage: Stage, dataset: Path) -> None:
             # Each once; but of a long file whoever reads wants a part.
             assert node["kept_bytes"] == sum(SIZES) - LONG_BYTES
             assert node["kept_records"] == len(SIZES) - 1
-        assert shared_bytes(stage) == sum(SIZES) + LONG_BYTES
+        # A thread that waits too long for another's reading of the same file reads its own block.
+        assert 0 <= shared_bytes(stage) - sum(SIZES) - LONG_BYTES <= 4 * 400_000
 
 
 @pytest.mark.parametrize("option", ["auto", "full"])
