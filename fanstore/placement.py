@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-# The share of a rank's room that --replicas auto leaves free, for outputs and for other users.
-_MARGIN = 0.1
+# The share of a rank's room that is left free, for outputs and for other users, where FanStore
+# chooses how much it takes.
+MARGIN = 0.1
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def auto_replicas(datasets: Sequence[Packs], room_bytes: Sequence[int]) -> int:
             continue  # soon seen, for worlds of thousands of ranks
         loads = [load_bytes(packs, world_size, replicas) for packs in datasets]
         needs = [sum(load[rank] for load in loads) for rank in range(world_size)]
-        if all(n <= room * (1 - _MARGIN) for n, room in zip(needs, room_bytes, strict=True)):
+        if all(n <= room * (1 - MARGIN) for n, room in zip(needs, room_bytes, strict=True)):
             return replicas
     return 1
 

@@ -132,19 +132,6 @@ int fan_partial_open(struct fan_partial *partial, uint32_t pack, bool to_write)
     return -ESTALE;
 }
 
-int fan_partial_write(int fd, const char *from, uint64_t offset, uint64_t bytes)
-{
-    for (uint64_t done = 0; done < bytes;) {
-        ssize_t put = pwrite(fd, from + done, bytes - done, (off_t)(offset + done));
-        if (put < 0 && errno != EINTR)
-            return -errno;
-        if (put == 0)
-            return -EIO;
-        done += put > 0 ? (uint64_t)put : 0;
-    }
-    return 0;
-}
-
 void fan_partial_set(struct fan_partial *partial, uint64_t id)
 {
     __atomic_fetch_or(&partial->bits[id / 64], UINT64_C(1) << id % 64, __ATOMIC_RELEASE);

@@ -50,9 +50,6 @@ static inline pthread_mutex_t *fan_partial_lock(struct fan_partial *partial, uin
  * descriptor, -ESTALE (something else lies there) or -errno. */
 int fan_partial_open(struct fan_partial *partial, uint32_t pack, bool to_write);
 
-/* Writes bytes to where they lie in a pack. 0 or -errno: -ENOSPC, -EDQUOT, -EFBIG, -EIO. */
-int fan_partial_write(int fd, const char *from, uint64_t offset, uint64_t bytes);
-
 /* A record's bytes are written and right: it is here from now on. */
 void fan_partial_set(struct fan_partial *partial, uint64_t id);
 

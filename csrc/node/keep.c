@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../local/sound.h"
+#include "../local/whole.h"
 #include "mounts.h"
 #include "shared.h"
 
@@ -62,7 +63,7 @@ static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_
     int fd = fan_partial_open(&mount->share.partial, record->pack, true);
     if (fd < 0)
         return fan_keep_note(mounts, mount, id, fd);
-    int rc = fan_partial_write(fd, bytes, record->offset, record->stored_size);
+    int rc = fan_write_whole(fd, bytes, record->offset, record->stored_size);
     close(fd);
     return fan_keep_note(mounts, mount, id, rc);
 }
@@ -100,7 +101,7 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
     return rc;
 }
 
-/* As pread(2) of a record that is here. */
+/* Reads a record that is here. */
 static int read_here(const struct fan_node_mount *mount, const struct fan_fetch_request *request,
                      void *to)
 {
@@ -108,9 +109,9 @@ static int read_here(const struct fan_node_mount *mount, const struct fan_fetch_
     int fd = fan_partial_open(partial, request->pack, false);
     if (fd < 0)
         return fd;
-    ssize_t got = pread(fd, to, request->bytes, (off_t)request->offset);
+    int rc = fan_read_whole(fd, to, request->offset, request->bytes);
     close(fd);
-    return got == (ssize_t)request->bytes ? 0 : -EIO;
+    return rc;
 }
 
 static bool is_whole(const struct fan_node_mount *mount, const struct fan_fetch_request *request)

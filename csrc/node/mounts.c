@@ -14,6 +14,7 @@
 #include "../common/segment_check.h"
 #include "../format/cache_format.h"
 #include "../format/pack_format.h"
+#include "../local/whole.h"
 #include "../pack/codec.h"
 #include "../pack/content.h"
 #include "shared.h"
@@ -304,13 +305,13 @@ static int try_read(struct fan_node_mount *mount, const struct fan_fetch_request
 {
     char *scratch = malloc(request->bytes);
     int fd = open_here(mount, request->pack);
-    ssize_t got = -1;
+    int rc = -EIO;
     if (fd >= 0 && scratch != NULL)
-        got = pread(fd, scratch, request->bytes, (off_t)request->offset);
+        rc = fan_read_whole(fd, scratch, request->offset, request->bytes);
     if (fd >= 0)
         close(fd);
     free(scratch);
-    return got == (ssize_t)request->bytes ? 0 : -EIO;
+    return rc;
 }
 
 /* The pages that hold the bytes of a request. */
@@ -399,18 +400,6 @@ static bool keep_shared(struct fan_mounts *mounts, int32_t *holder, int fd)
     return false;
 }
 
-/* As pread(2), until all is there. A short count means that the pack was cut off. 0 or -EIO. */
-static int pread_all(int fd, char *to, uint64_t offset, uint32_t bytes)
-{
-    for (uint32_t done = 0; done < bytes;) {
-        ssize_t got = pread(fd, to + done, bytes - done, (off_t)(offset + done));
-        if (got == 0 || (got < 0 && errno != EINTR))
-            return -EIO;
-        done += got > 0 ? (uint32_t)got : 0;
-    }
-    return 0;
-}
-
 static bool is_own_lack(int error)
 {
     return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
@@ -421,12 +410,12 @@ static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     int32_t *holder = &mount->shared[request->pack];
     int kept = __atomic_load_n(holder, __ATOMIC_RELAXED) - 1;
-    if (kept >= 0 && pread_all(kept, to, request->offset, request->bytes) == 0)
+    if (kept >= 0 && fan_read_whole(kept, to, request->offset, request->bytes) == 0)
         return 0;
     int fd = open_shared(mount, request->pack); /* again, too: a server may have been restarted */
     if (fd < 0)
         return is_own_lack(fd) ? fd : -EIO;
-    int rc = pread_all(fd, to, request->offset, request->bytes);
+    int rc = fan_read_whole(fd, to, request->offset, request->bytes);
     if (rc != 0 || kept >= 0 || !keep_shared(mounts, holder, fd))
         close(fd);
     return rc;

@@ -7,6 +7,7 @@
 
 #include "../format/pack_format.h"
 #include "../local/sound.h"
+#include "../local/whole.h"
 #include "keep.h"
 #include "mounts.h"
 #include "shared.h"
@@ -32,8 +33,8 @@ static const char *written_at(const struct fan_stored *stored, uint64_t offset, 
     }
     if (written->buffer == NULL)
         return NULL;
-    ssize_t got = pread(written->fd, written->buffer, bytes, (off_t)(written->from + offset));
-    return got == (ssize_t)bytes ? written->buffer : NULL;
+    int rc = fan_read_whole(written->fd, written->buffer, written->from + offset, bytes);
+    return rc == 0 ? written->buffer : NULL;
 }
 
 static int check_written(const struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
@@ -61,7 +62,7 @@ static int copy_long(struct fan_mounts *mounts, uint32_t number, uint64_t id, in
                      ? -ECANCELED
                      : fan_mounts_read_shared(mounts, &piece, buffer);
         if (rc == 0)
-            rc = fan_partial_write(fd, buffer, piece.offset, piece.bytes);
+            rc = fan_write_whole(fd, buffer, piece.offset, piece.bytes);
         if (rc != 0)
             return rc;
     }
@@ -128,8 +129,8 @@ static int keep_stretch(struct fan_mounts *mounts, struct fan_node_mount *mount,
     uint64_t start = fan_mount_record(mount, records[0])->offset;
     int rc = 0;
     if (stretch->count > 0)
-        rc = fan_partial_write(fd, bytes + (stretch->from - start), stretch->from,
-                               stretch->to - stretch->from);
+        rc = fan_write_whole(fd, bytes + (stretch->from - start), stretch->from,
+                             stretch->to - stretch->from);
     for (uint64_t i = 0; i < stretch->count; i++)
         rc = fan_keep_note(mounts, mount, records[stretch->first + i], rc);
     *stretch = (struct stretch){.count = 0};

@@ -57,7 +57,7 @@ def forecast(path: str, directory: LocalDirectory, local_bytes: int | None) -> F
 
 
 def forecast_lines(found: Forecast) -> list[str]:
-    """Returns the same for people."""
+    """Returns what a forecast says, as lines for people."""
     lines = [
         f"{found.name}: {counted(found.files, 'file')} in {counted(found.packs, 'pack')}, "
         f"{show_bytes(found.pack_bytes)}, with an index of {show_bytes(found.index_bytes)}"

@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 from fanstore.errors import FanstoreError
 from fanstore.load import memory
 from fanstore.load.local_dir import LocalDirectory
+from fanstore.placement import MARGIN
 from fanstore.world import World
 
-# The share of the free disk that is left for outputs and other users, where FanStore chooses how
-# much it takes.
-MARGIN = 0.1
 # The share of the memory that a local directory in memory takes by itself.
 MEMORY_SHARE = 0.5
 

@@ -25,6 +25,23 @@ def row_keys() -> list[str]:
     return [KEY]
 
 
+def start_times(work: Path, name: str, repetitions: int, *options: str) -> list[float]:
+    """Starts jobs on a dataset of FILES files, one after the other, each of which leaves what it
+    staged to the next; returns how long each took, in nanoseconds."""
+    dataset, local = work / f"dataset-{name}", work / f"local-{name}"
+    subprocess.run(
+        [sys.executable, MAKE_INDEX, dataset, "--files", str(FILES)],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    local.mkdir()
+    command: list[str | Path] = [
+        *FANSTORE, "run", "--quiet", "--keep-staged", *options, "--dataset", dataset,
+        "--local-dir", local, "--mount", work / f"mount-{name}", "--output-dir", work / "output",
+        "--", "true",
+    ]  # fmt: skip
+    return [run_timed(command)[0] for _ in range(repetitions)]
+
+
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
@@ -32,17 +49,7 @@ def measure(
     if KEY not in wanted:
         return [], []
     say("start on 1,300,000 files")
-    dataset, local = work / "dataset-large", work / "local-start"
-    subprocess.run(
-        [sys.executable, MAKE_INDEX, dataset, "--files", str(FILES)],
-        check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    local.mkdir()
-    command: list[str | Path] = [
-        *FANSTORE, "run", "--quiet", "--keep-staged", "--dataset", dataset, "--local-dir", local,
-        "--mount", work / "mount-start", "--output-dir", work / "output", "--", "true",
-    ]  # fmt: skip
-    runs = [run_timed(command)[0] for _ in range(min(settings.repetitions, REPETITIONS) + 1)]
+    runs = start_times(work, "start", min(settings.repetitions, REPETITIONS) + 1)
     staged = runs[1:]
     return [
         Result(

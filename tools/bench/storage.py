@@ -17,11 +17,10 @@ from typing import Any
 
 from data import make_files
 from peers import FANSTORE
-from preparing import run_timed
 from readers import HERE, Reader, compile_reader, wall_ns_per_unit
 from results import OURS, Goal, Result
 from rows import KIB, MIB, TITLES, Kind
-from startup import FILES, MAKE_INDEX
+from startup import start_times
 from warm import Settings, say
 
 WARM = (Kind("4k", 4 * KIB, 8, 512), Kind("128k", 128 * KIB, 8, 64))
@@ -52,7 +51,7 @@ print(time.perf_counter() - begun)
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows that this module measures."""
     return [*map(warm_key, WARM), EPOCH_KEY, START_KEY]
 
 
@@ -100,7 +99,7 @@ class Job:
 
 @contextlib.contextmanager
 def serving(place: Path, dataset: Path, *options: str, **env: str) -> Iterator[Job]:
-    """A job while it runs."""
+    """Starts a job on a dataset, yields it, and stops it at the end."""
     job = Job(place, env)
     where = ("--dataset", dataset, "--mount", job.mount, "--output-dir", place / "output")
     job.call("start", *where, *options)
@@ -136,7 +135,7 @@ def measure_warm(work: Path, keys: Sequence[str]) -> list[Result]:
 
 
 def measure_warm_row(readers: Mapping[str, Reader], kind: Kind) -> Result:
-    """One row: both read in turns."""
+    """Measures one row: the readers read files of that size in turns."""
     title = f"{TITLES[kind.name]}, resident"
     say(title)
     times: dict[str, list[float]] = {name: [] for name in readers}
@@ -189,20 +188,10 @@ def measure_epochs(work: Path) -> Result:
 
 
 def measure_start(work: Path) -> Result:
-    """`fanstore run --stage plan -- true`, on a staged index, beside two seconds."""
+    """Measures `fanstore run --stage lazy -- true` on a staged index, which divides the dataset as
+    plan does, beside two seconds."""
     say("start with a plan on 1,300,000 files")
-    dataset, local = work / "dataset-plan", work / "local-plan"
-    subprocess.run(
-        [sys.executable, MAKE_INDEX, dataset, "--files", str(FILES)],
-        check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    local.mkdir()
-    command: list[str | Path] = [
-        *FANSTORE, "run", "--quiet", "--keep-staged", "--stage", "lazy", "--dataset", dataset,
-        "--local-dir", local, "--mount", work / "mount-plan", "--output-dir", work / "output",
-        "--", "true",
-    ]  # fmt: skip
-    runs = [run_timed(command)[0] for _ in range(6)][1:]
+    runs = start_times(work, "plan", 6, "--stage", "lazy")[1:]
     return Result(
         "storage", START_KEY, "fanstore run --stage lazy -- true", "job",
         {OURS: statistics.median(runs), BUDGET: 2e9}, {OURS: (min(runs), max(runs))},
@@ -213,7 +202,8 @@ def measure_start(work: Path) -> Result:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`."""
+    """Measures the rows whose keys are in `wanted`; returns them, and no reasons: none is left
+    out."""
     results = []
     if any(warm_key(kind) in wanted for kind in WARM):
         results += measure_warm(work, wanted)
