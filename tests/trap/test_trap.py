@@ -124,7 +124,8 @@ cd {clients}
 ./rest write {m}/made static; cat {m}/made; ./rest cat {m}/made
 echo dynamic >{m}/other; ./rest cat {m}/other
 ./rest killed {m}/half; test -e {m}/half; echo half $?
-./rest daemon {m}/a.txt {out}/daemon; until test -s {out}/daemon; do sleep 0.02; done
+: >{out}/daemon; ./rest daemon {m}/a.txt {out}/daemon
+until test "$(wc -l <{out}/daemon)" = 2; do sleep 0.02; done
 cat {out}/daemon
 cd {m}/link; {clients}/rest cat x; cd -P ..; {clients}/rest cat deep/x
 {clients}/rest cat /proc/self/fd/7 7<{m}/a.txt; echo inherited $?
