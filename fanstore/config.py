@@ -116,6 +116,13 @@ SETTINGS = (
     Setting(
         "peer_wait_s", float, 30.0, "how long a silent node is waited for while staging", least=1
     ),
+    Setting(
+        "output_wait_s",
+        float,
+        4.0,
+        "how long, at the end, an output that its directory refuses is tried again",
+        least=0,
+    ),
     Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
     Setting("trap", bool, False, "serve programs that no library can enter, too (run, exec)"),
 )
@@ -142,6 +149,7 @@ class Settings:
     deadline_s: float
     shared_deadline_s: float
     peer_wait_s: float
+    output_wait_s: float
     keep_mpi_env: bool
     trap: bool
     sources: Mapping[str, str]

@@ -49,7 +49,7 @@ def open_service(
         plan.umask,
         time.time_ns(),
     )
-    stage_out = stage_out_to(header, directory.file(JOURNAL))
+    stage_out = stage_out_to(header, directory.file(JOURNAL), plan.settings.output_wait_s)
     keep_partial = plan.settings.partial_outputs == "keep"
     segment = directory.file("segment")
     return OutputService(directory.path, segment, mounts, stage_out, peers, keep_partial)

@@ -44,6 +44,7 @@ def full(out: Path) -> Iterator[Path]:
 
 
 LARGE = 500_000
+PATIENT = {"FANSTORE_OUTPUT_WAIT_S": str(LIMIT_S)}  # outputs are tried until the test is over
 
 
 def write(stage: Stage, *sizes: int) -> list[str]:
@@ -181,7 +182,7 @@ def test_two_jobs_with_one_output_directory(stage: Stage, dataset: Path, out: Pa
 
 
 def test_signals_while_outputs_are_waited_for(stage: Stage, dataset: Path, full: Path) -> None:
-    with stage.running(*arguments(stage, dataset, full, write(stage, LARGE))) as run:
+    with stage.running(*arguments(stage, dataset, full, write(stage, LARGE)), **PATIENT) as run:
         said = next_text(run, "waiting for 1 output")
         assert f"to reach {full}" in said
         run.send_signal(signal.SIGINT)
@@ -195,7 +196,7 @@ def test_signals_while_outputs_are_waited_for(stage: Stage, dataset: Path, full:
 
 
 def test_one_signal_is_outlived(stage: Stage, dataset: Path, full: Path) -> None:
-    with stage.running(*arguments(stage, dataset, full, write(stage, LARGE))) as run:
+    with stage.running(*arguments(stage, dataset, full, write(stage, LARGE)), **PATIENT) as run:
         next_text(run, "waiting for 1 output")
         run.send_signal(signal.SIGTERM)
         next_text(run, "once more gives up")
@@ -213,7 +214,8 @@ def test_a_signal_to_every_process_as_slurm_sends_it(
     ready = stage.path / "ready"
     save = f'trap "" TERM; head -c {LARGE} /dev/zero >{stage.mount}/f0; exit 5'
     script = f"trap '{save}' TERM; touch {ready}; while :; do sleep 0.02; done"
-    with stage.running(*arguments(stage, dataset, full, ["sh", "-c", script])) as run:
+    command = ["sh", "-c", script]
+    with stage.running(*arguments(stage, dataset, full, command), **PATIENT) as run:
         wait_for(ready.exists, "the command")
         for pid in (daemon_of(run.pid), command_of(run.pid), run.pid):
             os.kill(pid, signal.SIGTERM)
@@ -296,17 +298,17 @@ def test_killed_daemon_and_wrapper(
     assert not (stage.path / "elsewhere").exists()
 
 
-def start(stage: Stage, dataset: Path, out: Path) -> None:
+def start(stage: Stage, dataset: Path, out: Path, **env: str) -> None:
     where = ["--dataset", str(dataset), "--mount", str(stage.mount), *options(out)]
-    stage.call("start", *where)
+    stage.call("start", *where, **env)
 
 
 def test_stop_waits_for_the_outputs(stage: Stage, dataset: Path, full: Path) -> None:
-    start(stage, dataset, full)
+    start(stage, dataset, full, **PATIENT)
     stage.call("exec", "--", *write(stage, LARGE, 10))
     assert "0 staged out (0 bytes), 0 being written" in stage.call("status").stdout
     with stage.running("stop") as stop:
-        next_text(stop, "waiting for ")  # which it tries for some seconds
+        next_text(stop, "waiting for ")
         (full / "room").unlink()
         _, stderr = stop.communicate(timeout=LIMIT_S)
     assert stop.returncode == 0, stderr

@@ -28,6 +28,8 @@ from fanstore.outputs.stageout.journal import Header, Journal
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.stageout import StageOut
 
+WAIT_S = 4.0  # the default of the setting
+
 
 class FakePeers:
     """Calls between the ranks of one loop, in order; a lost rank answers nothing."""
@@ -108,7 +110,7 @@ class Rank:
         self.peers.serve("home.entry", lambda _, place: self.name_tables.get(place))
         self.peers.serve("home.changed_ns", lambda _, *key: self.name_tables.changed_ns(*key))
         self.stage_out = StageOut(
-            self.peers, self.name_tables, self.objects, self.directory, self.journal
+            self.peers, self.name_tables, self.objects, self.directory, self.journal, WAIT_S
         )
 
     def tables_at(self, place: Place) -> NameTables:

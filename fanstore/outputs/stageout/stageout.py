@@ -13,6 +13,7 @@ import contextlib
 import errno
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,8 +32,9 @@ from fanstore.peers.interface import Peers
 _PARTICULAR = frozenset(
     {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP, errno.EFBIG, errno.ECANCELED}
 )
-_PAUSES_S = (0.25, 0.5, 1.0, 2.0)
+_PAUSE_FIRST_S = 0.25
 _PAUSE_MOST_S = 15.0
+_PAUSE_MOST_AT_END_S = 2.0
 _TIDY_UP_S = 1.0
 _NAMES = "the names of what is there"
 
@@ -48,7 +50,10 @@ class StageOut:
         objects: ObjectStore,
         directory: OutputDirectory,
         journal: Journal,
+        wait_s: float,
     ) -> None:
+        """wait_s: how long, at the end, the first name that fails is tried again."""
+        self._wait_s = wait_s
         self._peers = peers
         self._name_tables = name_tables
         self._objects = objects
@@ -223,29 +228,32 @@ class StageOut:
     async def _see_to(self, place: Place) -> None:
         """Tries to place a name until it is done, or never will be."""
         attempt = 0
+        hurried_since_s: float | None = None
         while (done := await self._make_so(place)).error:
-            if done.lost or done.error in _PARTICULAR or self._is_last(attempt):
+            if self._hurried.is_set() and hurried_since_s is None:
+                attempt, hurried_since_s = 0, time.monotonic()
+            if done.lost or done.error in _PARTICULAR or self._is_last(hurried_since_s):
                 self._failed[place] = done
                 return
             self._blocked = done.reason
-            hurried = self._hurried.is_set()
             await self._pause(attempt)
-            attempt = attempt + 1 if hurried == self._hurried.is_set() else 0
+            attempt += 1
         self._failed.pop(place, None)
         self._blocked = ""
 
-    def _is_last(self, attempt: int) -> bool:
+    def _is_last(self, hurried_since_s: float | None) -> bool:
         """Tells whether a name is given up after this attempt. While programs run none is. At the
-        end the first name that fails has a few attempts, every later one a single attempt."""
-        if self._hurried.is_set() and attempt >= len(_PAUSES_S):
+        end the first name that fails is tried for a while, every later one once."""
+        if hurried_since_s is not None and time.monotonic() - hurried_since_s >= self._wait_s:
             self._exhausted = True
         return self._exhausted
 
     async def _pause(self, attempt: int) -> None:
+        pause_s = _PAUSE_FIRST_S * 2.0 ** min(attempt, 10)
         if self._hurried.is_set():
-            await asyncio.sleep(_PAUSES_S[min(attempt, len(_PAUSES_S) - 1)])
+            await asyncio.sleep(min(_PAUSE_MOST_AT_END_S, pause_s, self._wait_s))
             return
-        pause_s = min(_PAUSE_MOST_S, _PAUSES_S[0] * 2.0 ** min(attempt, 10))
+        pause_s = min(_PAUSE_MOST_S, pause_s)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._hurried.wait(), pause_s)
 
@@ -346,13 +354,13 @@ def _parents(place: Place) -> list[Place]:
 
 
 def stage_out_to(
-    header: Header, journal: str
+    header: Header, journal: str, wait_s: float
 ) -> Callable[[Peers, NameTables, ObjectStore], StageOut]:
     """Returns a function that makes the stage-out of a job, once its other parts are there.
-    journal: the path of its file."""
+    journal: the path of its file. wait_s: as in StageOut."""
 
     def make(peers: Peers, name_tables: NameTables, objects: ObjectStore) -> StageOut:
         directory = OutputDirectory.of(header)
-        return StageOut(peers, name_tables, objects, directory, Journal(journal, header))
+        return StageOut(peers, name_tables, objects, directory, Journal(journal, header), wait_s)
 
     return make
