@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import shlex
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from serving import READ_ALL, Stage, command_of, daemon_of, make_stage, runs, wait_for
+from terminal import drain, on_terminal, state
 
 
 @pytest.fixture
@@ -493,27 +493,6 @@ def run_command(stage: Stage, script: str) -> list[str]:
     return [sys.executable, "-m", "fanstore", "run", *where, "bash", "-c", script]
 
 
-def on_terminal(stage: Stage, argv: list[str]) -> tuple[int, int]:
-    """Runs a command as the session of a new terminal: (pid, terminal)."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execvpe(argv[0], argv, stage.env)
-    return pid, terminal
-
-
-def drain(terminal: int) -> str:
-    """All that a terminal shows until its last writer is gone."""
-    shown = b""
-    while True:
-        try:
-            data = os.read(terminal, 4096)
-        except OSError:
-            data = b""
-        if not data:
-            return shown.decode()
-        shown += data
-
-
 def test_ctrl_c_reaches_the_command_once(stage: Stage) -> None:
     go = stage.path / "go"
     script = (
@@ -540,11 +519,6 @@ def test_ctrl_c_ends_the_command_and_leaves_nothing(stage: Stage) -> None:
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     assert stage.leftovers() == []
-
-
-def state(pid: int) -> str:
-    """A process's state, as ps shows it."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
 
 
 def test_ctrl_z_and_fg(stage: Stage) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from ranks import make_rank_stage, needs_ranks
 from serving import Stage, children, command_of, make_stage, process_name, runs, wait_for
-from test_run import drain, on_terminal, state
+from terminal import drain, on_terminal, state
 
 CLIENTS = Path(__file__).with_name("clients")
 
