@@ -99,8 +99,8 @@ SETTINGS = (
         "cache_policy",
         str,
         "close",
-        "what the block cache drops: close, lru or minio",
-        "close|lru|minio",
+        "what the block cache drops, and when: close, lru, random, minio or none",
+        "close|lru|random|minio|none",
     ),
     Setting(
         "deadline_s", float, 10.0, "how long another node may take for one request", least=0.001

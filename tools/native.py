@@ -32,7 +32,7 @@ CSRC = ROOT / "csrc"
 IN_PLACE = ROOT / "fanstore" / "_native"
 OBJECTS = ROOT / "build" / "objects"  # of the build in place, for tools/check_layers.py
 
-CORE_FOLDERS = ("format", "common", "pack", "local", "node", "prepare")
+CORE_FOLDERS = ("format", "common", "pack", "local", "policy", "node", "prepare")
 PRELOAD_FOLDERS = ("common", "pack", "client", "preload")
 TRAP_FOLDER = "trap"
 OUTPUTS = (

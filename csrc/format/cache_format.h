@@ -21,14 +21,15 @@
 
 /* cffi: begin */
 enum {
-    FAN_CACHE_VERSION = 1,
-    FAN_CACHE_LAYOUT_ID = 0x46430001,
+    FAN_CACHE_VERSION = 2,
+    FAN_CACHE_LAYOUT_ID = 0x46430002,
     FAN_CACHE_GRANULE_BYTES = 4096,
     FAN_CACHE_BLOCK_BYTES = 1048576, /* a remote file is fetched in pieces of this many bytes */
     FAN_CACHE_WAYS = 8,
     FAN_SESSIONS_MAX = 1024,
     FAN_SESSION_PINS = 64,
-    FAN_SESSION_FILES = 512
+    FAN_SESSION_FILES = 512,
+    FAN_SESSION_WAYS = 16 /* of a session's open files, where one may be noted */
 };
 
 enum fan_session_state {
@@ -67,14 +68,16 @@ struct fan_pin {
     uint64_t reserved[4];
 };
 
-/* files: what this client has open, 0 where free; atomic. A block of a file that nobody has open is
- * evicted as the policy says. wanted: set by the client after a pin is WANTED, taken by the
- * daemon. */
+/* files: what this client has open, 0 where free; it enters them, and sets a bit of `closed` when
+ * it closes one; the daemon takes the bits and frees the places. A file that finds no place is not
+ * noted: its blocks may go while it is open, and are read again. wanted: set by the client after a
+ * pin is WANTED, taken by the daemon. */
 struct fan_session {
     uint32_t state;
     uint32_t wanted;
     uint32_t pid;
     uint32_t reserved[13];
+    uint64_t closed[8]; /* a bit a place in `files` */
     struct fan_pin pins[FAN_SESSION_PINS];
     uint64_t files[FAN_SESSION_FILES];
 };
@@ -95,9 +98,9 @@ struct fan_cache_entry {
     uint32_t reserved[7];
 };
 
-/* doorbell: a futex; clients add to it after they set `wanted`, or released a file, and wake it
- * when `sleeping` is set. released: counts closes of files. state: SERVING until the daemon ends.
- * bucket_count is a power of two. */
+/* doorbell: a futex; clients add to it after they set `wanted`, and wake it when `sleeping` is set.
+ * follows_opens: whether clients are to note what they have open. state: SERVING until the daemon
+ * ends. bucket_count is a power of two. */
 struct fan_cache_header {
     uint8_t magic[8];
     uint32_t version;
@@ -114,7 +117,7 @@ struct fan_cache_header {
     uint32_t policy;
     uint32_t doorbell;
     uint32_t sleeping;
-    uint32_t released;
+    uint32_t follows_opens;
     uint64_t resident_bytes;
     uint64_t peak_resident_bytes;
     uint64_t wanted_sessions[16]; /* a bit a session, set by clients, taken by the daemon */
@@ -135,6 +138,13 @@ static inline uint64_t fan_cache_hash(uint64_t file, uint64_t block)
     x ^= x >> 33;
     x *= UINT64_C(0xc4ceb9fe1a85ec53);
     return x ^ x >> 29;
+}
+
+/* The first of the places that a file may have among the open ones of a session. */
+static inline unsigned fan_session_place(uint64_t file)
+{
+    unsigned sets = FAN_SESSION_FILES / FAN_SESSION_WAYS;
+    return (unsigned)(fan_cache_hash(file, 0) % sets) * FAN_SESSION_WAYS;
 }
 
 #endif

@@ -5,6 +5,10 @@
 
 #include "shared.h"
 
+/* Under minio: what is kept apart for blocks in passing. */
+enum { PASSING_SHARE = 16, PASSING_BLOCKS = 4 };
+
+_Static_assert((int)FAN_NO_FRAME == (int)FAN_NO_SLOT, "the slots of a policy are frames");
 _Static_assert((int)FAN_GRANULES_RUN_MAX == (int)FAN_BLOCK_GRANULES, "a run holds a block");
 
 static void append(struct fan_blockcache *cache, struct fan_frames *list, uint32_t id)
@@ -115,6 +119,33 @@ static void unlist_entry(struct fan_blockcache *cache, uint32_t id)
     }
 }
 
+static uint32_t *chain_of(const struct fan_blockcache *cache, uint64_t file)
+{
+    return &cache->files[fan_cache_hash(file, 0) & cache->file_mask];
+}
+
+static void join_siblings(struct fan_blockcache *cache, uint32_t id)
+{
+    struct fan_frame *frame = &cache->frames[id];
+    uint32_t *first = chain_of(cache, frame->file);
+    frame->sibling_before = FAN_NO_FRAME;
+    frame->sibling = *first;
+    if (*first != FAN_NO_FRAME)
+        cache->frames[*first].sibling_before = id;
+    *first = id;
+}
+
+static void leave_siblings(struct fan_blockcache *cache, uint32_t id)
+{
+    const struct fan_frame *frame = &cache->frames[id];
+    if (frame->sibling_before == FAN_NO_FRAME)
+        *chain_of(cache, frame->file) = frame->sibling;
+    else
+        cache->frames[frame->sibling_before].sibling = frame->sibling;
+    if (frame->sibling != FAN_NO_FRAME)
+        cache->frames[frame->sibling].sibling_before = frame->sibling_before;
+}
+
 /* Granules of an area that there is memory for. Those without are never tried again: the cache
  * stays as large as it is by then. */
 static int64_t take_granules(struct fan_blockcache *cache, unsigned area, uint32_t count)
@@ -169,6 +200,17 @@ void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id)
     return cache->segment->base + offset_of(cache, &cache->frames[id]);
 }
 
+/* Whether a ready frame is among the victims. */
+static bool may_go(const struct fan_blockcache *cache, uint32_t id)
+{
+    return cache->areas[1].count == 0 || cache->frames[id].area == 1;
+}
+
+uint32_t fan_blockcache_passing(const struct fan_blockcache *cache)
+{
+    return cache->areas[1].count > 0 ? cache->areas[1].count : cache->areas[0].count;
+}
+
 void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id)
 {
     struct fan_frame *frame = &cache->frames[id];
@@ -180,10 +222,13 @@ void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id)
     fan_put32(&entry->touched, 0);
     set_state(cache, id, FAN_ENTRY_READY);
     detach(cache, filling_with(cache, id), id);
-    if (list_entry(cache, id))
-        append(cache, &cache->ready[frame->area], id);
-    else
-        prepend(cache, &cache->ready[frame->area], id);
+    join_siblings(cache, id);
+    bool listed = list_entry(cache, id);
+    if (!may_go(cache, id))
+        return;
+    fan_victims_enter(&cache->victims, id);
+    if (!listed)
+        fan_victims_close(&cache->victims, id);
 }
 
 /* Of a frame that is in no list. */
@@ -215,9 +260,22 @@ void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id)
 
 void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id)
 {
-    struct fan_frames *ready = &cache->ready[cache->frames[id].area];
-    detach(cache, ready, id);
-    append(cache, ready, id);
+    if (may_go(cache, id))
+        fan_victims_use(&cache->victims, id);
+}
+
+static bool is_ready_block_of(const struct fan_blockcache *cache, uint32_t id, uint64_t file)
+{
+    return cache->frames[id].file == file && cache->frames[id].state == FAN_ENTRY_READY;
+}
+
+void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file)
+{
+    uint32_t id = *chain_of(cache, file);
+    for (; id != FAN_NO_FRAME; id = cache->frames[id].sibling) {
+        if (is_ready_block_of(cache, id, file) && may_go(cache, id))
+            fan_victims_close(&cache->victims, id);
+    }
 }
 
 bool fan_blockcache_touched(struct fan_blockcache *cache, uint32_t id)
@@ -234,7 +292,8 @@ void fan_blockcache_doom(struct fan_blockcache *cache, uint32_t id)
     struct fan_frame *frame = &cache->frames[id];
     set_state(cache, id, FAN_ENTRY_EVICTING);
     frame->pinned = false;
-    detach(cache, &cache->ready[frame->area], id);
+    if (may_go(cache, id))
+        fan_victims_leave(&cache->victims, id);
     append(cache, &cache->doomed, id);
 }
 
@@ -262,10 +321,12 @@ uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live
         detach(cache, &cache->doomed, id);
         if (cache->frames[id].pinned) {
             set_state(cache, id, FAN_ENTRY_READY);
-            append(cache, &cache->ready[cache->frames[id].area], id);
+            if (may_go(cache, id))
+                fan_victims_enter(&cache->victims, id);
             continue;
         }
         unlist_entry(cache, id);
+        leave_siblings(cache, id);
         set_free(cache, id);
         freed++;
     }
@@ -276,35 +337,54 @@ uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live
 void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file,
                            const struct fan_live *live)
 {
-    for (unsigned area = 0; area < FAN_CACHE_AREAS; area++) {
-        uint32_t id = cache->ready[area].head;
-        while (id != FAN_NO_FRAME) {
-            uint32_t next = cache->frames[id].next;
-            if (cache->frames[id].file == file) {
-                unlist_entry(cache, id);
-                fan_blockcache_doom(cache, id);
-            }
-            id = next;
-        }
+    uint32_t id = *chain_of(cache, file);
+    for (; id != FAN_NO_FRAME; id = cache->frames[id].sibling) {
+        if (!is_ready_block_of(cache, id, file))
+            continue;
+        unlist_entry(cache, id);
+        fan_blockcache_doom(cache, id);
     }
     fan_blockcache_reap(cache, live);
 }
 
+/* The granules that a policy keeps apart for blocks in passing. */
+static uint32_t passing_for(enum fan_policy policy, uint32_t granule_count)
+{
+    uint32_t share = granule_count / PASSING_SHARE;
+    uint32_t least = PASSING_BLOCKS * FAN_BLOCK_GRANULES;
+    if (policy != FAN_POLICY_MINIO)
+        return 0;
+    return share > least ? share : least;
+}
+
+/* As many chains of siblings as there are buckets. */
+static int make_chains(struct fan_blockcache *cache)
+{
+    uint32_t count = cache->segment->bucket_count;
+    cache->files = malloc(count * sizeof(*cache->files));
+    if (cache->files == NULL)
+        return -ENOMEM;
+    cache->file_mask = count - 1;
+    for (uint32_t i = 0; i < count; i++)
+        cache->files[i] = FAN_NO_FRAME;
+    return 0;
+}
+
 int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segment,
-                        uint32_t second_granules)
+                        enum fan_policy policy)
 {
     const struct fan_frames none = {FAN_NO_FRAME, FAN_NO_FRAME, 0};
-    uint32_t count = segment->entry_count;
+    uint32_t count = segment->entry_count, passing = passing_for(policy, count);
     *cache = (struct fan_blockcache){.segment = segment,
                                      .free = none,
                                      .filling = {none, none},
                                      .doomed = none,
-                                     .ready = {none, none},
-                                     .area_start = {0, count - second_granules}};
+                                     .area_start = {0, count - passing}};
     cache->frames = calloc(count, sizeof(*cache->frames));
-    if (cache->frames == NULL ||
-        fan_granules_init(&cache->areas[0], count - second_granules) != 0 ||
-        fan_granules_init(&cache->areas[1], second_granules) != 0) {
+    if (cache->frames == NULL || make_chains(cache) != 0 ||
+        fan_victims_init(&cache->victims, policy, count) != 0 ||
+        fan_granules_init(&cache->areas[0], count - passing) != 0 ||
+        fan_granules_init(&cache->areas[1], passing) != 0) {
         fan_blockcache_fini(cache);
         return -ENOMEM;
     }
@@ -316,6 +396,8 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
 void fan_blockcache_fini(struct fan_blockcache *cache)
 {
     free(cache->frames);
+    free(cache->files);
+    fan_victims_fini(&cache->victims);
     fan_granules_fini(&cache->areas[0]);
     fan_granules_fini(&cache->areas[1]);
     *cache = (struct fan_blockcache){0};

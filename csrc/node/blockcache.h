@@ -6,8 +6,8 @@
  *                `-----> quarantined -----> free
  *
  * Doomed frames are EVICTING until `reap` has looked at every pin once; those that are pinned are
- * ready again. A quarantined frame may still be written by the transport. The data is divided into
- * two areas: a block goes to the first with room, and which one is evicted from is the policy's.
+ * ready again. A quarantined frame may still be written by the transport. Under minio the data is
+ * divided into two areas: a block goes to the first with room, and only the second is evicted from.
  * Called by one thread at a time.
  */
 #ifndef FAN_NODE_BLOCKCACHE_H
@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../policy/victims.h"
 #include "granules.h"
 #include "segment.h"
 
@@ -35,7 +36,8 @@ struct fan_fill {
     enum fan_source source;
 };
 
-/* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by fetch.c. */
+/* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by fetch.c.
+ * sibling_before, sibling: in the chain of its file, while its block can be found. */
 struct fan_frame {
     uint64_t file;
     uint64_t block;
@@ -44,6 +46,8 @@ struct fan_frame {
     struct fan_reading *reading;
     uint32_t previous;
     uint32_t next;
+    uint32_t sibling_before;
+    uint32_t sibling;
     uint32_t start; /* first granule of its area */
     uint32_t bytes;
     uint32_t generation;
@@ -66,7 +70,8 @@ struct fan_live {
     uint32_t sessions[FAN_SESSIONS_MAX];
 };
 
-/* ready: by last use as far as the daemon knows, oldest first. */
+/* victims: ready frames that may go. files: by a file's hash, the first of the ready and doomed
+ * frames of a chain, FAN_NO_FRAME; a chain holds all blocks of a file. */
 struct fan_blockcache {
     struct fan_segment *segment;
     struct fan_granules areas[FAN_CACHE_AREAS];
@@ -75,16 +80,18 @@ struct fan_blockcache {
     struct fan_frames free;
     struct fan_frames filling[FAN_SOURCES]; /* oldest first */
     struct fan_frames doomed;
-    struct fan_frames ready[FAN_CACHE_AREAS];
+    struct fan_victims victims;
+    uint32_t *files;
+    uint32_t file_mask;
     uint32_t quarantined[FAN_SOURCES];
     uint64_t resident_bytes; /* granules that are not free */
     uint64_t peak_resident_bytes;
     uint64_t evicted;
 };
 
-/* The last `second_granules` of the data are the second area. 0 or -ENOMEM. */
+/* 0 or -ENOMEM. */
 int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segment,
-                        uint32_t second_granules);
+                        enum fan_policy policy);
 void fan_blockcache_fini(struct fan_blockcache *cache);
 
 /* The frame of a ready block, or FAN_NO_FRAME. */
@@ -112,8 +119,14 @@ void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file,
 /* A ready frame was used now. */
 void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id);
 
+/* Nobody has a file open any more: the policy is told of each of its blocks. */
+void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file);
+
 /* Whether a client used it since this was last asked. */
 bool fan_blockcache_touched(struct fan_blockcache *cache, uint32_t id);
+
+/* The granules that are evicted from. */
+uint32_t fan_blockcache_passing(const struct fan_blockcache *cache);
 
 /* Marks a ready frame for `reap`, which looks at the pins of all live sessions once, frees what
  * none of them names, and returns how many that were. */

@@ -94,7 +94,7 @@ static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint3
 {
     bool from_rank = node->cache.frames[id].source == FAN_FROM_RANK;
     if (flight->wants == NULL)
-        fan_eviction_expect(&node->eviction);
+        fan_eviction_check(&node->eviction, flight->file);
     while (flight->wants != NULL) {
         struct fan_want *want = flight->wants;
         fan_flight_leave(want);

@@ -10,11 +10,11 @@
 
 #include "ahead.h"
 #include "blockcache.h"
+#include "eviction.h"
 #include "fetch.h"
 #include "messages.h"
 #include "mounts.h"
 #include "node.h"
-#include "policy.h"
 #include "ranks.h"
 #include "readers.h"
 #include "sessions.h"

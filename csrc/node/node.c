@@ -11,7 +11,7 @@ enum { WORLD_MAX = 1 << 20 };
 
 static int check_options(const struct fan_node_options *options)
 {
-    bool sane = options->job_segment != NULL && options->policy <= FAN_POLICY_MINIO &&
+    bool sane = options->job_segment != NULL && options->policy < FAN_POLICY_COUNT &&
                 options->deadline_ns > 0 && options->shared_deadline_ns > 0 &&
                 options->idle_sleep_us > 0 && options->world_size > 0 &&
                 options->world_size <= WORLD_MAX && options->rank < options->world_size;
@@ -32,8 +32,7 @@ static int build(struct fan_node *node)
     if (rc == 0)
         rc = fan_messages_init(&node->messages);
     if (rc == 0)
-        rc = fan_blockcache_init(&node->cache, &node->segment,
-                                 fan_policy_transit(options->policy, node->segment.entry_count));
+        rc = fan_blockcache_init(&node->cache, &node->segment, (enum fan_policy)options->policy);
     return rc;
 }
 
@@ -43,7 +42,6 @@ static void free_all(struct fan_node *node)
     fan_ahead_fini(&node->ahead);
     fan_readers_fini(&node->disk);
     fan_readers_fini(&node->shared);
-    fan_eviction_fini(&node->eviction);
     fan_blockcache_fini(&node->cache);
     fan_messages_fini(&node->messages);
     fan_ranks_fini(&node->ranks);
@@ -79,8 +77,7 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
         free_all(node);
         return rc;
     }
-    fan_eviction_init(&node->eviction, (enum fan_policy)options->policy, &node->cache,
-                      &node->sessions.live);
+    fan_eviction_init(&node->eviction, &node->cache, &node->sessions.live);
     node->stats.cache_bytes = node->segment.bytes;
     node->drained = true;
     *made = node;

@@ -13,12 +13,6 @@
 /* cffi: begin */
 struct fan_node;
 
-enum fan_policy {
-    FAN_POLICY_CLOSE = 0,
-    FAN_POLICY_LRU = 1,
-    FAN_POLICY_MINIO = 2
-};
-
 /* Latencies are counted in bins of powers of two: bin i holds [2^i, 2^(i+1)) microseconds. */
 enum { FAN_LATENCY_BINS = 32 };
 
@@ -27,7 +21,7 @@ struct fan_node_options {
     uint64_t cache_bytes;      /* the whole cache segment is at most this */
     uint64_t deadline_ns;      /* of one attempt at one rank */
     uint64_t shared_deadline_ns; /* of one read of the shared file system */
-    uint32_t policy;
+    uint32_t policy;             /* enum fan_policy */
     uint32_t rank;
     uint32_t world_size;
     uint32_t idle_sleep_us;    /* how long the thread sleeps when nothing happens; 1000 */

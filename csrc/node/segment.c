@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../format/shm_format.h"
+#include "../policy/victims.h"
 #include "shared.h"
 
 enum { SESSION_SHARE = 16, ENTRIES_PER_BUCKET = 2 };
@@ -142,7 +143,9 @@ int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t
     struct fan_cache_header header = {.version = FAN_CACHE_VERSION,
                                       .layout_id = FAN_CACHE_LAYOUT_ID,
                                       .state = FAN_JOB_SERVING,
-                                      .policy = policy};
+                                      .policy = policy,
+                                      .follows_opens =
+                                          fan_policy_follows_opens((enum fan_policy)policy)};
     memcpy(header.magic, FAN_CACHE_MAGIC, sizeof(header.magic));
     int rc = choose_layout(&header, cache_bytes);
     if (rc != 0)

@@ -60,10 +60,21 @@ static void clear_shared(struct fan_session *session)
         fan_total_store(&session->pins[i].state, FAN_PIN_FREE);
     for (unsigned i = 0; i < FAN_SESSION_PINS; i++)
         fan_put32(&session->pins[i].waiters, 0);
-    for (unsigned i = 0; i < FAN_SESSION_FILES; i++)
-        fan_put64(&session->files[i], 0);
+    for (unsigned word = 0; word < FAN_SESSION_FILES / 64; word++)
+        fan_put64(&session->closed[word], 0);
     fan_put32(&session->wanted, 0);
     fan_put32(&session->pid, 0);
+}
+
+/* What a client that is gone had open is closed. */
+static void close_files(struct fan_node *node, struct fan_session *session)
+{
+    for (unsigned i = 0; i < FAN_SESSION_FILES; i++) {
+        uint64_t file = fan_relaxed64(&session->files[i]);
+        fan_put64(&session->files[i], 0);
+        if (file != 0)
+            fan_eviction_check(&node->eviction, file);
+    }
 }
 
 void fan_session_close(struct fan_node *node, uint32_t session)
@@ -79,7 +90,7 @@ void fan_session_close(struct fan_node *node, uint32_t session)
     clear_shared(&node->segment.sessions[session]);
     forget_live(&sessions->live, session);
     sessions->taken[session] = false;
-    fan_eviction_expect(&node->eviction);
+    close_files(node, &node->segment.sessions[session]);
 }
 
 static bool start_want(struct fan_node *node, uint32_t session, unsigned pin, uint64_t now_ns)

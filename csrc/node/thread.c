@@ -104,7 +104,7 @@ static bool turn(struct fan_node *node, uint64_t now_ns)
     any |= fan_messages_send(node);
     fan_fetch_advance(node, now_ns);
     fan_peers_advance(node, now_ns);
-    any |= fan_eviction_sweep(&node->eviction, now_ns);
+    any |= fan_eviction_advance(&node->eviction, now_ns);
     publish(node);
     return any;
 }
@@ -122,7 +122,6 @@ static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t 
     if (node->transport != NULL && !node->broken)
         limit_ns = earlier((uint64_t)node->options.idle_sleep_us * 1000, idle_ns / SLEEP_SHARE);
     uint64_t next_ns = earlier(fan_fetch_next_ns(node), fan_peers_next_ns(node));
-    next_ns = earlier(next_ns, fan_eviction_next_ns(&node->eviction));
     if (next_ns <= now_ns)
         return 0;
     return earlier(limit_ns, next_ns - now_ns);

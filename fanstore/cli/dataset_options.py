@@ -109,9 +109,9 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--cache-policy",
-            metavar="close|lru|minio",
-            help="Drop a block at its file's last close, when room is needed, or never "
-            "[default: close].",
+            metavar="close|lru|random|minio|none",
+            help="Drop a block at its file's last close (close; none: and take 64 MiB at most), "
+            "when room is needed (lru, random), or never (minio) [default: close].",
         ),
         click.option(
             "--keep-mpi-env",

@@ -112,12 +112,11 @@ def _limits() -> dict[str, int | None]:
 
 def _value(settings: config.Settings, name: str) -> Any:
     """A setting's value; where its default is computed, what comes of that here."""
-    value = getattr(settings, name)
-    if name == "cache_bytes" and value is None:
-        from fanstore.serve.node import default_cache_bytes
+    if name == "cache_bytes":
+        from fanstore.serve.node import cache_bytes_for
 
-        return default_cache_bytes()
-    return value
+        return cache_bytes_for(settings)
+    return getattr(settings, name)
 
 
 def _settings(settings: config.Settings) -> list[dict[str, Any]]:

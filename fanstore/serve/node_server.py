@@ -9,7 +9,7 @@ from typing import Any
 from fanstore._native import ffi
 from fanstore.config import Settings
 from fanstore.peers.connected import ConnectedPeers
-from fanstore.serve.node import Node, default_cache_bytes
+from fanstore.serve.node import Node, cache_bytes_for
 from fanstore.serve.stalls import Stalls
 from fanstore.world import MpiWorld, World
 
@@ -30,7 +30,7 @@ class NodeServer:
             job_segment,
             world.rank,
             world.world_size,
-            settings.cache_bytes or default_cache_bytes(),
+            cache_bytes_for(settings),
             settings.cache_policy,
             settings.deadline_s,
             settings.shared_deadline_s,

@@ -91,6 +91,7 @@ static struct fan_cache_header fake_header(unsigned entries)
         .bucket_count = FAKE_BUCKETS,
         .entry_count = entries,
         .state = FAN_JOB_SERVING,
+        .follows_opens = 1,
     };
     memcpy(header.magic, FAN_CACHE_MAGIC, sizeof(header.magic));
     header.buckets_offset = header.sessions_offset + FAKE_SESSIONS * sizeof(struct fan_session);
@@ -376,10 +377,21 @@ static void fake_forget(struct fake *fake)
         fake_evict(fake, i);
 }
 
+/* Frees the places of what a client closed, as the node daemon does. */
+static void fake_take_closed(struct fan_session *session)
+{
+    for (unsigned j = 0; j < FAN_SESSION_FILES; j++) {
+        uint64_t *word = &session->closed[j / 64], bit = UINT64_C(1) << j % 64;
+        if ((__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST) & bit) != 0)
+            __atomic_store_n(&session->files[j], 0, __ATOMIC_SEQ_CST);
+    }
+}
+
 static void fake_count_files(struct fake *fake)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < FAKE_SESSIONS; i++) {
+        fake_take_closed(&fake->sessions[i]);
         for (unsigned j = 0; fake->links[i] >= 0 && j < FAN_SESSION_FILES; j++)
             count += __atomic_load_n(&fake->sessions[i].files[j], __ATOMIC_SEQ_CST) != 0;
     }

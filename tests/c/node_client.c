@@ -95,11 +95,16 @@ static struct fan_cache_entry *entry_at(struct node_client *client, uint32_t id)
     return (struct fan_cache_entry *)(client->base + client->header->entries_offset) + id;
 }
 
+static bool names_block(struct fan_cache_entry *entry, uint64_t file, uint64_t block)
+{
+    return __atomic_load_n(&entry->file, __ATOMIC_RELAXED) == file &&
+           __atomic_load_n(&entry->block, __ATOMIC_RELAXED) == block;
+}
+
 static bool is_block(struct fan_cache_entry *entry, uint64_t file, uint64_t block)
 {
     return __atomic_load_n(&entry->state, __ATOMIC_SEQ_CST) == FAN_ENTRY_READY &&
-           __atomic_load_n(&entry->file, __ATOMIC_RELAXED) == file &&
-           __atomic_load_n(&entry->block, __ATOMIC_RELAXED) == block;
+           names_block(entry, file, block);
 }
 
 /* Holds the block if it is in the cache. */
@@ -143,7 +148,8 @@ void client_compare(struct node_client *client, unsigned pin, uint64_t record, u
 {
     uint32_t id = client->session->pins[pin].entry;
     struct fan_cache_entry *entry = entry_at(client, id);
-    CHECK(is_block(entry, fan_cache_file(0, record), block));
+    /* The daemon may have it EVICTING for a moment, until it sees the pin. */
+    CHECK(names_block(entry, fan_cache_file(0, record), block));
     uint64_t from = block * FAN_CACHE_BLOCK_BYTES, rest = world_file_bytes(record) - from;
     CHECK(entry->bytes == (rest < FAN_CACHE_BLOCK_BYTES ? rest : FAN_CACHE_BLOCK_BYTES));
     CHECK(entry->offset >= client->header->data_offset);
@@ -164,13 +170,29 @@ static int read_blocks(struct node_client *client, unsigned pin, uint64_t record
     return rc;
 }
 
+unsigned client_note(struct node_client *client, uint64_t file)
+{
+    unsigned first = fan_session_place(file);
+    for (unsigned place = first; place < first + FAN_SESSION_WAYS; place++) {
+        uint64_t none = 0;
+        if (__atomic_compare_exchange_n(&client->session->files[place], &none, file, false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            return place;
+    }
+    return FAN_SESSION_FILES;
+}
+
+void client_drop(struct node_client *client, unsigned place)
+{
+    if (place < FAN_SESSION_FILES)
+        __atomic_fetch_or(&client->session->closed[place / 64], UINT64_C(1) << place % 64,
+                          __ATOMIC_SEQ_CST);
+}
+
 int client_read(struct node_client *client, unsigned pin, uint64_t record)
 {
-    uint64_t *slot = &client->session->files[pin];
-    __atomic_store_n(slot, fan_cache_file(0, record), __ATOMIC_SEQ_CST);
+    unsigned place = client_note(client, fan_cache_file(0, record));
     int rc = read_blocks(client, pin, record);
-    __atomic_store_n(slot, 0, __ATOMIC_SEQ_CST);
-    __atomic_fetch_add(&client->header->released, 1, __ATOMIC_SEQ_CST);
-    ring(client);
+    client_drop(client, place);
     return rc;
 }

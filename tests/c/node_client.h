@@ -42,4 +42,9 @@ void client_compare(struct node_client *client, unsigned pin, uint64_t record, u
  * the -errno of the first block that failed. */
 int client_read(struct node_client *client, unsigned pin, uint64_t record);
 
+/* Enters a file among the session's open ones: its place, or FAN_SESSION_FILES. Says that it is
+ * closed. */
+unsigned client_note(struct node_client *client, uint64_t file);
+void client_drop(struct node_client *client, unsigned place);
+
 #endif

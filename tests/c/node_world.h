@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "../../csrc/node/node.h"
+#include "../../csrc/policy/victims.h"
 #include "check.h"
 #include "loopback.h"
 

@@ -149,19 +149,46 @@ static void scenario_vfork(void)
     CHECK(atomic_load(&control->begun) == 1);
 }
 
-/* More open files than a session notes: the others are read all the same. */
+/* A file that is open more often than a session notes: it is read all the same. */
 static void scenario_many_open(void)
 {
-    enum { MANY = FAN_SESSION_FILES + 50 };
+    enum { MANY = FAN_SESSION_WAYS + 50 };
     static int fds[MANY];
     for (unsigned i = 0; i < MANY; i++)
         CHECK((fds[i] = open_record(SMALL)) >= 0);
-    CHECK(wait_until(&control->open_files, FAN_SESSION_FILES));
+    CHECK(wait_until(&control->open_files, FAN_SESSION_WAYS));
     for (unsigned i = 0; i < MANY; i++) {
         check_range(fds[i], SMALL, 0, 100);
         close_record(fds[i]);
     }
     CHECK(wait_until(&control->open_files, 0));
+}
+
+/* What is closed and opened again before the daemon looked has its place again; afterwards it finds
+ * another, until the daemon has freed it. */
+static void scenario_reopened(void)
+{
+    struct fan_cache_header header = fake_header(4);
+    struct fan_cache cache;
+    int fd = memfd_create("cache", MFD_CLOEXEC);
+    CHECK(ftruncate(fd, (off_t)fake_segment_bytes(4)) == 0);
+    CHECK(pwrite(fd, &header, sizeof(header), 0) == sizeof(header));
+    CHECK(fan_cache_attach(&cache, fd, 0) == 0);
+    uint64_t file = fan_cache_file(0, 1);
+    int place = fan_cache_note_file(&cache, file);
+    uint64_t *closed = &cache.session->closed[place / 64];
+    CHECK(place >= 0 && cache.session->files[place] == file && *closed == 0);
+    fan_cache_drop_file(&cache, (unsigned)place);
+    CHECK(*closed == UINT64_C(1) << place % 64);
+    CHECK(fan_cache_note_file(&cache, file) == place && *closed == 0);
+    CHECK(fan_cache_note_file(&cache, file) == place + 1);
+    fan_cache_drop_file(&cache, (unsigned)place);
+    *closed = 0; /* the daemon takes it, and has not freed the place yet */
+    CHECK(fan_cache_note_file(&cache, file) == place + 2);
+    cache.header->follows_opens = 0;
+    CHECK(fan_cache_note_file(&cache, file) == -1);
+    fan_cache_detach(&cache);
+    close(fd);
 }
 
 static void refuse(struct fan_cache_header header, uint64_t file_bytes, uint32_t number)
@@ -223,6 +250,7 @@ int main(void)
     run("in pieces", scenario_in_pieces, (struct control){.entries = 8, .in_pieces = true});
     run("vfork", scenario_vfork, (struct control){.entries = 8});
     run("many open", scenario_many_open, (struct control){.entries = 8});
+    run("reopened", scenario_reopened, (struct control){.entries = 8});
     run("hostile", scenario_hostile, (struct control){.entries = 1});
     printf("test_session: no fault\n");
     return 0;

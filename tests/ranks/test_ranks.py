@@ -188,7 +188,7 @@ def test_local_share_is_replicas_of_ranks(
     assert shared_reads(said, "after") == 0
 
 
-@pytest.mark.parametrize("policy", sampled(["close", "lru", "minio"], ["lru"]))
+@pytest.mark.parametrize("policy", sampled(["close", "lru", "random", "minio"], ["random"]))
 def test_memory_stays_within_the_bound(stage: RankStage, large: Packed, policy: str) -> None:
     limit_bytes = 10 * MIB
     tasks = {
@@ -204,9 +204,12 @@ def test_memory_stays_within_the_bound(stage: RankStage, large: Packed, policy: 
         assert node["evicted"] > 0
 
 
-@pytest.mark.parametrize("policy", ["close", "lru", "minio"])
+@pytest.mark.parametrize(
+    "policy", sampled(["close", "lru", "random", "minio", "none"], ["lru", "none"])
+)
 def test_what_a_policy_keeps(stage: RankStage, equal: Packed, policy: str) -> None:
-    settled: dict[str, Any] = {"emptied": []} if policy == "close" else {}
+    keeps = policy not in ("close", "none")
+    settled: dict[str, Any] = {} if keeps else {"emptied": []}
     tasks = {"whole#1": [], **settled, "note#1": ["once"], "whole#2": [], "note#2": ["twice"]}
     dataset = equal.datasets["store"]
     options = ("--cache-policy", policy)
@@ -216,11 +219,12 @@ def test_what_a_policy_keeps(stage: RankStage, equal: Packed, policy: str) -> No
     for rank in said:
         once, twice = (rank["figures"][label]["node"] for label in ("once", "twice"))
         assert once["fetched_bytes"] == remote  # half of all: the others lie here
-        if policy == "close":
-            assert twice["fetched_bytes"] == 2 * remote and once["evicted"] == once["fetches"]
-        else:
+        if keeps:
             assert twice["fetched_bytes"] == remote <= once["resident_bytes"]
             assert twice["evicted"] == 0
+        else:
+            assert twice["fetched_bytes"] == 2 * remote and once["evicted"] == once["fetches"]
+        assert (once["cache_bytes"] <= 64 * MIB) == (policy == "none")
 
 
 def test_several_datasets_in_one_job(stage: RankStage, equal: Packed, large: Packed) -> None:

@@ -158,7 +158,7 @@ def test_nothing_is_a_node_too() -> None:
     [
         {"cache_bytes": 8 << 20},
         {"cache_bytes": 0},
-        {"policy": 3},
+        {"policy": 5},
         {"rank": 1},
         {"world_size": 0},
         {"deadline_ns": 0},

@@ -123,16 +123,35 @@ void fan_cache_wait(struct fan_pin *pin, int64_t ns)
     __atomic_fetch_sub(&pin->waiters, 1, __ATOMIC_SEQ_CST);
 }
 
+/* Whether a place that was closed is the caller's again, with the file still in it: the daemon had
+ * not taken it yet. */
+static bool reopen(struct fan_session *session, unsigned place, uint64_t file)
+{
+    uint64_t *word = &session->closed[place / 64], bit = UINT64_C(1) << place % 64;
+    if ((__atomic_load_n(word, __ATOMIC_RELAXED) & bit) == 0 ||
+        __atomic_load_n(&session->files[place], __ATOMIC_RELAXED) != file ||
+        (__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST) & bit) == 0)
+        return false;
+    if (__atomic_load_n(&session->files[place], __ATOMIC_SEQ_CST) == file)
+        return true;
+    __atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST); /* of another file by then */
+    return false;
+}
+
+static bool enter(struct fan_session *session, unsigned place, uint64_t file)
+{
+    uint64_t none = 0, *at = &session->files[place];
+    return __atomic_load_n(at, __ATOMIC_RELAXED) == 0 &&
+           __atomic_compare_exchange_n(at, &none, file, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
 int fan_cache_note_file(struct fan_cache *cache, uint64_t file)
 {
-    uint64_t *files = cache->session->files;
-    unsigned start = (unsigned)fan_cache_hash(file, 0);
-    for (unsigned i = 0; i < FAN_SESSION_FILES; i++) {
-        unsigned place = (start + i) % FAN_SESSION_FILES;
-        uint64_t expected = 0;
-        if (__atomic_load_n(&files[place], __ATOMIC_RELAXED) == 0 &&
-            __atomic_compare_exchange_n(&files[place], &expected, file, false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_RELAXED))
+    unsigned first = fan_session_place(file);
+    if (__atomic_load_n(&cache->header->follows_opens, __ATOMIC_RELAXED) == 0)
+        return -1;
+    for (unsigned place = first; place < first + FAN_SESSION_WAYS; place++) {
+        if (reopen(cache->session, place, file) || enter(cache->session, place, file))
             return (int)place;
     }
     return -1;
@@ -140,9 +159,6 @@ int fan_cache_note_file(struct fan_cache *cache, uint64_t file)
 
 void fan_cache_drop_file(struct fan_cache *cache, unsigned place)
 {
-    struct fan_cache_header *header = cache->header;
-    __atomic_store_n(&cache->session->files[place], 0, __ATOMIC_SEQ_CST);
-    __atomic_fetch_add(&header->released, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&header->sleeping, __ATOMIC_SEQ_CST) != 0)
-        __atomic_fetch_add(&header->doorbell, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_or(&cache->session->closed[place / 64], UINT64_C(1) << place % 64,
+                      __ATOMIC_SEQ_CST);
 }

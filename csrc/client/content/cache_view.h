@@ -130,10 +130,11 @@ void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin);
 /* Sleeps until a pin is not WANTED, or `ns` have passed; may return early. */
 void fan_cache_wait(struct fan_pin *pin, int64_t ns);
 
-/* Writes `file` into a free record of the session's open files. Its place, or -1. */
+/* Enters `file` among the session's open files. Its place, or -1: there is none, or the daemon does
+ * not want to know. */
 int fan_cache_note_file(struct fan_cache *cache, uint64_t file);
 
-/* Takes it out again. The daemon looks by itself; it is only kept from falling asleep. */
+/* Says that it is closed. The daemon looks by itself. */
 void fan_cache_drop_file(struct fan_cache *cache, unsigned place);
 
 static inline bool fan_cache_ended(const struct fan_cache *cache)

@@ -1,0 +1,135 @@
+#include "eviction.h"
+
+#include "shared.h"
+
+/* To look at the sessions takes time in proportion to them: at most a tenth of the thread's. */
+enum { PAUSE_NS = 1000000, PAUSE_SHARE = 10 };
+enum { ROOM_SHARE = 64, DOOMED_MAX = 64 };
+
+void fan_eviction_init(struct fan_eviction *eviction, struct fan_blockcache *cache,
+                       const struct fan_live *live)
+{
+    *eviction = (struct fan_eviction){.cache = cache, .live = live};
+}
+
+static bool follows_opens(const struct fan_eviction *eviction)
+{
+    return fan_policy_follows_opens(eviction->cache->victims.policy);
+}
+
+static bool has_open(const struct fan_session *session, uint64_t file)
+{
+    unsigned first = fan_session_place(file);
+    for (unsigned place = first; place < first + FAN_SESSION_WAYS; place++) {
+        if (fan_acquire64(&session->files[place]) == file)
+            return true;
+    }
+    return false;
+}
+
+void fan_eviction_check(struct fan_eviction *eviction, uint64_t file)
+{
+    const struct fan_session *sessions = eviction->cache->segment->sessions;
+    bool open = false;
+    for (uint32_t i = 0; i < eviction->live->count && !open; i++)
+        open = has_open(&sessions[eviction->live->sessions[i]], file);
+    if (!open)
+        fan_blockcache_close(eviction->cache, file);
+}
+
+/* Frees a place in a session's files. */
+static void take_closed(struct fan_eviction *eviction, struct fan_session *session, unsigned place)
+{
+    uint64_t file = fan_acquire64(&session->files[place]);
+    fan_put64(&session->files[place], 0);
+    if (file != 0)
+        fan_eviction_check(eviction, file);
+}
+
+static void take_all_closed(struct fan_eviction *eviction)
+{
+    for (uint32_t i = 0; i < eviction->live->count; i++) {
+        struct fan_session *session =
+            &eviction->cache->segment->sessions[eviction->live->sessions[i]];
+        for (unsigned word = 0; word < FAN_SESSION_FILES / 64; word++) {
+            if (fan_relaxed64(&session->closed[word]) == 0)
+                continue;
+            for (uint64_t left = fan_take64(&session->closed[word]); left != 0; left &= left - 1)
+                take_closed(eviction, session, word * 64 + (unsigned)__builtin_ctzll(left));
+        }
+    }
+}
+
+/* Evicts what the policy does not keep. How many blocks. */
+static uint32_t drop_unneeded(struct fan_eviction *eviction)
+{
+    struct fan_blockcache *cache = eviction->cache;
+    uint32_t id;
+    take_all_closed(eviction);
+    while ((id = fan_victims_unneeded(&cache->victims)) != FAN_NO_SLOT)
+        fan_blockcache_doom(cache, id);
+    return fan_blockcache_reap(cache, eviction->live);
+}
+
+bool fan_eviction_advance(struct fan_eviction *eviction, uint64_t now_ns)
+{
+    if (!follows_opens(eviction) || now_ns < eviction->next_ns)
+        return false;
+    uint32_t dropped = drop_unneeded(eviction);
+    uint64_t after_ns = fan_now_ns();
+    uint64_t pause_ns = (after_ns - now_ns) * PAUSE_SHARE;
+    eviction->next_ns = after_ns + (pause_ns > PAUSE_NS ? pause_ns : PAUSE_NS);
+    return dropped > 0;
+}
+
+/* Dooms the blocks that go next, until they hold `granules`. What a client used since it was last
+ * seen here is passed over once. `budget`: how many blocks may still be looked at. */
+static void doom_next(struct fan_eviction *eviction, uint32_t granules, uint32_t *budget)
+{
+    struct fan_blockcache *cache = eviction->cache;
+    uint32_t found = 0;
+    while (*budget > 0 && cache->victims.count > 0 && found < granules &&
+           cache->doomed.count < DOOMED_MAX) {
+        uint32_t id = fan_victims_next(&cache->victims);
+        (*budget)--;
+        if (cache->victims.policy != FAN_POLICY_RANDOM && fan_blockcache_touched(cache, id)) {
+            fan_blockcache_use(cache, id);
+            continue;
+        }
+        found += fan_granules_for(cache->frames[id].bytes);
+        fan_blockcache_doom(cache, id);
+    }
+}
+
+/* More than asked for where the cache is large, so that a pass over all pins serves many fills. */
+static uint32_t room_wanted(const struct fan_eviction *eviction, uint32_t bytes)
+{
+    uint32_t share = fan_blockcache_passing(eviction->cache) / ROOM_SHARE;
+    uint32_t needed = fan_granules_for(bytes);
+    return needed > share ? needed : share;
+}
+
+/* Evicts blocks, those of open files too, until the new one finds adjacent room. */
+static uint32_t fill_by_force(struct fan_eviction *eviction, const struct fan_fill *fill)
+{
+    struct fan_blockcache *cache = eviction->cache;
+    uint32_t budget = 2 * cache->victims.count;
+    uint32_t id = FAN_NO_FRAME;
+    while (id == FAN_NO_FRAME && budget > 0 && cache->victims.count > 0) {
+        doom_next(eviction, room_wanted(eviction, fill->bytes), &budget);
+        if (fan_blockcache_reap(cache, eviction->live) > 0)
+            id = fan_blockcache_begin_fill(cache, fill);
+    }
+    return id;
+}
+
+uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan_fill *fill)
+{
+    struct fan_blockcache *cache = eviction->cache;
+    uint32_t id = fan_blockcache_begin_fill(cache, fill);
+    if (id == FAN_NO_FRAME && follows_opens(eviction) && drop_unneeded(eviction) > 0)
+        id = fan_blockcache_begin_fill(cache, fill);
+    if (id == FAN_NO_FRAME)
+        id = fill_by_force(eviction, fill);
+    return id;
+}

@@ -1,0 +1,120 @@
+/* What leaves a cache, under each policy: beside a model that keeps a time for each slot. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "../../csrc/policy/victims.h"
+#include "check.h"
+
+enum { SLOTS = 50, EVENTS = 20000, DRAWS = 20000 };
+
+/* used: when, 0 where the slot may not go. */
+struct model {
+    bool follows_opens;
+    uint64_t now;
+    uint64_t used[SLOTS];
+    bool closed[SLOTS];
+};
+
+/* The least recently used slot of those that are closed, or open; FAN_NO_SLOT. */
+static uint32_t oldest(const struct model *model, bool closed)
+{
+    uint32_t found = FAN_NO_SLOT;
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        if (model->used[slot] != 0 && model->closed[slot] == closed &&
+            (found == FAN_NO_SLOT || model->used[slot] < model->used[found]))
+            found = slot;
+    }
+    return found;
+}
+
+static uint32_t next_of(const struct model *model)
+{
+    uint32_t closed = oldest(model, true);
+    return closed != FAN_NO_SLOT ? closed : oldest(model, false);
+}
+
+static void set(struct model *model, uint32_t slot, bool closed)
+{
+    model->used[slot] = ++model->now;
+    model->closed[slot] = closed;
+}
+
+/* Something happens to a slot, in both. */
+static void happen(struct fan_victims *victims, struct model *model, uint32_t slot, unsigned what)
+{
+    if (model->used[slot] == 0) {
+        fan_victims_enter(victims, slot);
+        set(model, slot, false);
+    } else if (what == 0) {
+        fan_victims_leave(victims, slot);
+        model->used[slot] = 0;
+    } else if (what == 1) {
+        fan_victims_close(victims, slot);
+        if (model->follows_opens)
+            set(model, slot, true);
+    } else {
+        fan_victims_use(victims, slot);
+        set(model, slot, false);
+    }
+}
+
+static uint32_t count_of(const struct model *model)
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+        count += model->used[slot] != 0;
+    return count;
+}
+
+static void test_order(enum fan_policy policy)
+{
+    struct fan_victims victims;
+    struct model model = {.follows_opens = fan_policy_follows_opens(policy)};
+    uint32_t seed = 7;
+    CHECK(fan_victims_init(&victims, policy, SLOTS) == 0);
+    CHECK(fan_victims_next(&victims) == FAN_NO_SLOT);
+    for (int i = 0; i < EVENTS; i++) {
+        seed = seed * 1664525 + 1013904223;
+        happen(&victims, &model, (seed >> 8) % SLOTS, (seed >> 20) % 4);
+        CHECK(victims.count == count_of(&model));
+        CHECK(fan_victims_next(&victims) == next_of(&model));
+        CHECK(fan_victims_unneeded(&victims) == oldest(&model, true));
+    }
+    fan_victims_fini(&victims);
+}
+
+/* Only what may go is drawn, and everything that may go, about equally often. */
+static void test_random(void)
+{
+    struct fan_victims victims;
+    struct model model = {0};
+    uint32_t drawn[SLOTS] = {0}, seed = 11;
+    CHECK(fan_victims_init(&victims, FAN_POLICY_RANDOM, SLOTS) == 0);
+    CHECK(fan_victims_next(&victims) == FAN_NO_SLOT);
+    for (int i = 0; i < EVENTS; i++) {
+        seed = seed * 1664525 + 1013904223;
+        happen(&victims, &model, (seed >> 8) % SLOTS, (seed >> 20) % 4);
+        uint32_t next = fan_victims_next(&victims);
+        CHECK(next == FAN_NO_SLOT ? count_of(&model) == 0 : model.used[next] != 0);
+        CHECK(fan_victims_unneeded(&victims) == FAN_NO_SLOT);
+    }
+    for (int i = 0; i < DRAWS; i++)
+        drawn[fan_victims_next(&victims)]++;
+    uint32_t each = DRAWS / count_of(&model);
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+        CHECK(model.used[slot] == 0 ? drawn[slot] == 0
+                                    : drawn[slot] > each / 2 && drawn[slot] < 2 * each);
+    fan_victims_fini(&victims);
+}
+
+int main(void)
+{
+    for (int policy = FAN_POLICY_CLOSE; policy < FAN_POLICY_COUNT; policy++) {
+        if (policy != FAN_POLICY_RANDOM)
+            test_order((enum fan_policy)policy);
+    }
+    test_random();
+    printf("test_victims: no fault\n");
+    return 0;
+}
