@@ -2,8 +2,7 @@
 
 #include "shared.h"
 
-/* To look at the sessions takes time in proportion to them: at most a tenth of the thread's. */
-enum { PAUSE_NS = 1000000, PAUSE_SHARE = 10 };
+enum { PAUSE_NS = 1000000 }; /* between two looks at what clients closed */
 enum { ROOM_SHARE = 64, DOOMED_MAX = 64 };
 
 void fan_eviction_init(struct fan_eviction *eviction, struct fan_blockcache *cache,
@@ -75,11 +74,8 @@ bool fan_eviction_advance(struct fan_eviction *eviction, uint64_t now_ns)
 {
     if (!follows_opens(eviction) || now_ns < eviction->next_ns)
         return false;
-    uint32_t dropped = drop_unneeded(eviction);
-    uint64_t after_ns = fan_now_ns();
-    uint64_t pause_ns = (after_ns - now_ns) * PAUSE_SHARE;
-    eviction->next_ns = after_ns + (pause_ns > PAUSE_NS ? pause_ns : PAUSE_NS);
-    return dropped > 0;
+    eviction->next_ns = now_ns + PAUSE_NS;
+    return drop_unneeded(eviction) > 0;
 }
 
 /* Dooms the blocks that go next, until they hold `granules`. What a client used since it was last

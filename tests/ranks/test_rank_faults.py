@@ -50,12 +50,23 @@ def shared_reads(run: RankRun, rank: int) -> str:
     return line.split("read to stage, ")[1].split(" read for commands")[0]
 
 
+def of_nodes(ranks: Ranks, name: str, size: int = SIZE) -> list[int]:
+    """A figure of each rank's daemon."""
+    return [ranks.status(rank)["node"][name] for rank in range(size)]
+
+
+def wait_until_empty(ranks: Ranks, size: int = SIZE) -> None:
+    """Until what was read lies in no cache, so that it is fetched again."""
+    wait_for(lambda: not any(of_nodes(ranks, "resident_bytes", size)), "pieces to be dropped")
+
+
 # ---- a part of a rank is killed ----
 
 
 def test_daemon_killed_between_requests(shared: Ranks) -> None:
     with shared.running(SIZE, reader("a", "b")) as run:
         assert run.step("a") == [shared.whole] * SIZE
+        wait_until_empty(shared)
         run.kill(1, "daemon")
         assert run.step("b") == [shared.whole] * SIZE
         assert run.end() == [0, 125, 0], run.said()
@@ -119,6 +130,7 @@ def test_remote_reads_of_a_rank_without_daemon_are_bounded(own: Ranks) -> None:
     remote, gone = own.owned(0, 2), own.dataset.with_name("gone")
     with own.running(2, reader("a", "b", "c")) as run:
         run.step("a")
+        wait_until_empty(own, 2)
         own.dataset.rename(gone)
         run.kill(1, "daemon")
         found = run.step("b", ranks=(1,))
@@ -133,6 +145,7 @@ def test_remote_reads_of_a_rank_without_daemon_are_bounded(own: Ranks) -> None:
 def test_owner_and_shared_copy_gone(own: Ranks) -> None:
     with own.running(SIZE, reader("a", "b")) as run:
         run.step("a")
+        wait_until_empty(own)
         own.dataset.rename(own.dataset.with_name("gone"))
         run.kill(1, "daemon")
         found = run.step("b", ranks=(0, 2))
@@ -197,18 +210,13 @@ def shared_bytes(ranks: Ranks) -> list[int]:
     return of_nodes(ranks, "shared_bytes")
 
 
-def of_nodes(ranks: Ranks, name: str) -> list[int]:
-    """A figure of each rank's daemon."""
-    return [ranks.status(rank)["node"][name] for rank in range(SIZE)]
-
-
 def test_stopped_and_continued(shared: Ranks) -> None:
     """Past the deadline others serve; late bytes harm nothing; then the rank is asked again."""
     again = [f"again-{number}" for number in range(20)]
     steps = reader("a", "b", *again, "end")
     with shared.running(SIZE, steps, FANSTORE_DEADLINE_S="1") as run:
         run.step("a")
-        wait_for(lambda: of_nodes(shared, "resident_bytes") == [0] * SIZE, "pieces to be dropped")
+        wait_until_empty(shared)
         run.kill(1, "daemon", number=signal.SIGSTOP)
         assert run.step("b", ranks=(0, 2)) == [shared.whole] * 2
         run.kill(1, "daemon", number=signal.SIGCONT)

@@ -323,7 +323,8 @@ def test_disks_that_hold_half_of_a_dataset(
 ) -> None:
     """Each rank reads the other half by itself: each byte once a node and epoch."""
     tasks = {
-        "whole#1": [], "until_filled": [], "note#1": ["filled"], "whole#2": [], "note#2": ["end"]
+        "whole#1": [], "until_filled": [], "emptied": [], "note#1": ["filled"], "whole#2": [],
+        "note#2": ["end"],
     }  # fmt: skip
     share = 16 // world_size
     room = share * (100_000 + 4096) + (equal.datasets["store"] / "index.fsi").stat().st_size
