@@ -43,8 +43,8 @@ int fan_keep_note(struct fan_mounts *mounts, struct fan_node_mount *mount, uint6
 {
     if (rc == 0) {
         fan_partial_set(&mount->share.partial, id);
-        fan_count64(&mounts->counts.kept_records, 1);
         fan_count64(&mounts->counts.kept_bytes, fan_mount_record(mount, id)->stored_size);
+        fan_count64(&mounts->counts.kept_records, 1);
     } else if (is_full(rc)) {
         if (__atomic_exchange_n(&mount->share.full, 1, __ATOMIC_RELAXED) == 0)
             fan_count64(&mounts->counts.full_disks, 1);

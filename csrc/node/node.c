@@ -220,10 +220,17 @@ int fan_node_is_late(struct fan_node *node, uint32_t rank)
 
 void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats)
 {
+    const struct fan_mounts_counts *counts = &node->mounts.counts;
     const uint64_t *from = (const uint64_t *)&node->stats;
     uint64_t *to = (uint64_t *)stats;
     for (size_t i = 0; i < sizeof(*stats) / sizeof(*to); i++)
         to[i] = fan_relaxed64(&from[i]);
+    stats->shared_reads = fan_relaxed64(&counts->shared_reads);
+    stats->shared_bytes = fan_relaxed64(&counts->shared_bytes);
+    stats->kept_records = fan_relaxed64(&counts->kept_records);
+    stats->kept_bytes = fan_relaxed64(&counts->kept_bytes);
+    stats->full_disks = fan_relaxed64(&counts->full_disks);
+    stats->damaged_records = fan_relaxed64(&counts->damaged_records);
 }
 
 int fan_node_stop(struct fan_node *node)

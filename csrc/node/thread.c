@@ -74,7 +74,6 @@ static bool receive(struct fan_node *node, uint64_t now_ns)
 static void publish(struct fan_node *node)
 {
     struct fan_node_stats *stats = &node->stats;
-    const struct fan_mounts_counts *counts = &node->mounts.counts;
     fan_put64(&stats->evicted, node->cache.evicted);
     fan_put64(&stats->quarantined, node->cache.quarantined[FAN_FROM_RANK] +
                                        node->cache.quarantined[FAN_FROM_SHARED]);
@@ -82,12 +81,6 @@ static void publish(struct fan_node *node)
                                        node->cache.filling[FAN_FROM_SHARED].count);
     fan_put64(&stats->resident_bytes, node->cache.resident_bytes);
     fan_put64(&stats->peak_resident_bytes, node->cache.peak_resident_bytes);
-    fan_put64(&stats->shared_reads, fan_relaxed64(&counts->shared_reads));
-    fan_put64(&stats->shared_bytes, fan_relaxed64(&counts->shared_bytes));
-    fan_put64(&stats->kept_records, fan_relaxed64(&counts->kept_records));
-    fan_put64(&stats->kept_bytes, fan_relaxed64(&counts->kept_bytes));
-    fan_put64(&stats->full_disks, fan_relaxed64(&counts->full_disks));
-    fan_put64(&stats->damaged_records, fan_relaxed64(&counts->damaged_records));
     fan_put64(&stats->filling_ahead, !fan_ahead_is_done(&node->ahead));
     fan_put64(&stats->sessions, node->sessions.live.count);
     fan_put64(&stats->lost_ranks, node->ranks.lost_count);
