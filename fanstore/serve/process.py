@@ -58,6 +58,8 @@ class Process:
 
     def kill(self) -> None:
         """Kills it, if it still runs; and all its group, where it led one from the beginning."""
+        if self._stat()[1] not in ("", self._start):
+            return  # another process has its number by now, so its group is gone
         with contextlib.suppress(ProcessLookupError):
             if self._leads_group:
                 os.killpg(self.pid, signal.SIGKILL)

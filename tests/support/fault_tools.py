@@ -23,7 +23,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Stage, children, daemon_of, is_probe, make_stage, runs, wait_for
+from serving import (
+    Stage,
+    children,
+    daemon_of,
+    is_probe,
+    make_stage,
+    runs,
+    started,
+    wait_for,
+)
 
 from fanstore.dataset import open_dataset
 
@@ -201,7 +210,7 @@ class RankRun:
         self.size = size
         self.notes = notes
         self.process = process
-        self._seen: set[int] = set()
+        self._seen: dict[int, str] = {}  # and when they were started
         self._shm: set[str] = set()
 
     def wrapper(self, rank: int) -> int:
@@ -237,10 +246,21 @@ class RankRun:
         for rank in range(self.size):
             wrapper = self.wrapper(rank)
             daemon = daemon_of(wrapper)
-            self._seen |= {wrapper, daemon, command_of(wrapper)} - {0}
+            self._note(wrapper, daemon, command_of(wrapper))
             with contextlib.suppress(OSError):
                 lines = Path(f"/proc/{daemon}/maps").read_text(errors="replace").splitlines()
                 self._shm |= {line.split(maxsplit=5)[5] for line in lines if "/dev/shm/" in line}
+
+    def _note(self, *pids: int) -> None:
+        for pid in pids:
+            if pid != 0:
+                self._seen.setdefault(pid, started(pid))
+
+    def _left_running(self) -> list[int]:
+        """What was noted and runs still; numbers are used again within minutes here."""
+        return [
+            pid for pid, start in sorted(self._seen.items()) if runs(pid) and started(pid) == start
+        ]
 
     def kill(self, rank: int, *what: str, number: int = signal.SIGKILL) -> None:
         """Sends a signal to the "daemon", the "wrapper" or the "command" of a rank, at once."""
@@ -313,7 +333,7 @@ class RankRun:
 
     def left(self, killed: Iterable[int] = ()) -> list[str]:
         """What is left of the run: processes, MPI's memory, files but those of `killed` ranks."""
-        found = [str(pid) for pid in sorted(self._seen) if runs(pid)]
+        found = [str(pid) for pid in self._left_running()]
         found += sorted(path for path in self._shm if os.path.exists(path))
         for rank in set(range(self.size)) - set(killed):
             for at, below, files in os.walk(self.ranks.local(rank)):
@@ -335,15 +355,15 @@ class RankRun:
 
     def kill_all(self) -> None:
         """Ends what this run started and nothing else."""
-        for rank in range(self.size):
-            note = self.notes / f"pid.{rank}"
-            with contextlib.suppress(OSError, ValueError):
-                wrapper = int(note.read_text())
-                self._seen |= {wrapper, daemon_of(wrapper), command_of(wrapper)} - {0}
-        for pid in self._seen:
-            if runs(pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        if self.process.poll() is None:
+            for rank in range(self.size):
+                note = self.notes / f"pid.{rank}"
+                with contextlib.suppress(OSError, ValueError):
+                    wrapper = int(note.read_text())
+                    self._note(wrapper, daemon_of(wrapper), command_of(wrapper))
+        for pid in self._left_running():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         if self.process.poll() is None:
             self.process.kill()
 

@@ -53,13 +53,25 @@ def process_name(pid: int) -> str:
         return ""
 
 
+def _stat_of(pid: int) -> list[str]:
+    """What /proc says of a process from its state on; nothing of one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def runs(pid: int) -> bool:
     """Whether a process runs; a zombie does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(") ")[2][0] not in "ZX"
+    stat = _stat_of(pid)
+    return stat != [] and stat[0] not in "ZX"
+
+
+def started(pid: int) -> str:
+    """When a process was started, which tells it from a later one of the same number; "" of one
+    that is gone."""
+    stat = _stat_of(pid)
+    return stat[19] if stat else ""
 
 
 def daemon_of(wrapper: int) -> int:
