@@ -9,13 +9,14 @@ import os
 import threading
 from pathlib import Path
 
+import output_ranks
 import pytest
 from output_ranks import Cluster, FakePeers
 from output_staging import run, settled, tree
 from small_disk import small_disk
 from until import until
 
-from fanstore.outputs.stageout import copying, placing, stageout
+from fanstore.outputs.stageout import copying, placing
 from fanstore.outputs.stageout.journal import Header, Journal, Name, read_journal
 from fanstore.outputs.stageout.placing import OutputDirectory
 
@@ -119,9 +120,9 @@ def test_directories_keep_their_times(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_ranks, "WAIT_S", 0.01)
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]
-    monkeypatch.setattr(stageout, "_PAUSES_S", (0.01,))
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
