@@ -271,8 +271,15 @@ class Wrapper:
                 f"{self._plan.output_dir}: it ends when that answers"
             )
         if summary is None:
+            self._tell_error()
             self._clean_up(hangs)
         return summary
+
+    def _tell_error(self) -> None:
+        """Says what the daemon could not cope with, where it had time to tell."""
+        error = self._take("error")
+        if error is not None:
+            report.say(error["message"])
 
     def _reap_daemon(self) -> bool:
         """Kills a daemon that has not ended; returns whether it has gone. One that waits for a file

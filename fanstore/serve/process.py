@@ -31,7 +31,13 @@ class Process:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._start = self._stat()[1]
-        self._leads_group = self.runs() and os.getpgid(pid) == pid
+        self._leads_group = self.runs() and self._group() == pid
+
+    def _group(self) -> int:
+        try:
+            return os.getpgid(self.pid)
+        except ProcessLookupError:  # it has ended since
+            return 0
 
     def _stat(self) -> tuple[str, str]:
         """(state, start time); empty when there is no such process."""
