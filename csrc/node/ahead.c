@@ -111,7 +111,7 @@ static bool begin(struct fan_node *node, struct fan_ahead_list *list)
     struct run *run = malloc(sizeof(*run) + count * sizeof(*run->records));
     if (run == NULL)
         return false;
-    *run = (struct run){.reading = {.read = bring, .done = brought},
+    *run = (struct run){.reading = {.urgency = FAN_AHEAD, .read = bring, .done = brought},
                         .mounts = &node->mounts,
                         .mount = list->mount,
                         .count = count};

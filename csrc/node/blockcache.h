@@ -28,12 +28,13 @@ struct fan_reading;
 /* Where the bytes of a frame come from while it is filled. */
 enum fan_source { FAN_FROM_RANK, FAN_FROM_SHARED, FAN_SOURCES };
 
-/* What a frame is to be filled with. */
+/* What a frame is to be filled with. urgency: enum fan_urgency. */
 struct fan_fill {
     uint64_t file;
     uint64_t block;
     uint32_t bytes;
     enum fan_source source;
+    uint32_t urgency;
 };
 
 /* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by fetch.c.

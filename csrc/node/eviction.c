@@ -1,6 +1,7 @@
 #include "eviction.h"
 
 #include "shared.h"
+#include "transport.h"
 
 enum { PAUSE_NS = 1000000 }; /* between two looks at what clients closed */
 enum { ROOM_SHARE = 64, DOOMED_MAX = 64 };
@@ -125,7 +126,7 @@ uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan
     uint32_t id = fan_blockcache_begin_fill(cache, fill);
     if (id == FAN_NO_FRAME && follows_opens(eviction) && drop_unneeded(eviction) > 0)
         id = fan_blockcache_begin_fill(cache, fill);
-    if (id == FAN_NO_FRAME)
+    if (id == FAN_NO_FRAME && (fill->urgency == FAN_DEMAND || !follows_opens(eviction)))
         id = fill_by_force(eviction, fill);
     return id;
 }

@@ -16,7 +16,8 @@ struct fan_eviction {
 void fan_eviction_init(struct fan_eviction *eviction, struct fan_blockcache *cache,
                        const struct fan_live *live);
 
-/* As fan_blockcache_begin_fill, making room where there is none. */
+/* As fan_blockcache_begin_fill, making room where there is none. For what nobody wants yet no block
+ * of an open file goes, where the policy knows which those are. */
 uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan_fill *fill);
 
 /* Takes what clients closed, where that is due, and evicts what the policy does not keep. Whether

@@ -7,70 +7,8 @@
 #include "keep.h"
 #include "shared.h"
 
-enum { RETRY_NS = 200000 };
-
-void fan_flights_init(struct fan_flights *flights)
-{
-    *flights = (struct fan_flights){.grounded = NULL};
-    flights->grounded_end = &flights->grounded;
-}
-
-void fan_flights_fini(struct fan_flights *flights)
-{
-    for (unsigned i = 0; i < FAN_FLIGHT_CHAINS; i++) {
-        while (flights->chains[i] != NULL) {
-            struct fan_flight *flight = flights->chains[i];
-            flights->chains[i] = flight->chained;
-            free(flight);
-        }
-    }
-}
-
-static struct fan_flight **chain_of(struct fan_node *node, uint64_t file, uint64_t block)
-{
-    return &node->flights.chains[fan_cache_hash(file, block) % FAN_FLIGHT_CHAINS];
-}
-
-static struct fan_flight *find_flight(struct fan_node *node, uint64_t file, uint64_t block)
-{
-    struct fan_flight *flight = *chain_of(node, file, block);
-    while (flight != NULL && (flight->file != file || flight->block != block))
-        flight = flight->chained;
-    return flight;
-}
-
-static void join(struct fan_flight *flight, struct fan_want *want)
-{
-    want->flight = flight;
-    want->previous = NULL;
-    want->next = flight->wants;
-    if (want->next != NULL)
-        want->next->previous = want;
-    flight->wants = want;
-}
-
-void fan_flight_leave(struct fan_want *want)
-{
-    if (want->flight == NULL)
-        return;
-    if (want->previous != NULL)
-        want->previous->next = want->next;
-    else
-        want->flight->wants = want->next;
-    if (want->next != NULL)
-        want->next->previous = want->previous;
-    want->flight = NULL;
-}
-
-/* Takes a flight that has no wants and is not grounded out of the table. */
-static void end_flight(struct fan_node *node, struct fan_flight *flight)
-{
-    struct fan_flight **at = chain_of(node, flight->file, flight->block);
-    while (*at != flight)
-        at = &(*at)->chained;
-    *at = flight->chained;
-    free(flight);
-}
+/* ahead: blocks that nobody wants yet, under way at once. */
+enum { RETRY_NS = 200000, AHEAD_MAX = 16 };
 
 static void fail_flight(struct fan_node *node, struct fan_flight *flight)
 {
@@ -79,7 +17,7 @@ static void fail_flight(struct fan_node *node, struct fan_flight *flight)
         fan_flight_leave(want);
         fan_want_fail(node, want, flight->unreadable ? EIO : EREMOTEIO);
     }
-    end_flight(node, flight);
+    fan_flight_end(&node->flights, flight);
 }
 
 static void count_latency(struct fan_node *node, uint64_t since_ns, uint64_t now_ns)
@@ -102,7 +40,7 @@ static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint3
             count_latency(node, want->since_ns, now_ns);
         fan_want_grant(node, want, id);
     }
-    end_flight(node, flight);
+    fan_flight_end(&node->flights, flight);
 }
 
 static void shared_block_read(struct fan_node *node, struct fan_reading *reading);
@@ -130,6 +68,7 @@ static bool ask(struct fan_node *node, struct fan_flight *flight, uint32_t rank,
         return false;
     }
     frame->flight = flight;
+    flight->frame = id;
     frame->rank = rank;
     frame->deadline_ns = now_ns + node->options.deadline_ns;
     fan_ranks_ask(&node->ranks, rank, now_ns);
@@ -159,12 +98,13 @@ static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32
     struct shared_reading *shared = malloc(sizeof(*shared));
     flight->read_shared = true;
     if (shared != NULL) {
-        *shared = (struct shared_reading){
-            .reading = {.read = read_shared_block, .done = shared_block_read},
-            .mounts = &node->mounts,
-            .request = flight->request,
-            .to = fan_blockcache_data(&node->cache, id),
-            .frame = id};
+        *shared = (struct shared_reading){.reading = {.urgency = flight->request.urgency,
+                                                      .read = read_shared_block,
+                                                      .done = shared_block_read},
+                                          .mounts = &node->mounts,
+                                          .request = flight->request,
+                                          .to = fan_blockcache_data(&node->cache, id),
+                                          .frame = id};
     }
     if (shared == NULL || fan_readers_give(&node->shared, &shared->reading) != 0) {
         free(shared);
@@ -173,6 +113,7 @@ static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32
     }
     struct fan_frame *frame = &node->cache.frames[id];
     frame->flight = flight;
+    flight->frame = id;
     frame->reading = &shared->reading;
     frame->deadline_ns = now_ns + node->options.shared_deadline_ns;
     return true;
@@ -214,8 +155,9 @@ static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint6
             return true;
         }
         uint32_t id = fan_eviction_begin_fill(
-            &node->eviction, &(struct fan_fill){flight->file, flight->block, flight->request.bytes,
-                                                shared ? FAN_FROM_SHARED : FAN_FROM_RANK});
+            &node->eviction,
+            &(struct fan_fill){flight->file, flight->block, flight->request.bytes,
+                               shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency});
         if (id == FAN_NO_FRAME)
             return false;
         if (shared ? read_shared(node, flight, id, now_ns) : ask(node, flight, rank, id, now_ns))
@@ -223,36 +165,16 @@ static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint6
     }
 }
 
-static void ground(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
-{
-    flight->grounded_ns = now_ns;
-    flight->waiting = NULL;
-    *node->flights.grounded_end = flight;
-    node->flights.grounded_end = &flight->waiting;
-}
-
-/* Goes on with a flight, behind those that wait for room already. */
+/* Goes on with a flight, behind those that wait for room already. One that nobody wants does not
+ * wait. */
 static void go_on(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
 {
-    if (node->flights.grounded != NULL || !next_attempt(node, flight, now_ns))
-        ground(node, flight, now_ns);
-}
-
-static struct fan_flight *unground_first(struct fan_flights *flights)
-{
-    struct fan_flight *flight = flights->grounded;
-    flights->grounded = flight->waiting;
-    if (flights->grounded == NULL)
-        flights->grounded_end = &flights->grounded;
-    return flight;
-}
-
-static void ground_first(struct fan_flights *flights, struct fan_flight *flight)
-{
-    flight->waiting = flights->grounded;
-    if (flights->grounded == NULL)
-        flights->grounded_end = &flight->waiting;
-    flights->grounded = flight;
+    if (node->flights.grounded == NULL && next_attempt(node, flight, now_ns))
+        return;
+    if (flight->wants == NULL)
+        fan_flight_end(&node->flights, flight);
+    else
+        fan_flight_ground(&node->flights, flight, now_ns);
 }
 
 /* Starts grounded flights in their order until there is no room; fails those that waited for as
@@ -267,35 +189,67 @@ static void retry_grounded(struct fan_node *node, uint64_t now_ns)
                                ? node->options.shared_deadline_ns
                                : node->options.deadline_ns;
     while (flights->grounded != NULL) {
-        struct fan_flight *flight = unground_first(flights);
+        struct fan_flight *flight = fan_flight_unground(flights);
         if (now_ns >= flight->grounded_ns + patience_ns) {
             fail_flight(node, flight);
         } else if (!next_attempt(node, flight, now_ns)) {
-            ground_first(flights, flight);
+            fan_flight_ground_first(flights, flight);
             return;
         }
     }
 }
 
+/* Somebody wants what is on its way. */
+static void join(struct fan_node *node, struct fan_flight *flight, struct fan_want *want)
+{
+    bool ahead = flight->request.urgency == FAN_AHEAD;
+    fan_flight_join(&node->flights, flight, want);
+    if (ahead && flight->frame != FAN_NO_FRAME &&
+        node->cache.frames[flight->frame].source == FAN_FROM_SHARED)
+        fan_readers_hurry(&node->shared, node->cache.frames[flight->frame].reading);
+}
+
 static void start_flight(struct fan_node *node, struct fan_want *want,
                          const struct fan_fetch_request *request, uint64_t now_ns)
 {
-    struct fan_flight *flight = calloc(1, sizeof(*flight));
+    struct fan_flight *flight = fan_flight_begin(&node->flights, want->file, want->block, request);
     if (flight == NULL) {
         fan_want_fail(node, want, EREMOTEIO);
         return;
     }
-    struct fan_flight **chain = chain_of(node, want->file, want->block);
-    flight->file = want->file;
-    flight->block = want->block;
-    flight->request = *request;
-    flight->chained = *chain;
-    *chain = flight;
-    join(flight, want);
+    join(node, flight, want);
     go_on(node, flight, now_ns);
 }
 
-void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_ns)
+/* Brings a block that nobody wants yet. Whether the next one may be brought, too. */
+static bool bring_ahead(struct fan_node *node, uint64_t file, uint64_t block, uint64_t now_ns)
+{
+    struct fan_fetch_request request;
+    if (fan_blockcache_find(&node->cache, file, block) != FAN_NO_FRAME ||
+        fan_flight_find(&node->flights, file, block) != NULL)
+        return true;
+    if (node->flights.counts[FAN_AHEAD] >= AHEAD_MAX || node->flights.grounded != NULL ||
+        fan_mounts_request(&node->mounts, file, block, &request) != 0)
+        return false;
+    request.urgency = FAN_AHEAD;
+    struct fan_flight *flight = fan_flight_begin(&node->flights, file, block, &request);
+    if (flight == NULL)
+        return false;
+    fan_add64(&node->stats.ahead, 1);
+    go_on(node, flight, now_ns);
+    return true;
+}
+
+static void read_ahead(struct fan_node *node, const struct fan_want *want, uint64_t now_ns)
+{
+    uint32_t session = (uint32_t)(want - node->sessions.wants) / FAN_SESSION_PINS;
+    uint64_t file = want->file, block = want->block;
+    uint32_t count = fan_streams_note(&node->streams, session, file, block);
+    for (uint32_t i = 1; i <= count && bring_ahead(node, file, block + i, now_ns);)
+        i++;
+}
+
+static void answer_or_fly(struct fan_node *node, struct fan_want *want, uint64_t now_ns)
 {
     struct fan_fetch_request request;
     uint32_t id = fan_blockcache_find(&node->cache, want->file, want->block);
@@ -304,15 +258,21 @@ void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_n
         fan_want_grant(node, want, id);
         return;
     }
-    struct fan_flight *flight = find_flight(node, want->file, want->block);
+    struct fan_flight *flight = fan_flight_find(&node->flights, want->file, want->block);
     if (flight != NULL) {
         fan_add64(&node->stats.coalesced, 1);
-        join(flight, want);
+        join(node, flight, want);
     } else if (fan_mounts_request(&node->mounts, want->file, want->block, &request) != 0) {
         fan_want_fail(node, want, EIO);
     } else {
         start_flight(node, want, &request, now_ns);
     }
+}
+
+void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_ns)
+{
+    answer_or_fly(node, want, now_ns);
+    read_ahead(node, want, now_ns);
 }
 
 /* Whether the rank itself said so, or something it sent could not be understood; else it was not
@@ -328,6 +288,7 @@ static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t 
     struct fan_frame *frame = &node->cache.frames[id];
     struct fan_flight *flight = frame->flight;
     bool shared = frame->source == FAN_FROM_SHARED;
+    flight->frame = FAN_NO_FRAME;
     if (shared && is_damaged(node, flight)) { /* what was cached of it came unchecked */
         error = -EIO;
         fan_blockcache_forget(&node->cache, flight->file, &node->sessions.live);
@@ -392,6 +353,7 @@ static struct fan_flight *give_up(struct fan_node *node, uint32_t id)
     struct fan_frame *frame = &node->cache.frames[id];
     struct fan_flight *flight = frame->flight;
     frame->flight = NULL;
+    flight->frame = FAN_NO_FRAME;
     if (frame->source == FAN_FROM_SHARED) {
         give_up_shared(node, id);
         return flight;
@@ -422,7 +384,7 @@ static void drop_late(struct fan_node *node, enum fan_source source, uint64_t no
         if (id == FAN_NO_FRAME || now_ns < node->cache.frames[id].deadline_ns)
             return;
         fan_add64(&node->stats.timeouts, 1);
-        if (source == FAN_FROM_RANK)
+        if (source == FAN_FROM_RANK && node->cache.frames[id].flight->wants != NULL)
             fan_ranks_suspect(&node->ranks, node->cache.frames[id].rank, now_ns);
         struct fan_flight *flight = give_up(node, id);
         if (source == FAN_FROM_SHARED) /* one that was not begun says nothing of the file */
@@ -470,7 +432,7 @@ uint64_t fan_fetch_next_ns(const struct fan_node *node)
 void fan_fetch_give_up(struct fan_node *node)
 {
     while (node->flights.grounded != NULL)
-        fail_flight(node, unground_first(&node->flights));
+        fail_flight(node, fan_flight_unground(&node->flights));
     for (unsigned source = 0; source < FAN_SOURCES; source++) {
         while (node->cache.filling[source].head != FAN_NO_FRAME)
             fail_flight(node, give_up(node, node->cache.filling[source].head));

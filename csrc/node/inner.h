@@ -18,6 +18,7 @@
 #include "ranks.h"
 #include "readers.h"
 #include "sessions.h"
+#include "streams.h"
 #include "transport.h"
 
 /* callers: of node.h that want the lock; the thread lets them have it. stopping: asked to end.
@@ -31,6 +32,7 @@ struct fan_node {
     struct fan_mounts mounts;
     struct fan_sessions sessions;
     struct fan_flights flights;
+    struct fan_streams streams;
     struct fan_ranks ranks;
     struct fan_messages messages;
     struct fan_readers disk;   /* of packs that are staged here, for other ranks */

@@ -121,6 +121,7 @@ int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *r
 {
     fan_node_enter(node);
     int rc = fan_ahead_append(node, mount, records, count);
+    fan_put64(&node->stats.filling_ahead, !fan_ahead_is_done(&node->ahead));
     fan_node_leave(node);
     fan_node_ring(node);
     return rc;

@@ -31,6 +31,7 @@ struct fan_node_stats {
     uint64_t fetches;          /* blocks asked of other ranks, retries included */
     uint64_t fetched_bytes;
     uint64_t coalesced;        /* wants that joined a fetch already under way */
+    uint64_t ahead;            /* blocks brought before anybody wanted them */
     uint64_t retries;          /* attempts at a further replica */
     uint64_t timeouts;         /* attempts that passed their deadline */
     uint64_t failures;         /* wants answered with FAILED */

@@ -30,14 +30,39 @@ static void finish(struct fan_readers *readers, struct fan_reading *reading, int
     fan_release32(&readers->done_count, readers->done.count);
 }
 
+/* Takes a reading out of those that wait. Whether it was among them. */
+static bool take_out(struct fan_readings *readings, const struct fan_reading *reading)
+{
+    struct fan_reading **at = &readings->first;
+    while (*at != NULL && *at != reading)
+        at = &(*at)->next;
+    if (*at == NULL)
+        return false;
+    *at = reading->next;
+    if (reading->next == NULL)
+        readings->end = at;
+    readings->count--;
+    return true;
+}
+
+/* The reading that may be begun next, or NULL. */
+static struct fan_reading *take_next(struct fan_readers *readers)
+{
+    if (readers->waiting[FAN_DEMAND].count > 0)
+        return take_first(&readers->waiting[FAN_DEMAND]);
+    bool may = readers->waiting[FAN_AHEAD].count > 0 && readers->ahead < FAN_READERS_AHEAD_MAX;
+    return may ? take_first(&readers->waiting[FAN_AHEAD]) : NULL;
+}
+
 /* The reading that comes next, or NULL when the threads are to end. */
 static struct fan_reading *wait_for_reading(struct fan_readers *readers)
 {
+    struct fan_reading *reading;
     readers->idle++;
-    while (readers->waiting.count == 0 && !readers->ending)
+    while ((reading = take_next(readers)) == NULL && !readers->ending)
         pthread_cond_wait(&readers->given, &readers->lock);
     readers->idle--;
-    return readers->ending ? NULL : take_first(&readers->waiting);
+    return reading;
 }
 
 static void *run(void *argument)
@@ -47,9 +72,12 @@ static void *run(void *argument)
     pthread_setname_np(pthread_self(), "fanstore-reader");
     pthread_mutex_lock(&readers->lock);
     while ((reading = wait_for_reading(readers)) != NULL) {
+        bool ahead = reading->urgency == FAN_AHEAD;
+        readers->ahead += ahead;
         pthread_mutex_unlock(&readers->lock);
         int error = reading->read(reading);
         pthread_mutex_lock(&readers->lock);
+        readers->ahead -= ahead;
         finish(readers, reading, error);
         readers->bell(readers->of);
     }
@@ -72,15 +100,15 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
 {
     int rc = 0;
     pthread_mutex_lock(&readers->lock);
-    if (!readers->ending && readers->waiting.count >= readers->idle &&
-        readers->threads < FAN_READERS_MAX)
+    unsigned waiting = readers->waiting[FAN_DEMAND].count + readers->waiting[FAN_AHEAD].count;
+    if (!readers->ending && waiting >= readers->idle && readers->threads < FAN_READERS_MAX)
         start_thread(readers);
     if (readers->ending)
         rc = -ESHUTDOWN;
     else if (readers->threads == 0)
         rc = -EAGAIN;
     if (rc == 0) {
-        put(&readers->waiting, reading);
+        put(&readers->waiting[reading->urgency], reading);
         pthread_cond_signal(&readers->given);
     }
     pthread_mutex_unlock(&readers->lock);
@@ -90,25 +118,26 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
 unsigned fan_readers_waiting(struct fan_readers *readers)
 {
     pthread_mutex_lock(&readers->lock);
-    unsigned count = readers->waiting.count;
+    unsigned count = readers->waiting[FAN_DEMAND].count;
     pthread_mutex_unlock(&readers->lock);
     return count;
+}
+
+void fan_readers_hurry(struct fan_readers *readers, struct fan_reading *reading)
+{
+    pthread_mutex_lock(&readers->lock);
+    if (reading->urgency == FAN_AHEAD && take_out(&readers->waiting[FAN_AHEAD], reading)) {
+        reading->urgency = FAN_DEMAND;
+        put(&readers->waiting[FAN_DEMAND], reading);
+        pthread_cond_signal(&readers->given);
+    }
+    pthread_mutex_unlock(&readers->lock);
 }
 
 bool fan_readers_take_back(struct fan_readers *readers, const struct fan_reading *reading)
 {
     pthread_mutex_lock(&readers->lock);
-    struct fan_readings *waiting = &readers->waiting;
-    struct fan_reading **at = &waiting->first;
-    while (*at != NULL && *at != reading)
-        at = &(*at)->next;
-    bool found = *at != NULL;
-    if (found) {
-        *at = reading->next;
-        if (reading->next == NULL)
-            waiting->end = at;
-        waiting->count--;
-    }
+    bool found = take_out(&readers->waiting[reading->urgency], reading);
     pthread_mutex_unlock(&readers->lock);
     return found;
 }
@@ -134,8 +163,10 @@ void fan_readers_end(struct fan_readers *readers)
 {
     pthread_mutex_lock(&readers->lock);
     readers->ending = true;
-    while (readers->waiting.count > 0)
-        finish(readers, take_first(&readers->waiting), -ECANCELED);
+    for (unsigned urgency = 0; urgency < FAN_URGENCIES; urgency++) {
+        while (readers->waiting[urgency].count > 0)
+            finish(readers, take_first(&readers->waiting[urgency]), -ECANCELED);
+    }
     pthread_cond_broadcast(&readers->given);
     pthread_mutex_unlock(&readers->lock);
 }
@@ -151,7 +182,8 @@ bool fan_readers_have_ended(struct fan_readers *readers)
 void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void *of)
 {
     *readers = (struct fan_readers){.bell = bell, .of = of};
-    readers->waiting.end = &readers->waiting.first;
+    for (unsigned urgency = 0; urgency < FAN_URGENCIES; urgency++)
+        readers->waiting[urgency].end = &readers->waiting[urgency].first;
     readers->done.end = &readers->done.first;
     pthread_mutex_init(&readers->lock, NULL);
     pthread_cond_init(&readers->given, NULL);

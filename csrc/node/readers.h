@@ -10,16 +10,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Depth at which local disks reach their rate. */
-enum { FAN_READERS_MAX = 16 };
+#include "transport.h"
+
+/* Depth at which local disks reach their rate; and how many may be at what nobody waits for yet. */
+enum { FAN_READERS_MAX = 16, FAN_READERS_AHEAD_MAX = 8 };
 
 struct fan_node;
 
-/* Embedded in what its owner wants to be read. read: what a reader's thread does, without any lock
- * of the node's; 0 or -errno, which goes to `error`. done: what the node thread does then, and
- * frees it. */
+/* Embedded in what its owner wants to be read. urgency: demands are read first. read: what a
+ * reader's thread does, without any lock of the node's; 0 or -errno, which goes to `error`. done:
+ * what the node thread does then, and frees it. */
 struct fan_reading {
     struct fan_reading *next;
+    enum fan_urgency urgency;
     int (*read)(struct fan_reading *reading);
     void (*done)(struct fan_node *node, struct fan_reading *reading);
     int error;
@@ -32,18 +35,20 @@ struct fan_readings {
     unsigned count;
 };
 
-/* done_count: of `done`, to be looked at without the lock. bell: what a reader's thread calls when
+/* waiting: by urgency. ahead: how many threads are at what nobody waits for. done_count: of `done`,
+ * to be looked at without the lock. bell: what a reader's thread calls when
  * something is done. */
 struct fan_readers {
     pthread_mutex_t lock;
     pthread_cond_t given;
-    struct fan_readings waiting;
+    struct fan_readings waiting[FAN_URGENCIES];
     struct fan_readings done;
     uint32_t done_count;
     void (*bell)(void *of);
     void *of;
     unsigned threads;
     unsigned idle;
+    unsigned ahead;
     bool ending;
 };
 
@@ -63,8 +68,11 @@ void fan_readers_fini(struct fan_readers *readers);
 /* Hands a reading over. 0, -EAGAIN where not one thread can be had, -ESHUTDOWN once they end. */
 int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading);
 
-/* How many wait for a thread. */
+/* How many that somebody waits for wait for a thread. */
 unsigned fan_readers_waiting(struct fan_readers *readers);
+
+/* Somebody waits for a reading by now: it goes before all that nobody does, unless it has begun. */
+void fan_readers_hurry(struct fan_readers *readers, struct fan_reading *reading);
 
 /* Takes a reading back that no thread has begun; `done` is not called. Whether that was so. */
 bool fan_readers_take_back(struct fan_readers *readers, const struct fan_reading *reading);

@@ -89,14 +89,16 @@ static int give(struct fan_node *node, struct fan_readers *readers, struct fan_r
 
 static int read_apart(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request)
 {
-    const struct fan_reading how = {.read = read_serving, .done = serving_read};
+    const struct fan_reading how = {
+        .urgency = request->urgency, .read = read_serving, .done = serving_read};
     return give(node, &node->disk, how, rank, request);
 }
 
 /* Brings a record here that another rank asks for since it is of this rank's share. */
 static int fill_apart(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request)
 {
-    const struct fan_reading how = {.read = fill_serving, .done = filled};
+    const struct fan_reading how = {
+        .urgency = request->urgency, .read = fill_serving, .done = filled};
     if (!fan_share_wants(&node->mounts, request) ||
         fan_readers_waiting(&node->shared) >= FILLS_WAITING_MAX)
         return -ENOENT;

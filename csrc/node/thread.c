@@ -143,7 +143,8 @@ static void let_callers_in(struct fan_node *node)
 
 static bool should_spin(const struct fan_node *node, uint64_t idle_ns)
 {
-    bool busy = node->cache.filling[FAN_FROM_RANK].count > 0 || node->replying > 0;
+    bool demands = node->flights.counts[FAN_DEMAND] > 0;
+    bool busy = (demands && node->cache.filling[FAN_FROM_RANK].count > 0) || node->replying > 0;
     return idle_ns < (busy ? SPIN_OUTSTANDING_NS : SPIN_NS);
 }
 

@@ -9,6 +9,13 @@
 
 #include <stdint.h>
 
+/* cffi: begin */
+enum { FAN_WIRE_VERSION = 2 }; /* of what ranks send each other */
+/* cffi: end */
+
+/* Whether somebody waits for what is read: that goes before all else, on every queue. */
+enum fan_urgency { FAN_DEMAND = 0, FAN_AHEAD = 1, FAN_URGENCIES = 2 };
+
 /* `bytes` at `offset` of a pack; `record` is whose bytes they are, for its damage mark. */
 struct fan_fetch_request {
     uint32_t mount;
@@ -17,6 +24,7 @@ struct fan_fetch_request {
     uint64_t offset;
     uint32_t bytes;
     uint32_t tag; /* set by the transport: unique among what is outstanding between two ranks */
+    uint32_t urgency; /* enum fan_urgency */
 };
 
 enum { FAN_MESSAGE_MAX_BYTES = 4194304 };

@@ -30,6 +30,7 @@ struct fan_wire_message fan_wire_request(const struct fan_fetch_request *request
         .offset = request->offset,
         .mount = request->mount,
         .pack = request->pack,
+        .urgency = request->urgency,
     };
     return message;
 }
@@ -45,7 +46,8 @@ static int read_request(const struct fan_wire_message *message, uint32_t tag_max
 {
     bool has_range = message->bytes > 0 && message->bytes <= INT32_MAX &&
                      message->offset <= UINT64_MAX - message->bytes;
-    if (!has_range || message->tag < FAN_TAG_FIRST_ANSWER || message->tag > tag_max)
+    if (!has_range || message->urgency >= FAN_URGENCIES || message->tag < FAN_TAG_FIRST_ANSWER ||
+        message->tag > tag_max)
         return -EPROTO;
     event->kind = FAN_EVENT_REQUEST;
     event->request.mount = message->mount;
@@ -54,6 +56,7 @@ static int read_request(const struct fan_wire_message *message, uint32_t tag_max
     event->request.offset = message->offset;
     event->request.bytes = message->bytes;
     event->request.tag = message->tag;
+    event->request.urgency = message->urgency;
     return 0;
 }
 
@@ -64,11 +67,11 @@ int fan_wire_read(const void *data, size_t bytes, uint32_t tag_max,
     if (bytes != sizeof(message))
         return -EPROTO;
     memcpy(&message, data, sizeof(message));
-    if (!is_ours(message.head) || message.reserved != 0)
+    if (!is_ours(message.head))
         return -EPROTO;
     if (message.head.kind == FAN_WIRE_REQUEST)
         return read_request(&message, tag_max, event);
-    if (message.head.kind != FAN_WIRE_NOTICE)
+    if (message.head.kind != FAN_WIRE_NOTICE || message.urgency != 0)
         return -EPROTO;
     event->kind = FAN_EVENT_NOTICE;
     event->notice = message.notice;

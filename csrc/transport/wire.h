@@ -14,7 +14,7 @@
 
 #include "../node/transport.h"
 
-enum { FAN_WIRE_MAGIC = 0x46414e57, FAN_WIRE_VERSION = 1 };
+enum { FAN_WIRE_MAGIC = 0x46414e57 };
 
 /* MPI's tags: requests and notices; mail; each answer has one of its own. */
 enum { FAN_TAG_NOTES = 0, FAN_TAG_MAIL = 1, FAN_TAG_FIRST_ANSWER = 2 };
@@ -42,7 +42,7 @@ struct fan_wire_message {
     uint32_t mount;
     uint32_t pack;
     uint32_t notice;
-    uint32_t reserved;
+    uint32_t urgency;
 };
 
 /* error: an errno. The last byte is sent only where 16 could be the bytes asked for. */

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fanstore import _native
+from fanstore import __version__, _native
 from fanstore.dataset import Dataset, open_dataset
 from fanstore.errors import SHOWN_MAX, UsageError
 from fanstore.load.base import Base
@@ -336,18 +336,20 @@ _COMMON = ("in_place", "verify", "stage", "replicas")
 def _agreed(plan: JobPlan) -> dict[str, object]:
     values: dict[str, object] = {name: getattr(plan.settings, name) for name in _COMMON}
     datasets = [os.path.abspath(path) for path, _ in plan.datasets]
-    return {"dataset": datasets, "output_dir": plan.output_dir, **values}
+    wire = f"{__version__} (messages of version {_native.lib.FAN_WIRE_VERSION})"
+    return {"version": wire, "dataset": datasets, "output_dir": plan.output_dir, **values}
 
 
 def check_agreement(answers: Sequence[dict[str, object]], own_rank: int) -> None:
     """Raises on every rank when one was given something else than rank 0, naming it: UsageError on
     rank 0, which speaks for all."""
     for rank, answer in enumerate(answers):
-        for name, value in answer.items():
-            if value != answers[0][name]:
-                option = "--" + name.replace("_", "-")
+        for name in {**answers[0], **answer}:
+            value, first = (of.get(name, "an older one") for of in (answer, answers[0]))
+            if value != first:
+                what = "FanStore" if name == "version" else "--" + name.replace("_", "-")
                 message = (
-                    f"{option} is {_spoken(value)} on rank {rank} and {_spoken(answers[0][name])} "
+                    f"{what} is {_spoken(value)} on rank {rank} and {_spoken(first)} "
                     "on rank 0: the ranks of a job must be given the same"
                 )
                 raise UsageError(message) if own_rank == 0 else RankLost(message, told=True)

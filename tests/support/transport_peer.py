@@ -42,6 +42,7 @@ DONE = 99
 CDEF = """
 struct fan_fetch_request {
     uint32_t mount; uint32_t pack; uint64_t record; uint64_t offset; uint32_t bytes; uint32_t tag;
+    uint32_t urgency;
 };
 struct fan_message {
     struct fan_message *next; uint64_t bytes; uint32_t rank; int32_t error; uint64_t head[4];
