@@ -5,9 +5,8 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <sys/mman.h>
 
-#include "../common/sys.h"
+#include "../common/spare.h"
 #include "../format/pack_format.h"
 
 /* LZ4_decompress_safe(src, dst, compressedSize, dstCapacity) */
@@ -34,9 +33,7 @@ static struct {
     _Atomic size_t bytes;
 } zstd_static;
 
-/* Workspaces that nobody uses just now. One that a jump took its user away from is lost. */
-enum { WORKSPACES = 16 };
-static _Atomic(void *) workspaces[WORKSPACES];
+static struct fan_spares workspaces;
 
 static void *find(const char *library, const char *symbol)
 {
@@ -55,38 +52,17 @@ static void find_zstd(void)
     atomic_store(&zstd_decode, (zstd_decode_fn *)find(library, "ZSTD_decompress"));
 }
 
-static void *take_workspace(size_t bytes)
-{
-    for (unsigned i = 0; i < WORKSPACES; i++) {
-        void *taken = atomic_exchange(&workspaces[i], NULL);
-        if (taken != NULL)
-            return taken;
-    }
-    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return fan_sys_failed(at) ? NULL : (void *)at;
-}
-
-static void give_workspace_back(void *workspace, size_t bytes)
-{
-    for (unsigned i = 0; i < WORKSPACES; i++) {
-        void *none = NULL;
-        if (atomic_compare_exchange_strong(&workspaces[i], &none, workspace))
-            return;
-    }
-    fan_sys_munmap(workspace, bytes);
-}
-
 static int decode_zstd(void *to, size_t logical, const void *from, size_t stored)
 {
     size_t bytes = atomic_load(&zstd_static.bytes);
     if (bytes == 0)
         return atomic_load(&zstd_decode)(to, logical, from, stored) == logical ? 0 : -EIO;
-    void *workspace = take_workspace(bytes);
+    void *workspace = fan_spare_take(&workspaces, bytes);
     void *context = workspace != NULL ? zstd_static.make(workspace, bytes) : NULL;
     if (context == NULL)
         return workspace == NULL ? -ENOMEM : -EIO;
     size_t got = zstd_static.decode(context, to, logical, from, stored);
-    give_workspace_back(workspace, bytes);
+    fan_spare_give(&workspaces, workspace);
     return got == logical ? 0 : -EIO;
 }
 

@@ -1,0 +1,61 @@
+#include "spare.h"
+
+#include <sys/mman.h>
+
+#include "sys.h"
+
+/* In front of what the user is given. bytes: of the mapping, this included. */
+struct head {
+    size_t bytes;
+} __attribute__((aligned(64)));
+
+static void unmap(struct head *head)
+{
+    fan_sys_munmap(head, head->bytes);
+}
+
+/* A kept one of at least `bytes`. Those that are smaller go: they would be in the way again. */
+static struct head *find(struct fan_spares *spares, size_t bytes)
+{
+    for (unsigned i = 0; i < FAN_SPARES; i++) {
+        struct head *head = atomic_exchange(&spares->kept[i], NULL);
+        if (head == NULL)
+            continue;
+        if (head->bytes >= bytes)
+            return head;
+        unmap(head);
+    }
+    return NULL;
+}
+
+static struct head *make(size_t bytes)
+{
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fan_sys_failed(at))
+        return NULL;
+    struct head *head = (struct head *)at;
+    head->bytes = bytes;
+    return head;
+}
+
+void *fan_spare_take(struct fan_spares *spares, size_t bytes)
+{
+    struct head *head;
+    if (__builtin_add_overflow(bytes, sizeof(*head), &bytes))
+        return NULL;
+    head = find(spares, bytes);
+    if (head == NULL)
+        head = make(bytes);
+    return head != NULL ? head + 1 : NULL;
+}
+
+void fan_spare_give(struct fan_spares *spares, void *memory)
+{
+    struct head *head = (struct head *)memory - 1;
+    for (unsigned i = 0; i < FAN_SPARES && head->bytes <= FAN_SPARE_KEPT_BYTES; i++) {
+        void *none = NULL;
+        if (atomic_compare_exchange_strong(&spares->kept[i], &none, head))
+            return;
+    }
+    unmap(head);
+}
