@@ -71,13 +71,19 @@ static int decode_direct(struct fan_file *file, const struct fan_block *block, c
     return rc != 0 ? rc : decode_block(file, block, to);
 }
 
+/* Whether it holds block `number`. Only a hint to those who are not its users just now. */
+static bool holds(const struct fan_decoded *held, uint64_t number)
+{
+    return atomic_load_explicit(&held->block, memory_order_relaxed) == number + 1;
+}
+
 /* Fills `held` with a block, growing its buffer. */
 static int hold_block(struct fan_file *file, struct fan_decoded *held, const struct wanted *wanted)
 {
     const struct fan_block *block = &wanted->block;
-    if (held->block == wanted->number + 1 && held->generation == wanted->generation)
+    if (holds(held, wanted->number) && held->generation == wanted->generation)
         return 0;
-    held->block = 0;
+    atomic_store_explicit(&held->block, 0, memory_order_relaxed);
     if (held->capacity < block->logical_bytes) {
         fan_decoded_fini(held);
         held->bytes = reserve(block->logical_bytes);
@@ -87,7 +93,7 @@ static int hold_block(struct fan_file *file, struct fan_decoded *held, const str
     }
     int rc = decode_block(file, block, held->bytes);
     if (rc == 0) {
-        held->block = wanted->number + 1;
+        atomic_store_explicit(&held->block, wanted->number + 1, memory_order_relaxed);
         held->generation = wanted->generation;
         FAN_COUNT(decoded_bytes, block->logical_bytes);
     }
@@ -127,7 +133,7 @@ ssize_t fan_decode_read(struct fan_file *file, unsigned generation, char *to, ui
             uint64_t part = block->logical_bytes - skip;
             if (part > bytes - done)
                 part = bytes - done;
-            if (part == block->logical_bytes && file->decoded.block != wanted.number + 1)
+            if (part == block->logical_bytes && !holds(&file->decoded, wanted.number))
                 rc = decode_direct(file, block, to + done);
             else
                 rc = decode_part(file, &wanted, to + done, skip, part);

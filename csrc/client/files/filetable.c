@@ -78,7 +78,7 @@ void fan_decoded_fini(struct fan_decoded *decoded)
         fan_sys_munmap(decoded->bytes, decoded->capacity);
     decoded->bytes = NULL;
     decoded->capacity = 0;
-    decoded->block = 0;
+    atomic_store_explicit(&decoded->block, 0, memory_order_relaxed);
 }
 
 void fan_file_drop_entries(struct fan_file *file)

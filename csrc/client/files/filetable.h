@@ -50,7 +50,7 @@ struct fan_decoded {
     atomic_flag busy; /* held by the thread that uses `bytes`; others decode for themselves */
     char *bytes;
     uint64_t capacity;
-    uint64_t block; /* number of the block held + 1; 0: none */
+    _Atomic uint64_t block; /* number of the block held + 1; 0: none. Others may look, as a hint */
     unsigned generation; /* of the file whose block it is */
 };
 
