@@ -23,20 +23,38 @@
 
 enum { MIB = 1 << 20, CAPACITY = 1 << 18, LIMIT_S = 150 };
 enum { LARGE = 4, EVEN = 8, TABLE = 9, DAMAGED = 11, LOST = 13, SMALL = 17 };
+enum { CODED = 12, SPOILT = 18 }; /* compressed */
 enum { LARGE_BYTES = 5 * MIB + 123, EVEN_BYTES = 3 * MIB };
-enum { TABLE_BYTES = 10000, TABLE_BLOCK = 4096, TABLE_BLOCKS = 3, TABLE_HEAD = TABLE_BLOCKS * 8 };
+enum { BLOCK = 65536, TABLE_BLOCKS = 3, CODED_BLOCKS = 70 };
+enum { TABLE_BYTES = 2 * BLOCK + 10000, TABLE_HEAD = TABLE_BLOCKS * 8 };
+enum { CODED_BYTES = (CODED_BLOCKS - 1) * BLOCK + 3000, CODED_HEAD = CODED_BLOCKS * 8 };
+enum { SPOILT_BLOCK = 5 }; /* and the one that lies in two blocks of the cache */
 
 /* Longer than a socket address holds. */
 #define DIRECTORY                                                                                  \
     "test-remote-job-with-a-name-that-is-longer-than-the-address-of-a-socket-can-hold-which-is-"   \
     "not-much-more-than-a-hundred-bytes-in-all"
 
-static const uint64_t files[] = {LARGE, EVEN, TABLE, 14, SMALL};
+static const uint64_t files[] = {LARGE, EVEN, TABLE, CODED, 14, SMALL};
 enum { FILES = sizeof(files) / sizeof(files[0]) };
 
 static const struct fan_record *records;
 static struct control *control;
 static pid_t daemon_pid;
+
+/* The stored bytes of CODED: its table, then the blocks. */
+static union {
+    uint64_t ends[CODED_BLOCKS];
+    uint8_t bytes[3 * MIB];
+} coded;
+
+/* The thread sanitizer sees where liblz4 writes, and not that the memory has been unmapped and
+ * mapped anew since another thread wrote there: the client makes these system calls itself. */
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+    return "called_from_lib:liblz4\n";
+}
 
 static uint64_t stored_bytes(uint64_t id)
 {
@@ -49,7 +67,7 @@ static void fill_table(uint8_t *to, uint64_t offset, uint64_t bytes)
     static uint8_t stored[TABLE_HEAD + TABLE_BYTES];
     uint64_t ends[TABLE_BLOCKS];
     for (uint64_t i = 0; i < TABLE_BLOCKS; i++) {
-        uint64_t end = (i + 1) * TABLE_BLOCK;
+        uint64_t end = (i + 1) * BLOCK;
         ends[i] = TABLE_HEAD + (end < TABLE_BYTES ? end : TABLE_BYTES);
     }
     memcpy(stored, ends, sizeof(ends));
@@ -57,10 +75,81 @@ static void fill_table(uint8_t *to, uint64_t offset, uint64_t bytes)
     memcpy(to, stored + offset, bytes);
 }
 
+/* What LZ4 writes of a length behind the 15 that its token holds. */
+static uint8_t *put_length(uint8_t *to, size_t length)
+{
+    size_t rest = length - 15;
+    for (; rest >= 255; rest -= 255)
+        *to++ = 255;
+    *to++ = (uint8_t)rest;
+    return to;
+}
+
+/* Encodes [offset, offset + bytes) of CODED as LZ4 does. Its content repeats itself within a page:
+ * one half comes as it is, the other, but for the block's last bytes, as a match. */
+static uint8_t *encode(uint8_t *to, uint64_t offset, size_t bytes)
+{
+    enum { PAGE = 4096, HALF = PAGE / 2, PERIOD = 256, MATCH_MIN = 4, TAIL = 8 };
+    for (size_t at = 0; at < bytes; at += PAGE) {
+        size_t left = bytes - at, page = left < PAGE ? left : PAGE;
+        *to++ = 0xFF;
+        to = put_length(to, HALF);
+        jobdir_fill(to, CODED, offset + at, HALF);
+        to += HALF;
+        *to++ = PERIOD & 0xFF;
+        *to++ = PERIOD >> 8;
+        to = put_length(to, page - HALF - (left <= PAGE ? TAIL : 0) - MATCH_MIN);
+    }
+    *to++ = TAIL << 4;
+    jobdir_fill(to, CODED, offset + bytes - TAIL, TAIL);
+    return to + TAIL;
+}
+
+static void encode_blocks(void)
+{
+    uint8_t *to = coded.bytes + CODED_HEAD;
+    for (uint64_t i = 0; i < CODED_BLOCKS; i++) {
+        uint64_t left = CODED_BYTES - i * BLOCK;
+        to = encode(to, i * BLOCK, left < BLOCK ? left : BLOCK);
+        coded.ends[i] = (uint64_t)(to - coded.bytes);
+    }
+}
+
+static uint64_t coded_start(uint64_t block)
+{
+    return block > 0 ? coded.ends[block - 1] : CODED_HEAD;
+}
+
+/* The first block of CODED that lies in two blocks of the cache. */
+static uint64_t spanning_block(void)
+{
+    uint64_t block = 0;
+    while (coded_start(block) / MIB == (coded.ends[block] - 1) / MIB)
+        block++;
+    return block;
+}
+
+/* CODED, with blocks that no decoder takes. */
+static void fill_spoilt(uint8_t *to, uint64_t offset, uint64_t bytes)
+{
+    const uint64_t blocks[] = {SPOILT_BLOCK, spanning_block()};
+    memcpy(to, coded.bytes + offset, bytes);
+    for (unsigned i = 0; i < 2; i++) {
+        for (uint64_t at = coded_start(blocks[i]); at < coded.ends[blocks[i]]; at++) {
+            if (at >= offset && at < offset + bytes)
+                to[at - offset] = 0xFF;
+        }
+    }
+}
+
 static void fill(uint8_t *to, uint64_t id, uint64_t offset, uint64_t bytes)
 {
     if (id == TABLE)
         fill_table(to, offset, bytes);
+    else if (id == CODED)
+        memcpy(to, coded.bytes + offset, bytes);
+    else if (id == SPOILT)
+        fill_spoilt(to, offset, bytes);
     else
         jobdir_fill(to, id, offset, bytes);
 }
@@ -111,7 +200,7 @@ static void check_whole(uint64_t id)
     close_record(fd);
 }
 
-static bool wait_until(const atomic_uint *value, unsigned expected)
+static inline bool wait_until(const atomic_uint *value, unsigned expected)
 {
     for (int i = 0; i < 10000 && atomic_load(value) != expected; i++)
         usleep(1000);
@@ -229,19 +318,35 @@ static void place_file(struct fan_record *all, uint64_t id, uint64_t logical, ui
     all[id].offset = JOBDIR_LARGE_OFFSET + id * 8 * MIB;
 }
 
+/* Into the shared copy, too: LARGE, EVEN and the small ones are there already. */
+static void write_coded(void)
+{
+    int fd = open(DIRECTORY "/pack-00000.fsp", O_WRONLY | O_CLOEXEC);
+    uint64_t bytes = records[CODED].stored_size;
+    CHECK(fd >= 0);
+    CHECK(pwrite(fd, coded.bytes, bytes, (off_t)records[CODED].offset) == (ssize_t)bytes);
+    close(fd);
+}
+
 static void make_job(void)
 {
     static uint8_t index[CAPACITY] __attribute__((aligned(64)));
     size_t bytes = tree_fill((struct tree_shape){2, 12}, index, CAPACITY);
-    const struct fan_index_header *header = (const void *)index;
+    struct fan_index_header *header = (void *)index;
     struct fan_record *all = (void *)(index + header->sections[FAN_SECTION_RECORDS].offset);
-    CHECK(bytes > 0 && header->block_bytes == TABLE_BLOCK);
+    CHECK(bytes > 0);
+    header->block_bytes = BLOCK;
+    encode_blocks();
     place_file(all, LARGE, LARGE_BYTES, LARGE_BYTES);
     place_file(all, EVEN, EVEN_BYTES, EVEN_BYTES);
     place_file(all, TABLE, TABLE_BYTES, TABLE_HEAD + TABLE_BYTES);
-    CHECK(all[TABLE].codec != FAN_CODEC_STORE);
+    place_file(all, CODED, CODED_BYTES, coded.ends[CODED_BLOCKS - 1]);
+    place_file(all, SPOILT, CODED_BYTES, coded.ends[CODED_BLOCKS - 1]);
+    CHECK(all[TABLE].codec == FAN_CODEC_LZ4);
+    CHECK(all[CODED].codec == FAN_CODEC_LZ4 && all[SPOILT].codec == FAN_CODEC_LZ4);
     records = all;
     jobdir_attach(DIRECTORY, index, bytes, TREE_PACK_BYTES);
+    write_coded();
 }
 
 static void begin(void)

@@ -40,6 +40,21 @@ static int find_block(struct fan_file *file, uint64_t number, struct fan_block *
     return fan_content_block(index, record, number, ends, block);
 }
 
+/* A block on its way from where its stored bytes lie to `to`, and how that went. */
+struct decoding {
+    const struct fan_block *block;
+    char *to;
+    int rc;
+};
+
+static void decode_at(void *context, const char *stored)
+{
+    struct decoding *decoding = context;
+    const struct fan_block *block = decoding->block;
+    decoding->rc = fan_codec_decode(block->codec, decoding->to, block->logical_bytes, stored,
+                                    block->stored_bytes);
+}
+
 /* Decodes a block to `to`, which takes its logical bytes. */
 static int decode_block(struct fan_file *file, const struct fan_block *block, char *to)
 {
@@ -47,21 +62,10 @@ static int decode_block(struct fan_file *file, const struct fan_block *block, ch
         return fan_stored_read(file, to, block->stored_offset, block->stored_bytes);
     if (block->stored_bytes == 0)
         return -EIO;
-    if (file->data != NULL) {
-        /* What the disk cannot give is found here, and not in a library's decoder. */
-        const char *from = file->data + block->stored_offset;
-        int rc = fan_touch(from, block->stored_bytes);
-        return rc != 0 ? rc : fan_codec_decode(block->codec, to, block->logical_bytes, from,
-                                               block->stored_bytes);
-    }
-    char *stored = reserve(block->stored_bytes);
-    if (stored == NULL)
-        return -ENOMEM;
-    int rc = fan_stored_read(file, stored, block->stored_offset, block->stored_bytes);
-    if (rc == 0)
-        rc = fan_codec_decode(block->codec, to, block->logical_bytes, stored, block->stored_bytes);
-    fan_sys_munmap(stored, block->stored_bytes);
-    return rc;
+    struct decoding decoding = {.block = block, .to = to};
+    struct fan_look look = {.at = decode_at, .context = &decoding};
+    int rc = fan_stored_show(file, &look, block->stored_offset, block->stored_bytes);
+    return rc != 0 ? rc : decoding.rc;
 }
 
 /* A bad address of the caller's is found here, and not in a library's decoder. */

@@ -8,6 +8,7 @@
 #include "../files/filetable.h"
 #include "../job/jobsocket.h"
 #include "../machine/copy.h"
+#include "look.h"
 #include "session.h"
 
 #define MILLISECOND_NS INT64_C(1000000)
@@ -27,11 +28,12 @@ struct wanted {
     uint64_t block;
 };
 
-/* One read on its way. error: the first one, or EIO; what is wanted is then still waited for. lost:
- * nothing is waited for any more. */
+/* One read on its way: copied to `to`, or where `look` is not NULL shown to it. error: the first
+ * one, or EIO; what is wanted is then still waited for. lost: nothing is waited for any more. */
 struct transfer {
     struct fan_cache *cache;
     uint64_t file;
+    const struct fan_look *look;
     char *to;
     uint64_t offset;
     uint64_t bytes;
@@ -91,7 +93,16 @@ static struct fan_pin *claim(struct fan_cache *cache)
     return NULL;
 }
 
-/* Copies what the read wants of a pinned block, and unpins it. */
+/* Copies or shows what the read wants of a pinned block: the file's bytes from `from` on. */
+static int hand_over(const struct transfer *transfer, const char *data, uint64_t from,
+                     uint64_t bytes)
+{
+    if (transfer->look != NULL)
+        return fan_look_at(transfer->look, data, bytes);
+    return fan_copy(transfer->to + (from - transfer->offset), data, bytes);
+}
+
+/* Hands over what the read wants of a pinned block, and unpins it. */
 static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_t block)
 {
     struct fan_cache *cache = transfer->cache;
@@ -110,7 +121,7 @@ static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_
         give_up(transfer);
         return;
     }
-    int rc = fan_copy(transfer->to + (from - transfer->offset), data + (from - start), end - from);
+    int rc = hand_over(transfer, data + (from - start), from, end - from);
     if (!fan_pin_still_held(pin, number)) {
         give_up(transfer);
         return;
@@ -308,23 +319,36 @@ void fan_remote_open(struct fan_file *file)
         register_file(cache, file);
 }
 
-int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+static int run(struct fan_file *file, struct transfer *transfer)
 {
     struct fan_cache *cache = fan_session();
     if (cache == NULL)
         return -EREMOTEIO;
-    if (bytes == 0)
+    if (transfer->bytes == 0)
         return 0;
     register_file(cache, file);
-    struct transfer transfer = {
-        .cache = cache, .file = key_of(file), .to = to, .offset = offset, .bytes = bytes};
-    uint64_t last = (offset + bytes - 1) / FAN_CACHE_BLOCK_BYTES;
-    for (uint64_t block = offset / FAN_CACHE_BLOCK_BYTES; block <= last; block++) {
-        start_block(&transfer, block);
-        if (transfer.error != 0)
+    transfer->cache = cache;
+    transfer->file = key_of(file);
+    uint64_t last = (transfer->offset + transfer->bytes - 1) / FAN_CACHE_BLOCK_BYTES;
+    for (uint64_t block = transfer->offset / FAN_CACHE_BLOCK_BYTES; block <= last; block++) {
+        start_block(transfer, block);
+        if (transfer->error != 0)
             break;
     }
-    while (transfer.pending > 0)
-        finish_some(&transfer);
-    return transfer.error;
+    while (transfer->pending > 0)
+        finish_some(transfer);
+    return transfer->error;
+}
+
+int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    struct transfer transfer = {.to = to, .offset = offset, .bytes = bytes};
+    return run(file, &transfer);
+}
+
+int fan_remote_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
+                    uint64_t bytes)
+{
+    struct transfer transfer = {.look = look, .offset = offset, .bytes = bytes};
+    return run(file, &transfer);
 }

@@ -10,11 +10,17 @@
 #include <stdint.h>
 
 struct fan_file;
+struct fan_look;
 
 /* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO
  * (damaged wherever it lies), -EFAULT, or -EREMOTEIO: not to be had this way, the shared file
  * system may have it. */
 int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
+
+/* As fan_remote_read, of bytes > 0 that lie in one block of the cache: they are shown there, under
+ * a pin. Where that fails they may have been shown all the same, and have changed meanwhile. */
+int fan_remote_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
+                    uint64_t bytes);
 
 /* Tells the daemon that this process has the file open, so that its blocks are kept. Where that
  * fails, the first read does it. */

@@ -2,10 +2,39 @@
 
 #include <errno.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
+#include "../../format/cache_format.h"
 #include "../../format/pack_format.h"
 #include "../job/packs.h"
 #include "remote.h"
+
+/* Stored bytes that are wanted: copied to `to`, or where `look` is not NULL shown to it; `to` is
+ * then memory of our own, from the moment that they have to be read to some. */
+struct request {
+    struct fan_file *file;
+    const struct fan_look *look;
+    char *to;
+    uint64_t offset;
+    uint64_t bytes;
+};
+
+static struct fan_spares spares;
+
+/* Whether the bytes may be shown wherever they lie. */
+static bool is_for_show(const struct request *request)
+{
+    return request->look != NULL && request->to == NULL;
+}
+
+/* To be called before the bytes are read to `to`. */
+static int make_room(struct request *request)
+{
+    if (!is_for_show(request))
+        return 0;
+    request->to = fan_spare_take(&spares, request->bytes);
+    return request->to != NULL ? 0 : -ENOMEM;
+}
 
 /* pread until all is there: a short count means that the pack was cut off. */
 static int pread_all(int fd, char *to, uint64_t offset, uint64_t bytes)
@@ -23,77 +52,121 @@ static int pread_all(int fd, char *to, uint64_t offset, uint64_t bytes)
     return 0;
 }
 
-static int read_pack(struct fan_file *file, enum fan_pack_copy copy, char *to, uint64_t offset,
-                     uint64_t bytes)
+static int read_pack(struct request *request, enum fan_pack_copy copy)
 {
+    const struct fan_file *file = request->file;
     uint32_t pack = file->record->pack;
+    uint64_t offset = file->record->offset + request->offset;
+    int rc = make_room(request);
+    if (rc != 0)
+        return rc;
     int fd = fan_pack_fd(file->view, file->dataset, pack, copy);
     if (fd >= 0)
-        return pread_all(fd, to, file->record->offset + offset, bytes);
+        return pread_all(fd, request->to, offset, request->bytes);
     fd = fan_pack_open(file->view, pack, copy); /* more packs than descriptors are kept for */
     if (fd < 0)
         return -EIO;
-    int rc = pread_all(fd, to, file->record->offset + offset, bytes);
+    rc = pread_all(fd, request->to, offset, request->bytes);
     fan_sys_close(fd);
     return rc;
 }
 
-static int read_shared(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+static int read_shared(struct request *request)
 {
-    int rc = read_pack(file, FAN_PACK_SHARED, to, offset, bytes);
+    int rc = read_pack(request, FAN_PACK_SHARED);
     if (rc == 0) {
         FAN_COUNT(shared_reads, 1);
-        FAN_COUNT(shared_bytes, bytes);
+        FAN_COUNT(shared_bytes, request->bytes);
     }
     return rc;
 }
 
-/* Of a file that is damaged for this rank: another may have a sound copy. */
-static int read_elsewhere(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+static bool in_one_cache_block(const struct request *request)
 {
-    int rc = fan_job.world_size > 1 ? fan_remote_read(file, to, offset, bytes) : -EIO;
+    uint64_t last = request->offset + request->bytes - 1;
+    return request->offset / FAN_CACHE_BLOCK_BYTES == last / FAN_CACHE_BLOCK_BYTES;
+}
+
+static int ask_daemon(struct request *request)
+{
+    if (is_for_show(request) && in_one_cache_block(request))
+        return fan_remote_show(request->file, request->look, request->offset, request->bytes);
+    int rc = make_room(request);
+    return rc != 0 ? rc
+                   : fan_remote_read(request->file, request->to, request->offset, request->bytes);
+}
+
+/* Of a file that is damaged for this rank: another may have a sound copy. */
+static int read_elsewhere(struct request *request)
+{
+    int rc = fan_job.world_size > 1 ? ask_daemon(request) : -EIO;
     return rc == -EREMOTEIO ? -EIO : rc;
 }
 
 /* Through the node daemon, and where that cannot be, by this process. */
-static int read_remote(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+static int read_remote(struct request *request)
 {
-    int rc = fan_remote_read(file, to, offset, bytes);
-    return rc == -EREMOTEIO ? read_shared(file, to, offset, bytes) : rc;
+    int rc = ask_daemon(request);
+    return rc == -EREMOTEIO ? read_shared(request) : rc;
 }
 
 /* Of a file that was not here when it was opened, and may be by now. */
-static int read_partial(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+static int read_partial(struct request *request)
 {
+    const struct fan_file *file = request->file;
     const char *base =
         fan_pack_map_partial(file->view, file->dataset, file->record->pack, file->id);
-    if (base != NULL)
-        return fan_copy(to, base + file->record->offset + offset, bytes);
-    return read_remote(file, to, offset, bytes);
+    if (base == NULL)
+        return read_remote(request);
+    const char *from = base + file->record->offset + request->offset;
+    return is_for_show(request) ? fan_look_at(request->look, from, request->bytes)
+                                : fan_copy(request->to, from, request->bytes);
 }
 
-static int read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+static int read_from_place(struct request *request)
 {
+    const struct fan_file *file = request->file;
     if (fan_view_damaged(file->view, file->record->pack, file->id))
-        return read_elsewhere(file, to, offset, bytes);
+        return read_elsewhere(request);
     switch (fan_view_place(file->view, file->record->pack)) {
     case FAN_PLACE_STAGED:
-        return read_pack(file, FAN_PACK_STAGED, to, offset, bytes);
+        return read_pack(request, FAN_PACK_STAGED);
     case FAN_PLACE_IN_PLACE:
-        return read_shared(file, to, offset, bytes);
+        return read_shared(request);
     case FAN_PLACE_PARTIAL:
-        return read_partial(file, to, offset, bytes);
+        return read_partial(request);
     case FAN_PLACE_REMOTE:
-        return read_remote(file, to, offset, bytes);
+        return read_remote(request);
     default:
         return -EIO;
     }
 }
 
+static int read_unmapped(struct request *request)
+{
+    atomic_fetch_add(&request->file->waiting, 1);
+    int rc = read_from_place(request);
+    atomic_fetch_sub(&request->file->waiting, 1);
+    return rc;
+}
+
 int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
-    atomic_fetch_add(&file->waiting, 1);
-    int rc = read_unmapped(file, to, offset, bytes);
-    atomic_fetch_sub(&file->waiting, 1);
+    struct request request = {.file = file, .to = to, .offset = offset, .bytes = bytes};
+    return read_unmapped(&request);
+}
+
+int fan_stored_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
+                    uint64_t bytes)
+{
+    if (file->data != NULL)
+        return fan_look_at(look, file->data + offset, bytes);
+    struct request request = {.file = file, .look = look, .offset = offset, .bytes = bytes};
+    int rc = read_unmapped(&request);
+    if (request.to != NULL) {
+        if (rc == 0)
+            look->at(look->context, request.to);
+        fan_spare_give(&spares, request.to);
+    }
     return rc;
 }

@@ -9,6 +9,7 @@
 
 #include "../files/filetable.h"
 #include "../machine/copy.h"
+#include "look.h"
 
 /* fan_stored_read of a file whose pack is not mapped. */
 int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
@@ -21,5 +22,10 @@ static inline int fan_stored_read(struct fan_file *file, char *to, uint64_t offs
     return file->data != NULL ? fan_copy(to, file->data + offset, bytes)
                               : fan_stored_read_unmapped(file, to, offset, bytes);
 }
+
+/* Shows them instead, `bytes` > 0: in the mapped pack or in the cache where they lie there in one
+ * piece, else in memory that they are read to. As fan_stored_read, or -ENOMEM. */
+int fan_stored_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
+                    uint64_t bytes);
 
 #endif
