@@ -98,7 +98,7 @@ SETTINGS = (
     Setting(
         "cache_policy",
         str,
-        "close",
+        "minio",
         "what the block cache drops, and when: close, lru, random, minio or none",
         "close|lru|random|minio|none",
     ),

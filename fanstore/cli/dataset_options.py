@@ -111,7 +111,7 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--cache-policy",
             metavar="close|lru|random|minio|none",
             help="Drop a block at its file's last close (close; none: and take 64 MiB at most), "
-            "when room is needed (lru, random), or never (minio) [default: close].",
+            "when room is needed (lru, random), or never (minio) [default: minio].",
         ),
         click.option(
             "--keep-mpi-env",
