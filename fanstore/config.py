@@ -170,6 +170,10 @@ def parse_bytes(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def _may_be_worked_out(setting: Setting) -> bool:
+    return setting.form == "bytes" and setting.default is None
+
+
 def _from_text(setting: Setting, text: str) -> Any:
     if setting.form == "bytes":
         return parse_bytes(text)
@@ -179,8 +183,10 @@ def _from_text(setting: Setting, text: str) -> Any:
 
 
 def _parse(setting: Setting, value: Any, source: str) -> Any:
-    """Returns the value as the setting's kind. Raises a UsageError naming the source when it does
-    not fit."""
+    """Returns the value as the setting's kind, None for one that is to be worked out ("auto").
+    Raises a UsageError naming the source when it does not fit."""
+    if value == "auto" and _may_be_worked_out(setting):
+        return None
     try:
         if isinstance(value, str) and setting.kind is not str:
             value = _from_text(setting, value)
@@ -209,7 +215,8 @@ def _fits(setting: Setting, value: Any) -> bool:
 def _wanted(setting: Setting) -> str:
     """Returns what a value of the setting must look like, for people."""
     if setting.form == "bytes":
-        return f"a number of bytes, such as 64M, from {setting.least:,} on"
+        auto = ", or auto" if _may_be_worked_out(setting) else ""
+        return f"a number of bytes, such as 64M, from {setting.least:,} on{auto}"
     if setting.kind in (int, float):
         kind = "a whole number" if setting.kind is int else "a number"
         return f"{kind} from {setting.least:g} to {setting.most:,.0f}"

@@ -97,13 +97,13 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--local-bytes",
-            metavar="BYTES",
+            metavar="BYTES|auto",
             help="The most that a node keeps of the datasets on its local disk [default: what is "
             "free].",
         ),
         click.option(
             "--cache-bytes",
-            metavar="BYTES",
+            metavar="BYTES|auto",
             help="Size of a node's cache of remote blocks [default: the smaller of 1 GiB and a "
             "tenth of the memory limit].",
         ),

@@ -173,3 +173,16 @@ def test_a_transport_that_hangs_is_given_up(
     problem = trial.attempt(0.5)["problem"]
     assert problem is not None
     assert "took more than 0.5 s" in problem or "mpi4py is not installed" in problem
+
+
+@pytest.mark.parametrize("name", ["local_bytes", "cache_bytes"])
+def test_what_is_worked_out_may_be_asked_for(name: str) -> None:
+    found = config.resolve({name: "auto"}, {f"FANSTORE_{name.upper()}": "64M"})
+    assert (getattr(found, name), found.sources[name]) == (None, "flag")
+    with pytest.raises(UsageError, match="such as 64M, from .* on, or auto"):
+        config.resolve({name: "automatic"}, {})
+
+
+def test_what_is_not_worked_out_may_not() -> None:
+    with pytest.raises(UsageError, match="--stage-threads: 'auto' is not a whole number"):
+        config.resolve({"stage_threads": "auto"}, {})
