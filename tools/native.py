@@ -1,6 +1,7 @@
 """Builds the two plain shared libraries, fanstore-trap and _declarations.py.
 
-    libfanstore_core.so     csrc/{format,common,pack,local,node,prepare}   for Python, through cffi
+    libfanstore_core.so     csrc/{format,common,pack,local,node,policy,prepare}
+                                                                     for Python, through cffi
     libfanstore_preload.so  csrc/{common,pack,client,preload}        for LD_PRELOAD
     fanstore-trap           the same and csrc/trap                   for `--trap`
     _declarations.py        the fenced text of every header, parsed for cffi's ABI mode
