@@ -1,0 +1,27 @@
+"""The generator of torch's CPU, of NumPy's RandomState and of std::mt19937, from a seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Mt19937:
+    """A Mersenne Twister (MT19937) as torch.manual_seed leaves it: 32 bits of the seed count."""
+
+    def __init__(self, seed: int) -> None:
+        seeded = np.random.RandomState(seed & 0xFFFFFFFF).get_state(legacy=False)
+        self._bits = np.random.MT19937(0)
+        self._bits.state = {"bit_generator": "MT19937", "state": seeded["state"]}
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """Draws words: `count` numbers of 32 bits, uint64."""
+        return self._bits.random_raw(count)
+
+    def skip(self, count: int) -> None:
+        """Draws words that nobody wants."""
+        self._bits.random_raw(count, output=False)

@@ -1,0 +1,60 @@
+"""Access orders by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from fanstore.arrays import np
+from fanstore.policy.orders.dali_random_shuffle import dali_random_shuffle
+from fanstore.policy.orders.distributed_sampler import distributed_sampler
+from fanstore.policy.orders.grain_index_shuffle import grain_index_shuffle
+from fanstore.policy.orders.keras_directory import keras_directory
+from fanstore.policy.orders.numpy_permutation import numpy_default_rng, numpy_random_state
+from fanstore.policy.orders.random_sampler import random_sampler, random_sampler_generator
+from fanstore.policy.orders.seedable_random_sampler import seedable_random_sampler
+from fanstore.policy.orders.sequential import sequential
+from fanstore.policy.orders.stateful_data_loader import stateful_data_loader
+from fanstore.policy.orders.tf_data_shuffle import tf_data_shuffle
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ORDERS: dict[str, Callable[..., Iterator[NDArray[np.uint32]]]] = {
+    "accelerate-seedable": seedable_random_sampler,
+    "dali-shuffle": dali_random_shuffle,
+    "grain-shuffle": grain_index_shuffle,
+    "keras-directory": keras_directory,
+    "numpy-default-rng": numpy_default_rng,
+    "numpy-random-state": numpy_random_state,
+    "sequential": sequential,
+    "tf-data-shuffle": tf_data_shuffle,
+    "torch-distributed": distributed_sampler,
+    "torch-generator": random_sampler_generator,
+    "torch-random": random_sampler,
+    "torchdata-stateful": stateful_data_loader,
+}
+
+
+def orders(
+    name: str, sample_count: int, first_epoch: int = 0, **parameters: Any
+) -> Iterator[NDArray[np.uint32]]:
+    """The orders of first_epoch and the epochs after it, without end, by the name of a framework's
+    way. Raises ValueError for an unknown name or parameter, one that is missing, and values that
+    the order does not take."""
+    if name not in ORDERS:
+        raise ValueError(f"order is {name!r}; allowed are {', '.join(sorted(ORDERS))}")
+    known = {
+        key: each
+        for key, each in inspect.signature(ORDERS[name]).parameters.items()
+        if each.kind is each.KEYWORD_ONLY
+    }
+    allowed = ", ".join(known) or "none"
+    for key in parameters:
+        if key not in known:
+            raise ValueError(f"order {name} has no parameter {key!r}; allowed are {allowed}")
+    for key, each in known.items():
+        if each.default is each.empty and key not in parameters:
+            raise ValueError(f"order {name} needs the parameter {key!r}; allowed are {allowed}")
+    return ORDERS[name](sample_count, first_epoch, **parameters)

@@ -1,0 +1,179 @@
+"""Access orders, against what the frameworks gave."""
+
+from __future__ import annotations
+
+import zlib
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from golden_orders import GOLDEN, Golden
+
+from fanstore.policy.orders.batch_sampler_shard import batch_sampler_shard
+from fanstore.policy.orders.dali_random_shuffle import rotating_shard
+from fanstore.policy.orders.randperm import randperm
+from fanstore.policy.orders.reads import of_worker, strided
+from fanstore.policy.orders.registry import ORDERS, orders
+
+# What each order needs, at its smallest.
+NEEDED: dict[str, dict[str, Any]] = {
+    "accelerate-seedable": {"seed": 1},
+    "dali-shuffle": {},
+    "grain-shuffle": {"seed": 1},
+    "keras-directory": {"seed": 1, "batch_size": 2},
+    "numpy-default-rng": {"seed": 1},
+    "numpy-random-state": {"seed": 1},
+    "sequential": {},
+    "tf-data-shuffle": {"seed": 1, "buffer_size": 10},
+    "torch-distributed": {"world_size": 1},
+    "torch-generator": {"seed": 1},
+    "torch-random": {"seed": 1},
+    "torchdata-stateful": {"seed": 1},
+}
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda g: f"{g.order}-{g.sample_count}-{g.epoch}")
+def test_golden(golden: Golden) -> None:
+    order = next(orders(golden.order, golden.sample_count, golden.epoch, **golden.parameters))
+    assert order.dtype == np.uint32
+    assert (order[:8].tolist(), order[-8:].tolist()) == (golden.head, golden.tail)
+    assert zlib.crc32(order.astype("<u4").tobytes()) == golden.crc
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize("sample_count", (1, 2, 3, 101))
+def test_an_epoch_reads_every_sample(name: str, sample_count: int) -> None:
+    for order in islice(orders(name, sample_count, **NEEDED[name]), 3):
+        assert np.array_equal(np.sort(order), np.arange(sample_count))
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_epochs_may_begin_anywhere(name: str) -> None:
+    begun = islice(orders(name, 101, **NEEDED[name]), 5)
+    later = islice(orders(name, 101, 3, **NEEDED[name]), 2)
+    for one, other in zip(list(begun)[3:], later, strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("replacement", (False, True))
+@pytest.mark.parametrize("num_samples", (30, 101, 202, 250))
+@pytest.mark.parametrize("name", ("torch-random", "torch-generator"))
+def test_samplers_of_other_lengths_may_begin_anywhere(
+    name: str, num_samples: int, replacement: bool
+) -> None:
+    of = {"seed": 4, "num_samples": num_samples, "replacement": replacement}
+    begun = list(islice(orders(name, 101, **of), 3))
+    assert all(len(order) == num_samples for order in begun)
+    assert np.array_equal(begun[2], next(orders(name, 101, 2, **of)))
+
+
+def test_numpy_orders_are_numpys() -> None:
+    ours = next(orders("numpy-default-rng", 101, 2, seed=5))
+    assert np.array_equal(ours, np.random.default_rng(7).permutation(101))
+    ours = next(orders("numpy-random-state", 101, 2, seed=2**32 - 1))
+    listed = list(range(101))
+    np.random.RandomState(1).shuffle(listed)
+    assert ours.tolist() == listed
+
+
+def test_grain_leaves_the_last_sample_out_where_grain_does() -> None:
+    order = next(orders("grain-shuffle", 65537, seed=0))
+    assert np.setdiff1d(np.arange(65537), order).tolist() == [65536]
+
+
+@pytest.mark.parametrize("world_size", (1, 2, 3, 8))
+@pytest.mark.parametrize("drop_last", (False, True))
+def test_ranks_of_a_distributed_sampler_read_as_many(world_size: int, drop_last: bool) -> None:
+    order = next(orders("torch-distributed", 101, world_size=world_size, drop_last=drop_last))
+    reads = [strided(order, rank, world_size) for rank in range(world_size)]
+    each = 101 // world_size if drop_last else -(-101 // world_size)
+    assert [len(of_rank) for of_rank in reads] == [each] * world_size
+    expected = randperm(101, 0).tolist()
+    assert np.stack(reads, axis=1).ravel().tolist() == (expected + expected)[: each * world_size]
+
+
+def test_workers_take_batches_in_turn() -> None:
+    reads = np.arange(100, 123)
+    expected = [[100, 101, 102, 103, 104, 115, 116, 117, 118, 119], [105, 106, 107, 108, 109]]
+    expected[1] += [120, 121, 122]
+    expected.append([110, 111, 112, 113, 114])
+    found = [of_worker(reads, worker, 3, batch_size=5).tolist() for worker in range(3)]
+    assert found == expected
+    found = [of_worker(reads, w, 3, batch_size=5, drop_last=True).tolist() for w in range(3)]
+    assert found == [expected[0], expected[1][:5], expected[2]]
+    assert of_worker(reads, 0, 1, batch_size=50).tolist() == reads.tolist()
+    assert of_worker(reads, 1, 2, batch_size=50).tolist() == []
+
+
+# What accelerate's BatchSamplerShard gives of [0, 1, ... 9] to two ranks, batches of 3.
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    (
+        ({}, [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 0, 1]]),
+        ({"drop_last": True}, [[0, 1, 2], [3, 4, 5]]),
+        ({"even_batches": False}, [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9]]),
+    ),
+)
+def test_batch_sampler_shard(options: dict[str, bool], expected: list[list[int]]) -> None:
+    order = np.arange(10)
+    found = [batch_sampler_shard(order, rank, 2, batch_size=3, **options) for rank in range(2)]
+    assert [reads.tolist() for reads in found] == expected
+
+
+def test_batch_sampler_shard_of_few_samples() -> None:
+    found = [batch_sampler_shard(np.arange(3), r, 2, batch_size=4).tolist() for r in range(2)]
+    assert found == [[0, 1, 2, 0], [1, 2, 0, 1]]
+
+
+def test_shards_rotate() -> None:
+    order = np.array([5, 9, 1, 6, 7, 2, 0, 4, 8, 3])  # of DALI, ten files
+    found = [rotating_shard(order, 3, 4, epoch=epoch).tolist() for epoch in range(3)]
+    assert found == [[4, 8, 3], [5, 9], [1, 6, 7]]
+    assert rotating_shard(order, 3, 4, epoch=1, stick_to_shard=True).tolist() == [4, 8, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said"),
+    (
+        ("random", {}, "order is 'random'; allowed are accelerate-seedable, dali-shuffle,"),
+        ("sequential", {"seed": 1}, "no parameter 'seed'; allowed are none"),
+        ("grain-shuffle", {}, "needs the parameter 'seed'; allowed are seed"),
+        ("grain-shuffle", {"seed": 2**32}, "seed is 4294967296; allowed are integers, 0 to"),
+        ("torch-random", {"seed": 0.5}, "seed is 0.5; allowed are integers"),
+        ("torch-random", {"seed": True}, "seed is True; allowed are integers"),
+        ("torch-random", {"seed": 1, "words_per_epoch": 1}, "words_per_epoch is 1; allowed"),
+        ("torch-random", {"seed": 1, "num_samples": 0}, "num_samples is 0; allowed"),
+        ("torch-distributed", {"world_size": 0}, "world_size is 0; allowed are integers, 1 or"),
+        ("tf-data-shuffle", {"seed": 1, "buffer_size": 0}, "buffer_size is 0; allowed"),
+    ),
+)
+def test_bad_arguments_are_refused_at_once(
+    name: str, parameters: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        orders(name, 10, **parameters)
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize(("sample_count", "first_epoch"), ((0, 0), (2**32, 0), (10, -1)))
+def test_bad_counts_are_refused_at_once(name: str, sample_count: int, first_epoch: int) -> None:
+    with pytest.raises(ValueError, match="allowed are integers"):
+        orders(name, sample_count, first_epoch, **NEEDED[name])
+
+
+def test_many_samples_are_refused_with_replacement() -> None:
+    with pytest.raises(ValueError, match="with replacement is 268435456; allowed are"):
+        orders("torch-random", 2**28, seed=1, num_samples=1, replacement=True)
+
+
+def test_ranks_and_workers_are_checked() -> None:
+    order = np.arange(10)
+    with pytest.raises(ValueError, match="rank is 2; allowed are integers, 0 to 1"):
+        strided(order, 2, 2)
+    with pytest.raises(ValueError, match="worker is -1; allowed are integers, 0 to 1"):
+        of_worker(order, -1, 2, batch_size=1)
+    with pytest.raises(ValueError, match="batch_size is 0"):
+        batch_sampler_shard(order, 0, 2, batch_size=0)
+    with pytest.raises(ValueError, match="epoch is -1"):
+        rotating_shard(order, 0, 2, epoch=-1)
