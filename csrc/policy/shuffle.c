@@ -25,8 +25,7 @@ void fan_shuffle_front(uint32_t *items, uint64_t count, uint64_t done, const uin
         uint64_t steps = least(AHEAD, end - first);
         for (uint64_t i = 0; i < steps; i++) {
             uint32_t word = (uint32_t)words[first - done + i];
-            uint64_t left = count - first - i;
-            places[i] = first + i + (left > UINT32_MAX ? word : word % (uint32_t)left);
+            places[i] = first + i + word % (uint32_t)(count - first - i);
             __builtin_prefetch(&items[places[i]], 1);
         }
         for (uint64_t i = 0; i < steps; i++)

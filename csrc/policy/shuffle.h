@@ -1,7 +1,7 @@
 /* The shuffles whose steps follow from each other: what an access order needs that NumPy cannot do
  * at once. Pure: no clock, no allocation, no state but the arguments. Random words are 32 bits in
- * the low half of 64, as NumPy's random_raw gives them. A shuffle is done in stretches of words of
- * any length: `done` says how many steps came before. */
+ * the low half of 64, as NumPy's random_raw gives them. There are less than 2^32 items. A shuffle is
+ * done in stretches of words of any length: `done` says how many steps came before. */
 #ifndef FAN_POLICY_SHUFFLE_H
 #define FAN_POLICY_SHUFFLE_H
 
@@ -26,9 +26,9 @@ uint64_t fan_shuffle_libstdcxx(uint32_t *items, uint64_t count, uint64_t done,
                                const uint64_t *words, uint64_t word_count);
 
 /* A shuffle through a buffer (tf.data): `items` holds `count` items in the order in which they
- * come, and then in the order in which they leave a buffer of `buffer_count`, each chosen from
- * those in it by a word modulo their number. `buffer` has room for buffer_count items; there are
- * as many words as items. */
+ * come, and then in the order in which they leave a buffer of `buffer_count` (not 0), each chosen
+ * from those in it by a word modulo their number. `buffer` has room for buffer_count items; there
+ * are as many words as items. */
 void fan_shuffle_buffer(uint32_t *items, uint64_t count, uint32_t *buffer, uint64_t buffer_count,
                         const uint64_t *words);
 /* cffi: end */
