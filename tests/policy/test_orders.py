@@ -122,6 +122,8 @@ def test_batch_sampler_shard(options: dict[str, bool], expected: list[list[int]]
 
 
 def test_batch_sampler_shard_of_few_samples() -> None:
+    found = [batch_sampler_shard(np.arange(10), r, 3, batch_size=3).tolist() for r in range(3)]
+    assert found == [[0, 1, 2, 9, 0, 1], [3, 4, 5, 2, 3, 4], [6, 7, 8, 5, 6, 7]]
     found = [batch_sampler_shard(np.arange(3), r, 2, batch_size=4).tolist() for r in range(2)]
     assert found == [[0, 1, 2, 0], [1, 2, 0, 1]]
 

@@ -21,6 +21,12 @@ def strided(order: NDArray[Any], rank: int, world_size: int) -> NDArray[Any]:
     return order[checks.integer("rank", rank, 0, world_size - 1) :: world_size]
 
 
+def by_rank(order: NDArray[Any], world_size: int) -> list[NDArray[Any]]:
+    """What each rank reads of a DistributedSampler's order."""
+    world_size = checks.integer("world_size", world_size, 1)
+    return [strided(order, rank, world_size) for rank in range(world_size)]
+
+
 def of_worker(
     reads: NDArray[Any], worker: int, workers: int, *, batch_size: int, drop_last: bool = False
 ) -> NDArray[Any]:

@@ -1,0 +1,38 @@
+"""How often each rank reads each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.policy import checks
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+def frequencies(sample_count: int, epochs: Iterable[Sequence[ArrayLike]]) -> NDArray[np.uint16]:
+    """Returns how often each rank reads each sample in some epochs: uint16 (ranks x samples).
+
+    epochs: for each epoch what each rank reads, the same number of ranks in each (such as
+    reads.by_rank gives for each order of a span). Raises ValueError for no epochs at all, samples
+    beyond sample_count, another number of ranks, and more than 65,535 reads of one sample.
+    """
+    checks.sample_count(sample_count)
+    counts: NDArray[np.uint16] | None = None
+    read = 0
+    for ranks in epochs:
+        if counts is None:
+            counts = np.zeros((len(ranks), sample_count), dtype=np.uint16)
+        if len(ranks) != len(counts):
+            raise ValueError(f"an epoch has {len(ranks)} ranks; those before had {len(counts)}")
+        for row, reads in zip(counts, ranks, strict=True):
+            samples = checks.reads("what a rank reads", reads, sample_count)
+            np.add.at(row, samples, np.uint16(1))
+            read += len(samples)
+    if counts is None:
+        raise ValueError("epochs is empty; allowed is one or more")
+    if int(counts.sum(dtype=np.uint64)) != read:
+        raise ValueError("a sample is read more than 65535 times; allowed are fewer epochs")
+    return counts
