@@ -1,0 +1,133 @@
+"""By frequency: what a rank reads most often it keeps in its fastest class (Dryden et al. 2021,
+NoPFS, section 5.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.policy import checks
+from fanstore.policy.placement.fill import capacities, fill, fitting
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+_CHUNK_FILES = 1 << 16
+
+
+def by_frequency(
+    sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
+) -> NDArray[np.uint8]:
+    """Each rank fills its classes with all files, the ones that it reads most often first. Of
+    files with equal frequencies each rank begins elsewhere.
+
+    frequencies: how often each rank reads each file (ranks x files). Raises ValueError for
+    arguments that do not go together. It can leave files on no rank while others are on many.
+    """
+    sizes, counts, rooms = _checked(sizes_bytes, frequencies, capacities_bytes)
+    return np.stack(
+        [
+            fill(sizes, _most_read(counts[rank], rank * len(sizes) // len(rooms)), room)
+            for rank, room in enumerate(rooms)
+        ]
+    )
+
+
+def by_frequency_partitioned(
+    sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
+) -> NDArray[np.uint8]:
+    """The same, but before a rank keeps a file that another keeps too, every file is kept by one:
+    by the rank that reads it most often, of those that have room.
+
+    Where a rank has several classes, the size of the largest file is left free in each but one
+    while files are divided. Raises ValueError for arguments that do not go together.
+    """
+    sizes, counts, rooms = _checked(sizes_bytes, frequencies, capacities_bytes)
+    usable = _usable_bytes(sizes, rooms)
+    keepers = _divide(sizes, counts, rooms, usable)
+    rows = []
+    for rank, room in enumerate(rooms):
+        files = _most_read(counts[rank], rank * len(sizes) // len(rooms))
+        own = keepers[files] == rank
+        others = files[~own & (sizes[files] <= room.max())]
+        left = usable[rank] - int(sizes[files[own]].sum())
+        wanted = keepers == rank
+        wanted[others[: fitting(sizes[others], left)]] = True
+        rows.append(fill(sizes, files[wanted[files]], room))
+    return np.stack(rows)
+
+
+def _checked(
+    sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger], NDArray[np.int64]]:
+    sizes = checks.sizes("sizes_bytes", sizes_bytes)
+    rooms = capacities(capacities_bytes)
+    counts = np.asarray(frequencies)
+    if counts.dtype.kind not in "u" or counts.shape != (len(rooms), len(sizes)):
+        raise ValueError(
+            f"frequencies are {counts.dtype}{counts.shape}; allowed are unsigned integers, "
+            f"{len(rooms)} ranks x {len(sizes)} files"
+        )
+    return sizes, counts, rooms
+
+
+def _most_read(counts: NDArray[np.unsignedinteger], begin: int) -> NDArray[np.intp]:
+    """All files, the most often read first; equals from file `begin` on, round to before it."""
+    order = np.argsort(~np.roll(counts, -begin), kind="stable")
+    order += begin
+    order[order >= len(counts)] -= len(counts)
+    return order
+
+
+def _usable_bytes(sizes: NDArray[np.int64], rooms: NDArray[np.int64]) -> list[int]:
+    """How much of each rank's capacity is divided: what a class cannot take is no longer than the
+    largest file, and the last class takes the rest."""
+    largest = int(sizes.max()) if len(sizes) else 0
+    spared = largest * np.maximum(0, (rooms > 0).sum(axis=1) - 1)
+    usable: list[int] = np.maximum(rooms.max(axis=1), rooms.sum(axis=1) - spared).tolist()
+    return usable
+
+
+def _divide(
+    sizes: NDArray[np.int64],
+    counts: NDArray[np.unsignedinteger],
+    rooms: NDArray[np.int64],
+    usable: list[int],
+) -> NDArray[np.int32]:
+    """The rank that keeps each file if only one does; -1 where no room is left.
+
+    In each round every file that is left asks the rank that reads it most often, and a rank that
+    cannot take all takes those that it reads most often, and is full. So there are at most as
+    many rounds as ranks.
+    """
+    keepers = np.full(len(sizes), -1, dtype=np.int32)
+    room_bytes = list(usable)
+    open_ranks = [rank for rank, room in enumerate(room_bytes) if room > 0]
+    left = np.flatnonzero(sizes <= rooms.max())
+    while left.size and open_ranks:
+        asked = _most_often(counts, left, open_ranks)
+        for rank in list(open_ranks):
+            own = left[asked == rank]
+            possible = own[sizes[own] <= rooms[rank].max()]
+            possible = possible[np.argsort(~counts[rank, possible], kind="stable")]
+            taken = possible[: fitting(sizes[possible], room_bytes[rank])]
+            keepers[taken] = rank
+            room_bytes[rank] -= int(sizes[taken].sum())
+            if len(taken) < len(own):
+                open_ranks.remove(rank)
+        left = left[keepers[left] < 0]
+    return keepers
+
+
+def _most_often(
+    counts: NDArray[np.unsignedinteger], files: NDArray[np.intp], ranks: list[int]
+) -> NDArray[np.int64]:
+    """The rank of `ranks` that reads each file most often; of equals another for each file."""
+    chosen = np.empty(len(files), dtype=np.int64)
+    numbers = np.asarray(ranks)
+    for at in range(0, len(files), _CHUNK_FILES):
+        some = files[at : at + _CHUNK_FILES]
+        keys = counts[numbers[:, None], some].astype(np.int64) * len(ranks)
+        keys += (np.arange(len(ranks))[:, None] + some) % len(ranks)
+        chosen[at : at + _CHUNK_FILES] = numbers[keys.argmax(axis=0)]
+    return chosen

@@ -1,0 +1,19 @@
+"""Everything everywhere: each rank keeps what it can, whatever the others keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.policy import checks
+from fanstore.policy.placement.fill import capacities, fill
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+def everywhere(sizes_bytes: ArrayLike, capacities_bytes: ArrayLike) -> NDArray[np.uint8]:
+    """Each rank fills its classes with the files in the order in which they are listed."""
+    sizes = checks.sizes("sizes_bytes", sizes_bytes)
+    files = np.arange(len(sizes))
+    return np.stack([fill(sizes, files, room) for room in capacities(capacities_bytes)])

@@ -1,0 +1,33 @@
+"""Partition: CoorDL's partitioned MinIO cache (Mohan et al. 2021, section 6.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.policy import checks
+from fanstore.policy.placement.fill import capacities, fill
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+def partition(
+    sizes_bytes: ArrayLike, order: ArrayLike, capacities_bytes: ArrayLike
+) -> NDArray[np.uint8]:
+    """The files of an order (such as the first epoch's) are divided among the ranks, a stretch
+    each, in proportion to their capacities. A rank keeps the head of its stretch, as far as its
+    classes go, and no other rank keeps those files.
+
+    Raises ValueError for files beyond those with a size, and for capacities that are all 0.
+    """
+    sizes = checks.sizes("sizes_bytes", sizes_bytes)
+    rooms = capacities(capacities_bytes)
+    files = checks.reads("order", order, len(sizes)).astype(np.intp, copy=False)
+    upto = np.cumsum(rooms.sum(axis=1))
+    if not upto[-1]:
+        raise ValueError("capacities_bytes are all 0; allowed is more than 0 on one rank")
+    total = np.cumsum(sizes[files])
+    due = upto[:-1] / upto[-1] * (total[-1] if len(total) else 0)
+    stretches = np.split(files, np.searchsorted(total, due, side="right"))
+    return np.stack([fill(sizes, own, room) for own, room in zip(stretches, rooms, strict=True)])
