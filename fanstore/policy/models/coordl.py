@@ -1,0 +1,51 @@
+"""CoorDL and DS-Analyzer: Mohan et al., Analyzing and mitigating data stalls in DNN training
+(VLDB 2021); and the misses of caches when every epoch is another permutation."""
+
+from __future__ import annotations
+
+from math import expm1, log
+
+from fanstore.policy import checks
+
+
+def fetch_rate(cached: float, cache_rate: float, storage_rate: float) -> float:
+    """Returns the rate of fetches, F(x), when a fraction `cached` of a dataset is in a cache
+    that never replaces what it has (MinIO): the rates in any unit."""
+    checks.fraction("cached", cached)
+    cache = checks.rate("cache_rate", cache_rate)
+    return 1 / (cached / cache + (1 - cached) / checks.rate("storage_rate", storage_rate))
+
+
+def training_rate(fetch: float, preprocess: float, compute: float) -> float:
+    """Returns the rate of training: that of its slowest stage."""
+    stages = {"fetch": fetch, "preprocess": preprocess, "compute": compute}
+    return min(checks.rate(name, value) for name, value in stages.items())
+
+
+def minio_misses(cached: float) -> float:
+    """Returns the miss rate of a cache that never replaces what it has."""
+    return 1 - checks.fraction("cached", cached)
+
+
+def lru_misses(cached: float) -> float:
+    """Returns the steady miss rate of a cache that replaces what was used longest ago: with a the
+    fraction that is not cached, a - a ln a."""
+    uncached = 1 - checks.fraction("cached", cached)
+    return uncached - uncached * log(uncached) if uncached else 0.0
+
+
+def random_misses(cached: float) -> float:
+    """Returns the steady miss rate m of a cache that replaces what chance chooses: the root of
+    m = 1 - ((1 - exp(-m / f)) / (m / f))**2, by bisection."""
+    checks.fraction("cached", cached)
+    if cached in (0, 1):
+        return 1 - cached
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:
+        misses = (low + high) / 2
+        turnover = misses / cached
+        if 1 - (-expm1(-turnover) / turnover) ** 2 > misses:
+            low = misses
+        else:
+            high = misses
+    return (low + high) / 2

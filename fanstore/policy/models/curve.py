@@ -1,0 +1,40 @@
+"""Throughput as a function of how many take part in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+class Curve:
+    """A function through measured points: linear between them, constant beyond the ends."""
+
+    def __init__(self, at: ArrayLike, values: ArrayLike) -> None:
+        """Raises ValueError where `at` does not rise from above 0, or a value is not above 0."""
+        self._at = np.asarray(at, dtype=np.float64)
+        self._values = np.asarray(values, dtype=np.float64)
+        if self._at.ndim != 1 or not self._at.size or self._at.shape != self._values.shape:
+            raise ValueError(
+                f"a curve has {self._at.shape} points and {self._values.shape} values; "
+                "allowed is one value for each of one or more points"
+            )
+        if not (np.diff(self._at, prepend=0) > 0).all():
+            raise ValueError(f"a curve is given at {self._at.tolist()}; allowed is what rises")
+        if not ((self._values > 0) & np.isfinite(self._values)).all():
+            raise ValueError(
+                f"a curve has values {self._values.tolist()}; allowed are those above 0"
+            )
+
+    def __call__(self, at: ArrayLike) -> NDArray[np.float64]:
+        """Returns the values at these points."""
+        return np.asarray(np.interp(np.asarray(at, dtype=np.float64), self._at, self._values))
+
+    def share(self, count: float) -> float:
+        """Returns what each of `count` gets of a throughput that they share."""
+        if not count > 0:
+            raise ValueError(f"count is {count!r}; allowed are numbers above 0")
+        return float(self(count)) / count

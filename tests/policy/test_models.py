@@ -1,0 +1,249 @@
+"""The closed forms, against the papers' numbers and against doing it one by one."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fanstore.policy.frequency import frequencies
+from fanstore.policy.models import coordl, deepio, lobster, nopfs
+from fanstore.policy.models.curve import Curve
+from fanstore.policy.orders.reads import by_rank
+from fanstore.policy.orders.registry import orders
+
+IMAGENET = 1_281_167
+WORKERS, EPOCHS, OFTEN = 16, 90, 10
+
+
+def test_nopfs_counts_often_read_samples() -> None:
+    assert round(nopfs.often_read_samples(IMAGENET, OFTEN, EPOCHS, WORKERS)) == 31_635
+
+
+def deviations(sample_count: int) -> float:
+    """How far the mean over workers of often read samples, with torch's generator, is from the
+    formula, in its standard errors."""
+    coming = islice(orders("torch-distributed", sample_count, world_size=WORKERS), EPOCHS)
+    counts = frequencies(sample_count, (by_rank(order, WORKERS) for order in coming))
+    found = (counts > OFTEN).sum(axis=1).mean()
+    chance = nopfs.reads_more_than(OFTEN, EPOCHS, WORKERS)
+    error = math.sqrt(sample_count * chance * (1 - chance) / WORKERS)
+    return abs(float(found) - sample_count * chance) / error
+
+
+def test_real_orders_agree_with_the_formula() -> None:
+    assert deviations(40_000) < 3
+
+
+@pytest.mark.soak
+def test_real_orders_of_imagenet_agree_with_the_formula() -> None:
+    assert deviations(IMAGENET) < 3
+
+
+def test_reads_more_than_is_binomial() -> None:
+    assert nopfs.reads_more_than(0, 1, 4) == 0.25
+    assert nopfs.reads_more_than(1, 2, 4) == 1 / 16
+    assert nopfs.reads_more_than(0, 2, 1) == 1
+    assert nopfs.reads_more_than(5, 5, 4) == 0
+
+
+RNG = np.random.default_rng(15)
+MB = 1e6
+
+
+def test_nopfs_fetches_and_writes_as_printed() -> None:
+    sizes = np.array([1.0, 2.0]) * MB
+    shared = Curve([1, 2, 4, 8], np.array([330, 730, 1540, 2870]) * MB)
+    assert nopfs.shared_fetch_s(sizes, shared, 4).tolist() == [1 / 385, 2 / 385]
+    assert nopfs.shared_fetch_s(sizes, shared, 16).tolist() == [16 / 2870, 32 / 2870]
+    ram = Curve([1, 4], [30e9, 85e9])
+    assert nopfs.local_fetch_s(sizes, ram, 4) == pytest.approx(sizes / 21.25e9)
+    assert nopfs.remote_fetch_s(sizes, 24e9, ram, 4) == pytest.approx(sizes / 21.25e9)
+    assert nopfs.remote_fetch_s(sizes, 1e9, ram, 4) == pytest.approx(sizes / 1e9)
+    assert nopfs.write_s(sizes, 200 * MB, ram, 4) == pytest.approx(sizes / (200 * MB))
+    assert nopfs.write_s(sizes, 40e9, ram, 4) == pytest.approx(sizes / 21.25e9)
+
+
+def test_nopfs_consumes_when_ready_and_free() -> None:
+    sizes = RNG.integers(1, 100, 200).astype(float)
+    read_s = sizes * RNG.uniform(0, 2, 200)
+    ready = nopfs.available_s(read_s, 4)
+    expected: list[float] = []
+    for at in range(200):
+        free = expected[-1] + sizes[at - 1] / 4 if at else 0.0
+        expected.append(max(sum(read_s[: at + 1]) / 4, free))
+    assert nopfs.consumed_s(sizes, ready, 4) == pytest.approx(np.array(expected))
+
+
+def test_nopfs_workers_wait_for_each_other() -> None:
+    sizes = RNG.integers(1, 100, (3, 60)).astype(float)
+    ready = np.cumsum(sizes * RNG.uniform(0, 0.5, (3, 60)), axis=1)
+    ends, begin = [], 0.0
+    for batch in range(12):
+        times = []
+        for worker in range(3):
+            now = begin
+            for at in range(batch * 5, batch * 5 + 5):
+                now = max(now, ready[worker, at]) + sizes[worker, at] / 4
+            times.append(now)
+        begin = max(times)
+        ends.append(begin)
+    assert nopfs.batches_end_s(sizes, ready, 4, 5) == pytest.approx(np.array(ends))
+    with pytest.raises(ValueError, match="multiples of 7 reads"):
+        nopfs.batches_end_s(sizes, ready, 4, 7)
+
+
+def test_nopfs_lower_bounds() -> None:
+    assert nopfs.lower_bound_s(262_144 * 17 * MB, 4, 64 * MB) == 17_408
+    assert nopfs.lower_bound_s(10_000 * 1000 * MB, 8, 64 * MB) == 19_531.25
+
+
+def test_coordl_rates() -> None:
+    assert coordl.fetch_rate(0, 100, 10) == 10
+    assert coordl.fetch_rate(1, 100, 10) == 100
+    assert coordl.fetch_rate(0.5, 100, 10) == pytest.approx(2 / (1 / 100 + 1 / 10))
+    assert coordl.training_rate(3, 2, 4) == 2
+
+
+def simulated_misses(slots: int, samples: int, evicted: Callable[[Any], Any]) -> float:
+    """The miss rate of the last epochs of a cache of so many slots, one random order after the
+    other. evicted: chooses what leaves the cache, an OrderedDict by last use."""
+    cache: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    warm, measured = 6, 12
+    for epoch in range(warm + measured):
+        for sample in RNG.permutation(samples).tolist():
+            if sample in cache:
+                cache.move_to_end(sample)
+                continue
+            misses += epoch >= warm
+            if len(cache) == slots:
+                del cache[evicted(cache)]
+            cache[sample] = None
+    return misses / samples / measured
+
+
+@pytest.mark.parametrize("cached", (0.35, 0.65))
+def test_lru_misses(cached: float) -> None:
+    found = simulated_misses(int(4000 * cached), 4000, lambda cache: next(iter(cache)))
+    assert coordl.lru_misses(cached) == pytest.approx(found, abs=0.005)
+
+
+@pytest.mark.parametrize("cached", (0.35, 0.65))
+def test_random_misses(cached: float) -> None:
+    samples, slots = 4000, int(4000 * cached)
+    kept, place = np.arange(slots), np.arange(samples)
+    place[slots:] = -1
+    misses, warm, measured = 0, 6, 12
+    for epoch in range(warm + measured):
+        for sample in RNG.permutation(samples).tolist():
+            if place[sample] < 0:
+                misses += epoch >= warm
+                slot = int(RNG.random() * slots)
+                place[kept[slot]] = -1
+                kept[slot], place[sample] = sample, slot
+    found = misses / samples / measured
+    assert coordl.random_misses(cached) == pytest.approx(found, abs=0.005)
+
+
+def test_misses_at_the_ends() -> None:
+    for misses in (coordl.lru_misses, coordl.random_misses, coordl.minio_misses):
+        assert (misses(0), misses(1)) == (1, 0)
+        values = [misses(cached / 20) for cached in range(21)]
+        assert values == sorted(values, reverse=True)
+        with pytest.raises(ValueError, match=r"cached is 1\.1; allowed are numbers from 0 to 1"):
+            misses(1.1)
+    assert round(coordl.random_misses(0.35), 2) == 0.86
+    assert coordl.minio_misses(0.35) == 0.65
+
+
+@pytest.mark.parametrize(("together", "percent"), ((4, 72.4), (16, 49.2), (256, 16.1)))
+def test_deepio_levels(together: int, percent: float) -> None:
+    assert round(100 * deepio.randomisation_level(10_960, together), 1) == percent
+
+
+def test_deepio_levels_at_the_ends() -> None:
+    assert deepio.randomisation_level(100, 1) == 1
+    assert deepio.randomisation_level(100, 100) == 0
+    with pytest.raises(ValueError, match="together is 101; allowed are integers, 1 to 100"):
+        deepio.randomisation_level(100, 101)
+
+
+def test_lobster_loads_from_one_source_after_the_other() -> None:
+    fast, slow = Curve([1, 2], [100, 80]), Curve([1], [10])
+    sources = [lobster.Source(480, 2, fast), lobster.Source(0, 0, slow)]
+    assert lobster.load_s(sources) == 3
+    assert lobster.load_s([*sources, lobster.Source(50, 1, slow)]) == 8
+    assert lobster.load_s([lobster.Source(1, 0, slow)]) == math.inf
+
+
+def test_lobster_prepares_by_the_nearest_model() -> None:
+    model = lobster.Preprocessing({100: Curve([1, 3], [4, 2]), 200: Curve([1], [10])})
+    assert model.batch_s(np.array([20.0, 149.0, 150.0]), 2) == 9
+    assert model.batch_s(np.array([151.0, 1000.0]), 2) == 20
+
+
+def test_lobster_divides_threads_by_queues() -> None:
+    assert lobster.proportional_threads([10, 20, 10], 8) == [2, 4, 2]
+    assert lobster.proportional_threads([1, 1, 1], 8) == [3, 3, 2]
+    assert lobster.proportional_threads([0, 0], 8) == [0, 0]
+    for _ in range(50):
+        queued = RNG.integers(0, 50, 5).tolist()
+        threads = lobster.proportional_threads([*queued, 1], 16)
+        assert sum(threads) == 16
+        assert all(
+            got >= count * 16 // (sum(queued) + 1)
+            for got, count in zip(threads[:5], queued, strict=True)
+        )
+
+
+@pytest.mark.parametrize("case", range(30))
+def test_lobster_finds_the_best_number_of_threads(case: int) -> None:
+    work = RNG.uniform(1, 100, 4)
+
+    def late_s(gpu: int, threads: int) -> float:
+        return float(work[gpu] / threads if threads else math.inf) - 6
+
+    initial = RNG.integers(0, 17, 4).tolist()
+    found = lobster.balanced_threads(late_s, initial, 16, 0.5)
+    for gpu, threads in enumerate(found):
+        if abs(late_s(gpu, initial[gpu])) < 0.5:
+            assert threads == initial[gpu]
+        elif abs(late_s(gpu, threads)) >= 0.5:  # none is near enough: it is the best of all
+            best = min(abs(late_s(gpu, other)) for other in range(17))
+            assert abs(late_s(gpu, threads)) == best
+
+
+@pytest.mark.parametrize(
+    ("at", "values", "said"),
+    (
+        ([], [], "allowed is one value for each of one or more points"),
+        ([1, 2], [1], "allowed is one value for each"),
+        ([2, 1], [1, 1], "a curve is given at .*; allowed is what rises"),
+        ([0, 1], [1, 1], "allowed is what rises"),
+        ([1, 2], [1, 0], "a curve has values .*; allowed are those above 0"),
+        ([1, 2], [1, math.inf], "allowed are those above 0"),
+    ),
+)
+def test_bad_curves_are_refused(at: list[float], values: list[float], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Curve(at, values)
+
+
+def test_curves_are_linear_and_end_level() -> None:
+    curve = Curve([1, 2, 4], [10, 30, 20])
+    assert curve([0.5, 1, 1.5, 3, 9]).tolist() == [10, 10, 20, 25, 20]
+    assert curve.share(4) == 5
+    with pytest.raises(ValueError, match="count is 0"):
+        curve.share(0)
+
+
+@pytest.mark.parametrize("value", (0, -1, math.inf, math.nan))
+def test_rates_are_above_zero(value: float) -> None:
+    with pytest.raises(ValueError, match=r"compute_bytes_per_s is .*; allowed are numbers above 0"):
+        nopfs.lower_bound_s(1, 1, value)
