@@ -1,7 +1,7 @@
 /* The shuffles whose steps follow from each other: what an access order needs that NumPy cannot do
  * at once. Pure: no clock, no allocation, no state but the arguments. Random words are 32 bits in
- * the low half of 64, as NumPy's random_raw gives them. There are less than 2^32 items. A shuffle is
- * done in stretches of words of any length: `done` says how many steps came before. */
+ * the low half of 64, as NumPy's random_raw gives them. There are less than 2^32 items. A shuffle
+ * is done in stretches of words of any length: `done` says how many steps came before. */
 #ifndef FAN_POLICY_SHUFFLE_H
 #define FAN_POLICY_SHUFFLE_H
 
