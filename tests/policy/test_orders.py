@@ -33,6 +33,9 @@ NEEDED: dict[str, dict[str, Any]] = {
 }
 
 
+KERAS = NEEDED["keras-directory"]
+
+
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda g: f"{g.order}-{g.sample_count}-{g.epoch}")
 def test_golden(golden: Golden) -> None:
     order = next(orders(golden.order, golden.sample_count, golden.epoch, **golden.parameters))
@@ -148,6 +151,10 @@ def test_shards_rotate() -> None:
         ("torch-random", {"seed": 1, "num_samples": 0}, "num_samples is 0; allowed"),
         ("torch-distributed", {"world_size": 0}, "world_size is 0; allowed are integers, 1 or"),
         ("tf-data-shuffle", {"seed": 1, "buffer_size": 0}, "buffer_size is 0; allowed"),
+        ("keras-directory", {**KERAS, "subset": "both"}, "subset is 'both'; allowed are training"),
+        ("keras-directory", {**KERAS, "subset": "validation"}, "of no validation_split"),
+        ("keras-directory", {**KERAS, "validation_split": 0.05}, "0.05 of 10 samples; allowed"),
+        ("keras-directory", {**KERAS, "validation_split": 1.5}, "validation_split is 1.5; allowed"),
     ),
 )
 def test_bad_arguments_are_refused_at_once(
