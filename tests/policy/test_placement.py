@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fanstore.policy.placement.by_frequency import by_frequency, by_frequency_partitioned
+from fanstore.policy.placement.elsewhere import fastest_elsewhere
 from fanstore.policy.placement.everywhere import everywhere
 from fanstore.policy.placement.fill import NOWHERE
 from fanstore.policy.placement.first_touch import first_touch
@@ -148,6 +149,16 @@ def test_partition_is_in_proportion() -> None:
     assert np.flatnonzero(found[0] == 0).tolist() == sorted(order[:10].tolist())
     assert (found[1] == NOWHERE).all()
     assert np.flatnonzero(found[2] == 0).tolist() == sorted(order[75:85].tolist())
+
+
+@pytest.mark.parametrize("ranks", (1, 2, 3, 6))
+def test_fastest_elsewhere(ranks: int) -> None:
+    classes = RNG.choice([0, 1, 2, NOWHERE], (ranks, 200)).astype(np.uint8)
+    found = fastest_elsewhere(classes)
+    assert found.dtype == np.uint8
+    for rank in range(ranks):
+        others = np.delete(classes, rank, axis=0)
+        assert np.array_equal(found[rank], others.min(axis=0, initial=NOWHERE))
 
 
 def slowly_local(order: list[int], keepers: list[int], ranks: int, batch: int) -> list[list[int]]:
