@@ -69,6 +69,15 @@ def test_nopfs_fetches_and_writes_as_printed() -> None:
     assert nopfs.write_s(sizes, 40e9, ram, 4) == pytest.approx(sizes / 21.25e9)
 
 
+def test_nopfs_fetches_from_the_fastest_source() -> None:
+    local, remote = np.array([9.0, 0, 0, 2, 5]), np.array([3.0, 8, 0, 2, 7])
+    rates, sources = nopfs.fastest_rates(local, remote, 4)
+    assert rates.tolist() == [9, 8, 4, 4, 7]
+    near, far, shared = nopfs.LOCAL, nopfs.REMOTE, nopfs.SHARED
+    assert sources.tolist() == [near, far, shared, shared, far]
+    assert nopfs.fastest_rates(local, local, 2)[1].tolist() == [near, shared, shared, near, near]
+
+
 def test_nopfs_consumes_when_ready_and_free() -> None:
     sizes = RNG.integers(1, 100, 200).astype(float)
     read_s = sizes * RNG.uniform(0, 2, 200)

@@ -18,6 +18,8 @@ from fanstore.policy.models.curve import Curve
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+LOCAL, REMOTE, SHARED = range(3)  # sources
+
 
 def reads_more_than(times: int, epochs: int, workers: int) -> float:
     """Returns the probability that a worker reads a given sample more than so many times: each
@@ -58,6 +60,20 @@ def local_fetch_s(
 ) -> NDArray[np.float64]:
     """Returns the time to fetch each sample from a storage class of the worker's own."""
     return sizes_bytes / storage.share(threads)
+
+
+def fastest_rates(
+    local_rates: NDArray[np.float64], remote_rates: NDArray[np.float64], shared_rate: float
+) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """Returns for each sample the rate of the fastest source that has it, in bytes/s, and which
+    that is: LOCAL, REMOTE or SHARED; of equals the nearest.
+
+    local_rates, remote_rates: of the fastest class of the worker's own and of other workers that
+    has the sample, 0 where none has.
+    """
+    shared = np.full(np.shape(local_rates), checks.rate("shared_rate", shared_rate))
+    rates = np.stack([np.asarray(local_rates), np.asarray(remote_rates), shared])
+    return rates.max(axis=0), rates.argmax(axis=0).astype(np.uint8)
 
 
 def write_s(
