@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
@@ -37,24 +37,34 @@ ORDERS: dict[str, Callable[..., Iterator[NDArray[np.uint32]]]] = {
 }
 
 
+def keywords(function: Callable[..., Any]) -> dict[str, bool]:
+    """Returns the keyword parameters of a function, and whether each must be given."""
+    return {
+        key: each.default is each.empty
+        for key, each in inspect.signature(function).parameters.items()
+        if each.kind is each.KEYWORD_ONLY
+    }
+
+
+def check(name: str, known: dict[str, bool], parameters: Collection[str]) -> None:
+    """Raises ValueError for an unknown order, a parameter that is not known, and one that is
+    missing. known: the parameters, and whether each must be given."""
+    if name not in ORDERS:
+        raise ValueError(f"order is {name!r}; allowed are {', '.join(sorted(ORDERS))}")
+    allowed = ", ".join(known) or "none"
+    for key in parameters:
+        if key not in known:
+            raise ValueError(f"order {name} has no parameter {key!r}; allowed are {allowed}")
+    for key, needed in known.items():
+        if needed and key not in parameters:
+            raise ValueError(f"order {name} needs the parameter {key!r}; allowed are {allowed}")
+
+
 def orders(
     name: str, sample_count: int, first_epoch: int = 0, **parameters: Any
 ) -> Iterator[NDArray[np.uint32]]:
     """The orders of first_epoch and the epochs after it, without end, by the name of a framework's
     way. Raises ValueError for an unknown name or parameter, one that is missing, and values that
     the order does not take."""
-    if name not in ORDERS:
-        raise ValueError(f"order is {name!r}; allowed are {', '.join(sorted(ORDERS))}")
-    known = {
-        key: each
-        for key, each in inspect.signature(ORDERS[name]).parameters.items()
-        if each.kind is each.KEYWORD_ONLY
-    }
-    allowed = ", ".join(known) or "none"
-    for key in parameters:
-        if key not in known:
-            raise ValueError(f"order {name} has no parameter {key!r}; allowed are {allowed}")
-    for key, each in known.items():
-        if each.default is each.empty and key not in parameters:
-            raise ValueError(f"order {name} needs the parameter {key!r}; allowed are {allowed}")
+    check(name, keywords(ORDERS[name]) if name in ORDERS else {}, parameters)
     return ORDERS[name](sample_count, first_epoch, **parameters)

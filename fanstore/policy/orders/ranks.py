@@ -1,0 +1,69 @@
+"""What each rank reads in each epoch, by the name of an order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from fanstore.policy import checks
+from fanstore.policy.orders.batch_sampler_shard import batch_sampler_shard
+from fanstore.policy.orders.dali_random_shuffle import rotating_shard
+from fanstore.policy.orders.reads import strided
+from fanstore.policy.orders.registry import ORDERS, check, keywords
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# How the frameworks divide an order: what one rank reads. Other orders are of one rank.
+SPLITS: dict[str, Callable[..., NDArray[Any]]] = {
+    "accelerate-seedable": batch_sampler_shard,
+    "dali-shuffle": rotating_shard,
+    "torch-distributed": strided,
+}
+
+
+def reads_of_ranks(
+    name: str, sample_count: int, world_size: int, first_epoch: int = 0, **parameters: Any
+) -> Iterator[list[NDArray[Any]]]:
+    """For first_epoch and the epochs after it, without end: what each of world_size ranks reads.
+
+    parameters: those of the order and of its split in SPLITS, but for world_size and epoch. Raises
+    ValueError for unknown, missing and wrong ones, and for several ranks where the framework's
+    way of dividing the order is not known.
+    """
+    checks.integer("world_size", world_size, 1)
+    first_epoch = checks.integer("first_epoch", first_epoch, 0)
+    split = SPLITS.get(name)
+    of_order = keywords(ORDERS[name]) if name in ORDERS else {}
+    of_split = keywords(split) if split else {}
+    given = {"world_size", "epoch"}
+    known = {key: needed for key, needed in {**of_order, **of_split}.items() if key not in given}
+    check(name, known, parameters)
+    if split is None and world_size > 1:
+        raise ValueError(
+            f"order {name} is of {world_size} ranks; allowed is 1, or one of the orders "
+            f"{', '.join(SPLITS)}"
+        )
+    fixed = {key: value for key, value in parameters.items() if key in of_order}
+    if "world_size" in of_order:
+        fixed["world_size"] = world_size
+    coming = ORDERS[name](sample_count, first_epoch, **fixed)
+    if split is None:
+        return ([order] for order in coming)
+    own = {key: value for key, value in parameters.items() if key in of_split}
+    if "epoch" not in of_split:
+        return (_divided(split, order, world_size, own) for order in coming)
+    return (
+        _divided(split, order, world_size, {**own, "epoch": epoch})
+        for epoch, order in zip(count(first_epoch), coming, strict=False)
+    )
+
+
+def _divided(
+    split: Callable[..., NDArray[Any]],
+    order: NDArray[Any],
+    world_size: int,
+    parameters: dict[str, Any],
+) -> list[NDArray[Any]]:
+    return [split(order, rank, world_size, **parameters) for rank in range(world_size)]
