@@ -1,4 +1,4 @@
-"""grain's index_shuffle: MapDataset.shuffle and IndexSampler."""
+"""grain's index_shuffle: MapDataset.shuffle, and IndexSampler of one shard."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ def grain_index_shuffle(
     """Each place of an epoch is enciphered with keys of (seed + epoch) % 2**32, again and again
     until the result is below sample_count: four rounds of a Feistel cipher (Simon's round).
 
-    Where sample_count - 1 is a power of two above 2**15 the block is a bit too small, as in grain:
-    sample 0 comes twice, the last one never. Raises ValueError for arguments out of range.
-    Source: grain's index_shuffle.cc; compared with grain 0.2.18.
+    seed: what shuffle or IndexSampler is given (MapDataset.seed derives another one from its own,
+    not known here; of several shards each is shuffled by itself). Where sample_count - 1 is 2**16,
+    2**18 and so on, the block is a bit too small, as in grain: one sample comes twice, the last
+    one never. Raises ValueError for arguments out of range. Source: grain's index_shuffle.cc;
+    compared with grain 0.2.18.
     """
     checks.sample_count(sample_count)
     seed = checks.integer("seed", seed, 0, 2**32 - 1)
