@@ -9,8 +9,13 @@ static const struct fan_victim_list EMPTY = {FAN_NO_SLOT, FAN_NO_SLOT};
 
 int fan_victims_init(struct fan_victims *victims, enum fan_policy policy, uint32_t slot_count)
 {
-    *victims = (struct fan_victims){
-        .policy = policy, .open = EMPTY, .closed = EMPTY, .random = RANDOM_SEED};
+    *victims = (struct fan_victims){.policy = policy,
+                                    .open = EMPTY,
+                                    .closed = EMPTY,
+                                    .random = RANDOM_SEED,
+                                    .horizon = FAN_NEVER};
+    if (fan_policy_has_oracle(policy))
+        return fan_key_heap_init(&victims->foreseen, slot_count);
     victims->slots = calloc(slot_count, sizeof(*victims->slots));
     if (policy == FAN_POLICY_RANDOM)
         victims->drawn = calloc(slot_count, sizeof(*victims->drawn));
@@ -24,6 +29,7 @@ void fan_victims_fini(struct fan_victims *victims)
 {
     free(victims->slots);
     free(victims->drawn);
+    fan_key_heap_fini(&victims->foreseen);
     *victims = (struct fan_victims){0};
 }
 
@@ -80,10 +86,30 @@ void fan_victims_enter(struct fan_victims *victims, uint32_t slot)
     victims->count++;
 }
 
+/* What is used later, or read less often, has a lower key. */
+static uint32_t key_of(const struct fan_victims *victims, uint32_t foreseen)
+{
+    return victims->policy == FAN_POLICY_FREQUENCY ? foreseen : FAN_NEVER - foreseen;
+}
+
+void fan_victims_foresee(struct fan_victims *victims, uint32_t slot, uint32_t foreseen)
+{
+    fan_key_heap_put(&victims->foreseen, slot, key_of(victims, foreseen));
+    victims->count = victims->foreseen.count;
+}
+
+bool fan_victims_declines(const struct fan_victims *victims, uint32_t foreseen)
+{
+    return victims->policy == FAN_POLICY_BELADY && victims->count > 0 &&
+           key_of(victims, foreseen) <= fan_key_heap_first_key(&victims->foreseen);
+}
+
 void fan_victims_leave(struct fan_victims *victims, uint32_t slot)
 {
     if (victims->policy == FAN_POLICY_RANDOM)
         undraw(victims, slot);
+    else if (fan_policy_has_oracle(victims->policy))
+        fan_key_heap_remove(&victims->foreseen, slot);
     else
         detach(victims, slot);
     victims->count--;
@@ -123,10 +149,20 @@ uint32_t fan_victims_next(struct fan_victims *victims)
         return FAN_NO_SLOT;
     if (victims->policy == FAN_POLICY_RANDOM)
         return victims->drawn[draw(victims, victims->count)];
+    if (fan_policy_has_oracle(victims->policy))
+        return fan_key_heap_first(&victims->foreseen);
     return victims->closed.head != FAN_NO_SLOT ? victims->closed.head : victims->open.head;
+}
+
+static bool first_is_unneeded(const struct fan_victims *victims)
+{
+    return victims->policy == FAN_POLICY_REUSE && victims->count > 0 &&
+           fan_key_heap_first_key(&victims->foreseen) <= key_of(victims, victims->horizon);
 }
 
 uint32_t fan_victims_unneeded(const struct fan_victims *victims)
 {
+    if (fan_policy_has_oracle(victims->policy))
+        return first_is_unneeded(victims) ? fan_key_heap_first(&victims->foreseen) : FAN_NO_SLOT;
     return victims->closed.head;
 }

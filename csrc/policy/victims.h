@@ -9,7 +9,15 @@
  *     minio   what came while there was room stays for good; the rest passes through as under close
  *     none    as close, in a cache of a few blocks
  *
- * Under each of them, when room is needed and nothing else is left, blocks of open files go too,
+ * These ask an oracle, which says of each block when it is used next, or how often:
+ *
+ *     frequency   the block with the fewest reads goes when room is needed
+ *     reuse       the block whose next use is farthest goes when room is needed; one whose next use
+ *                 is beyond the next epoch goes whether or not room is needed
+ *     belady      the block whose next use is farthest goes when room is needed; one whose next use
+ *                 is farther than that of all that may go is not kept
+ *
+ * Without an oracle, when room is needed and nothing else is left, blocks of open files go too,
  * the least recently used first: a file larger than the cache is readable.
  */
 #ifndef FAN_POLICY_VICTIMS_H
@@ -18,6 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "key_heap.h"
+
 /* cffi: begin */
 enum fan_policy {
     FAN_POLICY_CLOSE = 0,
@@ -25,11 +35,14 @@ enum fan_policy {
     FAN_POLICY_RANDOM = 2,
     FAN_POLICY_MINIO = 3,
     FAN_POLICY_NONE = 4,
-    FAN_POLICY_COUNT = 5
+    FAN_POLICY_COUNT = 5, /* of those without an oracle, which are the node daemon's */
+    FAN_POLICY_FREQUENCY = 5,
+    FAN_POLICY_REUSE = 6,
+    FAN_POLICY_BELADY = 7
 };
 /* cffi: end */
 
-enum { FAN_NO_SLOT = UINT32_MAX };
+enum { FAN_NO_SLOT = UINT32_MAX, FAN_NEVER = UINT32_MAX };
 
 /* Of a slot that may go. Under random `previous` is its place among those to draw from. */
 struct fan_victim {
@@ -44,7 +57,9 @@ struct fan_victim_list {
 };
 
 /* open, closed: slots whose file somebody has open, or nobody; the least recently used first.
- * drawn: under random, all slots that may go. */
+ * drawn: under random, all slots that may go. foreseen: with an oracle, all of them. horizon: under
+ * reuse, the place of the end of the next epoch, set by whoever tells of uses; FAN_NEVER at first,
+ * which serves with an oracle that sees no further. */
 struct fan_victims {
     enum fan_policy policy;
     uint32_t count; /* of slots that may go */
@@ -53,12 +68,19 @@ struct fan_victims {
     struct fan_victim_list closed;
     uint32_t *drawn;
     uint64_t random;
+    struct fan_key_heap foreseen;
+    uint32_t horizon;
 };
 
 /* Whether it matters to a policy who has which file open. */
 static inline bool fan_policy_follows_opens(enum fan_policy policy)
 {
     return policy == FAN_POLICY_CLOSE || policy == FAN_POLICY_MINIO || policy == FAN_POLICY_NONE;
+}
+
+static inline bool fan_policy_has_oracle(enum fan_policy policy)
+{
+    return policy >= FAN_POLICY_FREQUENCY;
 }
 
 /* For slots 0 to slot_count - 1, none of which may go yet. 0 or -ENOMEM. */
@@ -71,6 +93,13 @@ void fan_victims_enter(struct fan_victims *victims, uint32_t slot);
 /* A block that may go was used again, or nobody has its file open any more. */
 void fan_victims_use(struct fan_victims *victims, uint32_t slot);
 void fan_victims_close(struct fan_victims *victims, uint32_t slot);
+
+/* With an oracle, instead of these: the block in a slot was used just now, and may go. `foreseen`
+ * is the place of its next use, or FAN_NEVER; under frequency, how often it is read. */
+void fan_victims_foresee(struct fan_victims *victims, uint32_t slot, uint32_t foreseen);
+
+/* Whether a block that needs room is better not kept. */
+bool fan_victims_declines(const struct fan_victims *victims, uint32_t foreseen);
 
 /* The block in a slot that might go is gone. */
 void fan_victims_leave(struct fan_victims *victims, uint32_t slot);

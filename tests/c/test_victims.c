@@ -108,6 +108,69 @@ static void test_random(void)
     fan_victims_fini(&victims);
 }
 
+/* What the oracle said of each slot; may_go: of which slots it did. */
+struct known {
+    bool may_go[SLOTS];
+    uint32_t foreseen[SLOTS];
+};
+
+/* Whether one slot goes before another. */
+static bool goes_before(enum fan_policy policy, const struct known *known, uint32_t a, uint32_t b)
+{
+    uint32_t of_a = known->foreseen[a], of_b = known->foreseen[b];
+    if (of_a == of_b)
+        return a < b;
+    return policy == FAN_POLICY_FREQUENCY ? of_a < of_b : of_a > of_b;
+}
+
+static uint32_t first_of(enum fan_policy policy, const struct known *known)
+{
+    uint32_t found = FAN_NO_SLOT;
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        if (known->may_go[slot] &&
+            (found == FAN_NO_SLOT || goes_before(policy, known, slot, found)))
+            found = slot;
+    }
+    return found;
+}
+
+/* One slot is told of, or leaves. Few values, so that many are equal. */
+static void happen_foreseen(struct fan_victims *victims, struct known *known, uint32_t chance)
+{
+    uint32_t slot = (chance >> 8) % SLOTS;
+    if (known->may_go[slot] && (chance >> 20) % 3 == 0) {
+        fan_victims_leave(victims, slot);
+        known->may_go[slot] = false;
+        return;
+    }
+    known->may_go[slot] = true;
+    known->foreseen[slot] = (chance >> 24) % 32 == 0 ? FAN_NEVER : (chance >> 24) % 32;
+    fan_victims_foresee(victims, slot, known->foreseen[slot]);
+}
+
+static void test_foreseen(enum fan_policy policy)
+{
+    struct fan_victims victims;
+    struct known known = {0};
+    uint32_t seed = 13;
+    CHECK(fan_victims_init(&victims, policy, SLOTS) == 0);
+    CHECK(fan_victims_next(&victims) == FAN_NO_SLOT && !fan_victims_declines(&victims, FAN_NEVER));
+    for (int i = 0; i < EVENTS; i++) {
+        seed = seed * 1664525 + 1013904223;
+        happen_foreseen(&victims, &known, seed);
+        uint32_t next = first_of(policy, &known);
+        CHECK(fan_victims_next(&victims) == next);
+        victims.horizon = i % 2 ? 20 : FAN_NEVER;
+        bool unneeded = policy == FAN_POLICY_REUSE && next != FAN_NO_SLOT &&
+                        known.foreseen[next] >= victims.horizon;
+        CHECK(fan_victims_unneeded(&victims) == (unneeded ? next : FAN_NO_SLOT));
+        bool declines =
+            policy == FAN_POLICY_BELADY && next != FAN_NO_SLOT && known.foreseen[next] <= 25;
+        CHECK(fan_victims_declines(&victims, 25) == declines);
+    }
+    fan_victims_fini(&victims);
+}
+
 int main(void)
 {
     for (int policy = FAN_POLICY_CLOSE; policy < FAN_POLICY_COUNT; policy++) {
@@ -115,6 +178,9 @@ int main(void)
             test_order((enum fan_policy)policy);
     }
     test_random();
+    test_foreseen(FAN_POLICY_FREQUENCY);
+    test_foreseen(FAN_POLICY_REUSE);
+    test_foreseen(FAN_POLICY_BELADY);
     printf("test_victims: no fault\n");
     return 0;
 }

@@ -1,0 +1,38 @@
+/* Slots by a key of 32 bits, the lowest key first and of equal ones the lowest slot. Pure; nothing
+ * is allocated but at the beginning. A change takes a time that grows with the logarithm of the
+ * count. */
+#ifndef FAN_POLICY_KEY_HEAP_H
+#define FAN_POLICY_KEY_HEAP_H
+
+#include <stdint.h>
+
+/* entries: a key in the high half and its slot in the low one; each comes before those at
+ * ARITY times its place and the next. places: of each slot that is among the entries. */
+struct fan_key_heap {
+    uint64_t *entries;
+    uint32_t *places;
+    uint32_t count;
+};
+
+/* For slots 0 to slot_count - 1. 0 or -ENOMEM. */
+int fan_key_heap_init(struct fan_key_heap *heap, uint32_t slot_count);
+void fan_key_heap_fini(struct fan_key_heap *heap);
+
+/* Adds a slot, or gives it another key. */
+void fan_key_heap_put(struct fan_key_heap *heap, uint32_t slot, uint32_t key);
+
+/* Removes a slot that was added. */
+void fan_key_heap_remove(struct fan_key_heap *heap, uint32_t slot);
+
+/* Of the slot that comes first, where there is one. */
+static inline uint32_t fan_key_heap_first(const struct fan_key_heap *heap)
+{
+    return (uint32_t)heap->entries[0];
+}
+
+static inline uint32_t fan_key_heap_first_key(const struct fan_key_heap *heap)
+{
+    return (uint32_t)(heap->entries[0] >> 32);
+}
+
+#endif
