@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from math import expm1, log
+from math import expm1, log, log1p
 
 from fanstore.policy import checks
 
@@ -35,17 +35,13 @@ def lru_misses(cached: float) -> float:
 
 
 def random_misses(cached: float) -> float:
-    """Returns the steady miss rate m of a cache that replaces what chance chooses: the root of
-    m = 1 - ((1 - exp(-m / f)) / (m / f))**2, by bisection."""
+    """Returns the steady miss rate of a cache that replaces what chance chooses: with f the
+    fraction that is cached, 1 + f ln(1 - f + f exp(-1 / f)).
+
+    An epoch begins with f hits and has fewer later on. A rate that is the same all through the
+    epoch, m = 1 - ((1 - exp(-m / f)) / (m / f))**2, is up to 0.2 points too high.
+    """
     checks.fraction("cached", cached)
     if cached in (0, 1):
         return 1 - cached
-    low, high = 0.0, 1.0
-    while high - low > 1e-12:
-        misses = (low + high) / 2
-        turnover = misses / cached
-        if 1 - (-expm1(-turnover) / turnover) ** 2 > misses:
-            low = misses
-        else:
-            high = misses
-    return (low + high) / 2
+    return 1 + cached * log1p(cached * expm1(-1 / cached))
