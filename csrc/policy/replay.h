@@ -1,0 +1,47 @@
+/* What a cache would do: a trace of reads through ./victims.h, one item after the other as if each
+ * were opened, read and closed before the next. The slot of an item is its own number. Pure. */
+#ifndef FAN_POLICY_REPLAY_H
+#define FAN_POLICY_REPLAY_H
+
+#include <stdint.h>
+
+/* cffi: begin */
+/* items: of each read, less than item_count. sizes: in bytes of each item; NULL where each has
+ * item_bytes. next_uses (reuse, belady): of each read, the place of the next read of its item, or
+ * UINT32_MAX. frequencies (frequency): of each item, how often it is read; with count_down each
+ * read takes one off. epoch_reads (reuse): how many reads an epoch has. lone (reuse): of each item,
+ * whether nobody else has a copy, so that it is kept for good; NULL where none is. hits: of each
+ * read, whether it was one. */
+struct fan_replay {
+    uint64_t read_count;
+    const uint32_t *items;
+    const uint64_t *sizes;
+    uint64_t item_bytes;
+    uint64_t capacity_bytes;
+    const uint32_t *next_uses;
+    uint32_t *frequencies;
+    const uint8_t *lone;
+    uint64_t epoch_reads;
+    uint8_t *hits;
+    uint32_t item_count;
+    uint32_t policy;
+    uint32_t count_down;
+};
+
+struct fan_replay_totals {
+    uint64_t hits;
+    uint64_t hit_bytes;
+    uint64_t misses;
+    uint64_t missed_bytes;
+    uint64_t admissions;
+    uint64_t admitted_bytes;
+    uint64_t evictions;
+    uint64_t evicted_bytes;
+    uint64_t peak_bytes; /* the most that was held at once */
+};
+
+/* 0 or -ENOMEM. */
+int fan_replay_run(const struct fan_replay *replay, struct fan_replay_totals *totals);
+/* cffi: end */
+
+#endif
