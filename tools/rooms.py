@@ -71,7 +71,7 @@ PYTHON_ROOMS: Rooms = {
     "verify": _DATASET,
     "table3": {*_MAKING, "prepare"},
     "placement": set(),
-    "policy": {"arrays"},
+    "policy": {"arrays", "_native"},
     "policy.orders": {"arrays", "_native", "policy"},
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},

@@ -1,0 +1,331 @@
+"""Replays of traces, beside plain models of each policy, closed forms and the papers' numbers."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from soak import sampled
+
+from fanstore.policy.models import coordl
+from fanstore.policy.next_use import NEVER, next_uses
+from fanstore.policy.placement.by_frequency import by_frequency
+from fanstore.policy.placement.fill import NOWHERE
+from fanstore.policy.replay import POLICIES, Replay, replay
+
+RNG = np.random.default_rng(15)
+IMAGENET = 1_281_167
+
+
+def uses(reads: Any) -> Any:
+    """The next use of each read of a whole trace."""
+    samples = np.asarray(reads)
+    return next_uses(samples, samples[:0], int(samples.max()) + 1)
+
+
+def permutations(sample_count: int, epochs: int, ranks: int = 1) -> Any:
+    """What one of some ranks reads in some epochs."""
+    each = [RNG.permutation(sample_count)[: sample_count // ranks] for _ in range(epochs)]
+    return np.concatenate(each).astype(np.uint32)
+
+
+def told(policy: str, reads: Any, sample_count: int, epoch_reads: int) -> dict[str, Any]:
+    """What a policy needs to be told of a trace."""
+    if policy == "frequency":
+        return {"frequencies": np.bincount(reads, minlength=sample_count)}
+    if policy == "reuse":
+        return {"next_uses": uses(reads), "epoch_reads": epoch_reads}
+    return {"next_uses": uses(reads)} if policy == "belady" else {}
+
+
+# What the policies do, by plain models.
+
+
+def most_hits(reads: list[int], capacity: int) -> int:
+    """The most hits that any choice of what to keep can have, by trying all."""
+
+    @cache
+    def best(read: int, held: frozenset[int]) -> int:
+        if read == len(reads):
+            return 0
+        if reads[read] in held:
+            return 1 + best(read + 1, held)
+        after = held | {reads[read]}
+        choices = [held] + [after - {other} for other in after]
+        choices += [after] * (len(after) <= capacity)
+        return max(best(read + 1, choice) for choice in choices)
+
+    return best(0, frozenset())
+
+
+@pytest.mark.parametrize("samples", (2, 3, 4, 5, 6))
+def test_belady_has_the_most_hits_that_are_possible(samples: int) -> None:
+    for _ in range(60):
+        reads = RNG.integers(0, samples, RNG.integers(1, 13))
+        capacity = int(RNG.integers(0, samples + 1))
+        found = replay("belady", reads, 7, 7 * capacity, next_uses=uses(reads))
+        assert found.hits == most_hits(reads.tolist(), capacity), (reads, capacity)
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "belady"])
+def test_no_policy_has_more_hits_than_belady(policy: str) -> None:
+    for _ in range(20):
+        reads = RNG.integers(0, 50, 1000)
+        capacity = int(RNG.integers(0, 51))
+        best = replay("belady", reads, 1, capacity, next_uses=uses(reads))
+        assert replay(policy, reads, 1, capacity, **told(policy, reads, 50, 50)).hits <= best.hits
+
+
+def test_lru_is_an_ordered_dict() -> None:
+    sizes = RNG.integers(0, 9, 40)
+    reads = RNG.integers(0, 40, 3000)
+    for capacity in (0, 5, 60, 200):
+        held: OrderedDict[int, int] = OrderedDict()
+        hits = []
+        for sample in reads.tolist():
+            hits.append(sample in held)
+            held.pop(sample, None)
+            if sizes[sample] > capacity:
+                continue
+            while held and sum(held.values()) + sizes[sample] > capacity:
+                held.popitem(last=False)
+            held[sample] = int(sizes[sample])
+        assert replay("lru", reads, sizes, capacity).hit.tolist() == hits
+
+
+def foreseen_hits(
+    policy: str, reads: list[int], sizes: list[int], capacity: int, told: dict[str, Any]
+) -> list[bool]:
+    """Hits under a policy with an oracle: of each sample that is held, what the oracle said."""
+    held: dict[int, int] = {}
+    hits = []
+    left = np.array(told.get("frequencies", []))
+    for place, sample in enumerate(reads):
+        hits.append(sample in held)
+        if policy == "frequency":
+            left[sample] -= told.get("count_down", False)
+            rank = int(left[sample])
+        else:
+            rank = -int(told["next_uses"][place])
+        room = capacity - sum(sizes[other] for other in held)
+        while sample not in held and held and room < sizes[sample] <= capacity:
+            first = min(held, key=lambda other: (held[other], other))
+            if policy == "belady" and rank <= held[first]:
+                break
+            room += sizes[first]
+            del held[first]
+        if sample in held or room >= sizes[sample]:
+            held[sample] = rank
+        end = (place // told.get("epoch_reads", 1) + 2) * told.get("epoch_reads", 1)
+        if policy == "reuse":
+            held = {other: rank for other, rank in held.items() if -rank < end}
+    return hits
+
+
+@pytest.mark.parametrize("policy", ("frequency", "remaining", "reuse", "belady"))
+@pytest.mark.parametrize("ranks", (1, 3))
+def test_policies_with_an_oracle_follow_their_rule(policy: str, ranks: int) -> None:
+    sizes = RNG.integers(0, 9, 60)
+    reads = permutations(60, 40, ranks)
+    policy, count_down = policy.replace("remaining", "frequency"), policy == "remaining"
+    known = told(policy, reads, 60, 60 // ranks) | ({"count_down": True} if count_down else {})
+    for capacity in (0, 8, 60, 150):
+        hits = foreseen_hits(policy, reads.tolist(), sizes.tolist(), capacity, known)
+        assert replay(policy, reads, sizes, capacity, **known).hit.tolist() == hits
+
+
+def test_totals_count_what_happened() -> None:
+    found = replay("lru", [0, 1, 0, 2, 1, 3], [10, 20, 30, 99], 60)
+    assert found.hit.tolist() == [False, False, True, False, True, False]
+    assert (found.hits, found.hit_bytes, found.misses, found.missed_bytes) == (2, 30, 4, 159)
+    assert (found.admissions, found.admitted_bytes, found.peak_bytes) == (3, 60, 60)
+    assert (found.evictions, found.evicted_bytes) == (0, 0)
+    assert replay("lru", [0, 1, 2, 0], [10, 20, 30, 99], 50).evicted_bytes == 30
+
+
+@pytest.mark.parametrize("policy", ("close", "none"))
+def test_nothing_is_kept_after_its_use(policy: str) -> None:
+    found = replay(policy, [0, 0, 1, 0], [5, 6], 11)
+    assert (found.hits, found.missed_bytes, found.peak_bytes) == (0, 21, 6)
+
+
+def test_minio_keeps_what_came_first() -> None:
+    found = replay("minio", [0, 1, 2, 0, 1, 2, 3, 3], [5, 6, 7, 1], 12)
+    assert found.hit.tolist() == [False, False, False, True, True, False, False, True]
+    assert (found.admissions, found.evictions, found.peak_bytes) == (3, 0, 12)
+
+
+def test_reuse_keeps_the_last_copy() -> None:
+    reads, lone = [0, 1, 2, 1, 2, 1, 0, 2], np.array([True, False, False])
+    known: dict[str, Any] = {"next_uses": uses(reads), "epoch_reads": 2}
+    assert replay("reuse", reads, 1, 2, **known).hit[6] == np.False_
+    found = replay("reuse", reads, 1, 2, **known, lone=lone)
+    assert found.hit[6] == np.True_
+    assert replay("reuse", reads, 1, 1, **known, lone=lone).hit.tolist() == [0] * 6 + [1, 0]
+
+
+def test_nothing_to_read() -> None:
+    for policy in POLICIES:
+        assert replay(policy, np.zeros(0, int), 1, 1, **_nothing(policy)).misses == 0
+
+
+def _nothing(policy: str) -> dict[str, Any]:
+    none = np.zeros(0, dtype=np.uint32)
+    return {
+        "frequency": {"frequencies": [0]},
+        "reuse": {"next_uses": none, "epoch_reads": 1},
+        "belady": {"next_uses": none},
+    }.get(policy, {})
+
+
+def test_arguments_are_not_changed() -> None:
+    frequencies = np.array([2, 1], dtype=np.uint32)
+    replay("frequency", [0, 1, 0], 1, 1, frequencies=frequencies, count_down=True)
+    assert frequencies.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    (
+        ({"policy": "fifo"}, "policy is 'fifo'; allowed are close, lru, random"),
+        ({"policy": "belady"}, "policy belady needs next_uses"),
+        ({"policy": "reuse", "next_uses": [1, NEVER]}, "policy reuse needs epoch_reads"),
+        ({"lone": [False]}, "policy lru takes no lone; allowed are none"),
+        ({"policy": "belady", "next_uses": [1]}, "next_uses has 1 entries; allowed are 2"),
+        ({"policy": "belady", "next_uses": [1, 1]}, "place 1 for read 1; allowed are later"),
+        ({"policy": "belady", "next_uses": [1, 2**32]}, "next_uses has 1 to 4294967296"),
+        (
+            {"policy": "frequency", "frequencies": [2, 2]},
+            "frequencies has 2 entries; allowed are 1",
+        ),
+        ({"policy": "frequency", "frequencies": [1], "count_down": True}, "read 2 times"),
+        (
+            {"policy": "reuse", "next_uses": [1, 2], "epoch_reads": 1, "lone": [1]},
+            r"lone is int64\(1,\); allowed is bool\(1,\)",
+        ),
+        (
+            {"policy": "reuse", "next_uses": [1, 2], "epoch_reads": 0},
+            "epoch_reads is 0; allowed are integers, 1 or more",
+        ),
+        ({"reads": [0.5]}, "reads is float64"),
+        ({"sizes": [1], "reads": [0, 1]}, "reads has samples 0 to 1 of 1"),
+        ({"sizes": -1}, "sizes is -1"),
+        ({"sizes": [-1]}, "sizes are int64"),
+        ({"sizes": 0.5}, "sizes is 0.5"),
+        ({"capacity_bytes": -1}, "capacity_bytes is -1"),
+    ),
+)
+def test_wrong_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
+    right: dict[str, Any] = {"policy": "lru", "reads": [0, 0], "sizes": 1, "capacity_bytes": 1}
+    with pytest.raises(ValueError, match=message):
+        replay(**(right | arguments))
+
+
+# Steady states, against closed forms: every epoch is another permutation.
+
+CLOSED: dict[str, Callable[[float], float]] = {
+    "minio": coordl.minio_misses,
+    "lru": coordl.lru_misses,
+    "random": coordl.random_misses,
+}
+WARM = 4  # epochs until nothing changes from one to the next but by chance
+
+
+def misses_by_epoch(policy: str, cached: float, samples: int, epochs: int) -> Any:
+    """The miss rate of each epoch once the cache is warm."""
+    found = replay(policy, permutations(samples, epochs), 1, round(samples * cached))
+    return 1 - found.hit.reshape(epochs, samples)[WARM:].mean(axis=1)
+
+
+@pytest.mark.parametrize("cached", (0.35, 0.65))
+@pytest.mark.parametrize("policy", CLOSED)
+def test_steady_misses_are_those_of_the_closed_forms(policy: str, cached: float) -> None:
+    misses = misses_by_epoch(policy, cached, 20_000, 14)
+    assert abs(misses.mean() - CLOSED[policy](cached)) < 0.005
+
+
+@pytest.mark.parametrize("cached", (0.35, 0.65))
+def test_random_is_within_its_error_of_the_closed_form(cached: float) -> None:
+    misses = misses_by_epoch("random", cached, 20_000, 54)
+    error = misses.std(ddof=1) / math.sqrt(len(misses))
+    assert abs(misses.mean() - coordl.random_misses(cached)) < 3 * error
+
+
+# The papers' numbers. The page cache under shuffled reads is closer to random than to LRU.
+
+
+@pytest.mark.parametrize(
+    "policy, cached, dataset_gb, printed_gb",
+    (
+        ("minio", 0.65, 645, 225),  # CoorDL, table 5: CoorDL
+        ("random", 0.65, 645, 340),  # the same: DALI-shuffle
+        ("random", 0.35, 146, 125),  # section 4.2: one job
+    ),
+)
+def test_coordl_bytes_read(policy: str, cached: float, dataset_gb: int, printed_gb: int) -> None:
+    misses = misses_by_epoch(policy, cached, 20_000, 14)
+    assert misses.mean() * dataset_gb == pytest.approx(printed_gb, rel=0.02)
+
+
+JOBS, SEARCH_SAMPLES, SEARCH_EPOCHS = 8, 20_000, 12
+
+
+def search_reads(policy: str, reads: Any) -> Any:
+    """How often the dataset is read in each warm epoch with 35 % of it in the cache."""
+    found = replay(policy, reads, 1, round(0.35 * SEARCH_SAMPLES))
+    return (~found.hit).reshape(SEARCH_EPOCHS, -1)[WARM:].sum(axis=1) / SEARCH_SAMPLES
+
+
+def test_uncoordinated_search_reads_six_times_as_much() -> None:
+    jobs = [permutations(SEARCH_SAMPLES, SEARCH_EPOCHS) for _ in range(JOBS)]
+    one = search_reads("random", jobs[0]).mean()
+    together = search_reads("random", np.stack(jobs, axis=1).ravel()).mean()
+    assert together / one == pytest.approx(6.3, abs=0.1)
+
+
+def test_coordinated_search_reads_the_dataset_once() -> None:
+    order = permutations(SEARCH_SAMPLES, 1)
+    found = replay("lru", np.repeat(order, JOBS), 1, 1)
+    assert found.misses == SEARCH_SAMPLES
+
+
+# One node of eight, 40 GB of ImageNet-1k's 135 GB in its cache, 90 epochs.
+
+LOBSTER = {"lru": 24.4, "random": 25.2, "minio": 29.0, "frequency": 36.8, "belady": 61.3}
+NODES, CACHED = 8, 40 / 135
+
+
+def planned(reads: Any, samples: int) -> Replay:
+    """A cache that keeps what is read most often, as NoPFS places it, and nothing else."""
+    counts = np.bincount(reads, minlength=samples).astype(np.uint16)
+    capacity = int(samples * CACHED)
+    kept = by_frequency(np.ones(samples, dtype=int), counts[None], [[capacity]])[0] != NOWHERE
+    return replay("minio", reads[kept[reads]], 1, capacity)
+
+
+@pytest.mark.parametrize("samples", sampled((40_000, IMAGENET), {40_000}))
+@pytest.mark.parametrize("policy", LOBSTER)
+def test_lobster_hits_of_eight_streams(policy: str, samples: int) -> None:
+    reads = permutations(samples, 90, NODES)
+    if policy == "frequency":
+        found = planned(reads, samples)
+    else:
+        known = told(policy, reads, samples, samples // NODES)
+        found = replay(policy, reads, 1, int(samples * CACHED), **known)
+    assert 100 * found.hits / len(reads) == pytest.approx(LOBSTER[policy], abs=0.5)
+
+
+def test_lobster_reuse_distances() -> None:
+    # Section 3: eight nodes, 562 iterations an epoch; section 5: 50 epochs.
+    samples, iterations, epochs = 40_000, 562, 50
+    reads = permutations(samples, epochs, NODES)
+    iteration = np.arange(len(reads)) * iterations // (samples // NODES)
+    later = uses(reads)
+    again = np.flatnonzero(later != NEVER)
+    distances = iteration[later[again]] - iteration[again]
+    assert 100 * (distances > 1000).mean() == pytest.approx(82, abs=0.5)
