@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 SAMPLES_MAX = 2**32 - 1  # an order holds a sample in 32 bits
+BYTES_MAX = 2**63 - 1  # of all files, and of all capacities, together
+_EPOCHS = 2**32  # which no job comes to
 
 
 def integer(name: str, value: Any, lowest: int, highest: int | None = None) -> int:
@@ -35,31 +39,70 @@ def seed(value: Any) -> int:
     return integer("seed", value, -(2**63), 2**64 - 1)
 
 
-def rate(name: str, value: float) -> float:
+def seed_of_epochs(value: Any, first_epoch: int) -> int:
+    """Returns a seed to which torch's users add the epoch: what first_epoch and those after it
+    give is a seed, too."""
+    first = seed(value)
+    integer("seed + first_epoch", first + first_epoch, -(2**63), 2**64 - 1 - _EPOCHS)
+    return first
+
+
+def flag(name: str, value: Any) -> bool:
+    """Returns True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} is {value!r}; allowed are True and False")
+    return bool(value)
+
+
+def rate(name: str, value: Any) -> float:
     """Returns a number above 0."""
-    if not value > 0 or value == float("inf"):
-        raise ValueError(f"{name} is {value!r}; allowed are numbers above 0")
-    return float(value)
+    return _number(name, value, "numbers above 0", lambda number: 0 < number < float("inf"))
 
 
-def fraction(name: str, value: float) -> float:
+def amount(name: str, value: Any) -> float:
+    """Returns a number, 0 or more."""
+    return _number(name, value, "numbers, 0 or more", lambda number: 0 <= number < float("inf"))
+
+
+def fraction(name: str, value: Any) -> float:
     """Returns a number from 0 to 1."""
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} is {value!r}; allowed are numbers from 0 to 1")
+    return _number(name, value, "numbers from 0 to 1", lambda number: 0 <= number <= 1)
+
+
+def _number(name: str, value: Any, allowed: str, fits: Callable[[Any], bool]) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool) or not fits(value):
+        raise ValueError(f"{name} is {value!r}; allowed are {allowed}")
     return float(value)
+
+
+def integers(values: ArrayLike) -> NDArray[Any]:
+    """Returns an array. An empty list, which NumPy takes for one of floats, is of integers."""
+    array = np.asarray(values)
+    return array if array.size or array.dtype.kind in "iu" else array.astype(np.int64)
+
+
+def total_bytes(name: str, array: NDArray[np.integer]) -> int:
+    """Returns the sum of an array of integers >= 0, which 63 bits must hold."""
+    wide = array.astype(np.uint64, copy=False)
+    halves = wide >> np.uint64(32), wide & np.uint64(0xFFFFFFFF)  # whose sums do not wrap
+    total = (int(halves[0].sum()) << 32) + int(halves[1].sum())
+    if total > BYTES_MAX:
+        raise ValueError(f"{name} are {total} bytes together; allowed are up to {BYTES_MAX}")
+    return total
 
 
 def sizes(name: str, values: ArrayLike) -> NDArray[np.int64]:
     """Returns one number of bytes for each file, none below 0."""
-    array = np.asarray(values)
+    array = integers(values)
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
         raise ValueError(f"{name} are {array.dtype}{array.shape}; allowed is one row of bytes >= 0")
+    total_bytes(name, array)
     return array.astype(np.int64, copy=False)
 
 
 def reads(name: str, values: ArrayLike, count: int) -> NDArray[Any]:
     """Returns what is read, one after the other: numbers of samples below `count`."""
-    array = np.asarray(values)
+    array = integers(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{name} is {array.dtype}{array.shape}; allowed is one row of integers")
     if array.size and (array.min() < 0 or array.max() >= count):

@@ -188,21 +188,45 @@ def test_local_reads(ranks: int, batch: int) -> None:
     assert np.array_equal(np.sort(steps), np.sort(order.reshape(-1, ranks * batch)))
 
 
-SIZES, COUNTS, ROOMS = [1, 2], np.ones((1, 2), dtype=np.uint8), [[1]]
+@pytest.mark.parametrize("dtype", (np.int8, np.uint8, np.uint64))
+def test_local_reads_take_keepers_of_any_integers(dtype: type[np.integer]) -> None:
+    order = RNG.permutation(400)
+    keepers = RNG.integers(0, 100, 400).astype(dtype)
+    found = local_reads(order, keepers, 100, 2)
+    assert found.tolist() == slowly_local(order.tolist(), keepers.tolist(), 100, 2)
+
+
+def test_empty_lists_are_of_integers() -> None:
+    assert everywhere([], CAPACITIES).shape == (1, 0)
+    assert first_touch(SIZES, [[]], CAPACITIES).tolist() == [[NOWHERE, NOWHERE]]
+    assert local_reads([], [], 1, 2).shape == (1, 0)
+
+
+SIZES, COUNTS, CAPACITIES = [1, 2], np.ones((1, 2), dtype=np.uint8), [[1]]
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     (
-        (lambda: everywhere([-1], ROOMS), "sizes_bytes are .*; allowed is one row of bytes >= 0"),
-        (lambda: everywhere([0.5], ROOMS), "sizes_bytes are float64"),
+        (
+            lambda: everywhere([-1], CAPACITIES),
+            "sizes_bytes are .*; allowed is one row of bytes >= 0",
+        ),
+        (lambda: everywhere([0.5], CAPACITIES), "sizes_bytes are float64"),
+        (lambda: everywhere([2**63 - 1, 1], CAPACITIES), f"sizes_bytes are {2**63} bytes togeth"),
+        (lambda: everywhere([2**63], CAPACITIES), f"allowed are up to {2**63 - 1}"),
+        (lambda: everywhere(SIZES, [[2**63]]), f"capacities_bytes are {2**63} bytes together"),
+        (lambda: partition(SIZES, [0], [[2**62]] * 2), f"capacities_bytes are {2**63} bytes"),
         (lambda: everywhere(SIZES, [1]), "capacities_bytes are .*; allowed are integers, ranks x"),
         (lambda: everywhere(SIZES, [[-1]]), "allowed are 0 bytes and more in up to 255"),
         (lambda: everywhere(SIZES, [[1] * 256]), "in 256 classes; allowed"),
         (lambda: by_frequency(SIZES, COUNTS, [[1], [1]]), "allowed are .* 2 ranks x 2 files"),
-        (lambda: by_frequency(SIZES, COUNTS.astype(int), ROOMS), "frequencies are int64"),
-        (lambda: first_touch(SIZES, [[0], [1]], ROOMS), "reads are of 2 ranks, capacities_bytes"),
-        (lambda: partition(SIZES, [2], ROOMS), "order has samples 2 to 2 of 2"),
+        (lambda: by_frequency(SIZES, COUNTS.astype(int), CAPACITIES), "frequencies are int64"),
+        (
+            lambda: first_touch(SIZES, [[0], [1]], CAPACITIES),
+            "reads are of 2 ranks, capacities_bytes",
+        ),
+        (lambda: partition(SIZES, [2], CAPACITIES), "order has samples 2 to 2 of 2"),
         (lambda: partition(SIZES, [0], [[0]]), "capacities_bytes are all 0"),
         (lambda: local_reads([0], [0, 0], 1, 2), "order has 1 samples; allowed are multiples of 2"),
         (lambda: local_reads([0, 1], [0, 1], 1, 2), "keepers are 0 to 1 of 1 ranks"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.policy import checks
-from fanstore.policy.placement.fill import capacities, fill, fitting
+from fanstore.policy.placement.fill import checked_capacities, fill, fitting
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -61,7 +61,7 @@ def _checked(
     sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger], NDArray[np.int64]]:
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
-    rooms = capacities(capacities_bytes)
+    rooms = checked_capacities(capacities_bytes)
     counts = np.asarray(frequencies)
     if counts.dtype.kind not in "u" or counts.shape != (len(rooms), len(sizes)):
         raise ValueError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.policy import checks
-from fanstore.policy.placement.fill import capacities, fill
+from fanstore.policy.placement.fill import checked_capacities, fill
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -16,4 +16,5 @@ def everywhere(sizes_bytes: ArrayLike, capacities_bytes: ArrayLike) -> NDArray[n
     """Each rank fills its classes with the files in the order in which they are listed."""
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
     files = np.arange(len(sizes))
-    return np.stack([fill(sizes, files, room) for room in capacities(capacities_bytes)])
+    capacities = checked_capacities(capacities_bytes)
+    return np.stack([fill(sizes, files, of_rank) for of_rank in capacities])

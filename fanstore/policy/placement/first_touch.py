@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.policy import checks
-from fanstore.policy.placement.fill import capacities, fill
+from fanstore.policy.placement.fill import checked_capacities, fill
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -23,13 +23,15 @@ def first_touch(
     not go together. (LBANN itself fails where a dataset exceeds the memory of all ranks.)
     """
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
-    rooms = capacities(capacities_bytes)
-    if len(reads) != len(rooms):
-        raise ValueError(f"reads are of {len(reads)} ranks, capacities_bytes of {len(rooms)}")
+    capacities = checked_capacities(capacities_bytes)
+    if len(reads) != len(capacities):
+        raise ValueError(f"reads are of {len(reads)} ranks, capacities_bytes of {len(capacities)}")
     streams = [checks.reads("reads", each, len(sizes)) for each in reads]
     turns = [np.arange(len(each)) * len(streams) + rank for rank, each in enumerate(streams)]
     first = np.full(len(sizes), np.iinfo(np.int64).max)
     for turn, stream in zip(turns, streams, strict=True):
         np.minimum.at(first, stream, turn)
     own = [stream[first[stream] == turn] for turn, stream in zip(turns, streams, strict=True)]
-    return np.stack([fill(sizes, files, room) for files, room in zip(own, rooms, strict=True)])
+    return np.stack(
+        [fill(sizes, files, of_rank) for files, of_rank in zip(own, capacities, strict=True)]
+    )

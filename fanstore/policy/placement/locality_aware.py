@@ -25,11 +25,12 @@ def local_reads(
     """
     world_size = checks.integer("world_size", world_size, 1)
     step = world_size * checks.integer("batch_size", batch_size, 1)
-    owners = np.asarray(keepers)
+    owners = checks.integers(keepers)
     if owners.ndim != 1 or owners.dtype.kind not in "iu":
         raise ValueError(f"keepers are {owners.dtype}{owners.shape}; allowed is one row of ranks")
     if owners.size and (owners.min() < NOBODY or owners.max() >= world_size):
         raise ValueError(f"keepers are {owners.min()} to {owners.max()} of {world_size} ranks")
+    owners = owners.astype(np.int64, copy=False)
     samples = checks.reads("order", order, len(owners))
     if len(samples) % step:
         raise ValueError(f"order has {len(samples)} samples; allowed are multiples of {step}")

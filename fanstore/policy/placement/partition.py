@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.policy import checks
-from fanstore.policy.placement.fill import capacities, fill
+from fanstore.policy.placement.fill import checked_capacities, fill
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ def partition(
     Raises ValueError for files beyond those with a size, and for capacities that are all 0.
     """
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
-    rooms = capacities(capacities_bytes)
+    rooms = checked_capacities(capacities_bytes)
     files = checks.reads("order", order, len(sizes)).astype(np.intp, copy=False)
     upto = np.cumsum(rooms.sum(axis=1))
     if not upto[-1]:
