@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fanstore.policy.orders.registry import orders
 from fanstore.policy.placement.by_frequency import by_frequency, by_frequency_partitioned
 from fanstore.policy.placement.elsewhere import fastest_elsewhere
 from fanstore.policy.placement.everywhere import everywhere
@@ -149,6 +150,15 @@ def test_partition_is_in_proportion() -> None:
     assert np.flatnonzero(found[0] == 0).tolist() == sorted(order[:10].tolist())
     assert (found[1] == NOWHERE).all()
     assert np.flatnonzero(found[2] == 0).tolist() == sorted(order[75:85].tolist())
+
+
+@pytest.mark.parametrize("drop_last", (False, True))
+def test_partition_keeps_each_file_of_a_padded_and_of_a_short_order_once(drop_last: bool) -> None:
+    order = next(orders("torch-distributed", 10, world_size=4, drop_last=drop_last))
+    assert len(order) == (8 if drop_last else 12)
+    found = partition([10] * 10, order, [[50], [50]])
+    assert ((found != NOWHERE).sum(axis=0) == 1).all()
+    assert np.flatnonzero(found[0] != NOWHERE).tolist() == sorted(order[:5].tolist())
 
 
 @pytest.mark.parametrize("ranks", (1, 2, 3, 6))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.policy import checks
+from fanstore.policy.next_use import first_places
 from fanstore.policy.placement.fill import checked_capacities, fill
 
 if TYPE_CHECKING:
@@ -16,18 +17,24 @@ def partition(
     sizes_bytes: ArrayLike, order: ArrayLike, capacities_bytes: ArrayLike
 ) -> NDArray[np.uint8]:
     """The files of an order (such as the first epoch's) are divided among the ranks, a stretch
-    each, in proportion to their capacities. A rank keeps the head of its stretch, as far as its
-    classes go, and no other rank keeps those files.
+    each, in proportion to their capacities: each file where it first comes, and after them those
+    that the order leaves out. A rank keeps the head of its stretch, as far as its classes go, and
+    no other rank keeps those files.
 
     Raises ValueError for files beyond those with a size, and for capacities that are all 0.
     """
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
-    rooms = checked_capacities(capacities_bytes)
-    files = checks.reads("order", order, len(sizes)).astype(np.intp, copy=False)
-    upto = np.cumsum(rooms.sum(axis=1))
+    capacities = checked_capacities(capacities_bytes)
+    reads = checks.reads("order", order, len(sizes))
+    files = np.arange(len(sizes))
+    if len(files):
+        files = np.argsort(first_places(reads, len(files)), kind="stable")
+    upto = np.cumsum(capacities.sum(axis=1))
     if not upto[-1]:
         raise ValueError("capacities_bytes are all 0; allowed is more than 0 on one rank")
     total = np.cumsum(sizes[files])
     due = upto[:-1] / upto[-1] * (total[-1] if len(total) else 0)
     stretches = np.split(files, np.searchsorted(total, due, side="right"))
-    return np.stack([fill(sizes, own, room) for own, room in zip(stretches, rooms, strict=True)])
+    return np.stack(
+        [fill(sizes, own, of_rank) for own, of_rank in zip(stretches, capacities, strict=True)]
+    )
