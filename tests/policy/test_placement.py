@@ -138,6 +138,16 @@ def test_partition_by_frequency_of_ranks_that_differ() -> None:
     assert ((found != NOWHERE).sum(axis=1)).tolist() == [0, 100, 0]
 
 
+def test_partition_by_frequency_goes_on_after_a_file_that_is_too_large() -> None:
+    sizes = [1500] + [100] * 25
+    counts = np.array([[9] + [1] * 25, [2] + [5] * 25], dtype=np.uint8)
+    found = by_frequency_partitioned(sizes, counts, [[1000], [2000]]) != NOWHERE
+    assert found[:, 1:].any(axis=0).all()  # of 3000 bytes 2500 are used: the large one fits nowhere
+    counts[1, 0] = 7
+    found = by_frequency_partitioned(sizes, counts, [[1000], [2000]]) != NOWHERE
+    assert found[1, 0] and found.any(axis=0).sum() == 16  # 1500 + 5 * 100 on one, 10 on the other
+
+
 def test_first_touch_is_by_turn() -> None:
     found = first_touch([1] * 5, [[0, 1, 4], [1, 2, 0]], [[9], [9]])
     assert found.tolist() == [[0, NOWHERE, NOWHERE, NOWHERE, 0], [NOWHERE, 0, 0, NOWHERE, NOWHERE]]

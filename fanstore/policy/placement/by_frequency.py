@@ -24,11 +24,11 @@ def by_frequency(
     frequencies: how often each rank reads each file (ranks x files). Raises ValueError for
     arguments that do not go together. It can leave files on no rank while others are on many.
     """
-    sizes, counts, rooms = _checked(sizes_bytes, frequencies, capacities_bytes)
+    sizes, counts, capacities = _checked(sizes_bytes, frequencies, capacities_bytes)
     return np.stack(
         [
-            fill(sizes, _most_read(counts[rank], rank * len(sizes) // len(rooms)), room)
-            for rank, room in enumerate(rooms)
+            fill(sizes, _most_read(counts[rank], rank * len(sizes) // len(capacities)), of_rank)
+            for rank, of_rank in enumerate(capacities)
         ]
     )
 
@@ -37,23 +37,23 @@ def by_frequency_partitioned(
     sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
 ) -> NDArray[np.uint8]:
     """The same, but before a rank keeps a file that another keeps too, every file is kept by one:
-    by the rank that reads it most often, of those that have room.
+    by the rank that reads it most often, of those whose capacity allows it.
 
     Where a rank has several classes, the size of the largest file is left free in each but one
     while files are divided. Raises ValueError for arguments that do not go together.
     """
-    sizes, counts, rooms = _checked(sizes_bytes, frequencies, capacities_bytes)
-    usable = _usable_bytes(sizes, rooms)
-    keepers = _divide(sizes, counts, rooms, usable)
+    sizes, counts, capacities = _checked(sizes_bytes, frequencies, capacities_bytes)
+    usable = _usable_bytes(sizes, capacities)
+    keepers = _divide(sizes, counts, capacities.max(axis=1), usable)
     rows = []
-    for rank, room in enumerate(rooms):
-        files = _most_read(counts[rank], rank * len(sizes) // len(rooms))
+    for rank, of_rank in enumerate(capacities):
+        files = _most_read(counts[rank], rank * len(sizes) // len(capacities))
         own = keepers[files] == rank
-        others = files[~own & (sizes[files] <= room.max())]
+        others = files[~own & (sizes[files] <= of_rank.max())]
         left = usable[rank] - int(sizes[files[own]].sum())
         wanted = keepers == rank
         wanted[others[: fitting(sizes[others], left)]] = True
-        rows.append(fill(sizes, files[wanted[files]], room))
+        rows.append(fill(sizes, files[wanted[files]], of_rank))
     return np.stack(rows)
 
 
@@ -61,14 +61,14 @@ def _checked(
     sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger], NDArray[np.int64]]:
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
-    rooms = checked_capacities(capacities_bytes)
+    capacities = checked_capacities(capacities_bytes)
     counts = np.asarray(frequencies)
-    if counts.dtype.kind not in "u" or counts.shape != (len(rooms), len(sizes)):
+    if counts.dtype.kind not in "u" or counts.shape != (len(capacities), len(sizes)):
         raise ValueError(
             f"frequencies are {counts.dtype}{counts.shape}; allowed are unsigned integers, "
-            f"{len(rooms)} ranks x {len(sizes)} files"
+            f"{len(capacities)} ranks x {len(sizes)} files"
         )
-    return sizes, counts, rooms
+    return sizes, counts, capacities
 
 
 def _most_read(counts: NDArray[np.unsignedinteger], begin: int) -> NDArray[np.intp]:
@@ -79,55 +79,64 @@ def _most_read(counts: NDArray[np.unsignedinteger], begin: int) -> NDArray[np.in
     return order
 
 
-def _usable_bytes(sizes: NDArray[np.int64], rooms: NDArray[np.int64]) -> list[int]:
+def _usable_bytes(sizes: NDArray[np.int64], capacities: NDArray[np.int64]) -> list[int]:
     """How much of each rank's capacity is divided: what a class cannot take is no longer than the
     largest file, and the last class takes the rest."""
     largest = int(sizes.max()) if len(sizes) else 0
-    spared = largest * np.maximum(0, (rooms > 0).sum(axis=1) - 1)
-    usable: list[int] = np.maximum(rooms.max(axis=1), rooms.sum(axis=1) - spared).tolist()
+    usable = []
+    for of_rank in capacities:
+        spared = largest * max(0, np.count_nonzero(of_rank) - 1)
+        usable.append(max(int(of_rank.max()), int(of_rank.sum()) - spared))
     return usable
 
 
 def _divide(
     sizes: NDArray[np.int64],
     counts: NDArray[np.unsignedinteger],
-    rooms: NDArray[np.int64],
+    largest: NDArray[np.int64],
     usable: list[int],
 ) -> NDArray[np.int32]:
-    """The rank that keeps each file if only one does; -1 where no room is left.
+    """The rank that keeps each file if only one does; -1 where none can.
 
-    In each round every file that is left asks the rank that reads it most often, and a rank that
-    cannot take all takes those that it reads most often, and is full. So there are at most as
-    many rounds as ranks.
+    largest: the capacity of each rank's largest class. In each round every file that is left asks
+    the rank that reads it most often, of those with such a class, and a rank that cannot take all
+    takes those that it reads most often, and is full. So there are at most as many rounds as ranks.
     """
     keepers = np.full(len(sizes), -1, dtype=np.int32)
-    room_bytes = list(usable)
-    open_ranks = [rank for rank, room in enumerate(room_bytes) if room > 0]
-    left = np.flatnonzero(sizes <= rooms.max())
-    while left.size and open_ranks:
-        asked = _most_often(counts, left, open_ranks)
+    free_bytes = list(usable)
+    open_ranks = [rank for rank, free in enumerate(free_bytes) if free > 0]
+    left = np.arange(len(sizes))
+    while open_ranks:
+        left = left[(keepers[left] < 0) & (sizes[left] <= largest[open_ranks].max())]
+        if not left.size:
+            break
+        asked = _most_often(counts, left, sizes, open_ranks, largest)
         for rank in list(open_ranks):
             own = left[asked == rank]
-            possible = own[sizes[own] <= rooms[rank].max()]
-            possible = possible[np.argsort(~counts[rank, possible], kind="stable")]
-            taken = possible[: fitting(sizes[possible], room_bytes[rank])]
+            own = own[np.argsort(~counts[rank, own], kind="stable")]
+            taken = own[: fitting(sizes[own], free_bytes[rank])]
             keepers[taken] = rank
-            room_bytes[rank] -= int(sizes[taken].sum())
+            free_bytes[rank] -= int(sizes[taken].sum())
             if len(taken) < len(own):
                 open_ranks.remove(rank)
-        left = left[keepers[left] < 0]
     return keepers
 
 
 def _most_often(
-    counts: NDArray[np.unsignedinteger], files: NDArray[np.intp], ranks: list[int]
+    counts: NDArray[np.unsignedinteger],
+    files: NDArray[np.intp],
+    sizes: NDArray[np.int64],
+    ranks: list[int],
+    largest: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """The rank of `ranks` that reads each file most often; of equals another for each file."""
+    """The rank of `ranks` that reads each file most often, of those that can take so large a file;
+    of equals another for each file."""
     chosen = np.empty(len(files), dtype=np.int64)
     numbers = np.asarray(ranks)
     for at in range(0, len(files), _CHUNK_FILES):
         some = files[at : at + _CHUNK_FILES]
         keys = counts[numbers[:, None], some].astype(np.int64) * len(ranks)
         keys += (np.arange(len(ranks))[:, None] + some) % len(ranks)
+        keys[sizes[some] > largest[numbers][:, None]] = -1
         chosen[at : at + _CHUNK_FILES] = numbers[keys.argmax(axis=0)]
     return chosen
