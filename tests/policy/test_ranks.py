@@ -42,6 +42,13 @@ def test_one_rank_reads_all_of_any_order() -> None:
     assert np.array_equal(reads, next(orders("torch-random", 50, seed=3)))
 
 
+@pytest.mark.parametrize(("drop_last", "read"), ((False, 50), (True, 48)))
+def test_nothing_is_filled_up_for_one_rank_of_accelerate(drop_last: bool, read: int) -> None:
+    of = {"seed": 2, "batch_size": 8, "drop_last": drop_last}
+    (reads,) = next(reads_of_ranks("accelerate-seedable", 50, 1, **of))
+    assert np.array_equal(reads, next(orders("accelerate-seedable", 50, seed=2))[:read])
+
+
 def test_frequencies_take_what_ranks_read() -> None:
     epochs = islice(reads_of_ranks("torch-distributed", 50, 5), 10)
     assert (frequencies(50, epochs).sum(axis=0) == 10).all()
