@@ -87,7 +87,8 @@ def replay(
         "lone": None if lone is None else _lone(lone, count),
         "hits": hits,
     }
-    if count_down and arrays["frequencies"] is not None:
+    counts_down = count_down is not None and checks.flag("count_down", count_down)
+    if counts_down and arrays["frequencies"] is not None:
         arrays["frequencies"] = _to_count_down(arrays["frequencies"], samples)
     fields = {
         "policy": getattr(lib, f"FAN_POLICY_{policy.upper()}"),
@@ -95,7 +96,7 @@ def replay(
         "item_count": count,
         "item_bytes": same_bytes,
         "capacity_bytes": checks.integer("capacity_bytes", capacity_bytes, 0, 2**63 - 1),
-        "count_down": bool(count_down),
+        "count_down": counts_down,
         "epoch_reads": 0 if epoch_reads is None else checks.integer("epoch_reads", epoch_reads, 1),
     }
     counts = _run(fields, arrays)
@@ -145,7 +146,7 @@ def _reads_and_sizes(
 
 def _row(name: str, values: ArrayLike, count: int) -> NDArray[np.uint32]:
     """`count` numbers of 32 bits."""
-    array = np.asarray(values)
+    array = checks.integers(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{name} is {array.dtype}{array.shape}; allowed is one row of integers")
     if len(array) != count:

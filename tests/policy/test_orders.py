@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from golden_orders import GOLDEN, Golden
 
+from fanstore.policy.orders import randperm as randperms
+from fanstore.policy.orders import shuffles
 from fanstore.policy.orders.batch_sampler_shard import batch_sampler_shard
 from fanstore.policy.orders.dali_random_shuffle import rotating_shard
+from fanstore.policy.orders.mt19937 import Mt19937
 from fanstore.policy.orders.randperm import randperm
 from fanstore.policy.orders.reads import of_worker, strided
 from fanstore.policy.orders.registry import ORDERS, orders
@@ -33,7 +36,8 @@ NEEDED: dict[str, dict[str, Any]] = {
 }
 
 
-KERAS = NEEDED["keras-directory"]
+KERAS, BUFFER = NEEDED["keras-directory"], NEEDED["tf-data-shuffle"]
+TWO = {"world_size": 2}
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda g: f"{g.order}-{g.sample_count}-{g.epoch}")
@@ -57,6 +61,22 @@ def test_epochs_may_begin_anywhere(name: str) -> None:
     later = islice(orders(name, 101, 3, **NEEDED[name]), 2)
     for one, other in zip(list(begun)[3:], later, strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_no_epoch_changes_another(name: str) -> None:
+    begun, again = (orders(name, 101, **NEEDED[name]) for _ in range(2))
+    order = next(begun)
+    if order.flags.writeable:
+        order[:] = 0
+    next(again)
+    assert np.array_equal(next(begun), next(again))
+
+
+def test_the_largest_seed_is_taken_where_no_epoch_is_added() -> None:
+    of = {"world_size": 2, "seed": 2**64 - 1}
+    for more in ({"set_epoch": False}, {"shuffle": False}):
+        assert len(list(islice(orders("torch-distributed", 10, **of, **more), 2))) == 2
 
 
 @pytest.mark.parametrize("replacement", (False, True))
@@ -131,6 +151,18 @@ def test_batch_sampler_shard_of_few_samples() -> None:
     assert found == [[0, 1, 2, 0], [1, 2, 0, 1]]
 
 
+def test_many_samples_are_permuted_with_words_of_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(randperms, "_WORDS_OF_64_BITS_FROM", 100)
+    for count, words in ((99, 98), (100, 200), (101, 202)):
+        assert randperms.randperm_words(count) == words
+        drawn, skipped = Mt19937(3), Mt19937(3)
+        order = randperms.drawn_randperm(count, drawn)
+        skipped.skip(words)
+        assert drawn.take(1) == skipped.take(1)
+        form = shuffles.front if count < 100 else shuffles.inside_out
+        assert np.array_equal(order, form(count, Mt19937(3)))
+
+
 def test_shards_rotate() -> None:
     order = np.array([5, 9, 1, 6, 7, 2, 0, 4, 8, 3])  # of DALI, ten files
     found = [rotating_shard(order, 3, 4, epoch=epoch).tolist() for epoch in range(3)]
@@ -149,6 +181,15 @@ def test_shards_rotate() -> None:
         ("torch-random", {"seed": True}, "seed is True; allowed are integers"),
         ("torch-random", {"seed": 1, "words_per_epoch": 1}, "words_per_epoch is 1; allowed"),
         ("torch-random", {"seed": 1, "num_samples": 0}, "num_samples is 0; allowed"),
+        ("torch-random", {"seed": 1, "replacement": "no"}, "replacement is 'no'; allowed are True"),
+        ("torch-distributed", {**TWO, "drop_last": "false"}, "drop_last is 'false'; allowed are"),
+        ("torch-distributed", {**TWO, "shuffle": 1}, "shuffle is 1; allowed are True and False"),
+        ("torch-distributed", {**TWO, "set_epoch": None}, "set_epoch is None; allowed are True"),
+        ("torch-distributed", {**TWO, "seed": 2**64 - 1}, r"seed \+ first_epoch is .*; allowed"),
+        ("accelerate-seedable", {"seed": 2**64 - 1}, r"seed \+ first_epoch is .*; allowed are"),
+        ("torchdata-stateful", {"seed": 1, "persistent_workers": True}, "with num_workers 0"),
+        ("torchdata-stateful", {"seed": 1, "persistent_workers": 0}, "persistent_workers is 0"),
+        ("tf-data-shuffle", {**BUFFER, "reshuffle_each_iteration": 0}, "iteration is 0; allowed"),
         ("torch-distributed", {"world_size": 0}, "world_size is 0; allowed are integers, 1 or"),
         ("tf-data-shuffle", {"seed": 1, "buffer_size": 0}, "buffer_size is 0; allowed"),
         ("keras-directory", {**KERAS, "subset": "both"}, "subset is 'both'; allowed are training"),
@@ -182,6 +223,8 @@ def test_ranks_and_workers_are_checked() -> None:
         strided(order, 2, 2)
     with pytest.raises(ValueError, match="worker is -1; allowed are integers, 0 to 1"):
         of_worker(order, -1, 2, batch_size=1)
+    with pytest.raises(ValueError, match="drop_last is 'no'; allowed are True and False"):
+        of_worker(order, 0, 2, batch_size=1, drop_last="no")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="batch_size is 0"):
         batch_sampler_shard(order, 0, 2, batch_size=0)
     with pytest.raises(ValueError, match="epoch is -1"):

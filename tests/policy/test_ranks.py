@@ -15,6 +15,8 @@ from fanstore.policy.orders.ranks import reads_of_ranks
 from fanstore.policy.orders.reads import by_rank
 from fanstore.policy.orders.registry import orders
 
+EIGHT = {"seed": 1, "batch_size": 8}
+
 
 def first_two(name: str, **parameters: Any) -> list[list[list[int]]]:
     epochs = islice(reads_of_ranks(name, 50, 3, 4, **parameters), 2)
@@ -62,6 +64,14 @@ def test_frequencies_take_what_ranks_read() -> None:
         ("torch-distributed", {"batch_size": 3}, "no parameter 'batch_size'; allowed are seed"),
         ("dali-shuffle", {"epoch": 3}, "no parameter 'epoch'; allowed are stick_to_shard"),
         ("accelerate-seedable", {"seed": 1}, "needs the parameter 'batch_size'; allowed are seed"),
+        ("accelerate-seedable", {"seed": 1, "batch_size": 0}, "batch_size is 0; allowed"),
+        (
+            "accelerate-seedable",
+            {**EIGHT, "even_batches": 1},
+            "even_batches is 1; allowed are True",
+        ),
+        ("accelerate-seedable", {**EIGHT, "drop_last": "false"}, "drop_last is 'false'; allowed"),
+        ("dali-shuffle", {"stick_to_shard": None}, "stick_to_shard is None; allowed are True and"),
     ),
 )
 def test_bad_arguments_are_refused_at_once(

@@ -205,6 +205,10 @@ def test_arguments_are_not_changed() -> None:
         ),
         ({"policy": "frequency", "frequencies": [1], "count_down": True}, "read 2 times"),
         (
+            {"policy": "frequency", "frequencies": [1], "count_down": "no"},
+            "count_down is 'no'; allow",
+        ),
+        (
             {"policy": "reuse", "next_uses": [1, 2], "epoch_reads": 1, "lone": [1]},
             r"lone is int64\(1,\); allowed is bool\(1,\)",
         ),

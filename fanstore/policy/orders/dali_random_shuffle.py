@@ -25,7 +25,9 @@ def dali_random_shuffle(sample_count: int, first_epoch: int = 0) -> Iterator[NDA
     with mt19937; compared with DALI 2.4. shuffle_after_epoch is another order, not known here.
     """
     checks.integer("first_epoch", first_epoch, 0)
-    return repeat(libstdcxx(checks.sample_count(sample_count), Mt19937(_SEED)))
+    order = libstdcxx(checks.sample_count(sample_count), Mt19937(_SEED))
+    order.setflags(write=False)  # all epochs share it
+    return repeat(order)
 
 
 def rotating_shard(
@@ -36,6 +38,6 @@ def rotating_shard(
     world_size = checks.integer("world_size", world_size, 1)
     shard = checks.integer("rank", rank, 0, world_size - 1)
     epoch = checks.integer("epoch", epoch, 0)
-    if not stick_to_shard:
+    if not checks.flag("stick_to_shard", stick_to_shard):
         shard = (shard + epoch) % world_size
     return order[len(order) * shard // world_size : len(order) * (shard + 1) // world_size]

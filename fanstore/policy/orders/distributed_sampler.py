@@ -34,9 +34,13 @@ def distributed_sampler(
     2.13 utils/data/distributed.py; compared with it in tests.
     """
     checks.sample_count(sample_count)
-    checks.seed(seed)
     world_size = checks.integer("world_size", world_size, 1)
     first_epoch = checks.integer("first_epoch", first_epoch, 0)
+    shuffle, set_epoch = checks.flag("shuffle", shuffle), checks.flag("set_epoch", set_epoch)
+    seed = checks.seed(seed)
+    if shuffle and set_epoch:
+        checks.seed_of_epochs(seed, first_epoch)
+    drop_last = checks.flag("drop_last", drop_last)
     total = sample_count // world_size if drop_last else -(-sample_count // world_size)
     total *= world_size
 

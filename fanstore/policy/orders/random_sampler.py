@@ -24,7 +24,7 @@ class _Sampler:
         self._drawn = checks.integer(
             "num_samples", self._count if num_samples is None else num_samples, 1
         )
-        self._replacement = replacement
+        self._replacement = checks.flag("replacement", replacement)
         if replacement:
             checks.integer("sample_count with replacement", sample_count, 1, _REPLACED_MAX)
 

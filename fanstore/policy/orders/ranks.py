@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from fanstore.arrays import np
 from fanstore.policy import checks
 from fanstore.policy.orders.batch_sampler_shard import batch_sampler_shard
 from fanstore.policy.orders.dali_random_shuffle import rotating_shard
@@ -52,7 +53,9 @@ def reads_of_ranks(
     if split is None:
         return ([order] for order in coming)
     own = {key: value for key, value in parameters.items() if key in of_split}
-    if "epoch" not in of_split:
+    first = {"epoch": first_epoch} if "epoch" in of_split else {}
+    split(np.empty(0, np.uint32), 0, world_size, **own, **first)  # raises for values out of range
+    if not first:
         return (_divided(split, order, world_size, own) for order in coming)
     return (
         _divided(split, order, world_size, {**own, "epoch": epoch})

@@ -38,6 +38,6 @@ def of_worker(
     worker = checks.integer("worker", worker, 0, workers - 1)
     whole, rest = divmod(len(reads), checks.integer("batch_size", batch_size, 1))
     batches = reads[: whole * batch_size].reshape(whole, batch_size)[worker::workers].ravel()
-    if drop_last or not rest or whole % workers != worker:
+    if checks.flag("drop_last", drop_last) or not rest or whole % workers != worker:
         return batches
     return np.concatenate((batches, reads[whole * batch_size :]))

@@ -20,10 +20,9 @@ def seedable_random_sampler(
     """The orders of all ranks together (batch_sampler_shard says what one reads): a permutation
     seeded with seed + epoch. seed: data_seed, or what the job gave torch.manual_seed (Trainer: 42).
 
-    Raises ValueError for arguments out of range. Source: accelerate 1.15 data_loader.py; compared
-    with it in tests.
+    Raises ValueError for arguments out of range. Source: accelerate 1.15 data_loader.py.
     """
     checks.sample_count(sample_count)
-    checks.seed(seed)
     first_epoch = checks.integer("first_epoch", first_epoch, 0)
+    seed = checks.seed_of_epochs(seed, first_epoch)
     return (randperm(sample_count, seed + epoch) for epoch in count(first_epoch))

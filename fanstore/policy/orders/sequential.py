@@ -16,4 +16,6 @@ if TYPE_CHECKING:
 def sequential(sample_count: int, first_epoch: int = 0) -> Iterator[NDArray[np.uint32]]:
     """Each epoch all samples as they are listed. ValueError for arguments out of range."""
     checks.integer("first_epoch", first_epoch, 0)
-    return repeat(np.arange(checks.sample_count(sample_count), dtype=np.uint32))
+    order = np.arange(checks.sample_count(sample_count), dtype=np.uint32)
+    order.setflags(write=False)  # all epochs share it
+    return repeat(order)

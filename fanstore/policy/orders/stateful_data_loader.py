@@ -29,13 +29,19 @@ def stateful_data_loader(
 
     seed: what the job gave torch.manual_seed; words_before: what was drawn from the default
     generator between that and the making of the loader. Raises ValueError for arguments out of
-    range. Source: torchdata 0.11 stateful_dataloader; compared with it in tests.
+    range, and for persistent_workers without workers. Source: torchdata 0.11 stateful_dataloader.
     """
     checks.sample_count(sample_count)
     default = Mt19937(checks.seed(seed))
     default.skip(checks.integer("words_before", words_before, 0))
     generator = Mt19937(int(default.take(2)[1]))
-    unread = randperm_words(sample_count) * (checks.integer("num_workers", num_workers, 0) > 0)
+    num_workers = checks.integer("num_workers", num_workers, 0)
+    persistent_workers = checks.flag("persistent_workers", persistent_workers)
+    if persistent_workers and not num_workers:
+        raise ValueError(
+            "persistent_workers is True with num_workers 0; allowed are 1 worker or more"
+        )
+    unread = randperm_words(sample_count) * (num_workers > 0)
     gap = 0 if persistent_workers else unread
     first_epoch = checks.integer("first_epoch", first_epoch, 0)
     generator.skip(unread + first_epoch * (randperm_words(sample_count) + gap))

@@ -38,12 +38,13 @@ def tf_data_shuffle(
     buffer_size = checks.integer("buffer_size", buffer_size, 1)
     checks.integer("global_seed", global_seed, -(2**63), 2**64 - 1)
     seeds = global_seed % _SEEDS, checks.seed(seed) % _SEEDS
+    reshuffle = checks.flag("reshuffle_each_iteration", reshuffle_each_iteration)
     if seeds == (0, 0):  # which would ask for a seed by chance
         seeds = 0, _SEEDS
 
     def order(epoch: int) -> NDArray[np.uint32]:
         own = seeds
-        if reshuffle_each_iteration:
+        if reshuffle:
             first, second = philox_words(*seeds, 2 * epoch, 2)
             own = int(first), int(second)
         return through_buffer(sample_count, buffer_size, philox_words(*own, 0, sample_count))
