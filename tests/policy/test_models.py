@@ -160,6 +160,13 @@ def test_random_misses(cached: float) -> None:
     assert coordl.random_misses(cached) == pytest.approx(found, abs=0.005)
 
 
+@pytest.mark.parametrize("value", (-0.1, math.nan, "0.5", None, False))
+def test_fractions_are_numbers(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"cached is .*; allowed are numbers from 0 to 1"):
+        coordl.minio_misses(value)
+    assert coordl.minio_misses(np.float32(0.5)) == 0.5
+
+
 def test_misses_at_the_ends() -> None:
     for misses in (coordl.lru_misses, coordl.random_misses, coordl.minio_misses):
         assert (misses(0), misses(1)) == (1, 0)
@@ -189,6 +196,17 @@ def test_lobster_loads_from_one_source_after_the_other() -> None:
     assert lobster.load_s(sources) == 3
     assert lobster.load_s([*sources, lobster.Source(50, 1, slow)]) == 8
     assert lobster.load_s([lobster.Source(1, 0, slow)]) == math.inf
+
+
+@pytest.mark.parametrize("load_bytes", (-1, math.nan, math.inf, "9"))
+def test_lobster_loads_no_odd_number_of_bytes(load_bytes: Any) -> None:
+    with pytest.raises(ValueError, match=r"load_bytes is .*; allowed are numbers, 0 or more"):
+        lobster.Source(load_bytes, 1, Curve([1], [10])).load_s()
+
+
+def test_lobster_checks_threads_that_load_nothing() -> None:
+    with pytest.raises(ValueError, match="threads is -1; allowed are integers, 0 or more"):
+        lobster.Source(0, -1, Curve([1], [10])).load_s()
 
 
 def test_lobster_prepares_by_the_nearest_model() -> None:
@@ -235,6 +253,7 @@ def test_lobster_finds_the_best_number_of_threads(case: int) -> None:
         ([1, 2], [1], "allowed is one value for each"),
         ([2, 1], [1, 1], "a curve is given at .*; allowed is what rises"),
         ([0, 1], [1, 1], "allowed is what rises"),
+        ([1, math.inf], [1, 1], "allowed is what rises, finite"),
         ([1, 2], [1, 0], "a curve has values .*; allowed are those above 0"),
         ([1, 2], [1, math.inf], "allowed are those above 0"),
     ),
@@ -252,7 +271,7 @@ def test_curves_are_linear_and_end_level() -> None:
         curve.share(0)
 
 
-@pytest.mark.parametrize("value", (0, -1, math.inf, math.nan))
-def test_rates_are_above_zero(value: float) -> None:
+@pytest.mark.parametrize("value", (0, -1, math.inf, math.nan, "1", None, True))
+def test_rates_are_above_zero(value: Any) -> None:
     with pytest.raises(ValueError, match=r"compute_bytes_per_s is .*; allowed are numbers above 0"):
         nopfs.lower_bound_s(1, 1, value)

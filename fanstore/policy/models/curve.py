@@ -1,10 +1,11 @@
-"""Throughput as a function of how many take part in it."""
+"""What was measured, throughput or seconds, as a function of how many take part in it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
+from fanstore.policy import checks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,8 @@ class Curve:
     """A function through measured points: linear between them, constant beyond the ends."""
 
     def __init__(self, at: ArrayLike, values: ArrayLike) -> None:
-        """Raises ValueError where `at` does not rise from above 0, or a value is not above 0."""
+        """Raises ValueError where `at` does not rise from above 0, a value is not above 0, or
+        either is not finite."""
         self._at = np.asarray(at, dtype=np.float64)
         self._values = np.asarray(values, dtype=np.float64)
         if self._at.ndim != 1 or not self._at.size or self._at.shape != self._values.shape:
@@ -22,8 +24,10 @@ class Curve:
                 f"a curve has {self._at.shape} points and {self._values.shape} values; "
                 "allowed is one value for each of one or more points"
             )
-        if not (np.diff(self._at, prepend=0) > 0).all():
-            raise ValueError(f"a curve is given at {self._at.tolist()}; allowed is what rises")
+        if not (np.isfinite(self._at) & (np.diff(self._at, prepend=0) > 0)).all():
+            raise ValueError(
+                f"a curve is given at {self._at.tolist()}; allowed is what rises, finite"
+            )
         if not ((self._values > 0) & np.isfinite(self._values)).all():
             raise ValueError(
                 f"a curve has values {self._values.tolist()}; allowed are those above 0"
@@ -35,6 +39,5 @@ class Curve:
 
     def share(self, count: float) -> float:
         """Returns what each of `count` gets of a throughput that they share."""
-        if not count > 0:
-            raise ValueError(f"count is {count!r}; allowed are numbers above 0")
+        count = checks.rate("count", count)
         return float(self(count)) / count

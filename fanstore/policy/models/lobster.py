@@ -27,10 +27,11 @@ class Source:
 
     def load_s(self) -> float:
         """Returns how long that takes; for ever where no thread does it."""
-        if not self.load_bytes:
-            return 0.0
+        load_bytes = checks.amount("load_bytes", self.load_bytes)
         threads = checks.integer("threads", self.threads, 0)
-        return self.load_bytes / (threads * float(self.rate(threads))) if threads else np.inf
+        if not load_bytes:
+            return 0.0
+        return load_bytes / (threads * float(self.rate(threads))) if threads else np.inf
 
 
 def load_s(sources: Sequence[Source]) -> float:
