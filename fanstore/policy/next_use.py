@@ -28,7 +28,8 @@ def next_uses(reads: ArrayLike, following: ArrayLike, sample_count: int) -> NDAr
     """Returns for each place of `reads`, a rank's epoch, the place at which the same sample is
     read next, or NEVER: uint32 (reads). Places go on counting in `following`, the next epoch.
 
-    It takes 8 bytes a sample. Raises ValueError for samples beyond sample_count.
+    It takes 8 bytes a sample and 9 a read, the result in it, and more where `reads` has samples
+    several times. Raises ValueError for samples beyond sample_count.
     """
     samples = checks.reads("reads", reads, checks.sample_count(sample_count))
     later = first_places(following, sample_count)
@@ -44,7 +45,9 @@ def next_uses(reads: ArrayLike, following: ArrayLike, sample_count: int) -> NDAr
 
 def _read_again(samples: NDArray[np.integer], sample_count: int) -> NDArray[np.intp]:
     """The places of all samples that come more than once."""
-    repeats = first_places(samples, sample_count)[samples] != np.arange(len(samples))
+    repeats = first_places(samples, sample_count)[samples] != np.arange(
+        len(samples), dtype=np.uint32
+    )
     several = np.zeros(sample_count, dtype=bool)
     several[samples[repeats]] = True
     return np.flatnonzero(several[samples])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,17 @@ def test_next_uses_of_permutations() -> None:
     assert found.dtype == np.uint32
     assert found.tolist() == one_by_one(reads.tolist(), following.tolist())
     assert found.min() >= 30
+
+
+def test_next_uses_take_no_more_memory_than_they_say() -> None:
+    reads, following = (RNG.permutation(100_000).astype(np.uint32) for _ in range(2))
+    next_uses(reads, following, 100_000)
+    tracemalloc.start()
+    try:
+        next_uses(reads, following, 100_000)
+        assert tracemalloc.get_traced_memory()[1] < 17.2 * 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_first_places_invert_a_permutation() -> None:
