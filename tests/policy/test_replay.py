@@ -112,14 +112,14 @@ def foreseen_hits(
             rank = int(left[sample])
         else:
             rank = -int(told["next_uses"][place])
-        room = capacity - sum(sizes[other] for other in held)
-        while sample not in held and held and room < sizes[sample] <= capacity:
+        free = capacity - sum(sizes[other] for other in held)
+        while sample not in held and held and free < sizes[sample] <= capacity:
             first = min(held, key=lambda other: (held[other], other))
             if policy == "belady" and rank <= held[first]:
                 break
-            room += sizes[first]
+            free += sizes[first]
             del held[first]
-        if sample in held or room >= sizes[sample]:
+        if sample in held or free >= sizes[sample]:
             held[sample] = rank
         end = (place // told.get("epoch_reads", 1) + 2) * told.get("epoch_reads", 1)
         if policy == "reuse":

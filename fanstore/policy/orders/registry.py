@@ -1,4 +1,5 @@
-"""Access orders by name."""
+"""Access orders by name. Each is the order of reads, but for tf-data-shuffle, which is that in
+which samples leave its buffer: they are read into it before, in the order of the dataset."""
 
 from __future__ import annotations
 
