@@ -230,7 +230,8 @@ def config_file(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(named) if named else Path("~/.config/fanstore.toml").expanduser()
 
 
-def _load_toml(path: Path) -> dict[str, Any]:
+def load_toml(path: Path) -> dict[str, Any]:
+    """Returns what a TOML file holds. UsageError where it is not TOML."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -250,7 +251,7 @@ def read_config_file(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
         if environ.get("FANSTORE_CONFIG"):
             raise UsageError(f"FANSTORE_CONFIG names {path}, which is not a file")
         return {}
-    return _load_toml(path)
+    return load_toml(path)
 
 
 def _unknown_keys(table: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:

@@ -75,6 +75,7 @@ PYTHON_ROOMS: Rooms = {
     "policy.orders": {"arrays", "_native", "policy"},
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
+    "simulate": {*_DATASET, "config", "policy", "policy."},
     "programs": {"exit_codes"},
     "launcher": {"errors"},
     "world": {*_BASE, "launcher"},
@@ -95,6 +96,7 @@ PYTHON_ROOMS: Rooms = {
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
+        "simulate",
     },
     "__main__": {"cli"},
 }  # fmt: skip

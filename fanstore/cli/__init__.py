@@ -40,6 +40,7 @@ SUBCOMMANDS = {
     "exec": ("exec", "Run a command under a node daemon that is already there."),
     "clean": ("clean", "Remove what jobs left on this node."),
     "sbatch": ("sbatch", "Print a job script for Slurm."),
+    "simulate": ("simulate", "Say how long a job would take, under each policy."),
     "doctor": ("doctor", "Say what FanStore found here, and what a program needs."),
 }
 

@@ -1,0 +1,90 @@
+"""Runs the policies through the epochs of a scenario, all of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.errors import UsageError
+from fanstore.policy.models.nopfs import lower_bound_s
+from fanstore.simulate.epochs import Epoch, epoch_of, padded, reads_of_epochs
+from fanstore.simulate.policies import POLICIES, CannotRun
+from fanstore.simulate.results import Outcome, Simulation
+from fanstore.simulate.runner import Runner
+from fanstore.simulate.scenario import Scenario
+from fanstore.simulate.world import World
+from fanstore.wording import show_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def known_policies(names: Sequence[str]) -> list[str]:
+    """Returns the policies of these names, all where there are none. Raises UsageError with the
+    names that there are."""
+    for name in names:
+        if name not in POLICIES:
+            raise UsageError(f"there is no policy {name!r}; allowed: {', '.join(POLICIES)}")
+    return [name for name in POLICIES if name in names or not names]
+
+
+def simulate(
+    scenario: Scenario,
+    policies: Sequence[str] = (),
+    on_epoch: Callable[[], None] = lambda: None,
+) -> Simulation:
+    """Returns what each policy does in a scenario; policies: names, or none for all. on_epoch is
+    called after each epoch. Raises UsageError for what the scenario does not allow."""
+    names = known_policies(policies)
+    world = World(scenario)
+    outcomes: dict[str, Outcome | str] = {}
+    runners: dict[str, Runner] = {}
+    for name in names:
+        try:
+            runners[name] = Runner(world, POLICIES[name].plan(world))
+        except CannotRun as error:
+            outcomes[name] = str(error)
+    _run(world, list(runners.values()), on_epoch)
+    outcomes.update((name, runner.outcome()) for name, runner in runners.items())
+    system = scenario.system
+    return Simulation(
+        files=len(world.sizes_bytes),
+        dataset_bytes=world.dataset_bytes,
+        ranks=system.ranks,
+        epochs=scenario.job.epochs,
+        lower_bound_s=lower_bound_s(
+            world.dataset_bytes, system.ranks, system.compute_bytes_per_s
+        ),
+        policies={name: outcomes[name] for name in names},
+    )
+
+
+def _run(world: World, runners: list[Runner], on_epoch: Callable[[], None]) -> None:
+    sizes = np.append(world.sizes_bytes, 0).astype(np.float64)
+    nothing = len(world.sizes_bytes)
+    batch_size = world.scenario.job.batch_size
+    for number, reads in enumerate(reads_of_epochs(world.scenario, nothing)):
+        matrix = padded(reads, batch_size, nothing)
+        epoch = _epoch(world, number, matrix, sizes)
+        for runner in runners:
+            changed = runner.reads_of(number, matrix)
+            runner.advance(epoch if changed is matrix else _epoch(world, number, changed, sizes))
+        on_epoch()
+
+
+def _epoch(
+    world: World, number: int, reads: NDArray[np.uint32], sizes: NDArray[np.float64]
+) -> Epoch:
+    """An epoch of which every batch fits into the staging buffer."""
+    scenario = world.scenario
+    compute = scenario.system.compute_bytes_per_s
+    epoch = epoch_of(number, reads, sizes, compute, scenario.job.batch_size)
+    largest = int(epoch.batch_bytes().max())
+    capacity = scenario.system.staging_buffer.capacity_bytes
+    if largest > capacity:
+        raise UsageError(
+            f"{scenario.file}: system.staging_buffer.capacity is {show_bytes(capacity)}, and a "
+            f"batch has up to {show_bytes(largest)}; allowed: at least as much as a batch"
+        )
+    return epoch

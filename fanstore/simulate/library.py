@@ -1,0 +1,63 @@
+"""Scenarios by name, in the package, and those in files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fanstore.config import load_toml
+from fanstore.errors import UsageError
+
+_FOLDER = Path(__file__).parent / "scenarios"
+
+
+def built_in() -> dict[str, str]:
+    """Returns the name of each scenario of the package, and what it is about."""
+    paths = sorted(_FOLDER.glob("*.toml"))
+    return {path.stem: str(load_toml(path)["about"]) for path in paths}
+
+
+def load(name: str) -> tuple[str, dict[str, Any]]:
+    """Returns the path and the table of a scenario: one of the package, or a file, which has a
+    slash or a dot in its name. Raises UsageError with the names that there are."""
+    if "/" in name or "." in name:
+        return name, load_toml(Path(name))
+    path = _FOLDER / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(each.stem for each in _FOLDER.glob("*.toml")))
+        raise UsageError(
+            f"there is no scenario {name!r}; built in are {known}; a file is named with its path, "
+            f"such as .{os.sep}{name}.toml"
+        )
+    return str(path), load_toml(path)
+
+
+def changed(file: str, table: dict[str, Any], changes: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the table of a scenario with other values; numbers are made of digits alone.
+
+    A change is of `epochs`, `batch` or `files`, of a key of [system], of `staging_buffer` (its
+    capacity), or of the name of a storage class (its capacity). Raises UsageError for other names.
+    """
+    system = dict(table.get("system", {}))
+    classes = [dict(each) for each in system.get("classes", [])]
+    job, dataset = dict(table.get("job", {})), dict(table.get("dataset", {}))
+    staging = dict(system.get("staging_buffer", {}))
+    places: dict[str, tuple[dict[str, Any], str]] = {
+        **{each.get("name", ""): (each, "capacity") for each in classes},
+        "staging_buffer": (staging, "capacity"),
+        "epochs": (job, "epochs"),
+        "batch": (job, "batch"),
+        "files": (dataset, "files"),
+    }
+    for key in ("nodes", "ranks_per_node", "compute", "preprocess", "network"):
+        places[key] = (system, key)
+    for name, value in changes.items():
+        if name not in places:
+            raise UsageError(f"{file}: nothing is named {name!r} to be changed; allowed: "
+                             f"{', '.join(sorted(places))}")
+        where, key = places[name]
+        where[key] = int(value) if value.isascii() and value.isdigit() else value
+    system.update(staging_buffer=staging, classes=classes)
+    return {**table, "system": system, "job": job, "dataset": dataset}

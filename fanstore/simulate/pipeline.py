@@ -1,0 +1,97 @@
+"""When batches are done by ranks that load ahead into a staging buffer (NoPFS section 4).
+
+A sample is ready when it and those before it were loaded, and a rank begins with it when the one
+before is done. All ranks begin a batch together. Beyond the paper, the staging buffer has an end:
+a batch is loaded when it fits beside the batches that are not yet done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of an epoch, ranks x batches. load_s: how long each takes to load. span_s: from
+    the start of loading to the end of the batch, if only its own loading were waited for.
+    compute_s: how long the slowest rank computes. batch_bytes: what each takes in the buffer."""
+
+    load_s: NDArray[np.float64]
+    span_s: NDArray[np.float64]
+    compute_s: NDArray[np.float64]
+    batch_bytes: NDArray[np.int64]
+
+
+class Pipeline:
+    """The ranks of a job, from one epoch to the next: each loads ahead into the next one."""
+
+    def __init__(self, ranks: int, capacity_bytes: int, start_s: float) -> None:
+        """capacity_bytes: of the staging buffer of each rank."""
+        self._capacity = capacity_bytes
+        self._loaded_s = np.full(ranks, start_s)  # until when each rank has loaded
+        self._ends_s = np.array([start_s])  # of the batches that matter still; first one before
+        self._upto_bytes = np.zeros((ranks, 1), dtype=np.int64)  # read with these batches
+        self.staged_max_bytes = 0
+
+    @property
+    def end_s(self) -> float:
+        """The time when the last batch is done."""
+        return float(self._ends_s[-1])
+
+    def advance(self, batches: Batches) -> None:
+        """Goes through an epoch. No batch may exceed the capacity."""
+        known = len(self._ends_s)
+        upto = self._upto_bytes[:, -1:] + np.cumsum(batches.batch_bytes, axis=1)
+        self._upto_bytes = np.concatenate((self._upto_bytes, upto), axis=1)
+        needed = self._needed(known)
+        needed_by_all = needed.max(axis=0)
+        self._ends_s = np.concatenate((self._ends_s, np.empty(upto.shape[1])))
+        done = known
+        while done < len(self._ends_s):
+            # All of the next batches that need only ends that are known.
+            end = known + int(np.searchsorted(needed_by_all, done - 1, side="right"))
+            part = slice(done - known, end - known)
+            self._stretch(batches, part, self._ends_s[needed[:, part]], slice(done, end))
+            done = end
+        self._forget()
+
+    def _needed(self, known: int) -> NDArray[np.intp]:
+        """The place in _ends_s of the last batch that must be done before each new one fits."""
+        limits = self._upto_bytes[:, known:] - self._capacity
+        rows = zip(self._upto_bytes, limits, strict=True)
+        return np.stack([np.searchsorted(row, limit, side="left") for row, limit in rows])
+
+    def _stretch(
+        self, batches: Batches, part: slice, free_s: NDArray[np.float64], places: slice
+    ) -> None:
+        load_s = batches.load_s[:, part]
+        free_s[:, 0] = np.maximum(free_s[:, 0], self._loaded_s)
+        loaded_s = np.cumsum(load_s, axis=1)
+        loaded_s += np.maximum.accumulate(free_s - (loaded_s - load_s), axis=1)
+        no_sooner = (loaded_s - load_s + batches.span_s[:, part]).max(axis=0)
+        compute_s = batches.compute_s[part]
+        no_sooner[0] = max(no_sooner[0], self._ends_s[places.start - 1] + compute_s[0])
+        together = np.cumsum(compute_s)
+        self._ends_s[places] = together + np.maximum.accumulate(no_sooner - together)
+        self._loaded_s = loaded_s[:, -1]
+        self._count_staged(loaded_s, places)
+
+    def _count_staged(self, loaded_s: NDArray[np.float64], places: slice) -> None:
+        known_s = self._ends_s[: places.stop]
+        for upto, times_s in zip(self._upto_bytes, loaded_s, strict=True):
+            done = np.maximum(np.searchsorted(known_s, times_s, side="right") - 1, 0)
+            staged = int((upto[places] - upto[done]).max())
+            self.staged_max_bytes = max(self.staged_max_bytes, staged)
+
+    def _forget(self) -> None:
+        """Drops the batches that no later one can need."""
+        left = self._upto_bytes[:, -1:] - self._upto_bytes
+        first = int((left > self._capacity).all(axis=0).sum())
+        self._ends_s = self._ends_s[first:]
+        self._upto_bytes = self._upto_bytes[:, first:]

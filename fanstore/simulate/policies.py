@@ -1,0 +1,162 @@
+"""The policies that are compared: what each keeps where, and what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.policy.placement.by_frequency import by_frequency, by_frequency_partitioned
+from fanstore.policy.placement.fill import NOWHERE
+from fanstore.policy.placement.first_touch import first_touch
+from fanstore.policy.placement.partition import partition
+from fanstore.simulate.reordering import Reordering, by_keeper, shards
+from fanstore.simulate.world import World
+from fanstore.wording import show_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+AT_ONCE, IN_TURN, AHEAD = "at once", "in turn", "ahead"
+
+
+class CannotRun(Exception):
+    """Why a policy cannot run a scenario."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a policy does in a scenario.
+
+    loading: AT_ONCE takes no time, IN_TURN is neither ahead nor beside computing, AHEAD fills the
+    staging buffer. placement: the class of each file on each node; None: nothing is kept. Files
+    are kept once the first epoch has read them, or (preloaded) are loaded before it. reordering:
+    what is read instead of the job's order. covered: which part of the bytes of the dataset is
+    read at all.
+    """
+
+    loading: str = AHEAD
+    placement: NDArray[np.uint8] | None = None
+    preloaded: bool = False
+    reordering: Reordering | None = None
+    covered: float = 1.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """plan raises CannotRun with a reason."""
+
+    about: str
+    plan: Callable[[World], Plan]
+
+
+def _perfect(_: World) -> Plan:
+    return Plan(AT_ONCE)
+
+
+def _naive(_: World) -> Plan:
+    return Plan(IN_TURN)
+
+
+def _staging_buffer(_: World) -> Plan:
+    return Plan()
+
+
+def _need_room(rooms: NDArray[np.int64], what: str) -> NDArray[np.int64]:
+    if not rooms.sum():
+        raise CannotRun(f"the scenario has no {what}")
+    return rooms
+
+
+def _deepio_ordered(world: World) -> Plan:
+    rooms = _need_room(world.memory_bytes, "memory (first storage class)")
+    return Plan(placement=partition(world.sizes_bytes, np.arange(len(world.sizes_bytes)), rooms))
+
+
+def _coordl(world: World) -> Plan:
+    rooms = _need_room(world.memory_bytes, "memory (first storage class)")
+    return Plan(placement=partition(world.sizes_bytes, world.first_order, rooms))
+
+
+def _parallel_staging(world: World) -> Plan:
+    rooms = _need_room(world.capacities_bytes, "storage class")
+    files = np.arange(len(world.sizes_bytes))
+    placement = partition(world.sizes_bytes, files, rooms)
+    kept = placement != NOWHERE
+    if not kept.any(axis=1).all():
+        raise CannotRun("there is not a file for each node in its storage classes")
+    covered = int(world.sizes_bytes[kept.any(axis=0)].sum()) / max(1, world.dataset_bytes)
+    reordering = shards(kept, world.system.ranks_per_node)
+    return Plan(placement=placement, preloaded=True, reordering=reordering, covered=covered)
+
+
+def _need_memory(world: World) -> NDArray[np.int64]:
+    rooms = _need_room(world.memory_bytes, "memory (first storage class)")
+    if world.dataset_bytes > rooms.sum():
+        raise CannotRun(
+            f"the dataset ({show_bytes(world.dataset_bytes)}) exceeds the memory of all nodes "
+            f"({show_bytes(int(rooms.sum()))})"
+        )
+    return rooms
+
+
+def _lbann_dynamic(world: World) -> Plan:
+    rooms = _need_memory(world)
+    return Plan(placement=_all_kept(first_touch(world.sizes_bytes, world.first_reads, rooms)))
+
+
+def _lbann_preload(world: World) -> Plan:
+    rooms = _need_memory(world)
+    placement = partition(world.sizes_bytes, np.arange(len(world.sizes_bytes)), rooms)
+    return Plan(placement=_all_kept(placement), preloaded=True)
+
+
+def _all_kept(placement: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    left = int((placement == NOWHERE).all(axis=0).sum())
+    if left:
+        raise CannotRun(f"{left:,} files do not fit into the memory of the node that should keep them")
+    return placement
+
+
+def _locality_aware(world: World) -> Plan:
+    rooms = _need_room(world.capacities_bytes, "storage class")
+    placement = first_touch(world.sizes_bytes, world.first_reads, rooms)
+    scenario = world.scenario
+    reordering = by_keeper(placement, world.system.ranks_per_node, scenario.job.batch_size)
+    return Plan(placement=placement, reordering=reordering)
+
+
+def _nopfs(world: World) -> Plan:
+    if not world.capacities_bytes.sum():
+        return Plan()
+    rooms = world.capacities_bytes
+    return Plan(placement=by_frequency(world.sizes_bytes, world.frequencies, rooms))
+
+
+def _frequency_partition(world: World) -> Plan:
+    if not world.capacities_bytes.sum():
+        return Plan()
+    rooms = world.capacities_bytes
+    return Plan(placement=by_frequency_partitioned(world.sizes_bytes, world.frequencies, rooms))
+
+
+POLICIES = {
+    "perfect": Policy("nobody ever waits for a sample", _perfect),
+    "naive": Policy("each sample is loaded when it is wanted, nothing is kept", _naive),
+    "staging-buffer": Policy("loads ahead from shared storage, keeps nothing", _staging_buffer),
+    "deepio-ordered": Policy("memory of all nodes, a stretch of the files each", _deepio_ordered),
+    "parallel-staging": Policy(
+        "each node stages a part first and reads nothing else", _parallel_staging
+    ),
+    "lbann-dynamic": Policy("memory: who reads a file first keeps it", _lbann_dynamic),
+    "lbann-preload": Policy("memory: all files are loaded before the job", _lbann_preload),
+    "locality-aware": Policy(
+        "who reads a file first keeps it; batches are dealt out by keeper", _locality_aware
+    ),
+    "coordl": Policy("memory of all nodes, a part of the first epoch each", _coordl),
+    "nopfs": Policy("each node keeps what it reads most often", _nopfs),
+    "frequency-partition": Policy(
+        "the same, but no file twice before each is kept once", _frequency_partition
+    ),
+}

@@ -1,0 +1,65 @@
+"""Policies that change what is read: each returns the reads of an epoch instead of the job's.
+
+Reads are matrices from epochs.padded, in which `nothing`, the number of files, is the empty sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.policy.placement.fill import NOWHERE
+from fanstore.policy.placement.locality_aware import NOBODY, local_reads
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Reordering = Callable[[int, "NDArray[np.uint32]"], "NDArray[np.uint32]"]  # epoch, reads
+
+
+def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:
+    """Each node reads its own files alone, in a new order each epoch, divided among its ranks: as
+    many as in the job's order, and so some of them again where it has fewer.
+
+    kept: which files a node has (nodes x files), at least one each.
+    """
+    own = [np.flatnonzero(row).astype(np.uint32) for row in kept]
+    nothing = kept.shape[1]
+
+    def reads_of(epoch: int, reads: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        changed = reads.copy()
+        for node, files in enumerate(own):
+            order = np.random.default_rng((epoch, node)).permutation(files)
+            for local in range(ranks_per_node):
+                row = changed[node * ranks_per_node + local]
+                read = row != nothing
+                mine = order[local::ranks_per_node]
+                row[read] = np.resize(mine if len(mine) else order, int(read.sum()))
+        return changed
+
+    return reads_of
+
+
+def by_keeper(placement: NDArray[np.uint8], ranks_per_node: int, batch_size: int) -> Reordering:
+    """From the second epoch on the samples of each step are dealt out to the nodes that keep them,
+    as many to each rank as before. A last step that is not whole stays as it is."""
+    kept = placement.min(axis=0) != NOWHERE
+    keepers = np.where(kept, placement.argmin(axis=0), NOBODY)
+    nodes, nothing = placement.shape
+    of_node = ranks_per_node * batch_size
+
+    def reads_of(epoch: int, reads: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        ranks = len(reads)
+        batches = reads.reshape(ranks, -1, batch_size)
+        whole = int((batches != nothing).all(axis=(0, 2)).sum())
+        if epoch == 0 or whole == 0:
+            return reads
+        steps = batches[:, :whole].swapaxes(0, 1).reshape(-1)
+        dealt = local_reads(steps, keepers, nodes, of_node)
+        by_rank = dealt.reshape(nodes, whole, ranks_per_node, batch_size).swapaxes(1, 2)
+        changed = batches.copy()
+        changed[:, :whole] = by_rank.reshape(ranks, whole, batch_size)
+        return changed.reshape(reads.shape)
+
+    return reads_of

@@ -1,0 +1,162 @@
+"""A scenario: the machine, the dataset and the job, from a TOML file (docs/simulator.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fanstore.errors import UsageError
+from fanstore.policy.models.curve import Curve
+from fanstore.policy.orders.registry import ORDERS
+from fanstore.simulate.fields import Fields
+from fanstore.simulate.sizes import DATASET_KEYS, Sizes, read_sizes
+
+_SYSTEM_KEYS = (
+    "nodes", "ranks_per_node", "compute", "preprocess", "network", "shared", "staging_buffer",
+    "classes",
+)  # fmt: skip
+
+CLASSES_MAX = 14  # what the codes of fanstore.simulate.sources hold
+
+
+@dataclass(frozen=True)
+class StorageClass:
+    """What a node keeps files in. read, write: bytes/s of all threads together, by their number."""
+
+    name: str
+    capacity_bytes: int
+    threads: int
+    read: Curve
+    write: Curve
+
+
+@dataclass(frozen=True)
+class StagingBuffer:
+    """The memory of a rank where samples wait to be consumed."""
+
+    capacity_bytes: int
+    threads: int
+    write: Curve
+
+
+@dataclass(frozen=True)
+class SharedStorage:
+    """The shared file system. rate: bytes/s of all readers together, by their number.
+    readers_per_rank: as how many readers a rank counts that reads from it."""
+
+    rate: Curve
+    readers_per_rank: int
+
+    def share_bytes_per_s(self, ranks: float) -> float:
+        """Returns what one reader gets while so many ranks read."""
+        return self.rate.share(max(1.0, ranks) * self.readers_per_rank)
+
+
+@dataclass(frozen=True)
+class System:
+    """A machine. compute, preprocess and network are of a rank, classes of a node."""
+
+    nodes: int
+    ranks_per_node: int
+    compute_bytes_per_s: float
+    preprocess_bytes_per_s: float
+    network_bytes_per_s: float
+    shared: SharedStorage
+    staging_buffer: StagingBuffer
+    classes: tuple[StorageClass, ...]
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks on all nodes."""
+        return self.nodes * self.ranks_per_node
+
+
+@dataclass(frozen=True)
+class Job:
+    """order: its name; order_parameters: of fanstore.policy.orders.ranks.reads_of_ranks."""
+
+    epochs: int
+    batch_size: int
+    order: str
+    order_parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """file: for messages."""
+
+    file: str
+    about: str
+    system: System
+    sizes: Sizes
+    job: Job
+
+
+def scenario_from(file: str, table: dict[str, Any]) -> Scenario:
+    """Returns what a TOML file says. Raises UsageError with file, key and what is allowed."""
+    fields = Fields(file, "", table, ("about", "system", "dataset", "job"))
+    return Scenario(
+        file,
+        fields.text("about"),
+        _system(fields.table("system", _SYSTEM_KEYS)),
+        read_sizes(file, fields.table("dataset", DATASET_KEYS)),
+        _job(file, fields.table("job", ("epochs", "batch", "order"))),
+    )
+
+
+def _system(fields: Fields) -> System:
+    return System(
+        fields.integer("nodes", 1),
+        fields.integer("ranks_per_node", 1),
+        fields.rate_bytes_per_s("compute"),
+        fields.rate_bytes_per_s("preprocess"),
+        fields.rate_bytes_per_s("network"),
+        _shared(fields.table("shared", ("readers", "rate", "readers_per_rank"))),
+        _staging_buffer(fields.table("staging_buffer", ("capacity", "threads", "write"))),
+        _classes(fields),
+    )
+
+
+def _shared(fields: Fields) -> SharedStorage:
+    return SharedStorage(fields.points("readers"), fields.integer("readers_per_rank", 1))
+
+
+def _staging_buffer(fields: Fields) -> StagingBuffer:
+    return StagingBuffer(
+        fields.size_bytes("capacity"), fields.integer("threads", 1), fields.curve("write", "threads")
+    )
+
+
+def _classes(system: Fields) -> tuple[StorageClass, ...]:
+    found: list[StorageClass] = []
+    for fields in system.tables("classes", ("name", "capacity", "threads", "read", "write")):
+        each = StorageClass(
+            fields.text("name"),
+            fields.size_bytes("capacity"),
+            fields.integer("threads", 1),
+            fields.curve("read", "threads"),
+            fields.curve("write", "threads"),
+        )
+        if each.name in [other.name for other in found]:
+            raise fields.wrong("name", f"is {each.name!r} a second time", "each name once")
+        if found and _read_share(each) > _read_share(found[-1]):
+            what = f"makes a thread of {each.name} read faster than one of {found[-1].name}"
+            raise fields.wrong("read", what, "the fastest class first")
+        found.append(each)
+    if len(found) > CLASSES_MAX:
+        raise system.wrong("classes", f"are {len(found)}", f"{CLASSES_MAX} or fewer")
+    return tuple(found)
+
+
+def _read_share(each: StorageClass) -> float:
+    return each.read.share(each.threads)
+
+
+def _job(file: str, fields: Fields) -> Job:
+    order = fields.value("order", 'a table such as { name = "torch-distributed", seed = 0 }')
+    if not isinstance(order, dict) or order.get("name") not in ORDERS:
+        named = order.get("name") if isinstance(order, dict) else order
+        allowed = ", ".join(sorted(ORDERS))
+        raise UsageError(f"{file}: job.order.name is {named!r}; allowed: {allowed}")
+    parameters = {key: value for key, value in order.items() if key != "name"}
+    return Job(fields.integer("epochs", 1), fields.integer("batch", 1), order["name"], parameters)

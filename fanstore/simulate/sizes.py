@@ -1,0 +1,102 @@
+"""The sizes of the files of a dataset: drawn, listed, or those of a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.errors import UsageError
+from fanstore.policy.checks import SAMPLES_MAX
+from fanstore.simulate.fields import Fields
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NEGATIVE = ("zero", "redraw", "refuse")
+
+# By the value of `sizes`: what else the table [dataset] has.
+_KINDS = {
+    "fixed": ("files", "size"),
+    "normal": ("files", "mean", "deviation", "negative", "seed"),
+    "list": ("list",),
+    "dataset": ("path",),
+}
+DATASET_KEYS = ("sizes", *dict.fromkeys(key for keys in _KINDS.values() for key in keys))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """draw returns the bytes of each file, the same each time."""
+
+    kind: str
+    draw: Callable[[], NDArray[np.int64]]
+
+
+def read_sizes(file: str, fields: Fields) -> Sizes:
+    """Returns the sizes that a table [dataset] describes. Paths in it are relative to the file."""
+    kind = fields.text("sizes", tuple(_KINDS))
+    for key in DATASET_KEYS[1:]:
+        if key in fields and key not in _KINDS[kind]:
+            raise fields.wrong(key, f"has no meaning with sizes = {kind!r}", ", ".join(_KINDS[kind]))
+    read = {"fixed": _fixed, "normal": _normal, "list": _listed, "dataset": _dataset}[kind]
+    return Sizes(kind, read(Path(file).parent, fields))
+
+
+def _fixed(_: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:
+    files, size = fields.integer("files", 1, SAMPLES_MAX), fields.size_bytes("size")
+    return lambda: np.full(files, size, dtype=np.int64)
+
+
+def _normal(_: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:
+    files, seed = fields.integer("files", 1, SAMPLES_MAX), fields.integer("seed", 0)
+    mean, deviation = fields.size_bytes("mean"), fields.size_bytes("deviation")
+    negative = fields.text("negative", NEGATIVE)
+
+    def draw() -> NDArray[np.int64]:
+        rng = np.random.default_rng(seed)
+        drawn = rng.normal(mean, deviation, files)
+        below = np.flatnonzero(drawn < 0)
+        if negative == "refuse" and below.size:
+            what = f"is 'refuse', and {below.size:,} of {files:,} sizes are below 0"
+            raise fields.wrong("negative", what, "zero (these files are empty), redraw")
+        while negative == "redraw" and below.size:
+            drawn[below] = rng.normal(mean, deviation, below.size)
+            below = below[drawn[below] < 0]
+        return np.rint(np.maximum(drawn, 0)).astype(np.int64)
+
+    return draw
+
+
+def _listed(folder: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:
+    path = folder / fields.text("list")
+
+    def draw() -> NDArray[np.int64]:
+        allowed = "a file with a number of bytes on each line"
+        try:
+            sizes = [int(line) for line in path.read_text().split()]
+        except (OSError, ValueError) as error:
+            raise fields.wrong("list", f"is {str(path)!r}: {error}", allowed) from None
+        if not sizes or min(sizes) < 0:
+            raise fields.wrong("list", f"is {str(path)!r}: no sizes, or some below 0", allowed)
+        return np.array(sizes, dtype=np.int64)
+
+    return draw
+
+
+def _dataset(folder: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:
+    path = folder / fields.text("path")
+
+    def draw() -> NDArray[np.int64]:
+        from fanstore.dataset import open_dataset
+
+        with open_dataset(path) as dataset:
+            regular = (dataset.records["mode"] & 0o170000) == 0o100000
+            sizes: NDArray[np.int64] = dataset.records["logical_size"][regular].astype(np.int64)
+        if not len(sizes):
+            raise UsageError(f"{path}: the dataset has no files")
+        return sizes
+
+    return draw

@@ -1,0 +1,76 @@
+"""Where samples are loaded from under a placement, and how long a byte takes from there.
+
+A code says of a sample on a node in which storage class the node keeps it and which is the fastest
+of the other nodes that keep it: own * (classes + 1) + other, where `classes` is nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.policy.models import nopfs
+from fanstore.policy.placement.elsewhere import fastest_elsewhere
+from fanstore.simulate.scenario import System
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ONE_BYTE = np.ones(1)
+
+
+def codes_of(placement: NDArray[np.uint8], classes: int) -> NDArray[np.uint8]:
+    """Returns the code of each sample on each node, and at the end that of the empty sample."""
+    own = np.minimum(placement, classes)
+    other = np.minimum(fastest_elsewhere(placement), classes)
+    nowhere = np.full((len(placement), 1), (classes + 1) ** 2 - 1, dtype=np.uint8)
+    return np.concatenate((own * np.uint8(classes + 1) + other, nowhere), axis=1)
+
+
+def source_names(system: System) -> list[str]:
+    """Returns the names of the sources, in the order of their numbers."""
+    names = [each.name for each in system.classes]
+    return [*names, *(f"remote {name}" for name in names), "shared"]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """By code: seconds to load a byte with one thread, and the number of the source."""
+
+    byte_s: NDArray[np.float64]
+    numbers: NDArray[np.intp]
+
+
+def preprocess_byte_s(system: System) -> float:
+    """Returns how long one thread prepares a byte and writes it into the staging buffer."""
+    staging = system.staging_buffer
+    rate = system.preprocess_bytes_per_s
+    return float(nopfs.write_s(_ONE_BYTE, rate, staging.write, staging.threads)[0])
+
+
+def sources_of(system: System, shared_ranks: float) -> Sources:
+    """Returns the fastest source for each code, while so many ranks read from shared storage."""
+    classes = len(system.classes)
+    own, other = np.divmod(np.arange((classes + 1) ** 2), classes + 1)
+    rates, kinds = nopfs.fastest_rates(
+        np.append(_local_rates(system), 0.0)[own],
+        np.append(_remote_rates(system), 0.0)[other],
+        system.shared.share_bytes_per_s(shared_ranks),
+    )
+    number = np.select([kinds == nopfs.LOCAL, kinds == nopfs.REMOTE], [own, classes + other],
+                       2 * classes)  # fmt: skip
+    return Sources(1 / rates + preprocess_byte_s(system), number)
+
+
+def _local_rates(system: System) -> NDArray[np.float64]:
+    fetch_s = [nopfs.local_fetch_s(_ONE_BYTE, c.read, c.threads)[0] for c in system.classes]
+    return 1 / np.array(fetch_s, dtype=np.float64)
+
+
+def _remote_rates(system: System) -> NDArray[np.float64]:
+    network = system.network_bytes_per_s
+    fetch_s = [
+        nopfs.remote_fetch_s(_ONE_BYTE, network, c.read, c.threads)[0] for c in system.classes
+    ]
+    return 1 / np.array(fetch_s, dtype=np.float64)

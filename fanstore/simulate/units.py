@@ -1,0 +1,41 @@
+"""Amounts with their units: `120 GB`, `64 MB/s`."""
+
+from __future__ import annotations
+
+import re
+
+# As GNU programs have them: kB, MB are powers of 1000; K, KiB, M, MiB those of 1024.
+UNITS_BYTES = {
+    "B": 1,
+    **{name + "B": 1000**power for power, name in enumerate("kMGT", 1)},
+    **{name + "iB": 1024**power for power, name in enumerate("KMGT", 1)},
+    **{name: 1024**power for power, name in enumerate("KMGT", 1)},
+}
+SIZES = f"a number from 0 on with a unit ({', '.join(UNITS_BYTES)}), such as '120 GB'"
+RATES = "a number above 0 with a unit a second, such as '64 MB/s'"
+
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)(/s)?")
+
+
+def size_bytes(text: object) -> int:
+    """Returns the bytes of a size. Raises ValueError for anything but SIZES, and for parts of a
+    byte."""
+    number, per_second = _amount(text)
+    if per_second or number != int(number):
+        raise ValueError
+    return int(number)
+
+
+def rate_bytes_per_s(text: object) -> float:
+    """Returns the bytes a second of a rate. Raises ValueError for anything but RATES."""
+    number, per_second = _amount(text)
+    if not per_second or not number:
+        raise ValueError
+    return number
+
+
+def _amount(text: object) -> tuple[float, bool]:
+    match = _AMOUNT.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None or match[2] not in UNITS_BYTES:
+        raise ValueError
+    return round(float(match[1]) * UNITS_BYTES[match[2]], 6), bool(match[3])
