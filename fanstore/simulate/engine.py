@@ -74,13 +74,13 @@ def _run(world: World, runners: list[Runner], on_epoch: Callable[[], None]) -> N
 
 
 def _epoch(
-    world: World, number: int, reads: NDArray[np.uint32], sizes: NDArray[np.float64]
+    world: World, number: int, reads: NDArray[np.intp], sizes: NDArray[np.float64]
 ) -> Epoch:
     """An epoch of which every batch fits into the staging buffer."""
     scenario = world.scenario
     compute = scenario.system.compute_bytes_per_s
     epoch = epoch_of(number, reads, sizes, compute, scenario.job.batch_size)
-    largest = int(epoch.batch_bytes().max())
+    largest = int(epoch.batch_bytes.max())
     capacity = scenario.system.staging_buffer.capacity_bytes
     if largest > capacity:
         raise UsageError(

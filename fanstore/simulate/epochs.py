@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ class Epoch:
     left_s: how long a rank computes from the start of each sample to the end of its batch."""
 
     number: int
-    reads: NDArray[np.uint32]
+    reads: NDArray[np.intp]
     sizes_bytes: NDArray[np.float64]
     left_s: NDArray[np.float64]
     batch_size: int
@@ -60,20 +61,23 @@ class Epoch:
         """The number of batches of each rank."""
         return self.reads.shape[1] // self.batch_size
 
+    @cached_property
     def compute_s(self) -> NDArray[np.float64]:
-        """Returns how long each rank computes with each batch: ranks x batches."""
-        return self.left_s[:, :: self.batch_size]
+        """How long the slowest rank computes with each batch."""
+        longest: NDArray[np.float64] = self.left_s[:, :: self.batch_size].max(axis=0)
+        return longest
 
+    @cached_property
     def batch_bytes(self) -> NDArray[np.int64]:
-        """Returns the bytes of each batch: ranks x batches."""
+        """The bytes of each batch: ranks x batches."""
         rows = self.sizes_bytes.reshape(len(self.reads), self.batches, self.batch_size)
         return rows.sum(axis=2).astype(np.int64)
 
 
-def padded(reads: list[NDArray[Any]], batch_size: int, nothing: int) -> NDArray[np.uint32]:
+def padded(reads: list[NDArray[Any]], batch_size: int, nothing: int) -> NDArray[np.intp]:
     """Returns reads as a matrix of whole batches, filled up with the sample `nothing`."""
     longest = -(-max(map(len, reads)) // batch_size) * batch_size
-    matrix = np.full((len(reads), longest), nothing, dtype=np.uint32)
+    matrix = np.full((len(reads), longest), nothing, dtype=np.intp)
     for row, each in zip(matrix, reads, strict=True):
         row[: len(each)] = each
     return matrix
@@ -81,7 +85,7 @@ def padded(reads: list[NDArray[Any]], batch_size: int, nothing: int) -> NDArray[
 
 def epoch_of(
     number: int,
-    reads: NDArray[np.uint32],
+    reads: NDArray[np.intp],
     sizes_bytes: NDArray[np.float64],
     compute_bytes_per_s: float,
     batch_size: int,

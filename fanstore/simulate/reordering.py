@@ -15,7 +15,7 @@ from fanstore.policy.placement.locality_aware import NOBODY, local_reads
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Reordering = Callable[[int, "NDArray[np.uint32]"], "NDArray[np.uint32]"]  # epoch, reads
+Reordering = Callable[[int, "NDArray[np.intp]"], "NDArray[np.intp]"]  # epoch, reads
 
 
 def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:
@@ -24,10 +24,10 @@ def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:
 
     kept: which files a node has (nodes x files), at least one each.
     """
-    own = [np.flatnonzero(row).astype(np.uint32) for row in kept]
+    own = [np.flatnonzero(row) for row in kept]
     nothing = kept.shape[1]
 
-    def reads_of(epoch: int, reads: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def reads_of(epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
         changed = reads.copy()
         for node, files in enumerate(own):
             order = np.random.default_rng((epoch, node)).permutation(files)
@@ -49,7 +49,7 @@ def by_keeper(placement: NDArray[np.uint8], ranks_per_node: int, batch_size: int
     nodes, nothing = placement.shape
     of_node = ranks_per_node * batch_size
 
-    def reads_of(epoch: int, reads: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def reads_of(epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
         ranks = len(reads)
         batches = reads.reshape(ranks, -1, batch_size)
         whole = int((batches != nothing).all(axis=(0, 2)).sum())
