@@ -53,9 +53,7 @@ def simulate(
         dataset_bytes=world.dataset_bytes,
         ranks=system.ranks,
         epochs=scenario.job.epochs,
-        lower_bound_s=lower_bound_s(
-            world.dataset_bytes, system.ranks, system.compute_bytes_per_s
-        ),
+        lower_bound_s=lower_bound_s(world.dataset_bytes, system.ranks, system.compute_bytes_per_s),
         policies={name: outcomes[name] for name in names},
     )
 
@@ -73,9 +71,7 @@ def _run(world: World, runners: list[Runner], on_epoch: Callable[[], None]) -> N
         on_epoch()
 
 
-def _epoch(
-    world: World, number: int, reads: NDArray[np.intp], sizes: NDArray[np.float64]
-) -> Epoch:
+def _epoch(world: World, number: int, reads: NDArray[np.intp], sizes: NDArray[np.float64]) -> Epoch:
     """An epoch of which every batch fits into the staging buffer."""
     scenario = world.scenario
     compute = scenario.system.compute_bytes_per_s

@@ -55,8 +55,10 @@ def changed(file: str, table: dict[str, Any], changes: Mapping[str, str]) -> dic
         places[key] = (system, key)
     for name, value in changes.items():
         if name not in places:
-            raise UsageError(f"{file}: nothing is named {name!r} to be changed; allowed: "
-                             f"{', '.join(sorted(places))}")
+            raise UsageError(
+                f"{file}: nothing is named {name!r} to be changed; allowed: "
+                f"{', '.join(sorted(places))}"
+            )
         where, key = places[name]
         where[key] = int(value) if value.isascii() and value.isdigit() else value
     system.update(staging_buffer=staging, classes=classes)

@@ -115,7 +115,9 @@ def _lbann_preload(world: World) -> Plan:
 def _all_kept(placement: NDArray[np.uint8]) -> NDArray[np.uint8]:
     left = int((placement == NOWHERE).all(axis=0).sum())
     if left:
-        raise CannotRun(f"{left:,} files do not fit into the memory of the node that should keep them")
+        raise CannotRun(
+            f"{left:,} files do not fit into the memory of the node that should keep them"
+        )
     return placement
 
 

@@ -123,7 +123,9 @@ def _shared(fields: Fields) -> SharedStorage:
 
 def _staging_buffer(fields: Fields) -> StagingBuffer:
     return StagingBuffer(
-        fields.size_bytes("capacity"), fields.integer("threads", 1), fields.curve("write", "threads")
+        fields.size_bytes("capacity"),
+        fields.integer("threads", 1),
+        fields.curve("write", "threads"),
     )
 
 

@@ -40,7 +40,9 @@ def read_sizes(file: str, fields: Fields) -> Sizes:
     kind = fields.text("sizes", tuple(_KINDS))
     for key in DATASET_KEYS[1:]:
         if key in fields and key not in _KINDS[kind]:
-            raise fields.wrong(key, f"has no meaning with sizes = {kind!r}", ", ".join(_KINDS[kind]))
+            raise fields.wrong(
+                key, f"has no meaning with sizes = {kind!r}", ", ".join(_KINDS[kind])
+            )
     read = {"fixed": _fixed, "normal": _normal, "list": _listed, "dataset": _dataset}[kind]
     return Sizes(kind, read(Path(file).parent, fields))
 

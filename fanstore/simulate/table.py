@@ -36,9 +36,7 @@ def lines_of(simulation: Simulation) -> list[str]:
 
 
 def _row(name: str, outcome: Outcome) -> tuple[str, ...]:
-    shares = {
-        source: share for source, share in outcome.source_shares.items() if share > 0
-    }
+    shares = {source: share for source, share in outcome.source_shares.items() if share > 0}
     sources = [f"{source} {100 * share:.1f} %" for source, share in shares.items()]
     if outcome.covered < 1:
         sources.append(f"(reads {100 * outcome.covered:.1f} % of the dataset)")

@@ -1,0 +1,50 @@
+"""fanstore simulate, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from inprocess import call
+
+from fanstore.simulate.policies import POLICIES
+
+
+def test_a_table_has_a_row_for_each_policy() -> None:
+    lines = call("simulate", "nopfs-1", "--epochs", "2").stdout.decode().splitlines()
+    assert lines[0] == "50,000 files, 36.2 MiB; 4 ranks, 2 epochs; an epoch takes 0.15 s or more"
+    assert [line.split()[0] for line in lines[2:]] == ["policy", *POLICIES]
+
+
+def test_json_has_the_cases_of_a_sweep() -> None:
+    asked = ["--policy", "nopfs", "--policy", "lbann-dynamic", "--sweep", "ram=1MB,1GB"]
+    few, many = json.loads(call("simulate", "nopfs-1", "--epochs=2", *asked, "--json").stdout)
+    assert (few["changed"], many["changed"]) == ({"ram": "1MB"}, {"ram": "1GB"})
+    assert list(few["policies"]) == ["lbann-dynamic", "nopfs"]
+    assert "exceeds the memory" in few["policies"]["lbann-dynamic"]["cannot_run"]
+    found = many["policies"]["nopfs"]
+    assert len(found["epochs_s"]) == 2
+    assert sum(found["source_bytes"].values()) == 2 * many["dataset_bytes"] == 2 * 38_000_000
+    assert sum(found["source_shares"].values()) == 1
+
+
+def test_a_reason_stands_below_the_table() -> None:
+    asked = ["--policy", "lbann-dynamic", "--sweep", "ram=1MB", "--epochs=2"]
+    lines = call("simulate", "nopfs-1", *asked).stdout.decode().splitlines()
+    assert lines[-1].startswith("lbann-dynamic cannot run: the dataset (36.2 MiB) exceeds")
+
+
+def test_list_names_scenarios_and_policies() -> None:
+    shown = call("simulate", "--list").stdout.decode()
+    assert "nopfs-4-512" in shown and "frequency-partition" in shown
+    assert list(json.loads(call("simulate", "--list", "--json").stdout)["policies"]) == [*POLICIES]
+
+
+def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path) -> None:
+    assert "built in are nopfs-1, nopfs-2," in call("simulate", "nopfs-9", code=2).stderr
+    wrong = call("simulate", "nopfs-1", "--policy", "lru", code=2).stderr
+    assert "there is no policy 'lru'; allowed: perfect, naive," in wrong
+    assert "Missing argument 'SCENARIO'" in call("simulate", code=2).stderr
+    assert "t.toml: No such file" in call("simulate", tmp_path / "t.toml", code=125).stderr
+    (tmp_path / "t.toml").write_text("about = 5\n")
+    assert "about is 5; allowed: a text" in call("simulate", tmp_path / "t.toml", code=2).stderr
