@@ -13,7 +13,7 @@ from fanstore.simulate.policies import POLICIES, CannotRun
 from fanstore.simulate.results import Outcome, Simulation
 from fanstore.simulate.runner import Runner
 from fanstore.simulate.scenario import Scenario
-from fanstore.simulate.world import World
+from fanstore.simulate.workload import Workload
 from fanstore.wording import show_bytes
 
 if TYPE_CHECKING:
@@ -37,43 +37,47 @@ def simulate(
     """Returns what each policy does in a scenario; policies: names, or none for all. on_epoch is
     called after each epoch. Raises UsageError for what the scenario does not allow."""
     names = known_policies(policies)
-    world = World(scenario)
+    workload = Workload(scenario)
     outcomes: dict[str, Outcome | str] = {}
     runners: dict[str, Runner] = {}
     for name in names:
         try:
-            runners[name] = Runner(world, POLICIES[name].plan(world))
+            runners[name] = Runner(workload, POLICIES[name].plan(workload))
         except CannotRun as error:
             outcomes[name] = str(error)
-    _run(world, list(runners.values()), on_epoch)
+    _run(workload, list(runners.values()), on_epoch)
     outcomes.update((name, runner.outcome()) for name, runner in runners.items())
     system = scenario.system
     return Simulation(
-        files=len(world.sizes_bytes),
-        dataset_bytes=world.dataset_bytes,
+        files=len(workload.sizes_bytes),
+        dataset_bytes=workload.dataset_bytes,
         ranks=system.ranks,
         epochs=scenario.job.epochs,
-        lower_bound_s=lower_bound_s(world.dataset_bytes, system.ranks, system.compute_bytes_per_s),
+        lower_bound_s=lower_bound_s(
+            workload.dataset_bytes, system.ranks, system.compute_bytes_per_s
+        ),
         policies={name: outcomes[name] for name in names},
     )
 
 
-def _run(world: World, runners: list[Runner], on_epoch: Callable[[], None]) -> None:
-    sizes = np.append(world.sizes_bytes, 0).astype(np.float64)
-    nothing = len(world.sizes_bytes)
-    batch_size = world.scenario.job.batch_size
-    for number, reads in enumerate(reads_of_epochs(world.scenario, nothing)):
+def _run(workload: Workload, runners: list[Runner], on_epoch: Callable[[], None]) -> None:
+    sizes = np.append(workload.sizes_bytes, 0).astype(np.float64)
+    nothing = len(workload.sizes_bytes)
+    batch_size = workload.scenario.job.batch_size
+    for number, reads in enumerate(reads_of_epochs(workload.scenario, nothing)):
         matrix = padded(reads, batch_size, nothing)
-        epoch = _epoch(world, number, matrix, sizes)
+        epoch = _epoch(workload, number, matrix, sizes)
         for runner in runners:
             changed = runner.reads_of(number, matrix)
-            runner.advance(epoch if changed is matrix else _epoch(world, number, changed, sizes))
+            runner.advance(epoch if changed is matrix else _epoch(workload, number, changed, sizes))
         on_epoch()
 
 
-def _epoch(world: World, number: int, reads: NDArray[np.intp], sizes: NDArray[np.float64]) -> Epoch:
+def _epoch(
+    workload: Workload, number: int, reads: NDArray[np.intp], sizes: NDArray[np.float64]
+) -> Epoch:
     """An epoch of which every batch fits into the staging buffer."""
-    scenario = world.scenario
+    scenario = workload.scenario
     compute = scenario.system.compute_bytes_per_s
     epoch = epoch_of(number, reads, sizes, compute, scenario.job.batch_size)
     largest = int(epoch.batch_bytes.max())

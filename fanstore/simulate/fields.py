@@ -81,7 +81,7 @@ class Fields:
         return self._read(key, RATES, rate_bytes_per_s)
 
     def curve(self, key: str, by: str) -> Curve:
-        """Returns a rate as a function of what `by` names: { by = [1, 4], rate = ["1 GB/s", ...] }."""
+        """Returns a rate by what `by` names: { by = [1, 4], rate = ["1 GB/s", "3 GB/s"] }."""
         return self.table(key, (by, "rate")).points(by)
 
     def points(self, by: str) -> Curve:

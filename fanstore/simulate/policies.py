@@ -12,7 +12,7 @@ from fanstore.policy.placement.fill import NOWHERE
 from fanstore.policy.placement.first_touch import first_touch
 from fanstore.policy.placement.partition import partition
 from fanstore.simulate.reordering import Reordering, by_keeper, shards
-from fanstore.simulate.world import World
+from fanstore.simulate.workload import Workload
 from fanstore.wording import show_bytes
 
 if TYPE_CHECKING:
@@ -48,18 +48,18 @@ class Policy:
     """plan raises CannotRun with a reason."""
 
     about: str
-    plan: Callable[[World], Plan]
+    plan: Callable[[Workload], Plan]
 
 
-def _perfect(_: World) -> Plan:
+def _perfect(_: Workload) -> Plan:
     return Plan(AT_ONCE)
 
 
-def _naive(_: World) -> Plan:
+def _naive(_: Workload) -> Plan:
     return Plan(IN_TURN)
 
 
-def _staging_buffer(_: World) -> Plan:
+def _staging_buffer(_: Workload) -> Plan:
     return Plan()
 
 
@@ -69,46 +69,48 @@ def _need_room(rooms: NDArray[np.int64], what: str) -> NDArray[np.int64]:
     return rooms
 
 
-def _deepio_ordered(world: World) -> Plan:
-    rooms = _need_room(world.memory_bytes, "memory (first storage class)")
-    return Plan(placement=partition(world.sizes_bytes, np.arange(len(world.sizes_bytes)), rooms))
+def _deepio_ordered(workload: Workload) -> Plan:
+    rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
+    return Plan(
+        placement=partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
+    )
 
 
-def _coordl(world: World) -> Plan:
-    rooms = _need_room(world.memory_bytes, "memory (first storage class)")
-    return Plan(placement=partition(world.sizes_bytes, world.first_order, rooms))
+def _coordl(workload: Workload) -> Plan:
+    rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
+    return Plan(placement=partition(workload.sizes_bytes, workload.first_order, rooms))
 
 
-def _parallel_staging(world: World) -> Plan:
-    rooms = _need_room(world.capacities_bytes, "storage class")
-    files = np.arange(len(world.sizes_bytes))
-    placement = partition(world.sizes_bytes, files, rooms)
+def _parallel_staging(workload: Workload) -> Plan:
+    rooms = _need_room(workload.capacities_bytes, "storage class")
+    files = np.arange(len(workload.sizes_bytes))
+    placement = partition(workload.sizes_bytes, files, rooms)
     kept = placement != NOWHERE
     if not kept.any(axis=1).all():
         raise CannotRun("there is not a file for each node in its storage classes")
-    covered = int(world.sizes_bytes[kept.any(axis=0)].sum()) / max(1, world.dataset_bytes)
-    reordering = shards(kept, world.system.ranks_per_node)
+    covered = int(workload.sizes_bytes[kept.any(axis=0)].sum()) / max(1, workload.dataset_bytes)
+    reordering = shards(kept, workload.system.ranks_per_node)
     return Plan(placement=placement, preloaded=True, reordering=reordering, covered=covered)
 
 
-def _need_memory(world: World) -> NDArray[np.int64]:
-    rooms = _need_room(world.memory_bytes, "memory (first storage class)")
-    if world.dataset_bytes > rooms.sum():
+def _need_memory(workload: Workload) -> NDArray[np.int64]:
+    rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
+    if workload.dataset_bytes > rooms.sum():
         raise CannotRun(
-            f"the dataset ({show_bytes(world.dataset_bytes)}) exceeds the memory of all nodes "
+            f"the dataset ({show_bytes(workload.dataset_bytes)}) exceeds the memory of all nodes "
             f"({show_bytes(int(rooms.sum()))})"
         )
     return rooms
 
 
-def _lbann_dynamic(world: World) -> Plan:
-    rooms = _need_memory(world)
-    return Plan(placement=_all_kept(first_touch(world.sizes_bytes, world.first_reads, rooms)))
+def _lbann_dynamic(workload: Workload) -> Plan:
+    rooms = _need_memory(workload)
+    return Plan(placement=_all_kept(first_touch(workload.sizes_bytes, workload.first_reads, rooms)))
 
 
-def _lbann_preload(world: World) -> Plan:
-    rooms = _need_memory(world)
-    placement = partition(world.sizes_bytes, np.arange(len(world.sizes_bytes)), rooms)
+def _lbann_preload(workload: Workload) -> Plan:
+    rooms = _need_memory(workload)
+    placement = partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
     return Plan(placement=_all_kept(placement), preloaded=True)
 
 
@@ -121,26 +123,28 @@ def _all_kept(placement: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return placement
 
 
-def _locality_aware(world: World) -> Plan:
-    rooms = _need_room(world.capacities_bytes, "storage class")
-    placement = first_touch(world.sizes_bytes, world.first_reads, rooms)
-    scenario = world.scenario
-    reordering = by_keeper(placement, world.system.ranks_per_node, scenario.job.batch_size)
+def _locality_aware(workload: Workload) -> Plan:
+    rooms = _need_room(workload.capacities_bytes, "storage class")
+    placement = first_touch(workload.sizes_bytes, workload.first_reads, rooms)
+    scenario = workload.scenario
+    reordering = by_keeper(placement, workload.system.ranks_per_node, scenario.job.batch_size)
     return Plan(placement=placement, reordering=reordering)
 
 
-def _nopfs(world: World) -> Plan:
-    if not world.capacities_bytes.sum():
+def _nopfs(workload: Workload) -> Plan:
+    if not workload.capacities_bytes.sum():
         return Plan()
-    rooms = world.capacities_bytes
-    return Plan(placement=by_frequency(world.sizes_bytes, world.frequencies, rooms))
+    rooms = workload.capacities_bytes
+    return Plan(placement=by_frequency(workload.sizes_bytes, workload.frequencies, rooms))
 
 
-def _frequency_partition(world: World) -> Plan:
-    if not world.capacities_bytes.sum():
+def _frequency_partition(workload: Workload) -> Plan:
+    if not workload.capacities_bytes.sum():
         return Plan()
-    rooms = world.capacities_bytes
-    return Plan(placement=by_frequency_partitioned(world.sizes_bytes, world.frequencies, rooms))
+    rooms = workload.capacities_bytes
+    return Plan(
+        placement=by_frequency_partitioned(workload.sizes_bytes, workload.frequencies, rooms)
+    )
 
 
 POLICIES = {

@@ -11,7 +11,7 @@ from fanstore.simulate.policies import AHEAD, IN_TURN, Plan
 from fanstore.simulate.results import Outcome
 from fanstore.simulate.sources import codes_of, source_names, sources_of
 from fanstore.simulate.staging import staging_s
-from fanstore.simulate.world import World
+from fanstore.simulate.workload import Workload
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 class Runner:
     """Takes a policy through the epochs of a job, one after the other."""
 
-    def __init__(self, world: World, plan: Plan) -> None:
-        self._system, self._plan = world.system, plan
+    def __init__(self, workload: Workload, plan: Plan) -> None:
+        self._system, self._plan = workload.system, plan
         classes = len(self._system.classes)
         self._codes: NDArray[np.uint8] | None = None
         self._kept_bytes = np.zeros((self._system.nodes, classes), dtype=np.int64)
         if plan.placement is not None:
             self._codes = codes_of(plan.placement, classes)
             for kept, row in zip(self._kept_bytes, plan.placement, strict=True):
-                kept[:] = np.bincount(row, world.sizes_bytes, classes)[:classes]
+                kept[:] = np.bincount(row, workload.sizes_bytes, classes)[:classes]
         self._startup_s = staging_s(self._system, self._kept_bytes) if plan.preloaded else 0.0
         capacity = self._system.staging_buffer.capacity_bytes
         self._pipeline = Pipeline(self._system.ranks, capacity, self._startup_s)

@@ -20,7 +20,7 @@ def show_s(seconds: float) -> str:
 
 def lines_of(simulation: Simulation) -> list[str]:
     """Returns the lines of a table: the policies that can run, then why the others cannot."""
-    rows = [_HEAD]
+    rows: list[tuple[str, ...]] = [_HEAD]
     reasons = []
     for name, outcome in simulation.policies.items():
         if isinstance(outcome, str):

@@ -15,7 +15,7 @@ from fanstore.simulate.epochs import epoch_of, padded
 from fanstore.simulate.pipeline import Batches, Pipeline
 from fanstore.simulate.policies import POLICIES
 from fanstore.simulate.results import Outcome
-from fanstore.simulate.world import World
+from fanstore.simulate.workload import Workload
 
 RNG = np.random.default_rng(8)
 
@@ -54,7 +54,7 @@ def outcome(name: str, **changes: Any) -> Outcome:
 @pytest.mark.parametrize("case", CASES)
 def test_is_what_plain_loops_give(case: str, policy: str) -> None:
     small = scenario(**CASES[case])
-    plan = POLICIES[policy].plan(World(small))
+    plan = POLICIES[policy].plan(Workload(small))
     placement = plan.placement
     if placement is None:
         placement = np.full((small.system.nodes, 300), 255, dtype=np.uint8)

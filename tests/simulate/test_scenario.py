@@ -134,3 +134,13 @@ def test_a_sweep_changes_what_it_names() -> None:
             combinations(bad)
     with pytest.raises(UsageError, match=r"nothing is named 'rma' .*allowed: batch, compute, disk"):
         changed("t.toml", table(), {"rma": "1GB"})
+
+
+def test_the_scenario_of_the_documentation_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    text = (
+        page.split("\n## A scenario\n")[1].split("    about =")[1].split("\n`readers_per_rank`")[0]
+    )
+    (tmp_path / "t.toml").write_text("    about =" + text)
+    read = scenario_from("t.toml", load(str(tmp_path / "t.toml"))[1])
+    assert (read.system.ranks, read.job.epochs) == (32, 90)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class World:
+class Workload:
     """A scenario with its files drawn. What takes long is worked out once, when first asked for."""
 
     def __init__(self, scenario: Scenario) -> None:
