@@ -94,3 +94,14 @@ def test_environment_the_bound_is_printed_and_the_staging_buffer_does_not_matter
         for size in ("1 GB", "5 GB")
     ]
     assert times[0] == pytest.approx(times[1], rel=0.001)
+
+
+def test_coordl_misses_what_does_not_fit_and_two_servers_miss_nothing() -> None:
+    one, two = (outcomes(run("coordl-ssd", "coordl", nodes=n, files="174304", ram="42 GB"))
+                for n in "12")  # fmt: skip
+    size = 174304 * 370_000
+    later = (one["coordl"].source_bytes["shared"] - size) / 2
+    assert later / size == pytest.approx(0.35, abs=0.002)  # printed: 35 %
+    assert later == pytest.approx(22.5e9, rel=0.005)  # printed: 225 GB of ten times the files
+    assert two["coordl"].source_bytes["shared"] == pytest.approx(size, rel=0.001)
+    assert two["coordl"].stall_share < one["coordl"].stall_share
