@@ -9,7 +9,7 @@ from fanstore.simulate.epochs import Epoch
 from fanstore.simulate.pipeline import Batches, Pipeline
 from fanstore.simulate.policies import AHEAD, IN_TURN, Plan
 from fanstore.simulate.results import Outcome
-from fanstore.simulate.sources import codes_of, source_names, sources_of
+from fanstore.simulate.sources import codes_of, contended_sources, source_names
 from fanstore.simulate.staging import staging_s
 from fanstore.simulate.workload import Workload
 
@@ -73,7 +73,7 @@ class Runner:
     def _in_turn_s(self, epoch: Epoch) -> float:
         """One thread of each rank loads from shared storage, prepares and computes, in turn."""
         system = self._system
-        each_s = 1 / system.shared.share_bytes_per_s(system.ranks)
+        each_s = 1 / system.shared.rate.share(system.ranks)
         each_s += 1 / system.preprocess_bytes_per_s + 1 / system.compute_bytes_per_s
         self._source_bytes[-1] += epoch.sizes_bytes.sum()
         return float(epoch.batch_bytes.max(axis=0).sum()) * each_s
@@ -82,8 +82,7 @@ class Runner:
         """load_s and span_s of Batches."""
         codes = self._codes_of(epoch)
         code_bytes = self._bytes_by_code(epoch, codes)
-        shared_ranks = self._system.ranks * code_bytes[-1] / max(1.0, code_bytes.sum())
-        sources = sources_of(self._system, shared_ranks)
+        sources = contended_sources(self._system, code_bytes)
         self._source_bytes += np.bincount(sources.numbers, code_bytes, len(self._source_bytes))
         byte_s = sources.byte_s / self._system.staging_buffer.threads
         load_s, span_s = np.empty((2, len(epoch.reads), epoch.batches))

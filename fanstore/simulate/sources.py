@@ -36,8 +36,10 @@ def source_names(system: System) -> list[str]:
 
 @dataclass(frozen=True)
 class Sources:
-    """By code: seconds to load a byte with one thread, and the number of the source."""
+    """By code: the rate of the source for one thread, seconds to load a byte with it and to prepare
+    that, and the number of the source."""
 
+    rates: NDArray[np.float64]
     byte_s: NDArray[np.float64]
     numbers: NDArray[np.intp]
 
@@ -60,7 +62,7 @@ def sources_of(system: System, shared_ranks: float) -> Sources:
     )
     number = np.select([kinds == nopfs.LOCAL, kinds == nopfs.REMOTE], [own, classes + other],
                        2 * classes)  # fmt: skip
-    return Sources(1 / rates + preprocess_byte_s(system), number)
+    return Sources(rates, 1 / rates + preprocess_byte_s(system), number)
 
 
 def _local_rates(system: System) -> NDArray[np.float64]:
@@ -74,3 +76,27 @@ def _remote_rates(system: System) -> NDArray[np.float64]:
         nopfs.remote_fetch_s(_ONE_BYTE, network, c.read, c.threads)[0] for c in system.classes
     ]
     return 1 / np.array(fetch_s, dtype=np.float64)
+
+
+def contended_sources(system: System, code_bytes: NDArray[np.float64]) -> Sources:
+    """Returns the sources for an epoch in which so many bytes are read, by code.
+
+    As many ranks read from shared storage at a time as is the part of the time of loading that goes
+    there, which is longer the more of them read: so that all together never get more than its
+    curve says. Found by halving.
+    """
+    low, high = 1.0, float(max(1, system.ranks))
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        if system.ranks * _shared_part(sources_of(system, middle), code_bytes) > middle:
+            low = middle
+        else:
+            high = middle
+    return sources_of(system, high)
+
+
+def _shared_part(sources: Sources, code_bytes: NDArray[np.float64]) -> float:
+    """Which part of the time of loading goes to shared storage, the last source."""
+    shared_s = (code_bytes / sources.rates)[sources.numbers == sources.numbers[-1]].sum()
+    total_s = (code_bytes * sources.byte_s).sum()
+    return float(shared_s / total_s) if total_s else 0.0

@@ -69,7 +69,7 @@ def plain(scenario: Scenario, placement: Any, preloaded: bool, start_s: float) -
     epoch_ends_s = [start_s]
     for number, reads in enumerate(reads_of_epochs(scenario, len(sizes))):
         kept = placement if preloaded or number else np.full_like(placement, NOWHERE)
-        shared_ranks = ranks * _unkept_share(kept, reads, sizes)
+        shared_ranks = _shared_ranks(system, kept, reads, sizes)
         for first in range(0, max(map(len, reads)), batch_size):
             end_s, batch_bytes = 0.0, []
             for rank, row in enumerate(reads):
@@ -96,10 +96,28 @@ def plain(scenario: Scenario, placement: Any, preloaded: bool, start_s: float) -
     return np.diff(epoch_ends_s), {name: size for name, size in sources.items() if size}
 
 
-def _unkept_share(kept: Any, reads: Any, sizes: Any) -> float:
-    read = [int(file) for row in reads for file in row]
-    total = sum(int(sizes[file]) for file in read)
-    return sum(int(sizes[file]) for file in read if (kept[:, file] == NOWHERE).all()) / total
+def _shared_ranks(system: Any, kept: Any, reads: Any, sizes: Any) -> float:
+    """As many as read from shared storage, by the part of the time that this takes with so many."""
+    groups: dict[Any, list[int]] = {}  # what is kept alike, seen from a rank: rank, file, bytes
+    for rank, row in enumerate(reads):
+        for file in map(int, row):
+            own = kept[rank // system.ranks_per_node, file]
+            key = (own, tuple(sorted(kept[:, file])))
+            group = groups.setdefault(key, [rank, file, 0])
+            group[2] += int(sizes[file])
+    low, high = 1.0, float(system.ranks)
+    for _ in range(40):
+        middle = (low + high) / 2
+        shared_s = total_s = 0.0
+        for rank, file, size in groups.values():
+            byte_s, source = _fetch(system, kept, rank, file, middle)
+            shared_s += size * byte_s * (source == "shared")
+            total_s += size * (byte_s + preprocess_byte_s(system))
+        if system.ranks * shared_s / total_s > middle:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _fetch(system: Any, kept: Any, rank: int, file: int, shared_ranks: float) -> tuple[float, Any]:
