@@ -39,6 +39,8 @@ def command(
     preprocess, network, staging_buffer, epochs, batch, files, and storage classes by their name.
     """
     if as_list:
+        if scenario or policies or epochs or changes:
+            raise click.UsageError("--list goes with --json alone.")
         _list(as_json)
         return
     if scenario is None:
@@ -83,6 +85,8 @@ def _simulations(
 
     file, table = load(name)
     if epochs is not None:
+        if any(change.startswith("epochs=") for change in changes):
+            raise click.UsageError("--epochs and --sweep epochs=... exclude each other.")
         table = changed(file, table, {"epochs": str(epochs)})
     chosen = known_policies(policies)
     cases = combinations(changes)

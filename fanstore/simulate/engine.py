@@ -32,7 +32,7 @@ def known_policies(names: Sequence[str]) -> list[str]:
 def simulate(
     scenario: Scenario,
     policies: Sequence[str] = (),
-    on_epoch: Callable[[], None] = lambda: None,
+    on_epoch: Callable[[], object] = lambda: None,
 ) -> Simulation:
     """Returns what each policy does in a scenario; policies: names, or none for all. on_epoch is
     called after each epoch. Raises UsageError for what the scenario does not allow."""
@@ -60,7 +60,7 @@ def simulate(
     )
 
 
-def _run(workload: Workload, runners: list[Runner], on_epoch: Callable[[], None]) -> None:
+def _run(workload: Workload, runners: list[Runner], on_epoch: Callable[[], object]) -> None:
     sizes = np.append(workload.sizes_bytes, 0).astype(np.float64)
     nothing = len(workload.sizes_bytes)
     batch_size = workload.scenario.job.batch_size

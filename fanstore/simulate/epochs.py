@@ -59,7 +59,7 @@ class Epoch:
     @property
     def batches(self) -> int:
         """The number of batches of each rank."""
-        return self.reads.shape[1] // self.batch_size
+        return int(self.reads.shape[1]) // self.batch_size
 
     @cached_property
     def compute_s(self) -> NDArray[np.float64]:
@@ -71,7 +71,8 @@ class Epoch:
     def batch_bytes(self) -> NDArray[np.int64]:
         """The bytes of each batch: ranks x batches."""
         rows = self.sizes_bytes.reshape(len(self.reads), self.batches, self.batch_size)
-        return rows.sum(axis=2).astype(np.int64)
+        totals: NDArray[np.int64] = rows.sum(axis=2).astype(np.int64)
+        return totals
 
 
 def padded(reads: list[NDArray[Any]], batch_size: int, nothing: int) -> NDArray[np.intp]:

@@ -28,7 +28,7 @@ def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:
     nothing = kept.shape[1]
 
     def reads_of(epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
-        changed = reads.copy()
+        changed: NDArray[np.intp] = reads.copy()
         for node, files in enumerate(own):
             order = np.random.default_rng((epoch, node)).permutation(files)
             for local in range(ranks_per_node):
@@ -60,6 +60,7 @@ def by_keeper(placement: NDArray[np.uint8], ranks_per_node: int, batch_size: int
         by_rank = dealt.reshape(nodes, whole, ranks_per_node, batch_size).swapaxes(1, 2)
         changed = batches.copy()
         changed[:, :whole] = by_rank.reshape(ranks, whole, batch_size)
-        return changed.reshape(reads.shape)
+        reordered: NDArray[np.intp] = changed.reshape(reads.shape)
+        return reordered
 
     return reads_of

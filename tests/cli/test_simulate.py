@@ -40,8 +40,15 @@ def test_list_names_scenarios_and_policies() -> None:
     assert list(json.loads(call("simulate", "--list", "--json").stdout)["policies"]) == [*POLICIES]
 
 
+def test_options_that_say_two_things_are_refused() -> None:
+    both = call("simulate", "nopfs-1", "--epochs=2", "--sweep", "epochs=3", code=2).stderr
+    assert "--epochs and --sweep epochs=... exclude each other." in both
+    assert "--list goes with --json alone." in call("simulate", "nopfs-1", "--list", code=2).stderr
+
+
 def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path) -> None:
-    assert "built in are nopfs-1, nopfs-2," in call("simulate", "nopfs-9", code=2).stderr
+    unknown = call("simulate", "nopfs-9", code=2).stderr
+    assert "built in are coordl-ssd, nopfs-1, nopfs-2," in unknown
     wrong = call("simulate", "nopfs-1", "--policy", "lru", code=2).stderr
     assert "there is no policy 'lru'; allowed: perfect, naive," in wrong
     assert "Missing argument 'SCENARIO'" in call("simulate", code=2).stderr
