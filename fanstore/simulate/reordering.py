@@ -57,7 +57,8 @@ def by_keeper(placement: NDArray[np.uint8], ranks_per_node: int, batch_size: int
             return reads
         steps = batches[:, :whole].swapaxes(0, 1).reshape(-1)
         dealt = local_reads(steps, keepers, nodes, of_node)
-        by_rank = dealt.reshape(nodes, whole, ranks_per_node, batch_size).swapaxes(1, 2)
+        # Ranks of a node by turns, for what it keeps stands before what it does not.
+        by_rank = dealt.reshape(nodes, whole, batch_size, ranks_per_node).transpose(0, 3, 1, 2)
         changed = batches.copy()
         changed[:, :whole] = by_rank.reshape(ranks, whole, batch_size)
         reordered: NDArray[np.intp] = changed.reshape(reads.shape)

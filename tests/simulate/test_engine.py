@@ -192,3 +192,17 @@ def test_shared_storage_never_gives_more_than_its_curve() -> None:
     # What nothing else holds up is nearly as fast: batches wait for the rank with most bytes.
     found = outcome("staging-buffer", **slow, system__preprocess="100 GB/s")
     assert found.source_bytes["shared"] / found.total_s == pytest.approx(40e6, rel=0.05)
+
+
+def test_the_ranks_of_a_node_share_what_it_keeps_and_what_it_lacks() -> None:
+    lacking = {
+        "system__nodes": 1,
+        "system__ranks_per_node": 4,
+        "shared__rate": ["10 MB/s", "20 MB/s", "40 MB/s", "80 MB/s"],
+        "shared__readers_per_rank": 2,
+        "staging_buffer__capacity": "1 MB",
+        "classes": [storage("ram", "6 MB", "8 GB/s")],
+        "system__compute": "300 MB/s",
+    }
+    dealt, as_read = (outcome(name, **lacking).epochs_s[-1] for name in ("locality-aware", "nopfs"))
+    assert dealt < 1.1 * as_read
