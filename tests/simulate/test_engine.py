@@ -200,9 +200,9 @@ def test_the_ranks_of_a_node_share_what_it_keeps_and_what_it_lacks() -> None:
         "system__ranks_per_node": 4,
         "shared__rate": ["10 MB/s", "20 MB/s", "40 MB/s", "80 MB/s"],
         "shared__readers_per_rank": 2,
-        "staging_buffer__capacity": "1 MB",
-        "classes": [storage("ram", "6 MB", "8 GB/s")],
-        "system__compute": "300 MB/s",
+        "dataset__files": 1000,
+        "job__batch": 10,
+        "classes": [storage("ram", "20 MB", "8 GB/s")],
     }
     dealt, as_read = (outcome(name, **lacking).epochs_s[-1] for name in ("locality-aware", "nopfs"))
     assert dealt < 1.1 * as_read
