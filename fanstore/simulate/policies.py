@@ -163,6 +163,6 @@ POLICIES = {
     "coordl": Policy("memory of all nodes, a part of the first epoch each", _coordl),
     "nopfs": Policy("each node keeps what it reads most often", _nopfs),
     "frequency-partition": Policy(
-        "the same, but no file twice before each is kept once", _frequency_partition
+        "as nopfs, but no file twice before each is kept once", _frequency_partition
     ),
 }

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fanstore.policy.orders.registry import orders
-from fanstore.policy.placement import elsewhere
 from fanstore.policy.placement.by_frequency import by_frequency, by_frequency_partitioned
 from fanstore.policy.placement.elsewhere import fastest_elsewhere
 from fanstore.policy.placement.everywhere import everywhere
@@ -173,8 +172,7 @@ def test_partition_keeps_each_file_of_a_padded_and_of_a_short_order_once(drop_la
 
 
 @pytest.mark.parametrize("ranks", (1, 2, 3, 6))
-def test_fastest_elsewhere(ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elsewhere, "_CHUNK_FILES", 64)
+def test_fastest_elsewhere(ranks: int) -> None:
     classes = RNG.choice([0, 1, 2, NOWHERE], (ranks, 200)).astype(np.uint8)
     found = fastest_elsewhere(classes)
     assert found.dtype == np.uint8

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-
 def fastest_elsewhere(classes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Returns for each rank and file (of a placement) the fastest class in which another rank keeps
     it, or NOWHERE: uint8 (ranks x files)."""
