@@ -70,8 +70,8 @@ struct fan_pin {
 
 /* files: what this client has open, 0 where free; it enters them, and sets a bit of `closed` when
  * it closes one; the daemon takes the bits and frees the places. A file that finds no place is not
- * noted: its blocks may go while it is open, and are read again. wanted: set by the client after a
- * pin is WANTED, taken by the daemon. */
+ * noted: its blocks may go while it is open, and stay after its close until room is needed. wanted:
+ * set by the client after a pin is WANTED, taken by the daemon. */
 struct fan_session {
     uint32_t state;
     uint32_t wanted;

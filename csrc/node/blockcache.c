@@ -309,6 +309,18 @@ static void mark_pinned(struct fan_blockcache *cache, const struct fan_session *
     }
 }
 
+/* A doomed frame that is pinned; where nobody has its file open any more, that stays so. */
+static void make_ready_again(struct fan_blockcache *cache, uint32_t id)
+{
+    bool closed = cache->victims.slots[id].closed;
+    set_state(cache, id, FAN_ENTRY_READY);
+    if (!may_go(cache, id))
+        return;
+    fan_victims_enter(&cache->victims, id);
+    if (closed)
+        fan_victims_close(&cache->victims, id);
+}
+
 uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live *live)
 {
     uint32_t freed = 0;
@@ -320,9 +332,7 @@ uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live
         uint32_t id = cache->doomed.head;
         detach(cache, &cache->doomed, id);
         if (cache->frames[id].pinned) {
-            set_state(cache, id, FAN_ENTRY_READY);
-            if (may_go(cache, id))
-                fan_victims_enter(&cache->victims, id);
+            make_ready_again(cache, id);
             continue;
         }
         unlist_entry(cache, id);
@@ -355,6 +365,18 @@ static uint32_t passing_for(enum fan_policy policy, uint32_t granule_count)
     if (policy != FAN_POLICY_MINIO)
         return 0;
     return share > least ? share : least;
+}
+
+/* Memory for blocks in passing is taken first: what stays for good must not be all there is. */
+static int secure_passing(struct fan_blockcache *cache)
+{
+    if (cache->areas[1].count == 0)
+        return 0;
+    int rc =
+        fan_segment_take(cache->segment, cache->area_start[1], PASSING_BLOCKS * FAN_BLOCK_GRANULES);
+    if (rc != 0)
+        fan_blockcache_fini(cache);
+    return rc;
 }
 
 /* As many chains of siblings as there are buckets. */
@@ -390,7 +412,7 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
     }
     for (uint32_t id = 0; id < count; id++)
         append(cache, &cache->free, id);
-    return 0;
+    return secure_passing(cache);
 }
 
 void fan_blockcache_fini(struct fan_blockcache *cache)

@@ -8,7 +8,7 @@
 #include "shared.h"
 
 /* ahead: blocks that nobody wants yet, under way at once. */
-enum { RETRY_NS = 200000, AHEAD_MAX = 16 };
+enum { RETRY_NS = 200000, AHEAD_MAX = 16, AHEAD_SHARE = 4 };
 
 static void fail_flight(struct fan_node *node, struct fan_flight *flight)
 {
@@ -31,7 +31,7 @@ static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint3
                          uint64_t now_ns)
 {
     bool from_rank = node->cache.frames[id].source == FAN_FROM_RANK;
-    if (flight->wants == NULL)
+    if (flight->wants == NULL && flight->request.urgency == FAN_DEMAND)
         fan_eviction_check(&node->eviction, flight->file);
     while (flight->wants != NULL) {
         struct fan_want *want = flight->wants;
@@ -69,6 +69,7 @@ static bool ask(struct fan_node *node, struct fan_flight *flight, uint32_t rank,
     }
     frame->flight = flight;
     flight->frame = id;
+    flight->asked_ahead = flight->request.urgency == FAN_AHEAD;
     frame->rank = rank;
     frame->deadline_ns = now_ns + node->options.deadline_ns;
     fan_ranks_ask(&node->ranks, rank, now_ns);
@@ -165,11 +166,12 @@ static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint6
     }
 }
 
-/* Goes on with a flight, behind those that wait for room already. One that nobody wants does not
- * wait. */
+/* Goes on with a flight, behind those that wait for room already. One that nobody wants makes one
+ * attempt, and does not wait. */
 static void go_on(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
 {
-    if (node->flights.grounded == NULL && next_attempt(node, flight, now_ns))
+    bool in_vain = flight->wants == NULL && (flight->tried.count > 0 || flight->read_shared);
+    if (!in_vain && node->flights.grounded == NULL && next_attempt(node, flight, now_ns))
         return;
     if (flight->wants == NULL)
         fan_flight_end(&node->flights, flight);
@@ -221,6 +223,13 @@ static void start_flight(struct fan_node *node, struct fan_want *want,
     go_on(node, flight, now_ns);
 }
 
+/* How many blocks that nobody wants yet may be under way: demands need most of the room. */
+static uint32_t ahead_most(const struct fan_node *node)
+{
+    uint32_t share = fan_blockcache_passing(&node->cache) / FAN_BLOCK_GRANULES / AHEAD_SHARE;
+    return share < AHEAD_MAX ? share : AHEAD_MAX;
+}
+
 /* Brings a block that nobody wants yet. Whether the next one may be brought, too. */
 static bool bring_ahead(struct fan_node *node, uint64_t file, uint64_t block, uint64_t now_ns)
 {
@@ -228,15 +237,17 @@ static bool bring_ahead(struct fan_node *node, uint64_t file, uint64_t block, ui
     if (fan_blockcache_find(&node->cache, file, block) != FAN_NO_FRAME ||
         fan_flight_find(&node->flights, file, block) != NULL)
         return true;
-    if (node->flights.counts[FAN_AHEAD] >= AHEAD_MAX || node->flights.grounded != NULL ||
+    if (node->flights.counts[FAN_AHEAD] >= ahead_most(node) || node->flights.grounded != NULL ||
         fan_mounts_request(&node->mounts, file, block, &request) != 0)
         return false;
     request.urgency = FAN_AHEAD;
     struct fan_flight *flight = fan_flight_begin(&node->flights, file, block, &request);
     if (flight == NULL)
         return false;
-    fan_add64(&node->stats.ahead, 1);
     go_on(node, flight, now_ns);
+    if (fan_flight_find(&node->flights, file, block) == NULL)
+        return false; /* there is no room for it */
+    fan_add64(&node->stats.ahead, 1);
     return true;
 }
 
@@ -384,7 +395,8 @@ static void drop_late(struct fan_node *node, enum fan_source source, uint64_t no
         if (id == FAN_NO_FRAME || now_ns < node->cache.frames[id].deadline_ns)
             return;
         fan_add64(&node->stats.timeouts, 1);
-        if (source == FAN_FROM_RANK && node->cache.frames[id].flight->wants != NULL)
+        const struct fan_flight *late = node->cache.frames[id].flight;
+        if (source == FAN_FROM_RANK && late->wants != NULL && !late->asked_ahead)
             fan_ranks_suspect(&node->ranks, node->cache.frames[id].rank, now_ns);
         struct fan_flight *flight = give_up(node, id);
         if (source == FAN_FROM_SHARED) /* one that was not begun says nothing of the file */

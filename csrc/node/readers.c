@@ -48,10 +48,14 @@ static bool take_out(struct fan_readings *readings, const struct fan_reading *re
 /* The reading that may be begun next, or NULL. */
 static struct fan_reading *take_next(struct fan_readers *readers)
 {
-    if (readers->waiting[FAN_DEMAND].count > 0)
-        return take_first(&readers->waiting[FAN_DEMAND]);
     bool may = readers->waiting[FAN_AHEAD].count > 0 && readers->ahead < FAN_READERS_AHEAD_MAX;
-    return may ? take_first(&readers->waiting[FAN_AHEAD]) : NULL;
+    bool demands = readers->waiting[FAN_DEMAND].count > 0;
+    if (may && (!demands || readers->passed >= FAN_READERS_PASSED_MAX)) {
+        readers->passed = 0;
+        return take_first(&readers->waiting[FAN_AHEAD]);
+    }
+    readers->passed += may;
+    return demands ? take_first(&readers->waiting[FAN_DEMAND]) : NULL;
 }
 
 /* The reading that comes next, or NULL when the threads are to end. */
@@ -118,7 +122,7 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
 unsigned fan_readers_waiting(struct fan_readers *readers)
 {
     pthread_mutex_lock(&readers->lock);
-    unsigned count = readers->waiting[FAN_DEMAND].count;
+    unsigned count = readers->waiting[FAN_DEMAND].count + readers->waiting[FAN_AHEAD].count;
     pthread_mutex_unlock(&readers->lock);
     return count;
 }

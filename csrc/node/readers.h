@@ -12,8 +12,9 @@
 
 #include "transport.h"
 
-/* Depth at which local disks reach their rate; and how many may be at what nobody waits for yet. */
-enum { FAN_READERS_MAX = 16, FAN_READERS_AHEAD_MAX = 8 };
+/* Depth at which local disks reach their rate; how many threads may be at what nobody waited for
+ * when it was begun; how many demands go before one of those that wait. */
+enum { FAN_READERS_MAX = 16, FAN_READERS_AHEAD_MAX = 8, FAN_READERS_PASSED_MAX = 32 };
 
 struct fan_node;
 
@@ -35,9 +36,9 @@ struct fan_readings {
     unsigned count;
 };
 
-/* waiting: by urgency. ahead: how many threads are at what nobody waits for. done_count: of `done`,
- * to be looked at without the lock. bell: what a reader's thread calls when
- * something is done. */
+/* waiting: by urgency. ahead: how many threads are at what nobody waited for when they began.
+ * passed: how many demands went before what waits there. done_count: of `done`, to be looked at
+ * without the lock. bell: what a reader's thread calls when something is done. */
 struct fan_readers {
     pthread_mutex_t lock;
     pthread_cond_t given;
@@ -49,6 +50,7 @@ struct fan_readers {
     unsigned threads;
     unsigned idle;
     unsigned ahead;
+    unsigned passed;
     bool ending;
 };
 
@@ -68,7 +70,7 @@ void fan_readers_fini(struct fan_readers *readers);
 /* Hands a reading over. 0, -EAGAIN where not one thread can be had, -ESHUTDOWN once they end. */
 int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading);
 
-/* How many that somebody waits for wait for a thread. */
+/* How many wait for a thread. */
 unsigned fan_readers_waiting(struct fan_readers *readers);
 
 /* Somebody waits for a reading by now: it goes before all that nobody does, unless it has begun. */

@@ -11,10 +11,16 @@ uint32_t fan_streams_note(struct fan_streams *streams, uint32_t session, uint64_
                           uint64_t block)
 {
     struct fan_stream *stream = &streams->streams[fan_cache_hash(file, session) % FAN_STREAMS];
-    bool goes_on = stream->file == file && stream->session == session && stream->next == block;
+    bool known = stream->file == file && stream->session == session;
+    if (known && block <= stream->last && block + AHEAD_MOST > stream->last)
+        return 0; /* one of a few that were wanted at once, in any order */
+    bool goes_on = known && block > stream->last && block <= stream->next;
     uint32_t length = goes_on ? stream->length + 1 : 1;
     uint32_t ahead = length < LENGTH_LEAST ? 0 : length < AHEAD_MOST ? length : AHEAD_MOST;
-    *stream = (struct fan_stream){
-        .file = file, .next = block + 1 + ahead, .session = session, .length = length};
+    *stream = (struct fan_stream){.file = file,
+                                  .last = block,
+                                  .next = block + 1 + ahead,
+                                  .session = session,
+                                  .length = length};
     return ahead;
 }

@@ -9,9 +9,11 @@
 
 #include <stdint.h>
 
-/* next: the block that would go on with the run; length: of the run, in wants. */
+/* last: the block that was wanted last; next: the first one behind those brought ahead. What is
+ * wanted between them was still under way. length: of the run, in wants. */
 struct fan_stream {
     uint64_t file;
+    uint64_t last;
     uint64_t next;
     uint32_t session;
     uint32_t length;
