@@ -48,24 +48,24 @@ def seed_of_epochs(value: Any, first_epoch: int) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Returns True or False."""
+    """Returns `value`, which must be True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} is {value!r}; allowed are True and False")
     return bool(value)
 
 
 def rate(name: str, value: Any) -> float:
-    """Returns a number above 0."""
+    """Returns `value`, which must be a number above 0."""
     return _number(name, value, "numbers above 0", lambda number: 0 < number < float("inf"))
 
 
 def amount(name: str, value: Any) -> float:
-    """Returns a number, 0 or more."""
+    """Returns `value`, which must be a number, 0 or more."""
     return _number(name, value, "numbers, 0 or more", lambda number: 0 <= number < float("inf"))
 
 
 def fraction(name: str, value: Any) -> float:
-    """Returns a number from 0 to 1."""
+    """Returns `value`, which must be a number from 0 to 1."""
     return _number(name, value, "numbers from 0 to 1", lambda number: 0 <= number <= 1)
 
 

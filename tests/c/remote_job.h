@@ -358,4 +358,23 @@ static void begin(void)
     CHECK(control != MAP_FAILED);
 }
 
+static void *read_until_ended(void *record)
+{
+    while (fan_session() != NULL)
+        check_whole((uint64_t)(uintptr_t)record);
+    return NULL;
+}
+
+/* Two threads read a file until the daemon takes this process for dead. */
+__attribute__((unused)) static void check_forgotten(uint64_t record)
+{
+    pthread_t threads[2];
+    CHECK(fan_session() != NULL);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, read_until_ended, (void *)(uintptr_t)record) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(COUNTED(shared_reads) > 0);
+}
+
 #endif

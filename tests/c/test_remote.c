@@ -117,24 +117,10 @@ static void scenario_race(void)
     CHECK(COUNTED(shared_reads) == 0);
 }
 
-static void *read_until_ended(void *unused)
-{
-    (void)unused;
-    while (fan_session() != NULL)
-        check_whole(EVEN);
-    return NULL;
-}
-
 /* A daemon that takes a client for dead while it copies: that is seen, and the bytes are right. */
 static void scenario_forgotten(void)
 {
-    pthread_t threads[2];
-    CHECK(fan_session() != NULL);
-    for (int i = 0; i < 2; i++)
-        CHECK(pthread_create(&threads[i], NULL, read_until_ended, NULL) == 0);
-    for (int i = 0; i < 2; i++)
-        CHECK(pthread_join(threads[i], NULL) == 0);
-    CHECK(COUNTED(shared_reads) > 0);
+    check_forgotten(EVEN);
 }
 
 /* Staged while it is open: read from there, mapped when it is opened again. */

@@ -29,7 +29,7 @@ class _Sampler:
             checks.integer("sample_count with replacement", sample_count, 1, _REPLACED_MAX)
 
     def words(self) -> int:
-        """How many words it draws."""
+        """Returns how many words of the generator an epoch draws."""
         if self._replacement:
             return self._drawn
         return (self._drawn // self._count + 1) * randperm_words(self._count)

@@ -1,4 +1,4 @@
-"""What the other ranks keep."""
+"""Says in which class the other ranks keep each file."""
 
 from __future__ import annotations
 
