@@ -31,8 +31,13 @@ C_ROOMS: Rooms = {
     "prepare": _PACK,
     "local": _PACK,
     "policy": set(),
-    "node": {*_PACK, "local", "policy"},
-    "transport": {"format", "node"},
+    # Of the node daemon's core: threads and the interface to a transport; where bytes lie on disks;
+    # the block cache. On top of them who wants what, and from whom.
+    "node/machine": {"format", "common"},
+    "node/storage": {*_PACK, "local", "node/machine"},
+    "node/cache": {"format", "common", "policy", "node/machine"},
+    "node": {*_PACK, "local", "policy", "node/machine", "node/storage", "node/cache"},
+    "transport": {"format", "node/machine"},
     **storeys("client", "machine job files paths content outputs open handoff code", _PACK, "/"),
     "preload": _CLIENT,
     "preload/files": _WRAPPERS,

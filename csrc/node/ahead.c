@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "inner.h"
-#include "run.h"
+#include "storage/run.h"
 
 /* Bytes between two records of a run: alignment, and what is not of this share. */
 enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS = 2 };

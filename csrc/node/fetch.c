@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "inner.h"
-#include "keep.h"
-#include "shared.h"
+#include "storage/keep.h"
+#include "machine/shared.h"
 
 /* ahead: blocks that nobody wants yet, under way at once. */
 enum { RETRY_NS = 200000, AHEAD_MAX = 16, AHEAD_SHARE = 4 };

@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "blockcache.h"
+#include "cache/blockcache.h"
 #include "flights.h"
-#include "transport.h"
+#include "machine/transport.h"
 
 struct fan_node;
 struct fan_want;

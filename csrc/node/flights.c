@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "../format/cache_format.h"
-#include "blockcache.h"
+#include "cache/blockcache.h"
 #include "sessions.h"
 
 void fan_flights_init(struct fan_flights *flights)

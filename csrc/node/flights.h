@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "ranks.h"
-#include "transport.h"
+#include "machine/transport.h"
 
 struct fan_want;
 

@@ -1,6 +1,6 @@
 #include "inner.h"
 
-#include "shared.h"
+#include "machine/shared.h"
 
 void fan_node_enter(struct fan_node *node)
 {

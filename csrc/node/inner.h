@@ -9,17 +9,17 @@
 #include <stdbool.h>
 
 #include "ahead.h"
-#include "blockcache.h"
-#include "eviction.h"
+#include "cache/blockcache.h"
+#include "cache/eviction.h"
 #include "fetch.h"
 #include "messages.h"
-#include "mounts.h"
+#include "storage/mounts.h"
 #include "node.h"
 #include "ranks.h"
-#include "readers.h"
+#include "storage/readers.h"
 #include "sessions.h"
 #include "streams.h"
-#include "transport.h"
+#include "machine/transport.h"
 
 /* callers: of node.h that want the lock; the thread lets them have it. stopping: asked to end.
  * broken: the transport is. drained: the thread ended with nothing outstanding. reply_token: of

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "inner.h"
-#include "shared.h"
+#include "machine/shared.h"
 
 _Static_assert((int)FAN_MESSAGE_MAX_BYTES == (int)FAN_NODE_MESSAGE_MAX_BYTES,
                "one limit, for callers and for transports");

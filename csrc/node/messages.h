@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport.h"
+#include "machine/transport.h"
 
 struct fan_node;
 

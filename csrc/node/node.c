@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "inner.h"
-#include "shared.h"
-#include "start_thread.h"
+#include "machine/shared.h"
+#include "machine/start_thread.h"
 
 enum { WORLD_MAX = 1 << 20 };
 

@@ -1,7 +1,7 @@
 #include "peers.h"
 
 #include "inner.h"
-#include "shared.h"
+#include "machine/shared.h"
 
 enum { PING_NS = 1000000000, SILENT_DEADLINES = 3 };
 

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "transport.h"
+#include "machine/transport.h"
 
 struct fan_node;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "../format/cache_format.h"
-#include "shared.h"
+#include "machine/shared.h"
 
 int fan_ranks_init(struct fan_ranks *ranks, uint32_t own_rank, uint32_t world_size,
                    uint64_t deadline_ns)

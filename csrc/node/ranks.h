@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mounts.h"
+#include "storage/mounts.h"
 
 /* lost: atomic, read by any thread. outstanding: fetches under way. probed_ns: when it was last
  * asked although suspect. heard_ns, pinged_ns: for the end of the job. */
@@ -41,8 +41,6 @@ struct fan_tried {
     uint32_t ranks[16]; /* so many attempts are enough */
     uint32_t count;
 };
-
-enum { FAN_NO_RANK = UINT32_MAX };
 
 /* 0 or -ENOMEM. */
 int fan_ranks_init(struct fan_ranks *ranks, uint32_t own_rank, uint32_t world_size,

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "inner.h"
-#include "keep.h"
-#include "shared.h"
+#include "storage/keep.h"
+#include "machine/shared.h"
 
 /* Requests that may wait for the shared file system. With more, it is slow: whoever asks had better
  * look elsewhere. */

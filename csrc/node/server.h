@@ -5,7 +5,7 @@
 #ifndef FAN_NODE_SERVER_H
 #define FAN_NODE_SERVER_H
 
-#include "transport.h"
+#include "machine/transport.h"
 
 struct fan_node;
 

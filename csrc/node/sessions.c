@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "inner.h"
-#include "shared.h"
+#include "machine/shared.h"
 
 _Static_assert(FAN_SESSION_PINS == 64, "a mask holds a bit for each pin");
 

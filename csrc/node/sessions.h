@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "blockcache.h"
+#include "cache/blockcache.h"
 
 struct fan_node;
 struct fan_flight;

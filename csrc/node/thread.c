@@ -5,7 +5,7 @@
 #include "inner.h"
 #include "peers.h"
 #include "server.h"
-#include "shared.h"
+#include "machine/shared.h"
 
 enum {
     EVENTS = 32,

@@ -1,6 +1,6 @@
 /*
- * The transport of csrc/node/transport.h over MPI, in a library of its own: it is built with the
- * site's MPI and loaded by nobody who has but one node.
+ * The transport of csrc/node/machine/transport.h over MPI, in a library of its own: it is built
+ * with the site's MPI and loaded by nobody who has but one node.
  *
  * The communicator is ours alone. No function blocks, and no MPI error ends the process: what goes
  * wrong with one rank is the error of what was outstanding there. Requests and notices arrive on

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../node/transport.h"
+#include "../node/machine/transport.h"
 
 enum { FAN_WIRE_MAGIC = 0x46414e57 };
 

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../../csrc/node/transport.h"
+#include "../../csrc/node/machine/transport.h"
 
 enum { LOOPBACK_RANKS = 4 };
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../../csrc/format/shm_format.h"
-#include "../../csrc/node/granules.h"
+#include "../../csrc/node/cache/granules.h"
 #include "check.h"
 #include "node_client.h"
 #include "node_readers.h"

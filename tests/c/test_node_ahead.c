@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "../../csrc/node/readers.h"
+#include "../../csrc/node/storage/readers.h"
 #include "../../csrc/node/streams.h"
 #include "check.h"
 #include "node_client.h"

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../csrc/node/readers.h"
+#include "../../csrc/node/storage/readers.h"
 #include "check.h"
 #include "node_client.h"
 #include "node_readers.h"

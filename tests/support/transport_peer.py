@@ -38,7 +38,7 @@ LIMIT_S = 20
 QUIET_S = 0.5
 DONE = 99
 
-# csrc/node/transport.h; it has pointers to functions, and so cffi is not told of it by the package.
+# csrc/node/machine/transport.h has pointers to functions: the package does not tell cffi of it.
 CDEF = """
 struct fan_fetch_request {
     uint32_t mount; uint32_t pack; uint64_t record; uint64_t offset; uint32_t bytes; uint32_t tag;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../../csrc/node/transport.h"
+#include "../../../csrc/node/machine/transport.h"
 #include "../../../csrc/transport/mpi_transport.h"
 
 enum { EVENTS = 64, OUTSTANDING_MAX = 64 };

@@ -1,7 +1,7 @@
 #include "eviction.h"
 
-#include "shared.h"
-#include "transport.h"
+#include "../machine/shared.h"
+#include "../machine/transport.h"
 
 enum { PAUSE_NS = 1000000 }; /* between two looks at what clients closed */
 enum { ROOM_SHARE = 64, DOOMED_MAX = 64 };

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "../format/cache_format.h"
+#include "../../format/cache_format.h"
 
 enum {
     FAN_BLOCK_GRANULES = FAN_CACHE_BLOCK_BYTES / FAN_CACHE_GRANULE_BYTES,

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../policy/victims.h"
+#include "../../policy/victims.h"
 #include "granules.h"
 #include "segment.h"
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "../common/sys.h"
+#include "../../common/sys.h"
 
 /* The four accesses that keep a block under its reader (cache_format.h): an entry's state and a
  * pin's, on either side, are in one total order. */
@@ -30,8 +30,7 @@ static inline void fan_total_store(uint32_t *field, uint32_t value)
  * the pin's entry or error. */
 static inline bool fan_total_change(uint32_t *field, uint32_t from, uint32_t to)
 {
-    return __atomic_compare_exchange_n(field, &from, to, false, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_SEQ_CST);
+    return __atomic_compare_exchange_n(field, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 /* Takes what clients set before they rang the doorbell: pairs with their fetch-or and increment. */

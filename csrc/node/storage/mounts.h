@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../common/index.h"
-#include "../format/shm_format.h"
+#include "../../common/index.h"
+#include "../../format/shm_format.h"
 #include "share.h"
-#include "transport.h"
+#include "../machine/transport.h"
 
 struct fan_replicas {
     uint32_t *ranks;

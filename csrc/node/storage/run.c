@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../format/pack_format.h"
-#include "../local/sound.h"
-#include "../local/whole.h"
+#include "../../format/pack_format.h"
+#include "../../local/sound.h"
+#include "../../local/whole.h"
 #include "keep.h"
 #include "mounts.h"
-#include "shared.h"
+#include "../machine/shared.h"
 
 /* The stored bytes of a record as they were written to its partial pack, until the node ends. */
 struct written {

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport.h"
+#include "../machine/transport.h"
 
 /* Depth at which local disks reach their rate; how many threads may be at what nobody waited for
  * when it was begun; how many demands go before one of those that wait. */

@@ -6,10 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../local/sound.h"
-#include "../local/whole.h"
+#include "../../local/sound.h"
+#include "../../local/whole.h"
 #include "mounts.h"
-#include "shared.h"
+#include "../machine/shared.h"
 
 enum { LOCK_S = 5 };
 

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "mounts.h"
-#include "ranks.h"
-#include "shared.h"
+#include "../machine/shared.h"
 
 int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds)
 {

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../format/shm_format.h"
-#include "../policy/victims.h"
-#include "shared.h"
+#include "../../format/shm_format.h"
+#include "../../policy/victims.h"
+#include "../machine/shared.h"
 
 enum { SESSION_SHARE = 16, ENTRIES_PER_BUCKET = 2 };
 
@@ -37,8 +37,7 @@ static uint32_t buckets_for(uint64_t entry_count)
 }
 
 /* Places the parts of a segment of `entry_count` granules. Its size. */
-static uint64_t lay_out(struct fan_cache_header *header, uint64_t cache_bytes,
-                        uint64_t entry_count)
+static uint64_t lay_out(struct fan_cache_header *header, uint64_t cache_bytes, uint64_t entry_count)
 {
     header->session_count = sessions_for(cache_bytes);
     header->bucket_count = buckets_for(entry_count);

@@ -11,16 +11,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../common/segment_check.h"
-#include "../format/cache_format.h"
-#include "../format/pack_format.h"
-#include "../local/whole.h"
-#include "../pack/codec.h"
-#include "../pack/content.h"
-#include "shared.h"
+#include "../../common/segment_check.h"
+#include "../../format/cache_format.h"
+#include "../../format/pack_format.h"
+#include "../../local/whole.h"
+#include "../../pack/codec.h"
+#include "../../pack/content.h"
+#include "../machine/shared.h"
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14; older headers do not know it */
+#    define MADV_POPULATE_READ 22 /* Linux 5.14; older headers do not know it */
 #endif
 
 enum { TEXT_MAX_BYTES = PATH_MAX - 64, PAGE_MIN_BYTES = 4096, SHARED_KEPT_MAX = 4096 };
@@ -55,8 +55,8 @@ static int open_file(const char *path, int flags)
 /* A string of the segment, with a NUL. NULL when it is not inside, or there is no memory. */
 static char *copy_text(const struct fan_mounts *mounts, struct fan_shm_string from)
 {
-    if (from.offset > mounts->segment_bytes ||
-        from.bytes > mounts->segment_bytes - from.offset || from.bytes > TEXT_MAX_BYTES)
+    if (from.offset > mounts->segment_bytes || from.bytes > mounts->segment_bytes - from.offset ||
+        from.bytes > TEXT_MAX_BYTES)
         return NULL;
     return strndup(mounts->segment + from.offset, from.bytes);
 }

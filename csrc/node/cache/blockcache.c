@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "shared.h"
+#include "../machine/shared.h"
 
 /* Under minio: what is kept apart for blocks in passing. */
 enum { PASSING_SHARE = 16, PASSING_BLOCKS = 4 };
@@ -344,8 +344,7 @@ uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live
     return freed;
 }
 
-void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file,
-                           const struct fan_live *live)
+void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file, const struct fan_live *live)
 {
     uint32_t id = *chain_of(cache, file);
     for (; id != FAN_NO_FRAME; id = cache->frames[id].sibling) {

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../local/partial.h"
-#include "transport.h"
+#include "../../local/partial.h"
+#include "../machine/transport.h"
 
 struct fan_mounts;
 struct fan_node_mount;

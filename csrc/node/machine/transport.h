@@ -13,6 +13,8 @@
 enum { FAN_WIRE_VERSION = 2 }; /* of what ranks send each other */
 /* cffi: end */
 
+enum { FAN_NO_RANK = UINT32_MAX };
+
 /* Whether somebody waits for what is read: that goes before all else, on every queue. */
 enum fan_urgency { FAN_DEMAND = 0, FAN_AHEAD = 1, FAN_URGENCIES = 2 };
 
@@ -23,7 +25,7 @@ struct fan_fetch_request {
     uint64_t record;
     uint64_t offset;
     uint32_t bytes;
-    uint32_t tag; /* set by the transport: unique among what is outstanding between two ranks */
+    uint32_t tag;     /* set by the transport: unique among what is outstanding between two ranks */
     uint32_t urgency; /* enum fan_urgency */
 };
 

@@ -2,8 +2,8 @@
 
 #include <errno.h>
 
-#include "shared.h"
-#include "start_thread.h"
+#include "../machine/shared.h"
+#include "../machine/start_thread.h"
 
 static void put(struct fan_readings *readings, struct fan_reading *reading)
 {
