@@ -18,7 +18,7 @@ import native
 def transport_sources():
     """What the transport is compiled from."""
     folder = native.CSRC / "transport"
-    return [*sorted(folder.glob("*.[ch]")), native.CSRC / "node" / "transport.h"]
+    return [*sorted(folder.glob("*.[ch]")), native.CSRC / "node" / "machine" / "transport.h"]
 
 
 class BuildNative(Command):
