@@ -86,11 +86,21 @@ SETTINGS = (
         most=1 << 60,
     ),
     Setting(
+        "memory_bytes",
+        int,
+        None,
+        "the most that FanStore takes of a node's memory: the block cache, and indexes and packs "
+        "where the local directory is in memory (default: half of what is left)",
+        "bytes",
+        least=CACHE_LEAST_BYTES,
+        most=1 << 46,
+    ),
+    Setting(
         "cache_bytes",
         int,
         None,
         "size of the block cache of a node "
-        "(default: the smaller of 1 GiB and a tenth of the memory limit)",
+        "(default: the smaller of 1 GiB and a fifth of memory_bytes)",
         "bytes",
         least=CACHE_LEAST_BYTES,
         most=1 << 46,
@@ -144,6 +154,7 @@ class Settings:
     stage: str
     replicas: str
     local_bytes: int | None
+    memory_bytes: int | None
     cache_bytes: int | None
     cache_policy: str
     deadline_s: float

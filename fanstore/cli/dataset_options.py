@@ -12,6 +12,7 @@ import click
 from fanstore import config
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.launcher import detect, for_rank
+from fanstore.load.budget import budget_of
 from fanstore.load.local_dir import choose
 from fanstore.outputs.stageout.location import problem_of
 from fanstore.serve.job_plan import JobPlan
@@ -102,10 +103,16 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "free].",
         ),
         click.option(
+            "--memory-bytes",
+            metavar="BYTES|auto",
+            help="The most that FanStore takes of a node's memory: the block cache, and what is "
+            "staged where the local directory is in memory [default: half of what is left].",
+        ),
+        click.option(
             "--cache-bytes",
             metavar="BYTES|auto",
             help="Size of a node's cache of remote blocks [default: the smaller of 1 GiB and a "
-            "tenth of the memory limit].",
+            "fifth of --memory-bytes].",
         ),
         click.option(
             "--cache-policy",
@@ -199,4 +206,5 @@ def make_plan(
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
         named = for_rank(settings.local_dir, launcher)
         local = choose(named, settings.sources["local_dir"], make=True)
-        return JobPlan(pairs, settings, local, kind, launcher, output_dir, current_umask())
+        budget = budget_of(settings)
+        return JobPlan(pairs, settings, local, kind, budget, launcher, output_dir, current_umask())

@@ -110,20 +110,25 @@ def _limits() -> dict[str, int | None]:
     }
 
 
-def _value(settings: config.Settings, name: str) -> Any:
-    """A setting's value; where its default is computed, what comes of that here."""
-    if name == "cache_bytes":
-        from fanstore.serve.node import cache_bytes_for
+def _worked_out(settings: config.Settings, problems: list[str]) -> dict[str, int]:
+    """The settings whose default is computed, with what comes of that here; adds to `problems`
+    where they contradict each other."""
+    from fanstore.load.budget import budget_of
 
-        return cache_bytes_for(settings)
-    return getattr(settings, name)
+    try:
+        budget = budget_of(settings)
+    except UsageError as error:
+        problems.append(str(error))
+        return {}
+    return {"memory_bytes": budget.limit_bytes, "cache_bytes": budget.cache_bytes}
 
 
-def _settings(settings: config.Settings) -> list[dict[str, Any]]:
+def _settings(settings: config.Settings, problems: list[str]) -> list[dict[str, Any]]:
+    worked_out = _worked_out(settings, problems)
     return [
         {
             "name": setting.name,
-            "value": _value(settings, setting.name),
+            "value": worked_out.get(setting.name, getattr(settings, setting.name)),
             "source": settings.sources[setting.name],
             "variable": setting.variable,
             "meaning": setting.meaning,
@@ -165,7 +170,7 @@ def examine_all() -> dict[str, Any]:
         "mount_prefix": default_prefix("<dataset name>"),
         "prepare": _prepare_defaults(),
         "settings_file": os.fspath(config.config_file()),
-        "settings": _settings(settings),
+        "settings": _settings(settings, problems),
     }
 
 
@@ -234,13 +239,15 @@ def _check(programs: Sequence[str], as_json: bool) -> int:
 
 
 def _forecast(paths: Sequence[str], as_json: bool) -> int:
+    from fanstore.load.budget import budget_of
     from fanstore.load.forecast import forecast, forecast_lines
     from fanstore.load.local_dir import choose
 
     settings = config.resolve()
     named = for_rank(settings.local_dir, detect(os.environ))
     directory = choose(named, settings.sources["local_dir"])
-    found = [forecast(path, directory, settings.local_bytes) for path in paths]
+    budget = budget_of(settings)
+    found = [forecast(path, directory, settings.local_bytes, budget) for path in paths]
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fanstore.cli.job_options import chosen_job, job_options, local_directory
-from fanstore.wording import counted
+from fanstore.wording import counted, show_bytes
 
 if TYPE_CHECKING:
     from fanstore.serve.jobs import FoundJob
@@ -66,6 +66,8 @@ def show(job: dict[str, Any]) -> None:
         rest = dataset["damaged_count"] - len(dataset["damaged_files"])
         if rest > 0:
             click.echo(f"    damaged: {rest:,} more")
+    if memory := job.get("memory"):
+        click.echo(f"  {_memory_line(memory)}")
     for line in outputs_lines(job.get("outputs", {})):
         click.echo(f"  {line}")
     for rank in job.get("lost_ranks", []):
@@ -73,6 +75,12 @@ def show(job: dict[str, Any]) -> None:
     numbers = {n: v for n, v in job.get("node", {}).items() if isinstance(v, int)}
     for name, value in {**job.get("counters", {}), **numbers}.items():
         click.echo(f"  {name.replace('_', ' '):<18}{value:>20,}")
+
+
+def _memory_line(memory: dict[str, int]) -> str:
+    words = {"cache_bytes": "block cache", "staged_bytes": "staged", "tables_bytes": "tables"}
+    taken = [f"{words[name]} {show_bytes(memory[name])}" for name in words if memory[name]]
+    return f"memory: {', '.join(taken)}; {show_bytes(memory['limit_bytes'])} may be taken"
 
 
 def outputs_lines(outputs: dict[str, Any]) -> list[str]:

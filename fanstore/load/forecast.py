@@ -6,6 +6,7 @@ import stat
 from dataclasses import dataclass
 
 from fanstore.dataset import open_dataset
+from fanstore.load.budget import Budget
 from fanstore.load.local_dir import LocalDirectory
 from fanstore.load.room import less, room_of
 from fanstore.load.shares import divide
@@ -18,7 +19,8 @@ class Forecast:
     """What a dataset needs, and what of it a node has room for.
 
     kept_bytes: what has room here; nodes: how many like this one hold the packs together, None
-    where its largest file has no room on any.
+    where its largest file has no room on any. memory_bytes: the most that is taken of the memory;
+    cache_bytes: of that, by the block cache; staged_bytes: by what is staged.
     """
 
     name: str
@@ -30,19 +32,27 @@ class Forecast:
     fits: bool
     kept_bytes: int
     nodes: int | None
+    memory_bytes: int
+    cache_bytes: int
+    staged_bytes: int
 
 
-def forecast(path: str, directory: LocalDirectory, local_bytes: int | None) -> Forecast:
+def forecast(
+    path: str, directory: LocalDirectory, local_bytes: int | None, budget: Budget
+) -> Forecast:
     """Looks at the dataset at `path` and at the room that there is now. What earlier jobs kept of
     it is taken for used up. Raises FanstoreError where there is no dataset."""
     with open_dataset(path) as dataset:
         header = dataset.header
         packs = [dataset.pack_info(pack).file_bytes for pack in range(dataset.pack_count)]
-        room = less(room_of(World(), directory, local_bytes), int(header.file_bytes))
+        room = less(room_of(World(), directory, local_bytes, budget), int(header.file_bytes))
         share_bytes, records = room.share_bytes, dataset.records
         regular = (records["mode"] & 0o170000) == stat.S_IFREG
         largest_bytes = int(records["stored_size"][regular].max(initial=0))
         holds = 0 < share_bytes >= largest_bytes
+        fits = sum(packs) <= room.bytes
+        kept_bytes = divide(records, packs, [share_bytes], 0).kept_bytes[0]
+        here_bytes = int(header.file_bytes) + (sum(packs) if fits else kept_bytes)
         return Forecast(
             dataset.name,
             int(header.file_count),
@@ -50,9 +60,12 @@ def forecast(path: str, directory: LocalDirectory, local_bytes: int | None) -> F
             sum(packs),
             int(header.file_bytes),
             directory.path,
-            sum(packs) <= room.bytes,
-            divide(records, packs, [share_bytes], 0).kept_bytes[0],
+            fits,
+            kept_bytes,
             -(-sum(packs) // share_bytes) if holds else None,
+            budget.limit_bytes,
+            budget.cache_bytes,
+            here_bytes if directory.in_memory else 0,
         )
 
 
@@ -62,13 +75,21 @@ def forecast_lines(found: Forecast) -> list[str]:
         f"{found.name}: {counted(found.files, 'file')} in {counted(found.packs, 'pack')}, "
         f"{show_bytes(found.pack_bytes)}, with an index of {show_bytes(found.index_bytes)}"
     ]
+    lines += _room_lines(found)
+    memory = f"  memory: {show_bytes(found.cache_bytes)} at most for the block cache"
+    if found.staged_bytes:
+        memory += f", {show_bytes(found.staged_bytes)} for what is staged in {found.local_dir}"
+    return [*lines, f"{memory}; {show_bytes(found.memory_bytes)} may be taken"]
+
+
+def _room_lines(found: Forecast) -> list[str]:
     if found.fits:
-        return [*lines, f"  has room in {found.local_dir}: staged before the command starts"]
+        return [f"  has room in {found.local_dir}: staged before the command starts"]
     rest_bytes = max(0, found.pack_bytes - found.kept_bytes)
-    lines.append(
+    line = (
         f"  does not fit {found.local_dir}: {show_bytes(found.kept_bytes)} are kept there; alone, "
         f"this node reads {show_bytes(rest_bytes)} from the shared file system in each epoch"
     )
     if found.nodes is None:
-        return [*lines, "  its largest file has no room on a node like this one"]
-    return [*lines, f"  {found.nodes} nodes like this one hold it together"]
+        return [line, "  its largest file has no room on a node like this one"]
+    return [line, f"  {found.nodes} nodes like this one hold it together"]

@@ -1,10 +1,12 @@
-"""Reads the memory limit of this process's control group, and whether the kernel killed a process
-for it."""
+"""Reads how much memory is left on this machine and in this process's control group, and whether
+the kernel killed a process for want of it."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 
 def _read_number(path: str) -> int | None:
@@ -61,6 +63,16 @@ def available_bytes(
         cache = stat.get("active_file", 0) + stat.get("inactive_file", 0)
         rooms.append(max(0, limit - usage + min(cache, usage)))
     return min(rooms, default=None)
+
+
+def left_bytes(meminfo: str = "/proc/meminfo") -> int:
+    """Returns how much memory this process and its children may still take: what the machine has
+    available, or less where the control group allows less."""
+    kib = re.search(r"^MemAvailable:\s*(\d+) kB$", Path(meminfo).read_text("ascii"), re.MULTILINE)
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    machine = total if kib is None else int(kib[1]) << 10
+    group = available_bytes()
+    return machine if group is None else min(machine, group)
 
 
 def kill_count(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> int | None:

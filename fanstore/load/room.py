@@ -8,22 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fanstore.errors import FanstoreError
-from fanstore.load import memory
+from fanstore.load.budget import Budget
 from fanstore.load.local_dir import LocalDirectory
 from fanstore.placement import MARGIN
 from fanstore.world import World
-
-# The share of the memory that a local directory in memory takes by itself.
-MEMORY_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Room:
     """What one rank's local directory can take.
 
-    memory_bytes: what the control group's limit leaves, None where that does not matter.
-    allowed_bytes: what --local-bytes leaves, None where it was not given. device: of the file
-    system (st_dev), to tell which ranks share one.
+    memory_bytes: what may be taken of the memory, None where the directory is on a disk.
+    allowed_bytes: what the option `allowed_by` leaves, None where none was given. device: of the
+    file system (st_dev), to tell which ranks share one.
     """
 
     rank: int
@@ -32,6 +29,7 @@ class Room:
     free_bytes: int
     memory_bytes: int | None
     allowed_bytes: int | None = None
+    allowed_by: str = "--local-bytes"
     device: int = 0
 
     @property
@@ -42,12 +40,8 @@ class Room:
 
     @property
     def share_bytes(self) -> int:
-        """How many bytes may be filled while the job runs: outputs need room, too, and where the
-        directory is in memory so do programs."""
-        shares = [self.bytes, int(self.free_bytes * (1 - MARGIN))]
-        if self.memory_bytes is not None:
-            shares.append(int(self.memory_bytes * MEMORY_SHARE))
-        return max(0, min(shares))
+        """How many bytes may be filled while the job runs: outputs need room, too."""
+        return max(0, min(self.bytes, int(self.free_bytes * (1 - MARGIN))))
 
     def shared_among(self, ranks: int) -> Room:
         """Returns the part of one of so many ranks on one file system of one node."""
@@ -59,12 +53,21 @@ class Room:
         )
 
 
-def room_of(world: World, directory: LocalDirectory, allowed_bytes: int | None = None) -> Room:
+def room_of(
+    world: World, directory: LocalDirectory, local_bytes: int | None, budget: Budget
+) -> Room:
     """Returns what this rank's local directory can take, as long as nothing was kept there."""
-    limit = memory.available_bytes() if directory.in_memory else None
     path, node = directory.path, os.uname().nodename
     device = os.stat(path).st_dev if os.path.isdir(path) else 0
-    return Room(world.rank, node, path, directory.free_bytes, limit, allowed_bytes, device)
+    room = Room(world.rank, node, path, directory.free_bytes, None, local_bytes, device=device)
+    if not directory.in_memory:
+        return room
+    rest_bytes = budget.rest_bytes
+    if budget.allowed_bytes is None:
+        return replace(room, memory_bytes=rest_bytes)
+    if local_bytes is None or rest_bytes < local_bytes:
+        room = replace(room, allowed_bytes=rest_bytes, allowed_by="--memory-bytes")
+    return replace(room, memory_bytes=max(0, budget.available_bytes - budget.cache_bytes))
 
 
 def less(room: Room, written_bytes: int, kept_bytes: int = 0) -> Room:
@@ -120,7 +123,7 @@ def _problem(room: Room, needed: Needs, instead: str) -> str | None:
     named = ", ".join(f"{name} {size(amount)}" for name, amount in needed if amount)
     if room.allowed_bytes is not None and total > room.allowed_bytes:
         return (
-            f"{size(total)} are needed to stage {named}, --local-bytes leaves "
+            f"{size(total)} are needed to stage {named}, {room.allowed_by} leaves "
             f"{size(max(0, room.allowed_bytes))}; allow more, or use {instead}"
         )
     if total > room.free_bytes:
@@ -130,8 +133,8 @@ def _problem(room: Room, needed: Needs, instead: str) -> str | None:
         )
     if room.memory_bytes is not None and total > room.memory_bytes:
         return (
-            f"{room.path} is in memory: {size(total)} are needed to stage {named}, the "
-            f"control group's limit leaves {size(room.memory_bytes)}; use {instead}"
+            f"{room.path} is in memory: {size(total)} are needed to stage {named}, of the memory "
+            f"that is left {size(room.memory_bytes)} may be taken (--memory-bytes); use {instead}"
         )
     return None
 

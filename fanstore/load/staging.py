@@ -19,6 +19,7 @@ from fanstore._native import lib
 from fanstore.config import Settings
 from fanstore.dataset import Dataset, pack_name
 from fanstore.errors import FanstoreError
+from fanstore.load.budget import Budget
 from fanstore.load.crew import Crew
 from fanstore.load.exchange import Exchange
 from fanstore.load.index import DatasetInfo, stage_index
@@ -102,6 +103,7 @@ def stage_datasets(
     datasets: Sequence[tuple[DatasetInfo, StagedDirectory]],
     directory: LocalDirectory,
     settings: Settings,
+    budget: Budget,
 ) -> list[Outcome]:
     """Stages datasets, by what `announce` said of them; their directories are held.
 
@@ -110,7 +112,8 @@ def stage_datasets(
     DatasetDamaged for an index or a pack whose frame does not fit, OSError.
     """
     try:
-        return _stage_datasets(crew, datasets, directory, settings)
+        room = room_of(crew.world, directory, settings.local_bytes, budget)
+        return _stage_datasets(crew, datasets, room, settings)
     except OSError as error:
         if error.errno not in _DISK_FULL:
             raise
@@ -124,10 +127,9 @@ def stage_datasets(
 def _stage_datasets(
     crew: Crew,
     datasets: Sequence[tuple[DatasetInfo, StagedDirectory]],
-    directory: LocalDirectory,
+    room: Room,
     settings: Settings,
 ) -> list[Outcome]:
-    room = room_of(crew.world, directory, settings.local_bytes)
     opened: dict[str, _Part] = {}
     for info, staged in datasets:
         if info.dataset_id not in opened:

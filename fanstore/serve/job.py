@@ -15,7 +15,7 @@ from fanstore.load.base import Base
 from fanstore.load.codecs import check_codecs
 from fanstore.load.crew import Crew
 from fanstore.load.index import DatasetInfo, announce
-from fanstore.load.staged import StagedDirectory, kept_words
+from fanstore.load.staged import StagedDirectory, kept_words, whole_files
 from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
 from fanstore.outputs.service.service import Mount, OutputService
@@ -155,7 +155,7 @@ class Job:
                 crew.submit(open_dataset, item.info.directory, True)
             return [check_in_place(crew, dataset, settings.verify) for dataset in crew.settle()]
         pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
-        return stage_datasets(crew, pairs, self.plan.local, settings)
+        return stage_datasets(crew, pairs, self.plan.local, settings, self.plan.budget)
 
     def _publish(self) -> None:
         self._preload = self._preload_library()
@@ -209,7 +209,9 @@ class Job:
         states = {place.state for item in self.served for place in item.staging.places}
         if self.world.world_size > 1 or states & elsewhere:
             segment = self.directory.file("segment")
-            server = NodeServer(self.world, segment, self.plan.settings)
+            server = NodeServer(
+                self.world, segment, self.plan.budget.cache_bytes, self.plan.settings
+            )
             self.server = server
             for mount, item in enumerate(self.served):
                 self._tell_places(server.node, mount, item.staging)
@@ -261,8 +263,20 @@ class Job:
             self._note_damage(segment)
         return {
             "counters": counters, "processes": processes, **node, "outputs": outputs,
-            "raw_calls": self.directory.raw_calls(),
+            "raw_calls": self.directory.raw_calls(), "memory": self._memory(node["node"]),
         }  # fmt: skip
+
+    def _memory(self, node: dict[str, Any]) -> dict[str, int]:
+        """What of this rank's memory is taken, and by what; `limit_bytes`: the most that may be.
+        Indexes and packs count where the local directory is in memory."""
+        in_memory = self.plan.local.in_memory
+        staged = [each.path for each in self._staged.values()] if in_memory else []
+        return {
+            "limit_bytes": self.plan.budget.limit_bytes,
+            "cache_bytes": int(node.get("cache_bytes", 0)),
+            "staged_bytes": sum(whole_files(path)[1] for path in staged),
+            "tables_bytes": os.stat(self.directory.file("segment")).st_size,
+        }
 
     def _note_damage(self, segment: str) -> None:
         """Takes over what the core found to be damaged on its way here."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fanstore.config import Settings
 from fanstore.launcher import ALONE, Launcher
+from fanstore.load.budget import Budget
 from fanstore.load.local_dir import LocalDirectory
 
 
@@ -15,13 +16,14 @@ class JobPlan:
 
     kind: "run" for a job with a wrapper, "start" for one that stands by itself. launcher: this node
     among those that serve together. output_dir: absolute. umask: the wrapper's, for what is made in
-    the output directory.
+    the output directory. budget: what may be taken of this rank's memory.
     """
 
     datasets: tuple[tuple[str, str | None], ...]
     settings: Settings
     local: LocalDirectory
     kind: str
+    budget: Budget
     launcher: Launcher = ALONE
     output_dir: str = ""
     umask: int = 0o077

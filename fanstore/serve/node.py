@@ -8,29 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fanstore._native import check, ffi, lib
-from fanstore.config import CACHE_LEAST_BYTES, Settings
+from fanstore.config import CACHE_LEAST_BYTES
 from fanstore.errors import FanstoreError, UsageError
-from fanstore.load.memory import available_bytes
 
 _IDLE_SLEEP_US = 1000
-_CACHE_MAX_BYTES = 1 << 30
-_PASSING_BYTES = 64 << 20
 _MESSAGE_ROOM_BYTES = 1 << 16
-
-
-def cache_bytes_for(settings: Settings) -> int:
-    """Returns how large the block cache of a node is."""
-    given = settings.cache_bytes or _default_cache_bytes()
-    return min(given, _PASSING_BYTES) if settings.cache_policy == "none" else given
-
-
-def _default_cache_bytes() -> int:
-    """Returns the smaller of 1 GiB and a tenth of the memory that this process may use, but enough
-    to work."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    room = available_bytes()
-    share = (total if room is None else min(room, total)) // 10
-    return max(CACHE_LEAST_BYTES, min(_CACHE_MAX_BYTES, share))
 
 
 class Node:

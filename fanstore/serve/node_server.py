@@ -9,7 +9,7 @@ from typing import Any
 from fanstore._native import ffi
 from fanstore.config import Settings
 from fanstore.peers.connected import ConnectedPeers
-from fanstore.serve.node import Node, cache_bytes_for
+from fanstore.serve.node import Node
 from fanstore.serve.stalls import Stalls
 from fanstore.world import MpiWorld, World
 
@@ -19,7 +19,9 @@ class NodeServer:
     packs to other ranks. Opened when this rank's segment is published, started with those of all
     other ranks."""
 
-    def __init__(self, world: World, job_segment: str, settings: Settings) -> None:
+    def __init__(
+        self, world: World, job_segment: str, cache_bytes: int, settings: Settings
+    ) -> None:
         """Raises FanstoreError where the block cache cannot be made."""
         self._world = world
         self._deadline_s = settings.deadline_s
@@ -30,7 +32,7 @@ class NodeServer:
             job_segment,
             world.rank,
             world.world_size,
-            cache_bytes_for(settings),
+            cache_bytes,
             settings.cache_policy,
             settings.deadline_s,
             settings.shared_deadline_s,

@@ -13,15 +13,18 @@ import pytest
 from serving import Stage, find_content, flip, make_stage
 from small_disk import small_disk
 
+from fanstore import config
 from fanstore._native import lib
 from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.load import codecs, local_dir, memory
 from fanstore.load import stage as staging
+from fanstore.load.budget import budget_of
 from fanstore.load.local_dir import LocalDirectory
 from fanstore.load.room import Needs, Room, check_rooms, room_of
 from fanstore.world import World
 
+MIB = 1 << 20
 READ_EACH = (
     "import errno, os, sys\n"
     "root = sys.argv[1]\n"
@@ -202,22 +205,44 @@ def test_another_dataset_with_the_same_name_is_not_mixed_up(stage: Stage) -> Non
     assert stage.run(second, "cat", str(stage.mount / "a")).stdout == "other"
 
 
-def check_room(needed: Needs, free_bytes: int, fs_type: str = "ext4") -> None:
-    """Checks one rank's room."""
+def check_room(needed: Needs, free_bytes: int, fs_type: str = "ext4", **settings: str) -> None:
+    """Checks one rank's room, with these settings."""
     directory = LocalDirectory("/scratch", "flag", fs_type, free_bytes, None)
     world = World()
-    check_rooms(world, [room_of(world, directory)], [needed])
+    given = config.resolve(settings, {})
+    room = room_of(world, directory, given.local_bytes, budget_of(given))
+    check_rooms(world, [room], [needed])
 
 
 def test_room_is_checked_with_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     check_room([("a", 400), ("b", 600)], 1000)
     with pytest.raises(FanstoreError, match=r"1,001 bytes.*a .*600 bytes.*1,000 bytes.* are free"):
         check_room([("a", 401), ("b", 600)], 1000)
-    monkeypatch.setattr(memory, "available_bytes", lambda: 500)
-    check_room([("a", 501)], 1000)
-    check_room([("a", 500)], 1000, "tmpfs")
-    with pytest.raises(FanstoreError, match=r"^/scratch is in memory.*control group.*500 bytes"):
-        check_room([("a", 501)], 1000, "tmpfs")
+
+
+def test_what_is_staged_in_memory_shares_it_with_the_block_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
+    check_room([("a", 500 * MIB)], 1000 * MIB)
+    check_room([("a", 40 * MIB)], 1000 * MIB, "tmpfs")  # half of all, and 10 MiB are the cache's
+    with pytest.raises(FanstoreError, match=r"^/scratch is in memory.*40.0 MiB.*--memory-bytes"):
+        check_room([("a", 40 * MIB + 1)], 1000 * MIB, "tmpfs")
+    more = {"memory_bytes": "80M", "cache_bytes": "20M"}
+    check_room([("a", 60 * MIB)], 1000 * MIB, "tmpfs", **more)
+    with pytest.raises(FanstoreError, match=r"--memory-bytes leaves 60.0 MiB"):
+        check_room([("a", 60 * MIB + 1)], 1000 * MIB, "tmpfs", **more)
+    with pytest.raises(FanstoreError, match=r"--local-bytes leaves 50.0 MiB"):
+        check_room([("a", 60 * MIB)], 1000 * MIB, "tmpfs", local_bytes="50M", **more)
+    with pytest.raises(FanstoreError, match=r"of the memory that is left 80.0 MiB .* may be taken"):
+        wide = {"memory_bytes": "1G", "cache_bytes": "20M"}
+        check_room([("a", 81 * MIB)], 1000 * MIB, "tmpfs", **wide)
+
+
+def test_a_cache_larger_than_all_that_is_allowed_is_refused() -> None:
+    settings = config.resolve({"memory_bytes": "32M", "cache_bytes": "64M"}, {})
+    with pytest.raises(UsageError, match=r"allows 32.0 MiB, the block cache takes 64.0 MiB"):
+        budget_of(settings)
 
 
 def test_every_rank_without_room_is_named() -> None:

@@ -23,6 +23,7 @@ from fanstore.errors import FanstoreError
 from fanstore.load import exchange
 from fanstore.load import stage as reading
 from fanstore.load.base import Base
+from fanstore.load.budget import budget_of
 from fanstore.load.crew import Crew
 from fanstore.load.index import DatasetInfo, announce
 from fanstore.load.local_dir import LocalDirectory, examine
@@ -115,7 +116,8 @@ def stage(spec: dict[str, Any], world: World) -> dict[str, Any]:
             if settings.in_place:
                 outcome = check_in_place(crew, open_dataset(info.directory), settings.verify)
             else:
-                (outcome,) = stage_datasets(crew, [(info, staged)], directory, settings)
+                pairs = [(info, staged)]
+                (outcome,) = stage_datasets(crew, pairs, directory, settings, budget_of(settings))
         found = describe(outcome, info, opened)
         found["files"] = staged_files(staged)
     finally:
