@@ -33,6 +33,7 @@ OWN_ROWS = (
     "descriptors",
     "ranks",
     "remote",
+    "remote_cold",
     "storage",
 )
 # No row is begun after so long.
