@@ -22,7 +22,9 @@
 enum { FAN_RESIDENT_VERSION = 1, FAN_RESIDENT_LAYOUT_ID = 0x46520001 };
 
 /* boot_id: of the kernel under which the bits were set, as text. They are good under no other: what
- * the packs hold may not have reached the disk. */
+ * the packs hold may not have reached the disk. A copy that was made before the packs were synced,
+ * resident.synced, has the XXH3-64 of all before it behind it (8 bytes, big-endian), and is good
+ * under any. */
 struct fan_resident_header {
     uint8_t magic[8];
     uint32_t version;

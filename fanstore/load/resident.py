@@ -1,7 +1,9 @@
 """Which records of a dataset's partial packs are on the local disk (csrc/format/resident_format.h).
 
 The file lies beside the packs, and every job of the user that serves the dataset on this node maps
-it. It is good for as long as the kernel runs that the bits were set under.
+it. It is good for as long as the kernel runs that the bits were set under: what the packs hold may
+not have reached the disk. The file `resident.synced` is a copy of it that was made before the packs
+were synced, with its XXH3-64 behind it: after a reboot that is what is resident.
 """
 
 from __future__ import annotations
@@ -9,7 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import xxhash
 
 from fanstore._native import ffi, lib
 from fanstore.errors import FanstoreError
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NAME = "resident"
+_SYNCED = "resident.synced"
+_DIGEST_BYTES = 8
 SPARSE = ".sparse"  # what the name of a partial pack ends with
 _MAGIC = b"FANRESI\n"
 _BLOCK_BYTES = 512  # of st_blocks, stat(2)
@@ -76,6 +83,30 @@ def _check(path: str, header: bytes, size_bytes: int) -> None:
         )
 
 
+def sync_resident(directory: str) -> None:
+    """Has the partial packs in a staged directory, which the caller holds, written to the disk, and
+    notes what they held before. Raises OSError where the disk does not take them: nothing is noted
+    then."""
+    path = os.path.join(directory, _SYNCED)
+    try:
+        content = Path(directory, NAME).read_bytes()  # first: what is set now was written before
+    except FileNotFoundError:
+        return
+    try:
+        for pack in _sparse_packs(directory):
+            with open(pack.path, "rb") as stream:
+                os.fsync(stream.fileno())
+    except OSError:
+        _remove(path)
+        raise
+    temporary = f"{path}.{os.getpid()}.part"  # other jobs of the dataset may end now, too
+    with open(temporary, "wb") as stream:
+        stream.write(content + xxhash.xxh3_64_digest(content))
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.rename(temporary, path)
+
+
 def _write(path: str, header: bytes, size_bytes: int) -> None:
     temporary = path + ".part"
     with open(temporary, "wb") as stream:
@@ -88,35 +119,84 @@ def _write(path: str, header: bytes, size_bytes: int) -> None:
 
 
 def tidy_resident(directory: str) -> None:
-    """Removes partial packs from a staged directory that nobody uses, unless they are of this run
-    of the kernel, and those that its records are of."""
+    """Removes partial packs from a staged directory that nobody uses, unless it is known what they
+    hold: all that is resident as long as this run of the kernel lasts, else what was synced."""
+    inodes = _inodes(directory)
+    found = _parsed(_content(os.path.join(directory, NAME)))
+    if found is not None and found == (boot_id(), inodes) and found[0] != "":
+        return
+    content = _synced_content(directory)
+    synced = _parsed(content)
+    if synced is not None and synced[1] <= inodes:
+        _restore(directory, content, synced[1])
+    else:
+        forget_resident(directory)
+
+
+def _content(path: str) -> bytes:
+    """Returns what a file holds, nothing where it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+def _synced_content(directory: str) -> bytes:
+    """Returns the copy of `resident` that was made when the packs were synced, nothing where there
+    is none that is whole."""
+    found = _content(os.path.join(directory, _SYNCED))
+    content, digest = found[:-_DIGEST_BYTES], found[-_DIGEST_BYTES:]
+    return content if xxhash.xxh3_64_digest(content) == digest else b""
+
+
+def _parsed(content: bytes) -> tuple[str, set[int]] | None:
+    """Returns the boot and the inodes of packs that the content of a `resident` names; None where
+    it makes no sense."""
+    header = ffi.new("struct fan_resident_header *")
+    fixed = int(ffi.sizeof(header[0]))
+    ffi.memmove(header, content[:fixed].ljust(fixed, b"\0"), fixed)
+    if bytes(header.magic) != _MAGIC or header.version != lib.FAN_RESIDENT_VERSION:
+        return None
+    packs = int(header.pack_count)
+    if len(content) != _size_bytes(int(header.record_count), packs):
+        return None
+    boot = bytes(header.boot_id).rstrip(b"\0").decode(errors="replace")
+    return boot, set(memoryview(content)[fixed : fixed + 8 * packs].cast("Q")) - {0}
+
+
+def _restore(directory: str, content: bytes, inodes: set[int]) -> None:
+    """Has what was synced, and nothing else, be resident in this run of the kernel."""
     path = os.path.join(directory, NAME)
-    with contextlib.suppress(OSError), open(path, "rb") as stream:
-        header = ffi.new("struct fan_resident_header *")
-        read = stream.readinto(ffi.buffer(header))
-        made = bytes(header.boot_id).rstrip(b"\0").decode(errors="replace")
-        known = read == ffi.sizeof(header[0]) and bytes(header.magic) == _MAGIC
-        known = known and header.version == lib.FAN_RESIDENT_VERSION and made == boot_id() != ""
-        size_bytes = _size_bytes(int(header.record_count), int(header.pack_count))
-        if known and os.fstat(stream.fileno()).st_size == size_bytes:
-            inodes = stream.read(8 * int(header.pack_count))
-            if _inodes(directory) == {i for i in memoryview(inodes).cast("Q") if i}:
-                return
-    forget_resident(directory)
+    _remove(path)
+    for pack in _sparse_packs(directory):
+        if pack.inode() not in inodes:
+            os.unlink(pack.path)
+    old = ffi.from_buffer("struct fan_resident_header *", content)
+    header = _header(int(old.record_count), int(old.pack_count))
+    Path(path + ".part").write_bytes(header + content[len(header) :])
+    os.rename(path + ".part", path)
+
+
+def _sparse_packs(directory: str) -> list[os.DirEntry[str]]:
+    return [entry for entry in os.scandir(directory) if entry.name.endswith(SPARSE)]
 
 
 def _inodes(directory: str) -> set[int]:
-    return {entry.inode() for entry in os.scandir(directory) if entry.name.endswith(SPARSE)}
+    return {entry.inode() for entry in _sparse_packs(directory)}
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def forget_resident(directory: str) -> None:
     """Removes the partial packs from a staged directory that nobody uses; first what speaks of
     them."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(directory, NAME))
-    for name in os.listdir(directory):
-        if name.endswith(SPARSE):
-            os.unlink(os.path.join(directory, name))
+    _remove(os.path.join(directory, _SYNCED))
+    _remove(os.path.join(directory, NAME))
+    for pack in _sparse_packs(directory):
+        os.unlink(pack.path)
 
 
 def resident_of(directory: str, records: NDArray[Any]) -> NDArray[Any]:
@@ -139,8 +219,7 @@ def resident_of(directory: str, records: NDArray[Any]) -> NDArray[Any]:
 def resident_bytes(directory: str) -> int:
     """Returns how much of the disk the partial packs in a staged directory take."""
     total = 0
-    for entry in os.scandir(directory):
-        if entry.name.endswith(SPARSE):
-            with contextlib.suppress(FileNotFoundError):
-                total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
+    for entry in _sparse_packs(directory):
+        with contextlib.suppress(FileNotFoundError):
+            total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
     return total

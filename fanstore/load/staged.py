@@ -7,6 +7,7 @@ datasets/<dataset id>/lock             held shared by its users
                       index.fsi.lock   held by whoever copies it
                       keep             stay when the last user goes
                       resident         what the partial packs hold (see fanstore.load.resident)
+                      resident.synced  what they held when they were synced
                       pack-*.sparse    a partial pack
 """
 
@@ -20,7 +21,13 @@ from dataclasses import dataclass
 
 from fanstore.load import locks
 from fanstore.load.base import Base, make_private
-from fanstore.load.resident import SPARSE, forget_resident, resident_bytes, tidy_resident
+from fanstore.load.resident import (
+    SPARSE,
+    forget_resident,
+    resident_bytes,
+    sync_resident,
+    tidy_resident,
+)
 
 KEEP = "keep"  # the file that says so
 
@@ -43,9 +50,10 @@ class StagedDirectory:
         self.lock_path = os.path.join(self.path, "lock")
         self._fd: int | None = None
 
-    def hold(self, whole_only: bool = False) -> None:
+    def hold(self, keep: bool = False, whole_only: bool = False) -> None:
         """Makes the directory and takes its shared lock. To be called under the base's lock. A sole
-        user tidies it first. whole_only: partial packs count for nothing, and go."""
+        user tidies it first. keep: the files stay should this job be killed; whole_only: partial
+        packs count for nothing, and go."""
         make_private(self.path)
         fd = locks.take(self.lock_path, exclusive=True)
         if fd is not None:
@@ -58,6 +66,8 @@ class StagedDirectory:
         if fd is None:
             raise BlockingIOError(f"{self.lock_path}: held exclusively")
         self._fd = fd
+        if keep:
+            self._mark_kept()
 
     def forget_partial(self, check: Callable[[], None]) -> bool:
         """Removes the partial packs, where no other job uses the directory; tells whether that was
@@ -72,17 +82,23 @@ class StagedDirectory:
 
     def release(self, keep: bool) -> None:
         """Gives the lock back; where this was the last user, `keep` decides whether the files
-        stay."""
+        stay. What is kept of partial packs is on the disk then, for after a reboot."""
         if self._fd is None:
             return
-        mark = os.path.join(self.path, KEEP)
+        if keep:
+            with contextlib.suppress(OSError):  # they are as good as before until the next boot
+                sync_resident(self.path)
         with contextlib.suppress(OSError):
             if keep:
-                os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                self._mark_kept()
             else:
-                os.unlink(mark)
+                os.unlink(os.path.join(self.path, KEEP))
         os.close(self._fd)
         self._fd = None
+
+    def _mark_kept(self) -> None:
+        mark = os.path.join(self.path, KEEP)
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def file(self, name: str) -> str:
         """The path of the index or a pack."""

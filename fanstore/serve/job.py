@@ -130,7 +130,7 @@ class Job:
         """Takes the locks of all that the job uses; removes the leftovers of others."""
         self.directory.make()
         for staged in self._staged.values():
-            staged.hold(whole_only=self.plan.settings.verify)
+            staged.hold(self.plan.settings.keep_staged, whole_only=self.plan.settings.verify)
         self.warnings += [f"left in an old mount prefix: {name}" for name in sweep(self.base)]
         for item in self.served:
             item.hold.hold()

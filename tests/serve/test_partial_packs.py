@@ -232,16 +232,72 @@ def test_a_killed_daemon_leaves_what_is_right(stage: Stage, dataset: Path) -> No
         assert read(stage, mount, 2) == [expected(stage)] * 2
 
 
-def test_a_bitmap_of_another_boot_counts_for_nothing(stage: Stage, dataset: Path) -> None:
-    with serving(stage, dataset, "--stage", "plan", "--keep-staged"):
-        until_filled(stage)
+def reboot(stage: Stage) -> None:
+    """Has the bitmap be of another run of the kernel."""
     (resident,) = stage.local.rglob("resident")
     content = resident.read_bytes()
     resident.write_bytes(content[:32] + b"0" * 36 + content[68:])
-    for pack in sparse_packs(stage):  # as after a crash: sizes reached the disk, bytes did not
+
+
+def make_holes(stage: Stage) -> None:
+    """As after a crash: the sizes of partial packs reached the disk, their bytes did not."""
+    for pack in sparse_packs(stage):
         size = pack.stat().st_size
         os.truncate(pack, 0)
         os.truncate(pack, size)
+
+
+def test_what_a_killed_job_kept_counts_for_nothing_after_a_reboot(
+    stage: Stage, dataset: Path
+) -> None:
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--stage", "plan"]
+    with stage.running("run", *where, "--keep-staged", "--", "sleep", "60") as run:
+        wait_for(lambda: command_of(run.pid), "the command")
+        until_filled(stage)
+        os.kill(daemon_of(run.pid), signal.SIGKILL)
+        os.kill(command_of(run.pid), signal.SIGTERM)
+        run.communicate(timeout=60)
+    reboot(stage)
+    make_holes(stage)
+    with serving(stage, dataset, "--stage", "plan") as mount:
+        assert read(stage, mount, 2) == [expected(stage)] * 2
+
+
+def test_what_was_synced_is_there_after_a_reboot(stage: Stage, dataset: Path) -> None:
+    """And nothing else: bits that were set later speak of bytes that may be lost."""
+    with serving(stage, dataset, "--stage", "lazy", "--keep-staged") as mount:
+        name = "f03"
+        stage.call("exec", "--job", job_of(stage, "mount").name, "--", "cksum", str(mount / name))
+    (resident,) = stage.local.rglob("resident")
+    bits = resident.read_bytes()[128:]
+    assert any(bits)
+    resident.write_bytes(resident.read_bytes()[:128] + bytes(8) + b"\xff" * (len(bits) - 8))
+    reboot(stage)
+    with serving(stage, dataset, "--stage", "lazy", "--keep-staged") as mount:
+        held = resident.read_bytes()
+        assert held[128:] == bits and held[32:68] != b"0" * 36
+        stage.call("exec", "--job", job_of(stage, "mount").name, "--", "cksum", str(mount / name))
+        assert shared_bytes(stage) == 0
+        assert read(stage, mount) == [expected(stage)]
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "another pack"])
+def test_a_note_of_what_was_synced_that_is_damaged_counts_for_nothing(
+    stage: Stage, dataset: Path, how: str
+) -> None:
+    with serving(stage, dataset, "--stage", "plan", "--keep-staged"):
+        until_filled(stage)
+    (synced,) = stage.local.rglob("resident.synced")
+    if how == "cut":
+        os.truncate(synced, synced.stat().st_size - 1)
+    if how == "flipped":
+        flip(synced, 130)
+    if how == "another pack":
+        pack = sparse_packs(stage)[0]
+        pack.rename(pack.with_name("away"))
+        pack.write_bytes(bytes(pack.with_name("away").stat().st_size))
+    reboot(stage)
+    make_holes(stage)
     with serving(stage, dataset, "--stage", "plan") as mount:
         assert read(stage, mount, 2) == [expected(stage)] * 2
 
