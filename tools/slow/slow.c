@@ -4,6 +4,10 @@
  * what the node daemons read there with pread(2) is held up; programs under FanStore are not, since
  * what they read of it by themselves goes past libc. All processes with one SLOW_STATE, a file,
  * share the rate.
+ *
+ * SLOW_BYTES is one rate, or rates by how many read at a time, 1:100000000,8:400000000: linear
+ * between these points and constant beyond them. A reader that is killed while it waits counts as
+ * one of them until the file SLOW_STATE is removed.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SECOND_NS = 1000000000 };
+enum { SECOND_NS = 1000000000, POINTS_MAX = 16 };
 
 static uint64_t now_ns(void)
 {
@@ -31,10 +35,15 @@ static uint64_t number(const char *name)
     return text != NULL ? strtoull(text, NULL, 10) : 0;
 }
 
-/* Until when all that was read so far takes; of all processes. */
-static uint64_t *line_end(void)
+/* What all processes share. end_ns: until when all that was asked for takes; readers: who wait. */
+struct line {
+    uint64_t end_ns;
+    uint32_t readers;
+};
+
+static struct line *the_line(void)
 {
-    static uint64_t *shared;
+    static struct line *shared;
     const char *path = getenv("SLOW_STATE");
     if (shared != NULL || path == NULL)
         return shared;
@@ -46,6 +55,57 @@ static uint64_t *line_end(void)
     return shared = made == MAP_FAILED ? NULL : made;
 }
 
+static void refuse(const char *curve)
+{
+    fprintf(stderr, "slow: SLOW_BYTES=%s: neither a rate nor points such as 1:1000,8:4000\n",
+            curve);
+    _exit(2);
+}
+
+struct point {
+    double readers;
+    double rate;
+};
+
+/* The points of a curve, which are sorted; how many. One rate is a point for one reader. */
+static unsigned parse(const char *curve, struct point points[POINTS_MAX])
+{
+    unsigned count = 0;
+    char *end;
+    for (const char *at = curve; at != NULL && *at != '\0'; at = *end == ',' ? end + 1 : end) {
+        struct point point = {1, strtod(at, &end)};
+        if (*end == ':') {
+            point.readers = point.rate;
+            at = end + 1;
+            point.rate = strtod(at, &end);
+        } else if (*end != '\0' || count > 0) {
+            refuse(curve);
+        }
+        double before = count > 0 ? points[count - 1].readers : 0;
+        if (end == at || (*end != ',' && *end != '\0') || point.readers <= before ||
+            point.rate <= 0 || count == POINTS_MAX)
+            refuse(curve);
+        points[count++] = point;
+    }
+    return count;
+}
+
+/* Bytes a second of all readers together; 0: no limit. `curve` is as SLOW_BYTES. */
+double slow_rate(const char *curve, unsigned readers)
+{
+    struct point points[POINTS_MAX];
+    unsigned count = parse(curve, points), above = 0;
+    while (above < count && points[above].readers < readers)
+        above++;
+    if (count == 0)
+        return 0;
+    if (above == 0 || above == count)
+        return points[above == 0 ? 0 : count - 1].rate;
+    struct point low = points[above - 1], high = points[above];
+    double part = (readers - low.readers) / (high.readers - low.readers);
+    return low.rate + (high.rate - low.rate) * part;
+}
+
 static int is_slow(int fd)
 {
     char link[32], path[PATH_MAX];
@@ -55,22 +115,37 @@ static int is_slow(int fd)
     return bytes > 0 && strncmp(path, dir, strlen(dir)) == 0;
 }
 
-/* Waits in line behind all that is being read. */
-static void wait_for(uint64_t bytes)
+/* Takes a place in the line behind all that is being read: until when that takes. */
+static uint64_t take_place(struct line *line, uint64_t bytes, double rate)
 {
-    uint64_t *end = line_end(), rate = number("SLOW_BYTES");
-    uint64_t begun_ns = now_ns(), until_ns = begun_ns;
-    if (end != NULL && rate > 0) {
-        uint64_t seen = __atomic_load_n(end, __ATOMIC_RELAXED);
-        do {
-            until_ns = (seen > begun_ns ? seen : begun_ns) + bytes * SECOND_NS / rate;
-        } while (!__atomic_compare_exchange_n(end, &seen, until_ns, 0, __ATOMIC_RELAXED,
-                                              __ATOMIC_RELAXED));
-    }
-    until_ns += number("SLOW_LATENCY_US") * 1000;
+    uint64_t begun_ns = now_ns(), until_ns;
+    uint64_t seen = __atomic_load_n(&line->end_ns, __ATOMIC_RELAXED);
+    do {
+        until_ns = (seen > begun_ns ? seen : begun_ns) + (uint64_t)((double)bytes * 1e9 / rate);
+    } while (!__atomic_compare_exchange_n(&line->end_ns, &seen, until_ns, 0, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    return until_ns;
+}
+
+static void sleep_until(uint64_t until_ns)
+{
     struct timespec until = {.tv_sec = (time_t)(until_ns / SECOND_NS),
                              .tv_nsec = (long)(until_ns % SECOND_NS)};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
+static void wait_for(uint64_t bytes)
+{
+    struct line *line = the_line();
+    uint64_t latency_ns = number("SLOW_LATENCY_US") * 1000;
+    if (line == NULL) {
+        sleep_until(now_ns() + latency_ns);
+        return;
+    }
+    uint32_t readers = __atomic_add_fetch(&line->readers, 1, __ATOMIC_RELAXED);
+    double rate = slow_rate(getenv("SLOW_BYTES"), readers);
+    sleep_until((rate > 0 ? take_place(line, bytes, rate) : now_ns()) + latency_ns);
+    __atomic_sub_fetch(&line->readers, 1, __ATOMIC_RELAXED);
 }
 
 /* Takes the place of libc's. */
