@@ -40,7 +40,7 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--partitions",
     type=click.IntRange(1, 99999),
-    help="Number of packs [default: one per 256 MiB].",
+    help="Number of packs [default: one per 256 MiB, no more than files].",
 )
 @click.option(
     "--codec",

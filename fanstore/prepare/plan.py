@@ -76,9 +76,10 @@ def split_evenly(sizes: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
     return np.minimum(part, parts - 1)
 
 
-def default_partitions(total_bytes: int) -> int:
-    """One partition per 256 MiB, at least one."""
-    return max(1, -(-total_bytes // PARTITION_BYTES))
+def default_partitions(sizes: NDArray[np.int64]) -> int:
+    """One partition per 256 MiB of files of these sizes, but no more than there are files, and at
+    least one."""
+    return max(1, min(len(sizes), -(-int(sizes.sum()) // PARTITION_BYTES)))
 
 
 def replicated(
@@ -120,11 +121,11 @@ def assign_packs(tree: Tree, partitions: int | None, globs: Sequence[str]) -> Pl
         if not everywhere.any():
             raise UsageError(f"--replicate {' '.join(globs)}: no file with content matches")
     packs = np.zeros(len(tree), np.int64)
-    count = partitions or default_partitions(int(sizes[~everywhere].sum()))
+    count = partitions or default_partitions(sizes[~everywhere])
     packs[content[~everywhere]] = split_evenly(sizes[~everywhere], count)
     further = 0
     if everywhere.any():
-        further = default_partitions(int(sizes[everywhere].sum()))
+        further = default_partitions(sizes[everywhere])
         packs[content[everywhere]] = count + split_evenly(sizes[everywhere], further)
     return Plan(packs[tree.first], count + further, count)
 

@@ -39,7 +39,7 @@ Problems = list[tuple[bytes, str]]
 
 @dataclass(frozen=True)
 class Options:
-    """How to prepare. `partitions` None: one per 256 MiB. `listed`: the entries of a list."""
+    """How to prepare. `partitions` None: `default_partitions`. `listed`: the entries of a list."""
 
     partitions: int | None = None
     codec: Codec = field(default_factory=lambda: Codec("store"))
