@@ -7,6 +7,7 @@ TOML file (``$FANSTORE_CONFIG``, else ``~/.config/fanstore.toml``), the default.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -239,6 +240,13 @@ def config_file(environ: Mapping[str, str] = os.environ) -> Path:
     """Returns the path of the TOML file, which need not exist."""
     named = environ.get("FANSTORE_CONFIG")
     return Path(named) if named else Path("~/.config/fanstore.toml").expanduser()
+
+
+def machine_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Returns where `fanstore calibrate` keeps what it measured on this machine, by its name."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
+    return folder / "fanstore" / "machines" / f"{platform.node().replace(os.sep, '_')}.toml"
 
 
 def load_toml(path: Path) -> dict[str, Any]:

@@ -81,6 +81,8 @@ PYTHON_ROOMS: Rooms = {
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
     "simulate": {*_DATASET, "config", "policy", "policy."},
+    "whole_file": {"errors", "interruption", "_native"},
+    "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},
     "programs": {"exit_codes"},
     "launcher": {"errors"},
     "world": {*_BASE, "launcher"},
@@ -101,7 +103,7 @@ PYTHON_ROOMS: Rooms = {
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
-        "simulate",
+        "simulate", "plan", "whole_file",
     },
     "__main__": {"cli"},
 }  # fmt: skip

@@ -9,7 +9,7 @@ from fanstore.arrays import np
 from fanstore.errors import UsageError
 from fanstore.policy.models.nopfs import lower_bound_s
 from fanstore.simulate.epochs import Epoch, epoch_of, padded, reads_of_epochs
-from fanstore.simulate.policies import POLICIES, CannotRun
+from fanstore.simulate.policies import POLICIES, CannotRun, Plan
 from fanstore.simulate.results import Outcome, Simulation
 from fanstore.simulate.runner import Runner
 from fanstore.simulate.scenario import Scenario
@@ -58,6 +58,16 @@ def simulate(
         ),
         policies={name: outcomes[name] for name in names},
     )
+
+
+def outcome_of(
+    workload: Workload, plan: Plan, on_epoch: Callable[[], object] = lambda: None
+) -> Outcome:
+    """Returns what comes of one plan; on_epoch is called after each epoch. Raises UsageError for
+    what the scenario does not allow."""
+    runner = Runner(workload, plan)
+    _run(workload, [runner], on_epoch)
+    return runner.outcome()
 
 
 def _run(workload: Workload, runners: list[Runner], on_epoch: Callable[[], object]) -> None:

@@ -12,6 +12,7 @@ from fanstore.policy.models.curve import Curve
 from fanstore.simulate.units import RATES, SIZES, rate_bytes_per_s, size_bytes
 
 _Value = TypeVar("_Value")
+_COUNT_MAX = 2**31  # of readers and threads
 
 
 class Fields:
@@ -104,7 +105,7 @@ class Fields:
 def _rising(value: object) -> list[int]:
     if not isinstance(value, list) or not value:
         raise ValueError
-    counts = [checks.integer("count", count, 1) for count in value]
+    counts = [checks.integer("count", count, 1, _COUNT_MAX) for count in value]
     if counts != sorted(set(counts)):
         raise ValueError
     return counts

@@ -40,10 +40,12 @@ def changed(file: str, table: dict[str, Any], changes: Mapping[str, str]) -> dic
     A change is of `epochs`, `batch` or `files`, of a key of [system], of `staging_buffer` (its
     capacity), or of the name of a storage class (its capacity). Raises UsageError for other names.
     """
-    system = dict(table.get("system", {}))
-    classes = [dict(each) for each in system.get("classes", [])]
-    job, dataset = dict(table.get("job", {})), dict(table.get("dataset", {}))
-    staging = dict(system.get("staging_buffer", {}))
+    if not changes:
+        return table
+    system, job, dataset = (_table(table, key) for key in ("system", "job", "dataset"))
+    listed = system.get("classes", [])
+    classes = [_table({0: each}, 0) for each in listed] if isinstance(listed, list) else []
+    staging = _table(system, "staging_buffer")
     places: dict[str, tuple[dict[str, Any], str]] = {
         **{each.get("name", ""): (each, "capacity") for each in classes},
         "staging_buffer": (staging, "capacity"),
@@ -61,5 +63,11 @@ def changed(file: str, table: dict[str, Any], changes: Mapping[str, str]) -> dic
             )
         where, key = places[name]
         where[key] = int(value) if value.isascii() and value.isdigit() else value
-    system.update(staging_buffer=staging, classes=classes)
+    system.update(staging_buffer=staging, classes=classes or listed)
     return {**table, "system": system, "job": job, "dataset": dataset}
+
+
+def _table(table: Mapping[Any, Any], key: object) -> dict[str, Any]:
+    """A copy of a table in another; an empty one for what is none, of which scenario_from tells."""
+    value = table.get(key, {})
+    return dict(value) if isinstance(value, dict) else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fanstore.errors import UsageError
 from fanstore.policy.models.curve import Curve
@@ -11,10 +11,15 @@ from fanstore.policy.orders.registry import ORDERS
 from fanstore.simulate.fields import Fields
 from fanstore.simulate.sizes import DATASET_KEYS, Sizes, read_sizes
 
-_SYSTEM_KEYS = (
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SYSTEM_KEYS = (
     "nodes", "ranks_per_node", "compute", "preprocess", "network", "shared", "staging_buffer",
     "classes",
 )  # fmt: skip
+
+JOB_KEYS = ("epochs", "batch", "order")
 
 CLASSES_MAX = 14  # what the codes of fanstore.simulate.sources hold
 
@@ -73,12 +78,14 @@ class System:
 
 @dataclass(frozen=True)
 class Job:
-    """order: its name; order_parameters: of fanstore.policy.orders.ranks.reads_of_ranks."""
+    """order: its name; order_parameters: of fanstore.policy.orders.ranks.reads_of_ranks. recorded:
+    instead of these, what each rank reads in each epoch, over and over (epochs x ranks)."""
 
     epochs: int
     batch_size: int
     order: str
     order_parameters: dict[str, Any]
+    recorded: tuple[list[NDArray[Any]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,19 +105,23 @@ def scenario_from(file: str, table: dict[str, Any]) -> Scenario:
     return Scenario(
         file,
         fields.text("about"),
-        _system(fields.table("system", _SYSTEM_KEYS)),
+        read_system(fields.table("system", SYSTEM_KEYS)),
         read_sizes(file, fields.table("dataset", DATASET_KEYS)),
-        _job(file, fields.table("job", ("epochs", "batch", "order"))),
+        read_job(file, fields.table("job", JOB_KEYS)),
     )
 
 
-def _system(fields: Fields) -> System:
+def read_system(fields: Fields) -> System:
+    """Returns the machine that a table [system] describes. On one node it may leave out the
+    network, over which nothing comes then."""
+    nodes = fields.integer("nodes", 1)
+    alone = nodes == 1 and "network" not in fields
     return System(
-        fields.integer("nodes", 1),
+        nodes,
         fields.integer("ranks_per_node", 1),
         fields.rate_bytes_per_s("compute"),
         fields.rate_bytes_per_s("preprocess"),
-        fields.rate_bytes_per_s("network"),
+        1.0 if alone else fields.rate_bytes_per_s("network"),
         _shared(fields.table("shared", ("readers", "rate", "readers_per_rank"))),
         _staging_buffer(fields.table("staging_buffer", ("capacity", "threads", "write"))),
         _classes(fields),
@@ -154,7 +165,8 @@ def _read_share(each: StorageClass) -> float:
     return each.read.share(each.threads)
 
 
-def _job(file: str, fields: Fields) -> Job:
+def read_job(file: str, fields: Fields) -> Job:
+    """Returns the job that a table [job] describes. file: for messages."""
     order = fields.value("order", 'a table such as { name = "torch-distributed", seed = 0 }')
     if not isinstance(order, dict) or order.get("name") not in ORDERS:
         named = order.get("name") if isinstance(order, dict) else order

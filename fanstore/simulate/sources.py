@@ -22,10 +22,13 @@ _ONE_BYTE = np.ones(1)
 
 def codes_of(placement: NDArray[np.uint8], classes: int) -> NDArray[np.uint8]:
     """Returns the code of each sample on each node, and at the end that of the empty sample."""
-    own = np.minimum(placement, classes)
-    other = np.minimum(fastest_elsewhere(placement), classes)
-    nowhere = np.full((len(placement), 1), (classes + 1) ** 2 - 1, dtype=np.uint8)
-    return np.concatenate((own * np.uint8(classes + 1) + other, nowhere), axis=1)
+    nodes, files = placement.shape
+    codes = np.full((nodes, files + 1), (classes + 1) ** 2 - 1, dtype=np.uint8)
+    other = fastest_elsewhere(placement)
+    for row, kept, elsewhere in zip(codes, placement, other, strict=True):  # nodes x files is much
+        np.minimum(elsewhere, classes, out=row[:-1])
+        row[:-1] += np.minimum(kept, classes) * np.uint8(classes + 1)
+    return codes
 
 
 def source_names(system: System) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from fanstore.policy.checks import BYTES_MAX
+
 # As GNU programs have them: kB, MB are powers of 1000; K, KiB, M, MiB those of 1024.
 UNITS_BYTES = {
     "B": 1,
@@ -21,7 +23,7 @@ def size_bytes(text: object) -> int:
     """Returns the bytes of a size. Raises ValueError for anything but SIZES, and for parts of a
     byte."""
     number, per_second = _amount(text)
-    if per_second or number != int(number):
+    if per_second or number > BYTES_MAX or number != int(number):
         raise ValueError
     return int(number)
 
@@ -38,4 +40,7 @@ def _amount(text: object) -> tuple[float, bool]:
     match = _AMOUNT.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None or match[2] not in UNITS_BYTES:
         raise ValueError
-    return round(float(match[1]) * UNITS_BYTES[match[2]], 6), bool(match[3])
+    number = round(float(match[1]) * UNITS_BYTES[match[2]], 6)
+    if number == float("inf"):
+        raise ValueError
+    return number, bool(match[3])

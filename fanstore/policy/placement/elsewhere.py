@@ -19,5 +19,7 @@ def fastest_elsewhere(classes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     for row in classes:
         np.minimum(second, np.maximum(fastest, row), out=second)
         np.minimum(fastest, row, out=fastest)
-    elsewhere: NDArray[np.uint8] = np.where(classes == fastest, second, fastest)
+    elsewhere = np.empty_like(classes)
+    for row, out in zip(classes, elsewhere, strict=True):
+        out[:] = np.where(row == fastest, second, fastest)
     return elsewhere

@@ -1,0 +1,158 @@
+"""A plan file that was opened, checked as far as it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fanstore.arrays import np
+from fanstore.dataset import Dataset
+from fanstore.errors import UsageError
+from fanstore.plan.container import (
+    DESCRIPTION,
+    DESCRIPTION_MAX_BYTES,
+    HEADER,
+    KEPT,
+    READS,
+    Container,
+    PlanDamaged,
+)
+from fanstore.plan.description import Description, decode
+from fanstore.plan.samples import Samples, samples_below
+from fanstore.policy.orders.ranks import reads_of_ranks
+from fanstore.policy.placement.fill import NOWHERE
+from fanstore.simulate.epochs import by_node
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class PlanFile:
+    """Close it when done, or use it in a `with`. `description` is all but the arrays."""
+
+    def __init__(self, path: Path) -> None:
+        """Checks header, table and description. Raises PlanDamaged, UsageError, OSError."""
+        self.path = path
+        self._container = Container(path)
+        try:
+            self.description = self._described()
+        except BaseException:
+            self._container.close()
+            raise
+
+    def _described(self) -> Description:
+        sections = self._container.sections
+        if not sections or sections[0].kind != DESCRIPTION:
+            raise PlanDamaged(self.path, "table", HEADER.size, "the description is not the first")
+        if sections[0].size > DESCRIPTION_MAX_BYTES:
+            reason = f"{sections[0].size:,} bytes are too many"
+            raise PlanDamaged(self.path, sections[0].name, sections[0].offset, reason)
+        found = decode(self.path, self._container.read(sections[0]), sections[0].offset)
+        bitmaps = found.system.nodes * len(found.system.classes)
+        reads = found.recorded_epochs * found.system.ranks
+        if len(sections) == 1 + bitmaps + reads:  # else the list could be of any length
+            kept = [(KEPT, number) for number in range(bitmaps)]
+            recorded = [(READS, number) for number in range(reads)]
+            self._container.check_kinds([(DESCRIPTION, 0), *kept, *recorded])
+            return found
+        reason = f"{len(sections):,} sections, and the job has {1 + bitmaps + reads:,}"
+        raise PlanDamaged(self.path, "table", HEADER.size, reason)
+
+    def kept(self, node: int) -> NDArray[np.uint8]:
+        """Returns the storage class in which a node keeps each sample, or NOWHERE. Raises
+        PlanDamaged, OSError."""
+        told = self.description
+        row = np.full(told.files, NOWHERE, dtype=np.uint8)
+        for number, each in enumerate(told.system.classes):
+            section = self._container.sections[1 + node * len(told.system.classes) + number]
+            if section.size != -(-told.files // 8):
+                reason = f"{section.size:,} bytes for {told.files:,} files"
+                raise PlanDamaged(self.path, section.name, section.offset, reason)
+            bits = np.frombuffer(self._container.read(section), dtype=np.uint8)
+            kept = np.unpackbits(bits, bitorder="little")
+            taken = np.flatnonzero(kept[: told.files])
+            problem = None
+            if kept[told.files :].any():
+                problem = "keeps files beyond the last"
+            elif (row[taken] != NOWHERE).any():
+                problem = "keeps files that another storage class keeps"
+            elif len(taken) != told.kept_files[node][number]:
+                problem = f"keeps {len(taken):,} files, not those of kept.files"
+            elif told.kept_bytes[node][number] > each.capacity_bytes:
+                problem = f"keeps more than the capacity of {each.name}"
+            if problem is not None:
+                raise PlanDamaged(self.path, section.name, section.offset, problem)
+            row[taken] = number
+        return row
+
+    def reads(self, epoch: int) -> list[NDArray[Any]]:
+        """Returns what each rank reads in an epoch. Raises PlanDamaged, UsageError, OSError. An
+        order takes memory by the number of files: check_dataset bounds that."""
+        told = self.description
+        if not 0 <= epoch < told.job.epochs:
+            allowed = f"0 to {told.job.epochs - 1}"
+            raise UsageError(f"{self.path}: there is no epoch {epoch}; allowed: {allowed}")
+        if told.recorded_epochs:
+            first = epoch % told.recorded_epochs * told.system.ranks
+            return [self._recorded(first + rank) for rank in range(told.system.ranks)]
+        try:
+            coming = reads_of_ranks(
+                told.job.order, told.files, told.system.ranks, epoch, **told.job.order_parameters
+            )
+            return next(coming)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{self.path}: job.order: {error}") from None
+
+    def node_reads(self, node: int, epoch: int) -> NDArray[Any]:
+        """Returns what a node reads in an epoch, its ranks by turns. Raises what `reads` does."""
+        ranks = self.description.system.ranks_per_node
+        return by_node(self.reads(epoch)[node * ranks :][:ranks], ranks)[0]
+
+    def _recorded(self, number: int) -> NDArray[np.uint32]:
+        section = self._container.sections[number - self._recorded_count]
+        content = self._container.read(section)
+        if not content or len(content) % 4:
+            raise PlanDamaged(self.path, section.name, section.offset, "not one or more u32")
+        reads = np.frombuffer(content, dtype="<u4")
+        if reads.max() >= self.description.files:
+            raise PlanDamaged(self.path, section.name, section.offset, "samples beyond the last")
+        return reads
+
+    @property
+    def _recorded_count(self) -> int:
+        return self.description.recorded_epochs * self.description.system.ranks
+
+    def check(self) -> None:
+        """Checks every section. Raises PlanDamaged, OSError."""
+        for node in range(self.description.system.nodes):
+            self.kept(node)
+        for number in range(self._recorded_count):
+            self._recorded(number)
+
+    def check_dataset(self, dataset: Dataset) -> Samples:
+        """Returns the samples of the plan in its dataset. Raises UsageError for another dataset, or
+        one whose files are not those of the plan."""
+        told = self.description
+        if dataset.dataset_id != told.dataset_id:
+            raise UsageError(
+                f"{self.path}: dataset.id is {told.dataset_id}, that of {dataset.directory} is "
+                f"{dataset.dataset_id}; allowed: the dataset that the plan was made for"
+            )
+        samples = samples_below(dataset, told.under)
+        if (len(samples.records), samples.total_bytes) != (told.files, told.total_bytes):
+            raise UsageError(
+                f"{self.path}: dataset.files is {told.files:,}, of {told.total_bytes:,} bytes; "
+                f"allowed: {len(samples.records):,} of {samples.total_bytes:,} bytes, those below "
+                f"{told.under!r} in {dataset.directory}"
+            )
+        return samples
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._container.close()
+
+    def __enter__(self) -> PlanFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,129 @@
+"""What is asked of a plan: a machine and a job, from a scenario, or a machine file and options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fanstore.config import load_toml, machine_file
+from fanstore.dataset import Dataset, open_dataset
+from fanstore.errors import UsageError
+from fanstore.plan.description import RECORDED
+from fanstore.plan.recorded import recorded_order
+from fanstore.plan.samples import Samples
+from fanstore.simulate.fields import Fields
+from fanstore.simulate.library import changed, load
+from fanstore.simulate.scenario import JOB_KEYS, SYSTEM_KEYS, Job, System, read_job, read_system
+
+_PARTS = ("about", "system", "dataset", "job")
+# What the file of a machine may leave open, since it is of the job.
+_OPEN = ("nodes", "ranks_per_node", "compute", "preprocess", "network")
+
+
+@dataclass(frozen=True)
+class Request:
+    """file: for messages. system_table, job_table: as they stand in a scenario; system, job: the
+    same, read."""
+
+    file: str
+    system_table: dict[str, Any]
+    job_table: dict[str, Any]
+    system: System
+    job: Job
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says. machine, scenario: paths, one of them at most. changes: as
+    fanstore.simulate.library.changed takes them. order: its table, or None; recorded: the file of
+    each rank."""
+
+    machine: str | None
+    scenario: str | None
+    changes: Mapping[str, str]
+    order: dict[str, Any] | None
+    recorded: Sequence[Path]
+
+
+def request_of(options: Options, dataset: Dataset, samples: Samples) -> Request:
+    """Returns what is asked for a dataset. Raises UsageError with file, key and what is allowed."""
+    file, table = _tables(options, dataset)
+    fields = Fields(file, "", table, _PARTS)
+    table = changed(file, table, options.changes)
+    system_table = dict(table.get("system", {}))
+    for key in _OPEN:
+        if key not in system_table and not (key == "network" and system_table.get("nodes") == 1):
+            where = f"in the file, or --set {key}=VALUE"
+            raise Fields(file, "system", {}, ()).wrong(key, "is missing", where)
+    system = read_system(Fields(file, "system", system_table, SYSTEM_KEYS))
+    job_table = dict(table.get("job", {}))
+    if options.recorded:
+        job_table["order"] = {"name": RECORDED}
+    elif options.order is not None:
+        job_table["order"] = options.order
+    if "order" not in job_table:
+        raise fields.wrong("job.order", "is missing", "in a scenario, or --order or --recorded")
+    if not options.recorded:
+        job = read_job(file, Fields(file, "job", job_table, JOB_KEYS))
+        _check_scalars(file, job.order_parameters)
+        return Request(file, system_table, job_table, system, job)
+    job = _job_but_order(file, job_table)
+    request = Request(file, system_table, job_table, system, job)
+    return _recorded(request, options, dataset, samples)
+
+
+def _tables(options: Options, dataset: Dataset) -> tuple[str, dict[str, Any]]:
+    """The file that describes the machine, and its tables."""
+    if options.scenario is not None:
+        file, table = load(options.scenario)
+        _check_same_dataset(file, table, dataset)
+        return file, table
+    path = machine_file() if options.machine is None else Path(options.machine)
+    if options.machine is None and not path.is_file():
+        raise UsageError(
+            f"{path}: this machine was not measured; `fanstore calibrate` does, or name a machine "
+            "with --machine, or a scenario with --scenario"
+        )
+    table = load_toml(path)
+    if "job" in table or "dataset" in table:
+        raise UsageError(f"{path}: has a job or a dataset; allowed: [system] alone, or --scenario")
+    return str(path), table
+
+
+def _check_same_dataset(file: str, table: Mapping[str, Any], dataset: Dataset) -> None:
+    """Raises UsageError where a scenario is about other files than those of the dataset."""
+    if "dataset" not in table:
+        return
+    fields = Fields(file, "dataset", table["dataset"], ("sizes", "path"))
+    fields.text("sizes", ("dataset",))
+    path = Path(file).parent / fields.text("path")
+    with open_dataset(path) as named:
+        if named.dataset_id != dataset.dataset_id:
+            raise fields.wrong("path", f"is another dataset ({path})", str(dataset.directory))
+
+
+def _check_scalars(file: str, parameters: Mapping[str, Any]) -> None:
+    for key, value in parameters.items():
+        if not isinstance(value, bool | int | float | str):
+            what = f"is {value!r}"
+            raise Fields(file, "job.order", {}, ()).wrong(key, what, "a number, a text or a flag")
+
+
+def _job_but_order(file: str, table: dict[str, Any]) -> Job:
+    """The job of a recorded order, before that is read."""
+    fields = Fields(file, "job", table, JOB_KEYS)
+    return Job(fields.integer("epochs", 1), fields.integer("batch", 1), RECORDED, {})
+
+
+def _recorded(request: Request, options: Options, dataset: Dataset, samples: Samples) -> Request:
+    epochs = recorded_order(
+        options.recorded, request.system.ranks, request.job.epochs, dataset, samples.records
+    )
+    order = {"name": RECORDED, "epochs": len(epochs)}
+    return replace(
+        request,
+        job_table={**request.job_table, "order": order},
+        job=replace(request.job, recorded=epochs),
+    )

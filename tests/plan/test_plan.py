@@ -1,0 +1,323 @@
+"""Plans: equal ones for equal jobs, what they hold, and what is said of bad input."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inprocess import call
+from plans import JOB, machine, make_dataset, plan
+
+from fanstore.config import load_toml
+from fanstore.dataset import open_dataset
+from fanstore.plan.planfile import PlanFile
+from fanstore.plan.samples import samples_below
+from fanstore.plan.schedule import fetches, filling
+from fanstore.policy.frequency import frequencies
+from fanstore.policy.orders.ranks import reads_of_ranks
+from fanstore.policy.placement.by_frequency import by_frequency_partitioned
+from fanstore.policy.placement.fill import NOWHERE
+from fanstore.simulate.engine import simulate
+from fanstore.simulate.scenario import scenario_from
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_dataset(tmp_path_factory.mktemp("planned"))
+
+
+def test_equal_arguments_give_equal_bytes_and_another_seed_others(
+    dataset: Path, tmp_path: Path
+) -> None:
+    found = []
+    for seed in ("7", "7", "8"):
+        plan(tmp_path, dataset, *JOB[:-1], seed, "--force")
+        found.append((tmp_path / "p.plan").read_bytes())
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_plan_holds_the_placement_by_frequency(dataset: Path, tmp_path: Path) -> None:
+    plan(tmp_path, dataset, *JOB)
+    with PlanFile(tmp_path / "p.plan") as made, open_dataset(dataset) as opened:
+        samples = made.check_dataset(opened)
+        names = [opened.relpath(int(record)) for record in samples.records]
+        assert names == sorted(names)
+        assert {name.split(b"/")[0] for name in names} == {b"train"}
+        reads = reads_of_ranks("torch-distributed", 60, 8, seed=7)
+        epochs = [
+            [np.concatenate(ranks[node * 2 : node * 2 + 2]) for node in range(4)]
+            for ranks, _ in zip(reads, range(3), strict=False)
+        ]
+        expected = by_frequency_partitioned(
+            samples.sizes_bytes + 4096, frequencies(60, epochs), [[100_000, 200_000]] * 4
+        )
+        found = np.stack([made.kept(node) for node in range(4)])
+        assert (found == expected).all()
+        assert 0 < (found == 0).sum() < (found != NOWHERE).sum() < found.size
+        for node, row in enumerate(found):
+            for number, room in enumerate((100_000, 200_000)):
+                taken = int(samples.room_bytes[row == number].sum())
+                assert taken == made.description.kept_bytes[node][number] <= room
+
+
+def test_the_schedule_of_a_node_follows_from_order_and_placement(
+    dataset: Path, tmp_path: Path
+) -> None:
+    plan(tmp_path, dataset, *JOB)
+    with PlanFile(tmp_path / "p.plan") as made:
+        kept = made.kept(1) != NOWHERE
+        ranks = list(zip(*made.reads(2)[2:4], strict=True))
+        assert made.node_reads(1, 2).tolist() == [int(each) for turn in ranks for each in turn]
+        ahead = fetches(kept, made.node_reads(1, 2)).tolist()
+        assert ahead == [read for read in made.node_reads(1, 2).tolist() if not kept[read]]
+        first = made.node_reads(1, 0).tolist()
+        order = filling(kept, np.array(first)).tolist()
+        assert sorted(order) == np.flatnonzero(kept).tolist()
+        used = [sample for sample in first if kept[sample]]
+        assert order[: len(used)] == used
+        assert order[len(used) :] == sorted(order[len(used) :])
+    listed = call("plan", "--show", tmp_path / "p.plan", dataset, "--node", "1", "--epoch", "2")
+    with open_dataset(dataset) as opened:
+        records = samples_below(opened, "train").records
+        assert listed.stdout.split() == [opened.relpath(int(records[each])) for each in ahead]
+
+
+def test_expectations_are_those_of_the_simulator(dataset: Path, tmp_path: Path) -> None:
+    # So much room that the page that a plan leaves for each file makes no difference.
+    path = machine(tmp_path, ('"100 kB"', '"900 kB"'), ('"200 kB"', '"0 B"'))
+    told = json.loads(plan(tmp_path, dataset, *JOB, "--under", ".", "--json").stdout)
+    job = {"epochs": 3, "batch": 4, "order": {"name": "torch-distributed", "seed": 7}}
+    table = {
+        "about": "the same",
+        "system": load_toml(path)["system"],
+        "dataset": {"sizes": "dataset", "path": str(dataset)},
+        "job": job,
+    }
+    outcome = simulate(scenario_from(str(path), table), ["nopfs"]).policies["nopfs"]
+    assert not isinstance(outcome, str)
+    assert told["epochs_s"] == pytest.approx(outcome.epochs_s, abs=0.001)
+    assert told["stall_s"] > 0
+    assert told["source_bytes"] == outcome.source_bytes
+    assert sum(told["source_bytes"].values()) >= 3 * told["bytes"]
+
+
+def test_show_says_what_making_said(dataset: Path, tmp_path: Path) -> None:
+    made = plan(tmp_path, dataset, *JOB)
+    shown = call("plan", "--show", tmp_path / "p.plan", dataset)
+    assert made.stdout == shown.stdout
+    assert b"60 files below train" in shown.stdout
+    assert b"expected: first epoch " in shown.stdout
+    as_json = [plan(tmp_path, dataset, *JOB, "--force", "--json").stdout]
+    as_json.append(call("plan", "--show", tmp_path / "p.plan", "--json").stdout)
+    assert json.loads(as_json[0]) == json.loads(as_json[1])
+
+
+def test_a_scenario_and_options_give_the_same_plan(dataset: Path, tmp_path: Path) -> None:
+    plan(tmp_path, dataset, *JOB)
+    first = (tmp_path / "p.plan").read_bytes()
+    job = '[job]\nepochs = 3\nbatch = 4\norder = { name = "torch-distributed", seed = 7 }\n'
+    here = f'[dataset]\nsizes = "dataset"\npath = "{dataset}"\n'
+    scenario = tmp_path / "s.toml"
+    scenario.write_text(job + here + (tmp_path / "machine.toml").read_text())
+    where = ("--scenario", scenario, "--out", tmp_path / "q.plan", "--under", "train", "--quiet")
+    call("plan", dataset, *where)
+    assert (tmp_path / "q.plan").read_bytes() == first
+    other = make_dataset(tmp_path, "other", salt=1)
+    refused = call("plan", other, *where, "--force", code=2)
+    assert f"{scenario}: dataset.path is another dataset" in refused.stderr
+    assert (tmp_path / "q.plan").read_bytes() == first
+
+
+def test_one_node_needs_no_network(dataset: Path, tmp_path: Path) -> None:
+    machine(tmp_path, ("nodes = 4", "nodes = 1"), ('network = "1 GB/s"\n', ""))
+    plan(tmp_path, dataset, *JOB)
+    refused = plan(tmp_path, dataset, *JOB, "--nodes", "2", "--force", code=2)
+    assert "system.network is missing; allowed: in the file, or --set network=" in refused.stderr
+
+
+def test_nothing_is_kept_where_there_are_no_storage_classes(dataset: Path, tmp_path: Path) -> None:
+    text = machine(tmp_path).read_text().split("[[system.classes]]")[0]
+    (tmp_path / "machine.toml").write_text(text)
+    told = json.loads(plan(tmp_path, dataset, *JOB, "--json").stdout)
+    assert told["kept_files"] == [[]] * 4
+    assert list(told["source_bytes"]) == ["shared"]
+    with PlanFile(tmp_path / "p.plan") as made:
+        assert (made.kept(3) == NOWHERE).all()
+    (tmp_path / "machine.toml").write_text(text.replace("[system]", "[system]\nclasses = 5"))
+    refused = plan(tmp_path, dataset, *JOB, "--set", "nodes=2", "--force", code=2)
+    assert "system.classes is 5; allowed: tables [[system.classes]]" in refused.stderr
+
+
+BAD_MACHINES = {
+    "unknown": (('compute = "', 'computer = "'), "system.compute is missing"),
+    "misspelt": (("threads = 2\nwrite", "thread = 2\nwrite"), "staging_buffer.thread is unknown"),
+    "no unit": (('"2 MB/s"', "2"), "system.compute is 2; allowed: a number above 0 with a unit"),
+    "negative": (('"1 GB/s"', '"-1 GB/s"'), "system.network is '-1 GB/s'; allowed"),
+    "zero": (('"200 MB/s"', '"0 MB/s"'), "system.preprocess is '0 MB/s'; allowed"),
+    "unsorted": (("[1, 2, 4, 8]", "[1, 4, 2, 8]"), "readers is [1, 4, 2, 8]; allowed: integers"),
+    "endless": (('"9 MB/s"', f'"{"9" * 400} MB/s"'), "allowed: for each of readers a number"),
+    "many readers": (("[1, 2, 4, 8]", "[1, 2, 4, 9999999999]"), "allowed: integers from 1 on"),
+    "largest": (('"100 kB"', '"99999999999 TB"'), "classes[0].capacity is '99999999999 TB'"),
+    "too much together": (('"100 kB"', '"9000000 TB"'), "capacities_bytes are "),
+    "small buffer": (('"1 MB"', '"20 kB"'), "allowed: at least as much as a batch"),
+    "a job": (("[system]", "[job]\nepochs = 1\n[system]"), "has a job or a dataset; allowed"),
+    "syntax": (("[system]", "[system"), "machine.toml: "),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MACHINES)
+def test_a_bad_machine_is_named_with_key_and_what_is_allowed(
+    case: str, dataset: Path, tmp_path: Path
+) -> None:
+    change, message = BAD_MACHINES[case]
+    path = machine(tmp_path, change)
+    refused = plan(tmp_path, dataset, *JOB, code=2)
+    assert refused.stderr.startswith(f"fanstore: error: {path}: ")
+    assert message in refused.stderr
+    assert not list(tmp_path.glob("*p.plan*"))
+
+
+BAD_JOBS = {
+    "order": (["--order", "torch"], "job.order.name is 'torch'; allowed: accelerate"),
+    "parameter": (["--parameter", "sede=1"], "has no parameter 'sede'; allowed are seed"),
+    "one rank": (["--order", "torch-random"], "order torch-random"),
+    "batch": (["--batch", "0"], "job.batch is 0; allowed: an integer, 1 or more"),
+    "epochs": (["--epochs", "many"], "job.epochs is 'many'; allowed: an integer"),
+    "rate": (["--compute", "64"], "system.compute is 64; allowed: a number above 0 with a unit"),
+    "name": (["--set", "rma=1GB"], "nothing is named 'rma' to be changed; allowed: batch"),
+    "under": (["--under", "test"], "there is no directory 'test' in it"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_JOBS)
+def test_a_bad_job_is_named(case: str, dataset: Path, tmp_path: Path) -> None:
+    arguments, message = BAD_JOBS[case]
+    assert message in plan(tmp_path, dataset, *JOB, *arguments, code=2).stderr
+    assert not list(tmp_path.glob("*p.plan*"))
+
+
+def test_options_that_do_not_go_together_are_refused(dataset: Path, tmp_path: Path) -> None:
+    plan(tmp_path, dataset, *JOB)
+    show = ("--show", tmp_path / "p.plan")
+    for arguments, message in (
+        ((dataset, "--out", "x", "--node", "1"), "--node goes with --show"),
+        (("--out", "x"), "Missing argument 'DATASET'"),
+        ((dataset,), "Missing option '--out'"),
+        ((dataset, "--out", "x", "--seed", "1"), "--seed goes with --order"),
+        ((dataset, "--out", "x", "--machine", "m", "--scenario", "s"), "exclude each other"),
+        ((dataset, "--out", "x", *JOB, "--set", "epochs=4"), "--set: epochs is given twice"),
+        ((*show, "--force"), "--show does not go with --force"),
+        ((*show, "--node", "1"), "--node goes with DATASET"),
+        ((*show, dataset, "--node", "4"), "--node: 4 is not one of the nodes 0 to 3"),
+        ((*show, dataset, "--node", "3", "--epoch", "3"), "no epoch 3; allowed: 0 to 2"),
+    ):
+        assert message in call("plan", *arguments, code=2).stderr
+    assert "exists already (--force" in plan(tmp_path, dataset, *JOB, code=2).stderr
+
+
+def test_without_a_machine_it_is_said_how_to_measure_one(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    refused = call("plan", dataset, "--out", tmp_path / "p", *JOB, code=2)
+    assert "was not measured; `fanstore calibrate` does" in refused.stderr
+
+
+def record(tmp_path: Path, ranks: int = 8, epochs: int = 3, most: int = 60) -> list[Path]:
+    """What the ranks have read, as files of numbers."""
+    paths = []
+    for rank in range(ranks):
+        rng = np.random.default_rng(rank)
+        paths.append(tmp_path / f"r{rank}.npy")
+        np.save(paths[-1], rng.integers(0, most, (epochs, 8)))
+    return paths
+
+
+def recorded(paths: list[Path]) -> list[str]:
+    return [word for path in paths for word in ("--recorded", str(path))]
+
+
+def test_recorded_orders_as_numbers_and_as_names(dataset: Path, tmp_path: Path) -> None:
+    paths = record(tmp_path)
+    plan(tmp_path, dataset, *JOB[:4], *recorded(paths))
+    first = (tmp_path / "p.plan").read_bytes()
+    with PlanFile(tmp_path / "p.plan") as made, open_dataset(dataset) as opened:
+        made.check()
+        records = samples_below(opened, "train").records
+        for epoch in range(3):
+            found = made.reads(epoch)
+            for rank, path in enumerate(paths):
+                assert found[rank].tolist() == np.load(path)[epoch].tolist()
+        for number, path in enumerate(paths):
+            names = [
+                [opened.relpath(int(records[each])).decode() for each in epoch]
+                for epoch in np.load(path)
+            ]
+            if number == 0:
+                names = [[str(each) for each in epoch] for epoch in np.load(path).tolist()]
+            path.with_suffix(".txt").write_text("\n\n".join(map("\n".join, names)) + "\n")
+    texts = [path.with_suffix(".txt") for path in paths]
+    plan(tmp_path, dataset, *JOB[:4], *recorded(texts), "--force")
+    assert (tmp_path / "p.plan").read_bytes() == first
+
+
+def test_a_recorded_order_of_one_epoch_is_repeated(dataset: Path, tmp_path: Path) -> None:
+    paths = record(tmp_path, epochs=1)
+    plan(tmp_path, dataset, *JOB[:4], *recorded(paths))
+    with PlanFile(tmp_path / "p.plan") as made:
+        assert (
+            made.reads(0)[5].tolist() == made.reads(2)[5].tolist() == np.load(paths[5])[0].tolist()
+        )
+
+
+def test_bad_recorded_orders_are_named(dataset: Path, tmp_path: Path) -> None:
+    def refused(paths: list[Path]) -> str:
+        return plan(tmp_path, dataset, *JOB[:4], *recorded(paths), code=2).stderr
+
+    assert "--recorded: 7 files for 8 ranks; allowed: one for each" in refused(record(tmp_path, 7))
+    assert "2 epochs are recorded; allowed: 3, or 1" in refused(record(tmp_path, epochs=2))
+    paths = record(tmp_path)
+    np.save(paths[3], np.array([[60]] * 3))
+    assert f"{paths[3]}: epoch 0 reads sample 60, and the dataset has 60;" in refused(paths)
+    np.save(paths[3], np.array([[1], [-1], [0]]))
+    assert f"{paths[3]}: epoch 1 reads sample -1" in refused(paths)
+    np.save(paths[3], np.array([[0.5]] * 3))
+    assert f"{paths[3]}: no one or two dimensions of integers" in refused(paths)
+    np.save(paths[3], np.array([["train/a/00", None]], dtype=object), allow_pickle=True)
+    assert f"{paths[3]}: " in refused(paths)
+    paths = record(tmp_path)
+    paths[0].write_bytes(b"")
+    assert f"{paths[0]}: " in refused(paths)
+    text = tmp_path / "names"
+    text.write_text("train/a/00\nval/0\n")
+    assert f"{text}:2: 'val/0' is no file of the samples" in refused([text, *paths[1:]])
+
+
+def test_a_full_disk_leaves_nothing(dataset: Path, tmp_path: Path) -> None:
+    plan(tmp_path, dataset, *JOB)
+    from small_disk import small_disk
+
+    small = tmp_path / "small"
+    small.mkdir()
+    with small_disk(small, "4k"):
+        (small / "filler").write_bytes(b"x")
+        done = call(
+            "plan", dataset, "--machine", tmp_path / "machine.toml", "--out", small / "p.plan",
+            *JOB, "--quiet", code=None,
+        )  # fmt: skip
+        assert done.code == 125
+        assert f"{small / 'p.plan'}: No space left on device" in done.stderr
+        assert [each.name for each in small.iterdir()] == ["filler"]
+
+
+def test_a_dataset_packed_again_from_other_files_is_another(dataset: Path, tmp_path: Path) -> None:
+    plan(tmp_path, dataset, *JOB)
+    other = make_dataset(tmp_path, "other", salt=1)
+    refused = call("plan", "--show", tmp_path / "p.plan", other, code=2)
+    assert "p.plan: dataset.id is " in refused.stderr
+    assert "allowed: the dataset that the plan was made for" in refused.stderr
+    shutil.copytree(dataset, tmp_path / "moved")
+    call("plan", "--show", tmp_path / "p.plan", tmp_path / "moved")
