@@ -83,6 +83,10 @@ PYTHON_ROOMS: Rooms = {
     "simulate": {*_DATASET, "config", "policy", "policy."},
     "whole_file": {"errors", "interruption", "_native"},
     "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},
+    "calibrate": {
+        *_DATASET, "config", "policy", "simulate", "launcher", "world", "progress", "placement",
+        "load",
+    },
     "programs": {"exit_codes"},
     "launcher": {"errors"},
     "world": {*_BASE, "launcher"},
@@ -103,7 +107,7 @@ PYTHON_ROOMS: Rooms = {
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
-        "simulate", "plan", "whole_file",
+        "simulate", "plan", "calibrate", "whole_file", "world", "interruption",
     },
     "__main__": {"cli"},
 }  # fmt: skip

@@ -41,6 +41,7 @@ SUBCOMMANDS = {
     "clean": ("clean", "Remove what jobs left on this node."),
     "sbatch": ("sbatch", "Print a job script for Slurm."),
     "simulate": ("simulate", "Say how long a job would take, under each policy."),
+    "calibrate": ("calibrate", "Measure this machine, for simulate and plan."),
     "plan": ("plan", "Plan what each node keeps and fetches in a job."),
     "doctor": ("doctor", "Say what FanStore found here, and what a program needs."),
 }

@@ -49,7 +49,7 @@ def make_plan(
         except MemoryError:
             count, nodes = len(samples.records), request.system.nodes
             needs = f"a plan of {count:,} files on {nodes} nodes needs about"
-            amount = f"{(6 * nodes + 100) * count >> 20:,} MiB of memory"
+            amount = f"{(4 * nodes + 60) * count >> 20:,} MiB of memory"
             raise FanstoreError(f"{path}: {needs} {amount}") from None
         sections = 1 + sum(map(len, told.kept_files)) + told.recorded_epochs * told.system.ranks
         write_container(stream, _sections(told, request, placement), sections)

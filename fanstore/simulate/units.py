@@ -13,6 +13,7 @@ UNITS_BYTES = {
     **{name + "iB": 1024**power for power, name in enumerate("KMGT", 1)},
     **{name: 1024**power for power, name in enumerate("KMGT", 1)},
 }
+_POWERS_OF_1000 = [("B", 1), *((name, UNITS_BYTES[name]) for name in ("kB", "MB", "GB", "TB"))]
 SIZES = f"a number from 0 on with a unit ({', '.join(UNITS_BYTES)}), such as '120 GB'"
 RATES = "a number above 0 with a unit a second, such as '64 MB/s'"
 
@@ -44,3 +45,13 @@ def _amount(text: object) -> tuple[float, bool]:
     if number == float("inf"):
         raise ValueError
     return number, bool(match[3])
+
+
+def rate_text(bytes_per_s: float) -> str:
+    """Returns a rate as rate_bytes_per_s reads it, with four digits. Nothing is below 1 B/s."""
+    name, unit = max(
+        ((name, unit) for name, unit in _POWERS_OF_1000 if unit <= bytes_per_s or unit == 1),
+        key=lambda each: each[1],
+    )
+    number = max(1.0, bytes_per_s) / unit
+    return f"{number:.{max(0, 4 - len(str(int(number))))}f} {name}/s"

@@ -1,0 +1,4 @@
+"""Measures a machine for simulations and plans: shared file system, local disk, memory, network.
+
+Several ranks measure together, if a launcher started them. docs/planning.md says how.
+"""
