@@ -16,6 +16,7 @@ from fanstore.plan.samples import Samples
 from fanstore.simulate.fields import Fields
 from fanstore.simulate.library import changed, load
 from fanstore.simulate.scenario import JOB_KEYS, SYSTEM_KEYS, Job, System, read_job, read_system
+from fanstore.simulate.sizes import DATASET_KEYS
 
 _PARTS = ("about", "system", "dataset", "job")
 # What the file of a machine may leave open, since it is of the job.
@@ -96,7 +97,7 @@ def _check_same_dataset(file: str, table: Mapping[str, Any], dataset: Dataset) -
     """Raises UsageError where a scenario is about other files than those of the dataset."""
     if "dataset" not in table:
         return
-    fields = Fields(file, "dataset", table["dataset"], ("sizes", "path"))
+    fields = Fields(file, "dataset", table["dataset"], DATASET_KEYS)
     fields.text("sizes", ("dataset",))
     path = Path(file).parent / fields.text("path")
     with open_dataset(path) as named:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from inprocess import call
 from plans import JOB, machine, make_dataset, plan
+from serving import LIMIT_S, wait_for
+from small_disk import small_disk
 
 from fanstore.config import load_toml
 from fanstore.dataset import open_dataset
@@ -129,6 +134,45 @@ def test_a_scenario_and_options_give_the_same_plan(dataset: Path, tmp_path: Path
     refused = call("plan", other, *where, "--force", code=2)
     assert f"{scenario}: dataset.path is another dataset" in refused.stderr
     assert (tmp_path / "q.plan").read_bytes() == first
+
+
+def test_a_scenario_of_drawn_files_is_refused(dataset: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "p.plan", "--quiet")
+    refused = call("plan", dataset, "--scenario", "nopfs-1", *out, code=2)
+    assert "nopfs-1.toml: dataset.sizes is 'fixed'; allowed: dataset" in refused.stderr
+
+
+def test_samples_are_the_files_below_a_directory_in_the_order_of_the_index(tmp_path: Path) -> None:
+    for path in ("b/x/1", "b/x/y/z/2", "b/3", "a/4", "b/x/y/5", "c/x/6", "bb/7", "8", "b/w/9"):
+        (tmp_path / "source" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "source" / path).write_text(path)
+    (tmp_path / "source" / "b" / "link").symlink_to("3")
+    call("prepare", tmp_path / "source", tmp_path / "data", "--quiet")
+    with open_dataset(tmp_path / "data") as opened:
+        files = [
+            (record, opened.relpath(record).decode())
+            for record, mode in enumerate(opened.records["mode"].tolist())
+            if mode & 0o170000 == 0o100000
+        ]
+        assert len(files) == 9
+        for under in (".", "b", "b/x", "b/x/y/z", "bb", "./b//x/"):
+            top = "" if under == "." else "b/x/" if under.startswith("./") else under + "/"
+            expected = [record for record, path in files if path.startswith(top)]
+            assert samples_below(opened, under).records.tolist() == expected
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing_of_a_plan(dataset: Path, tmp_path: Path, number: int) -> None:
+    where = ["--machine", str(machine(tmp_path)), "--out", str(tmp_path / "p.plan"), "--quiet"]
+    job = ["--epochs", "60000", "--batch", "4", "--order", "torch-distributed", "--seed", "0"]
+    command = [sys.executable, "-m", "fanstore", "plan", str(dataset), *where, *job]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: list(tmp_path.glob(".p.plan.*")), "the plan to be begun")
+        process.send_signal(number)
+        stderr = process.communicate(timeout=LIMIT_S)[1]
+    assert process.returncode == 128 + number
+    assert "p.plan was not made, and nothing is left behind" in stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["machine.toml"]
 
 
 def test_one_node_needs_no_network(dataset: Path, tmp_path: Path) -> None:
@@ -298,8 +342,6 @@ def test_bad_recorded_orders_are_named(dataset: Path, tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_nothing(dataset: Path, tmp_path: Path) -> None:
     plan(tmp_path, dataset, *JOB)
-    from small_disk import small_disk
-
     small = tmp_path / "small"
     small.mkdir()
     with small_disk(small, "4k"):
