@@ -69,7 +69,7 @@ def _make(given: dict[str, Any]) -> None:
     from tqdm import tqdm
 
     from fanstore.dataset import open_dataset
-    from fanstore.plan.making import make_plan
+    from fanstore.plan.making import Steps, make_plan
     from fanstore.plan.request import request_of
     from fanstore.plan.samples import samples_below
     from fanstore.whole_file import check_free
@@ -89,9 +89,8 @@ def _make(given: dict[str, Any]) -> None:
         request = request_of(options, dataset, samples)
         quiet = True if given["quiet"] else None  # None: tqdm finds out whether there is a terminal
         with tqdm(total=2 * request.job.epochs, unit="epoch", leave=False, disable=quiet) as bar:
-            told = make_plan(
-                dataset, under, samples, request, given["out"], given["force"], bar.update
-            )
+            steps = Steps(bar.set_description, bar.update)
+            told = make_plan(dataset, under, samples, request, given["out"], given["force"], steps)
     _print(told, given["as_json"])
 
 
@@ -165,15 +164,14 @@ def _show(given: dict[str, Any]) -> None:
     if given["epoch"] is not None and given["node"] is None:
         raise click.UsageError("--epoch goes with --node.")
     with PlanFile(given["show"]) as plan:
-        plan.check()
         if given["dataset"] is None:
-            _print(plan.description, given["as_json"])
-            return
-        with open_dataset(given["dataset"]) as dataset:
-            if given["node"] is not None:
-                _list(plan, dataset, given["node"], given["epoch"], given["as_json"])
-                return
-            plan.check_dataset(dataset)
+            plan.check()
+        else:
+            with open_dataset(given["dataset"]) as dataset:
+                plan.check(plan.check_dataset(dataset))
+                if given["node"] is not None:
+                    _list(plan, dataset, given["node"], given["epoch"], given["as_json"])
+                    return
         _print(plan.description, given["as_json"])
 
 

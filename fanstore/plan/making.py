@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,16 @@ from fanstore.whole_file import whole_file
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+
+@dataclass(frozen=True)
+class Steps:
+    """Is told how far a plan is. begin: what is done now; epoch: that it went through one, as it
+    does twice."""
+
+    begin: Callable[[str], object]
+    epoch: Callable[[], object]
+
+
 _DIGITS = 3  # of seconds: what comes behind them another NumPy may round in another way
 
 
@@ -37,15 +48,14 @@ def make_plan(
     request: Request,
     path: Path,
     force: bool,
-    on_epoch: Callable[[], object],
+    steps: Steps,
 ) -> Description:
-    """Writes the plan of a job to `path` and returns its description. on_epoch is called twice an
-    epoch. Raises UsageError for what does not go together, FanstoreError without the memory,
-    OSError."""
+    """Writes the plan of a job to `path` and returns its description. Raises UsageError for what
+    does not go together, FanstoreError without the memory, OSError."""
     with whole_file(path, force) as stream:
         try:
-            placement = _placement(request, samples, on_epoch)
-            told = _described(dataset, under, samples, request, placement, on_epoch)
+            placement = _placement(request, samples, steps)
+            told = _described(dataset, under, samples, request, placement, steps)
         except MemoryError:
             count, nodes = len(samples.records), request.system.nodes
             needs = f"a plan of {count:,} files on {nodes} nodes needs about"
@@ -61,23 +71,23 @@ def _scenario(request: Request, samples: Samples) -> Scenario:
     return Scenario(request.file, "a plan", request.system, sizes, request.job)
 
 
-def _placement(
-    request: Request, samples: Samples, on_epoch: Callable[[], object]
-) -> NDArray[np.uint8] | None:
+def _placement(request: Request, samples: Samples, steps: Steps) -> NDArray[np.uint8] | None:
     """The class of each sample on each node; None where nothing can be kept."""
     system, count = request.system, len(samples.records)
 
     def reads_of_nodes() -> Iterator[list[NDArray[Any]]]:
         for reads in reads_of_epochs(_scenario(request, samples), count):
             yield by_node(reads, system.ranks_per_node)
-            on_epoch()
+            steps.epoch()
 
     try:
+        steps.begin("counting reads")
         counts = frequencies(count, reads_of_nodes())
         room = [each.capacity_bytes for each in system.classes]
         if not sum(room):
             return None
         capacities = np.tile(np.array(room, dtype=np.int64), (system.nodes, 1))
+        steps.begin("placing files")
         return by_frequency_partitioned(samples.room_bytes, counts, capacities)
     except ValueError as error:
         raise UsageError(f"{request.file}: {error}") from None
@@ -89,7 +99,7 @@ def _described(
     samples: Samples,
     request: Request,
     placement: NDArray[np.uint8] | None,
-    on_epoch: Callable[[], object],
+    steps: Steps,
 ) -> Description:
     kept_files, kept_bytes = _kept(request, samples, placement)
     return Description(
@@ -103,7 +113,7 @@ def _described(
         request.job,
         kept_files,
         kept_bytes,
-        _expected(request, samples, placement, on_epoch),
+        _expected(request, samples, placement, steps),
     )
 
 
@@ -126,9 +136,11 @@ def _expected(
     request: Request,
     samples: Samples,
     placement: NDArray[np.uint8] | None,
-    on_epoch: Callable[[], object],
+    steps: Steps,
 ) -> Expected:
-    outcome = outcome_of(Workload(_scenario(request, samples)), Plan(placement=placement), on_epoch)
+    steps.begin("simulating")
+    workload = Workload(_scenario(request, samples))
+    outcome = outcome_of(workload, Plan(placement=placement), steps.epoch)
     system = request.system
     least_s = 0.0
     if samples.total_bytes:

@@ -16,6 +16,7 @@ from fanstore.plan.container import (
     READS,
     Container,
     PlanDamaged,
+    Section,
 )
 from fanstore.plan.description import Description, decode
 from fanstore.plan.samples import Samples, samples_below
@@ -64,7 +65,7 @@ class PlanFile:
         told = self.description
         row = np.full(told.files, NOWHERE, dtype=np.uint8)
         for number, each in enumerate(told.system.classes):
-            section = self._container.sections[1 + node * len(told.system.classes) + number]
+            section = self._kept_section(node, number)
             if section.size != -(-told.files // 8):
                 reason = f"{section.size:,} bytes for {told.files:,} files"
                 raise PlanDamaged(self.path, section.name, section.offset, reason)
@@ -84,6 +85,9 @@ class PlanFile:
                 raise PlanDamaged(self.path, section.name, section.offset, problem)
             row[taken] = number
         return row
+
+    def _kept_section(self, node: int, number: int) -> Section:
+        return self._container.sections[1 + node * len(self.description.system.classes) + number]
 
     def reads(self, epoch: int) -> list[NDArray[Any]]:
         """Returns what each rank reads in an epoch. Raises PlanDamaged, UsageError, OSError. An
@@ -122,10 +126,16 @@ class PlanFile:
     def _recorded_count(self) -> int:
         return self.description.recorded_epochs * self.description.system.ranks
 
-    def check(self) -> None:
-        """Checks every section. Raises PlanDamaged, OSError."""
-        for node in range(self.description.system.nodes):
-            self.kept(node)
+    def check(self, samples: Samples | None = None) -> None:
+        """Checks every section; with the samples of the dataset also the bytes that are kept.
+        Raises PlanDamaged, OSError."""
+        for node, told in enumerate(self.description.kept_bytes):
+            row = self.kept(node)
+            for number, kept_bytes in enumerate(told):
+                if samples and int(samples.room_bytes[row == number].sum()) != kept_bytes:
+                    section = self._kept_section(node, number)
+                    reason = "keeps other bytes than those of kept.bytes"
+                    raise PlanDamaged(self.path, section.name, section.offset, reason)
         for number in range(self._recorded_count):
             self._recorded(number)
 

@@ -190,6 +190,15 @@ def test_a_forged_plan_is_refused(case: str, made: Path, tmp_path: Path) -> None
     assert message in str(error.value)
 
 
+def test_a_plan_that_keeps_other_bytes_than_it_says_is_refused(made: Path, tmp_path: Path) -> None:
+    change = text(lambda t: t["kept"]["bytes"][0].__setitem__(1, 1))
+    path = forged(tmp_path / "forged", change(sections_of(made)))
+    check(path)
+    said = call("plan", "--show", path, made.parent / "data", code=3).stderr
+    assert "kept[1] at offset" in said
+    assert "keeps other bytes than those of kept.bytes" in said
+
+
 def test_a_section_count_beyond_the_file_allocates_nothing(made: Path, tmp_path: Path) -> None:
     content = bytearray(made.read_bytes())
     content[12:16] = b"\xff" * 4
