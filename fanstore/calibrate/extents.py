@@ -79,7 +79,9 @@ def write(extent: Extent, bench: Bench) -> None:
         bench.check()
         begin = at % _RANDOM_BYTES
         piece = content[begin : begin + min(PIECE_BYTES, extent.size - at)]
-        at += os.pwrite(extent.fd, piece, extent.offset + at)
+        count = os.pwrite(extent.fd, piece, extent.offset + at)
+        at += count
+        bench.advance(count)
     os.fsync(extent.fd)
 
 

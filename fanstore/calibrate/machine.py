@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fanstore.calibrate.network import FETCH_BYTES
 from fanstore.calibrate.repeats import Measured
+from fanstore.simulate.fields import Fields
 from fanstore.simulate.units import rate_text
 from fanstore.wording import show_bytes
 
@@ -133,8 +134,6 @@ def _class(
 
 def _share(measured: Measured, threads: int) -> float:
     """What one of so many threads gets, by the curve as it will be read."""
-    from fanstore.simulate.fields import Fields
-
     table = {"threads": list(measured.points), "rate": json.loads(_rates(measured))}
     return Fields("", "", table, ("threads", "rate")).points("threads").share(threads)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fanstore import __version__
 from fanstore.arrays import np
+from fanstore.calibrate.extents import portions
 from fanstore.calibrate.machine import Machine
 from fanstore.calibrate.memory import copy_rates, free_bytes, processors
 from fanstore.calibrate.network import network_rates
@@ -78,10 +79,13 @@ def turns(hosts: Sequence[str]) -> list[int]:
 
 
 def _total_bytes(orders: Orders, world: World) -> int:
-    """What this rank moves, about, for a bar."""
-    shared = orders.budget_bytes * len(reader_counts(world.world_size)) / world.world_size
-    local = orders.budget_bytes * len(COUNTS) * 1.5 if world.rank == 0 else 0
-    return int((shared + local) * orders.repeats / 2)
+    """What this rank writes and reads of files, about: for a bar."""
+    counts = reader_counts(world.world_size)
+    unit = portions(counts, orders.budget_bytes)[0]
+    shared = (orders.budget_bytes + unit * len(counts) * orders.repeats) // world.world_size
+    unit = portions(COUNTS, orders.budget_bytes)[0]
+    local = orders.budget_bytes + 2 * unit * len(COUNTS) * orders.repeats
+    return shared + (local if world.rank == 0 else 0)
 
 
 def _heading(orders: Orders, hosts: Sequence[str]) -> list[str]:
