@@ -11,6 +11,7 @@ from fanstore.arrays import np
 from fanstore.errors import UsageError
 from fanstore.policy.checks import SAMPLES_MAX
 from fanstore.simulate.fields import Fields
+from fanstore.simulate.listing import numbers_of_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,16 +74,12 @@ def _normal(_: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:
 
 
 def _listed(folder: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:
-    path = folder / fields.text("list")
+    fields.text("list")
 
     def draw() -> NDArray[np.int64]:
-        allowed = "a file with a number of bytes on each line"
-        try:
-            sizes = [int(line) for line in path.read_text().split()]
-        except (OSError, ValueError) as error:
-            raise fields.wrong("list", f"is {str(path)!r}: {error}", allowed) from None
-        if not sizes or min(sizes) < 0:
-            raise fields.wrong("list", f"is {str(path)!r}: no sizes, or some below 0", allowed)
+        sizes = numbers_of_file(fields, "list", folder, int)
+        if not len(sizes) or min(sizes) < 0:
+            raise fields.wrong("list", "names no sizes, or some below 0", "bytes, one size a line")
         return np.array(sizes, dtype=np.int64)
 
     return draw

@@ -32,10 +32,19 @@ NEEDED: dict[str, dict[str, Any]] = {
     "torch-distributed": {"world_size": 1},
     "torch-generator": {"seed": 1},
     "torch-random": {"seed": 1},
+    "torch-subset-random": {"seed": 1},
+    "torch-weighted-random": {"seed": 1},
     "torchdata-stateful": {"seed": 1},
 }
 
 
+def needed(name: str, sample_count: int) -> dict[str, Any]:
+    """What an order of so many samples needs."""
+    weights = {"weights": np.arange(1, sample_count + 1)} if name == "torch-weighted-random" else {}
+    return {**NEEDED[name], **weights}
+
+
+SUBSET, WEIGHTED = {"seed": 1, "indices": [3, 1]}, {"seed": 1, "weights": [1, 0, 2] + [0] * 7}
 KERAS, BUFFER = NEEDED["keras-directory"], NEEDED["tf-data-shuffle"]
 TWO = {"world_size": 2}
 
@@ -51,21 +60,24 @@ def test_golden(golden: Golden) -> None:
 @pytest.mark.parametrize("name", ORDERS)
 @pytest.mark.parametrize("sample_count", (1, 2, 3, 101))
 def test_an_epoch_reads_every_sample(name: str, sample_count: int) -> None:
-    for order in islice(orders(name, sample_count, **NEEDED[name]), 3):
+    of = needed(name, sample_count)
+    if name == "torch-weighted-random":
+        of["replacement"] = False
+    for order in islice(orders(name, sample_count, **of), 3):
         assert np.array_equal(np.sort(order), np.arange(sample_count))
 
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_epochs_may_begin_anywhere(name: str) -> None:
-    begun = islice(orders(name, 101, **NEEDED[name]), 5)
-    later = islice(orders(name, 101, 3, **NEEDED[name]), 2)
+    begun = islice(orders(name, 101, **needed(name, 101)), 5)
+    later = islice(orders(name, 101, 3, **needed(name, 101)), 2)
     for one, other in zip(list(begun)[3:], later, strict=True):
         assert np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_no_epoch_changes_another(name: str) -> None:
-    begun, again = (orders(name, 101, **NEEDED[name]) for _ in range(2))
+    begun, again = (orders(name, 101, **needed(name, 101)) for _ in range(2))
     order = next(begun)
     if order.flags.writeable:
         order[:] = 0
@@ -89,6 +101,29 @@ def test_samplers_of_other_lengths_may_begin_anywhere(
     begun = list(islice(orders(name, 101, **of), 3))
     assert all(len(order) == num_samples for order in begun)
     assert np.array_equal(begun[2], next(orders(name, 101, 2, **of)))
+
+
+def test_a_subset_reads_its_samples_alone() -> None:
+    for order in islice(orders("torch-subset-random", 10, seed=1, indices=[7, 3, 9]), 3):
+        assert sorted(order.tolist()) == [3, 7, 9]
+
+
+@pytest.mark.parametrize("drawn", (1, 30, 250))
+@pytest.mark.parametrize("between", (0, 2, 5))
+def test_weighted_epochs_may_begin_anywhere(drawn: int, between: int) -> None:
+    of = {**needed("torch-weighted-random", 101), "num_samples": drawn, "words_between": between}
+    begun = list(islice(orders("torch-weighted-random", 101, **of), 3))
+    assert all(len(order) == drawn for order in begun)
+    assert np.array_equal(begun[2], next(orders("torch-weighted-random", 101, 2, **of)))
+
+
+def test_samples_without_weight_are_never_drawn() -> None:
+    weights = np.arange(101) % 2
+    order = next(orders("torch-weighted-random", 101, seed=3, weights=weights, num_samples=5000))
+    assert set(order.tolist()) == set(range(1, 101, 2))
+    counts = np.bincount(order)[1::2]
+    assert abs(counts.mean() - 100) < 1
+    assert counts.max() < 200
 
 
 def test_numpy_orders_are_numpys() -> None:
@@ -191,6 +226,15 @@ def test_shards_rotate() -> None:
         ("torchdata-stateful", {"seed": 1, "persistent_workers": 0}, "persistent_workers is 0"),
         ("tf-data-shuffle", {**BUFFER, "reshuffle_each_iteration": 0}, "iteration is 0; allowed"),
         ("torch-distributed", {"world_size": 0}, "world_size is 0; allowed are integers, 1 or"),
+        ("torch-subset-random", {"seed": 1, "indices": []}, "the number of indices is 0; allowed"),
+        ("torch-subset-random", {"seed": 1, "indices": [10]}, "indices has samples 10 to 10 of 10"),
+        ("torch-subset-random", {**SUBSET, "words_between": -1}, "words_between is -1; allowed"),
+        ("torch-weighted-random", {"seed": 1}, "needs the parameter 'weights'; allowed are seed"),
+        ("torch-weighted-random", {"seed": 1, "weights": [1]}, r"int64\(1,\); allowed is one"),
+        ("torch-weighted-random", {"seed": 1, "weights": [-1.0] * 10}, "weights go from -1.0 to"),
+        ("torch-weighted-random", {"seed": 1, "weights": [0] * 10}, "weights go from 0.0 to 0.0"),
+        ("torch-weighted-random", {**WEIGHTED, "num_samples": 0}, "num_samples is 0; allowed"),
+        ("torch-weighted-random", {**WEIGHTED, "replacement": False}, "is 10; allowed .*1 to 2"),
         ("tf-data-shuffle", {"seed": 1, "buffer_size": 0}, "buffer_size is 0; allowed"),
         ("keras-directory", {**KERAS, "subset": "both"}, "subset is 'both'; allowed are training"),
         ("keras-directory", {**KERAS, "subset": "validation"}, "of no validation_split"),
@@ -209,7 +253,7 @@ def test_bad_arguments_are_refused_at_once(
 @pytest.mark.parametrize(("sample_count", "first_epoch"), ((0, 0), (2**32, 0), (10, -1)))
 def test_bad_counts_are_refused_at_once(name: str, sample_count: int, first_epoch: int) -> None:
     with pytest.raises(ValueError, match="allowed are integers"):
-        orders(name, sample_count, first_epoch, **NEEDED[name])
+        orders(name, sample_count, first_epoch, **needed(name, 10))
 
 
 def test_many_samples_are_refused_with_replacement() -> None:

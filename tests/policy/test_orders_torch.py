@@ -71,6 +71,37 @@ def test_random_sampler(
             assert epoch(real) == next(ours).tolist()
 
 
+@pytest.mark.parametrize("validations", (0, 1))
+def test_subset_random_sampler(validations: int, default_generator: None) -> None:
+    indices = list(range(0, COUNT, 3))
+    torch.manual_seed(7)
+    training, validation = loader(sampler=data.SubsetRandomSampler(indices)), loader()
+    words = {"words_between": 2 + 2 * validations}
+    ours = orders("torch-subset-random", COUNT, seed=7, indices=indices, **words)
+    for _ in range(3):
+        assert epoch(training) == next(ours).tolist()
+        for _ in range(validations):
+            epoch(validation)
+    own = data.SubsetRandomSampler(indices, generator=torch.Generator().manual_seed(7))
+    ours = orders("torch-subset-random", COUNT, seed=7, indices=indices, words_before=0)
+    for _ in range(3):
+        assert epoch(loader(sampler=own)) == next(ours).tolist()
+
+
+@pytest.mark.parametrize("replacement", (False, True))
+@pytest.mark.parametrize("num_samples", (1, 50, 90))
+def test_weighted_random_sampler(
+    num_samples: int, replacement: bool, default_generator: None
+) -> None:
+    weights = np.random.default_rng(4).random(COUNT) * (np.arange(COUNT) % 9 > 0)
+    of: dict[str, Any] = {"num_samples": num_samples, "replacement": replacement}
+    torch.manual_seed(12)
+    real = loader(sampler=data.WeightedRandomSampler(weights, **of))
+    ours = orders("torch-weighted-random", COUNT, seed=12, weights=weights, **of)
+    for _ in range(3):
+        assert epoch(real) == next(ours).tolist()
+
+
 @pytest.mark.parametrize("set_epoch", (False, True))
 @pytest.mark.parametrize("drop_last", (False, True))
 @pytest.mark.parametrize("shuffle", (False, True))

@@ -10,6 +10,8 @@ from inprocess import call
 from scenarios import storage, table
 
 from fanstore.errors import UsageError
+from fanstore.policy.orders.ranks import SPLITS
+from fanstore.policy.orders.registry import ORDERS, keywords
 from fanstore.simulate.library import built_in, changed, load
 from fanstore.simulate.scenario import scenario_from
 from fanstore.simulate.sweep import combinations
@@ -105,10 +107,23 @@ def test_sizes_of_a_list_and_of_a_dataset(tmp_path: Path) -> None:
     call("prepare", tmp_path / "source", tmp_path / "data", "--quiet")
     assert sorted(of_sizes("dataset", tmp_path, path="data")) == [0, 5, 70]
     (tmp_path / "list").write_text("5\n-1\n")
-    with pytest.raises(UsageError, match="some below 0; allowed: a file with a number of bytes"):
+    with pytest.raises(UsageError, match="some below 0; allowed: bytes, one size a line"):
         of_sizes("list", tmp_path, list="list")
     with pytest.raises(UsageError, match="No such file"):
         of_sizes("list", tmp_path, list="missing")
+
+
+def test_an_order_takes_its_lists_from_files(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("1\n0\n0.5\n")
+    order = {"name": "torch-weighted-random", "seed": 1, "weights": "weights"}
+    file = str(tmp_path / "t.toml")
+    read = scenario_from(file, table(job__order=order))
+    assert read.job.order_parameters == {"seed": 1, "weights": [1, 0, 0.5]}
+    order["weights"] = [1, 2]
+    assert scenario_from(file, table(job__order=order)).job.order_parameters["weights"] == [1, 2]
+    order["weights"] = "missing"
+    with pytest.raises(UsageError, match=r"job.order.weights is '.*missing': .*No such file"):
+        scenario_from(file, table(job__order=order))
 
 
 def test_units() -> None:
@@ -134,6 +149,24 @@ def test_a_sweep_changes_what_it_names() -> None:
             combinations(bad)
     with pytest.raises(UsageError, match=r"nothing is named 'rma' .*allowed: batch, compute, disk"):
         changed("t.toml", table(), {"rma": "1GB"})
+
+
+def test_the_documentation_lists_every_order_with_its_parameters() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    rows = page.split("| order | what reads like this |")[1].split("\n\n")[0].splitlines()[2:]
+    told: dict[str, dict[str, bool]] = {}
+    for row in rows:
+        names, _, parameters = row.strip("| ").split(" | ")
+        keys = [key for key in parameters.split(", ") if key != "-"]
+        for name in names.replace("`", "").split(", "):
+            told[name] = {key.strip("*`"): key.startswith("**") for key in keys}
+    splits = {name: keywords(split) for name, split in SPLITS.items()}
+    known = {name: {**keywords(order), **splits.get(name, {})} for name, order in ORDERS.items()}
+    given = ("world_size", "epoch")  # by the simulator itself
+    assert told == {
+        name: {key: needed for key, needed in keys.items() if key not in given}
+        for name, keys in known.items()
+    }
 
 
 def test_the_scenario_of_the_documentation_is_one(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.policy import checks
+from fanstore.policy.orders.drawn_epochs import drawn_epochs
 from fanstore.policy.orders.mt19937 import Mt19937
 from fanstore.policy.orders.randperm import drawn_randperm, randperm_words
 
@@ -100,13 +101,11 @@ def random_sampler_generator(
     sample_count. Shapes, errors and source as those of random_sampler.
     """
     sampler = _Sampler(sample_count, num_samples, replacement)
-    generator = Mt19937(checks.seed(seed))
-    before = checks.integer("words_before", words_before, 0)
-    generator.skip(checks.integer("first_epoch", first_epoch, 0) * (before + sampler.words()))
-    return _drawn(sampler, generator, before)
-
-
-def _drawn(sampler: _Sampler, generator: Mt19937, before: int) -> Iterator[NDArray[np.uint32]]:
-    while True:
-        generator.skip(before)
-        yield sampler.indices(generator)
+    return drawn_epochs(
+        sampler.indices,
+        sampler.words(),
+        first_epoch=first_epoch,
+        seed=seed,
+        words_before=words_before,
+        words_between=None,
+    )

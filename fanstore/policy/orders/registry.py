@@ -17,7 +17,9 @@ from fanstore.policy.orders.random_sampler import random_sampler, random_sampler
 from fanstore.policy.orders.seedable_random_sampler import seedable_random_sampler
 from fanstore.policy.orders.sequential import sequential
 from fanstore.policy.orders.stateful_data_loader import stateful_data_loader
+from fanstore.policy.orders.subset_random_sampler import subset_random_sampler
 from fanstore.policy.orders.tf_data_shuffle import tf_data_shuffle
+from fanstore.policy.orders.weighted_random_sampler import weighted_random_sampler
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +36,8 @@ ORDERS: dict[str, Callable[..., Iterator[NDArray[np.uint32]]]] = {
     "torch-distributed": distributed_sampler,
     "torch-generator": random_sampler_generator,
     "torch-random": random_sampler,
+    "torch-subset-random": subset_random_sampler,
+    "torch-weighted-random": weighted_random_sampler,
     "torchdata-stateful": stateful_data_loader,
 }
 
