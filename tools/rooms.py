@@ -113,4 +113,5 @@ PYTHON_ROOMS: Rooms = {
 }  # fmt: skip
 
 # A third-party module that only some rooms may import.
-PYTHON_EXTERNAL: Rooms = {"cffi": {"_native"}, "click": {"cli"}, "mpi4py": {"world", "transport"}}
+PYTHON_EXTERNAL: Rooms = {"cffi": {"_native"}, "click": {"cli"}, "matplotlib": {"simulate"},
+                          "mpi4py": {"world", "transport"}}  # fmt: skip

@@ -44,8 +44,9 @@ class Pipeline:
         """The time when the last batch is done."""
         return float(self._ends_s[-1])
 
-    def advance(self, batches: Batches) -> None:
-        """Goes through an epoch. No batch may exceed the capacity."""
+    def advance(self, batches: Batches) -> NDArray[np.float64]:
+        """Goes through an epoch, of which no batch may exceed the capacity. Returns when each batch
+        ends."""
         known = len(self._ends_s)
         upto = self._upto_bytes[:, -1:] + np.cumsum(batches.batch_bytes, axis=1)
         self._upto_bytes = np.concatenate((self._upto_bytes, upto), axis=1)
@@ -59,7 +60,9 @@ class Pipeline:
             part = slice(done - known, end - known)
             self._stretch(batches, part, self._ends_s[needed[:, part]], slice(done, end))
             done = end
+        ends_s = self._ends_s[known:]
         self._forget()
+        return ends_s
 
     def _needed(self, known: int) -> NDArray[np.intp]:
         """The place in _ends_s of the last batch that must be done before each new one fits."""

@@ -1,4 +1,4 @@
-"""What a simulation gives."""
+"""The results of a simulation."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from fanstore.simulate.steps import StepFigures
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a policy did.
+    """What a policy did in a scenario. Times are in seconds.
 
-    startup_s: loading before the first epoch. computed_s: what the epochs take when nobody waits
-    for a sample. source_bytes: what was read, by source. memory_max_bytes: of the node that needs
-    most: its first storage class and the staging buffers of its ranks. covered: which part of the
-    bytes of the dataset is read at all.
+    epochs_s: how long each epoch takes. startup_s: how long files are loaded before the first one,
+    and startup_bytes how many bytes those are. computed_s: what the epochs take when nobody waits
+    for a sample. source_bytes: the bytes that ranks read in the epochs, by the name of the source;
+    empty where reading takes no time. memory_max_bytes: what the node needs that needs most, for
+    its first storage class and the staging buffers of its ranks. covered: the part of the dataset's
+    bytes that is read at all, 0 to 1. samples, read_bytes: what all ranks consume in all epochs.
     """
 
     epochs_s: list[float]
@@ -24,10 +28,13 @@ class Outcome:
     startup_bytes: int
     memory_max_bytes: int
     covered: float
+    samples: int
+    read_bytes: int
+    steps: StepFigures
 
     @property
     def total_s(self) -> float:
-        """The time of the whole job."""
+        """The time of the whole job, with what is loaded before it."""
         return self.startup_s + sum(self.epochs_s)
 
     @property
@@ -36,18 +43,28 @@ class Outcome:
         return self.startup_s + self.epochs_s[0]
 
     @property
+    def samples_per_s(self) -> float:
+        """The throughput of the whole job in samples/s: all that is consumed by total_s."""
+        return self.samples / self.total_s if self.total_s else 0.0
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The throughput of the whole job in bytes/s: all that is consumed by total_s."""
+        return self.read_bytes / self.total_s if self.total_s else 0.0
+
+    @property
     def stall_share(self) -> float:
-        """Which part of the time of the job is no computing."""
+        """The part of total_s in which the slowest rank computes nothing, 0 to 1."""
         return max(0.0, 1 - self.computed_s / self.total_s) if self.total_s else 0.0
 
     @property
     def source_shares(self) -> dict[str, float]:
-        """Which part of the bytes came from each source."""
+        """The part of the bytes that came from each source, 0 to 1."""
         total = max(1, sum(self.source_bytes.values()))
         return {name: count / total for name, count in self.source_bytes.items()}
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all of it for JSON."""
+        """Returns all figures, by the names that the output for programs (JSON) has."""
         return {
             "total_s": self.total_s,
             "startup_s": self.startup_s,
@@ -60,13 +77,22 @@ class Outcome:
             "startup_bytes": self.startup_bytes,
             "memory_max_bytes": self.memory_max_bytes,
             "covered": self.covered,
+            "samples_per_s": self.samples_per_s,
+            "bytes_per_s": self.bytes_per_s,
+            "steps": self.steps.count,
+            "slow_steps": self.steps.slow,
+            "warm_up_steps": self.steps.warm_up,
+            "warm_up_s": self.steps.warm_up_s,
         }
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """policies: by name what each did, or why it cannot run. lower_bound_s: of an epoch, S / (N c)
-    of the files that were drawn."""
+    """What all policies did in one scenario.
+
+    policies: by name what each did, or the reason why it cannot run. lower_bound_s: the least time
+    of an epoch, S / (N c) in NoPFS' letters: the bytes of the files by what all ranks compute.
+    """
 
     files: int
     dataset_bytes: int
@@ -76,7 +102,7 @@ class Simulation:
     policies: dict[str, Outcome | str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all of it for JSON."""
+        """Returns all results, by the names that the output for programs (JSON) has."""
         policies = {
             name: {"cannot_run": each} if isinstance(each, str) else each.as_dict()
             for name, each in self.policies.items()

@@ -11,6 +11,7 @@ from fanstore.simulate.policies import AHEAD, IN_TURN, Plan
 from fanstore.simulate.results import Outcome
 from fanstore.simulate.sources import codes_of, contended_sources, source_names
 from fanstore.simulate.staging import staging_s
+from fanstore.simulate.steps import Steps
 from fanstore.simulate.workload import Workload
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class Runner:
         self._pipeline = Pipeline(self._system.ranks, capacity, self._startup_s)
         self._ends_s = [self._startup_s]
         self._computed_s = 0.0
+        self._steps = Steps(self._startup_s)
+        self._nothing = len(workload.sizes_bytes)  # the empty sample
+        self._samples = self._read_bytes = 0
         self._source_bytes = np.zeros(2 * classes + 1)
 
     def reads_of(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -43,17 +47,20 @@ class Runner:
 
     def advance(self, epoch: Epoch) -> None:
         """Goes through an epoch of what reads_of returned."""
-        computed_s = float(epoch.compute_s.sum())
-        self._computed_s += computed_s
+        self._computed_s += float(epoch.compute_s.sum())
+        self._samples += int(np.count_nonzero(epoch.reads != self._nothing))
         if self._plan.loading == AHEAD:
             load_s, span_s = self._loads(epoch)
             batches = Batches(load_s, span_s, epoch.compute_s, epoch.batch_bytes)
-            self._pipeline.advance(batches)
+            step_s = np.diff(self._pipeline.advance(batches), prepend=self._ends_s[-1])
             self._ends_s.append(self._pipeline.end_s)
-        elif self._plan.loading == IN_TURN:
-            self._ends_s.append(self._ends_s[-1] + self._in_turn_s(epoch))
         else:
-            self._ends_s.append(self._ends_s[-1] + computed_s)
+            in_turn = self._plan.loading == IN_TURN
+            step_s = self._in_turn_s(epoch) if in_turn else epoch.compute_s
+            self._ends_s.append(self._ends_s[-1] + float(step_s.sum()))
+        step_bytes = epoch.batch_bytes.sum(axis=0)
+        self._read_bytes += int(step_bytes.sum())
+        self._steps.add(step_s, epoch.compute_s, step_bytes)
 
     def outcome(self) -> Outcome:
         """Returns what came of it."""
@@ -68,15 +75,20 @@ class Runner:
             startup_bytes=int(self._kept_bytes.sum()) if self._plan.preloaded else 0,
             memory_max_bytes=memory,
             covered=self._plan.covered,
+            samples=self._samples,
+            read_bytes=self._read_bytes,
+            steps=self._steps.figures(),
         )
 
-    def _in_turn_s(self, epoch: Epoch) -> float:
-        """One thread of each rank loads from shared storage, prepares and computes, in turn."""
+    def _in_turn_s(self, epoch: Epoch) -> NDArray[np.float64]:
+        """Returns how long each batch takes where one thread of each rank loads from shared
+        storage, prepares and computes in turn."""
         system = self._system
         each_s = 1 / system.shared.rate.share(system.ranks)
         each_s += 1 / system.preprocess_bytes_per_s + 1 / system.compute_bytes_per_s
         self._source_bytes[-1] += epoch.sizes_bytes.sum()
-        return float(epoch.batch_bytes.max(axis=0).sum()) * each_s
+        step_s: NDArray[np.float64] = epoch.batch_bytes.max(axis=0) * each_s
+        return step_s
 
     def _loads(self, epoch: Epoch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """load_s and span_s of Batches."""

@@ -10,10 +10,12 @@ from inprocess import call
 from fanstore.simulate.policies import POLICIES
 
 
-def test_a_table_has_a_row_for_each_policy() -> None:
+def test_each_table_has_a_row_for_each_policy() -> None:
     lines = call("simulate", "nopfs-1", "--epochs", "2").stdout.decode().splitlines()
     assert lines[0] == "50,000 files, 36.2 MiB; 4 ranks, 2 epochs; an epoch takes 0.15 s or more"
-    assert [line.split()[0] for line in lines[2:]] == ["policy", *POLICIES]
+    names = [line.split()[0] for line in lines[2:] if line]
+    assert names == 3 * ["policy", *POLICIES]
+    assert max(map(len, lines)) <= 80
 
 
 def test_json_has_the_cases_of_a_sweep() -> None:
@@ -26,6 +28,28 @@ def test_json_has_the_cases_of_a_sweep() -> None:
     assert len(found["epochs_s"]) == 2
     assert sum(found["source_bytes"].values()) == 2 * many["dataset_bytes"] == 2 * 38_000_000
     assert sum(found["source_shares"].values()) == 1
+
+
+def test_the_minimal_cache_is_a_column_and_a_key() -> None:
+    asked = ["simulate", "nopfs-1", "--epochs=1", "--policy=perfect", "--policy=lbann-dynamic"]
+    lines = call(*asked, "--min-cache").stdout.decode().splitlines()
+    (head,) = [line for line in lines if "warm-up" in line]
+    assert head.endswith("warm-up  min. cache")
+    perfect, lbann = lines[lines.index(head) + 1 :][:2]
+    assert perfect.endswith(" 0 bytes") and lbann.endswith(" 9.1 MiB")
+    (found,) = json.loads(call(*asked, "--min-cache", "--json").stdout)
+    assert found["policies"]["perfect"]["min_cache_bytes"] == 0
+    assert found["policies"]["lbann-dynamic"]["min_cache_bytes"] == 38_000_000 // 4
+    (found,) = json.loads(call(*asked, "--json").stdout)
+    assert "min_cache_bytes" not in found["policies"]["perfect"]
+    figures = {"samples_per_s", "bytes_per_s", "steps", "slow_steps", "warm_up_steps", "warm_up_s"}
+    assert figures <= set(found["policies"]["perfect"])
+
+
+def test_a_wrong_value_of_a_sweep_is_told_as_one() -> None:
+    wrong = call("simulate", "nopfs-1", "--sweep", "nodes=2,0", code=2).stderr
+    assert "error: --sweep nodes=0: " in wrong
+    assert "system.nodes is 0; allowed: an integer, 1 or more" in wrong
 
 
 def test_a_reason_stands_below_the_table() -> None:
