@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore.errors import UsageError
 from fanstore.simulate.results import Outcome, Simulation
 from fanstore.simulate.table import show_s
+from fanstore.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +119,8 @@ def _bars(axes: Axes, simulation: Simulation, names: list[str]) -> None:
     axes.axvline(bound, color="black", linestyle="--", linewidth=1, label="lower bound, S / (N c)")
     axes.set_xlim(0, 1.25 * max(bound, longest_s / scale))
     axes.invert_yaxis()
-    axes.set_xlabel(f"{unit} for {simulation.epochs} epochs, divided like the bytes that are read")
+    epochs = counted(simulation.epochs, "epoch")
+    axes.set_xlabel(f"{unit} for {epochs}, divided like the bytes that are read")
     axes.figure.legend(loc="outside lower center", ncols=4, frameon=False)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from fanstore.simulate.results import Outcome, Simulation
-from fanstore.wording import show_bytes
+from fanstore.wording import counted, show_bytes
 
 _TIMES = ("policy", "first epoch", "median", "total", "stall", "memory")
 _STEPS = ("policy", "samples/s", "bytes/s", "steps", "slow", "warm-up")
@@ -32,8 +32,8 @@ def lines_of(
     ran = {name: each for name, each in policies if isinstance(each, Outcome)}
     reasons = {name: each for name, each in policies if isinstance(each, str)}
     head = (
-        f"{simulation.files:,} files, {show_bytes(simulation.dataset_bytes)}; "
-        f"{simulation.ranks} ranks, {simulation.epochs} epochs; "
+        f"{counted(simulation.files, 'file')}, {show_bytes(simulation.dataset_bytes)}; "
+        f"{counted(simulation.ranks, 'rank')}, {counted(simulation.epochs, 'epoch')}; "
         f"an epoch takes {show_s(simulation.lower_bound_s)} or more"
     )
     lines = [head, ""]
