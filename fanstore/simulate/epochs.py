@@ -1,4 +1,4 @@
-"""What each rank reads in each epoch, as matrices of whole batches."""
+"""The reads of each rank in each epoch, as matrices of whole batches (ranks x reads)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ def reads_of_epochs(scenario: Scenario, sample_count: int) -> Iterator[list[NDAr
 
 
 def by_node(reads: list[NDArray[Any]], ranks_per_node: int) -> list[NDArray[Any]]:
-    """Returns what the ranks of each node read, by turns as far as all have something to read."""
+    """Returns one array of samples for each node: what its ranks read, merged by turns.
+
+    reads: one array of samples for each rank, the ranks of a node side by side. Of the ranks of a
+    node each is taken one sample in turn; those that have more left go on alone.
+    """
     return [
         _by_turns(reads[first : first + ranks_per_node])
         for first in range(0, len(reads), ranks_per_node)
@@ -49,9 +53,13 @@ def _by_turns(reads: list[NDArray[Any]]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch. reads: samples, ranks x reads, whole batches; where a rank's last batches are not
-    full stands a sample beyond the last, which is empty. sizes_bytes: of what is read.
-    left_s: how long a rank computes from the start of each sample to the end of its batch."""
+    """One epoch of a job, cut into batches. All matrices are ranks x reads.
+
+    number: counts epochs from 0. reads: the number of each sample that is read, in whole batches;
+    a batch that is not full is filled up with the empty sample, whose number follows the last one.
+    sizes_bytes: the size of each sample that is read. left_s: how many seconds a rank computes
+    from the start of each sample to the end of its batch.
+    """
 
     number: int
     reads: NDArray[np.intp]
@@ -61,25 +69,26 @@ class Epoch:
 
     @property
     def batches(self) -> int:
-        """The number of batches of each rank."""
+        """The number of batches of a rank, the same for all."""
         return int(self.reads.shape[1]) // self.batch_size
 
     @cached_property
     def compute_s(self) -> NDArray[np.float64]:
-        """How long the slowest rank computes with each batch."""
+        """The seconds that the slowest rank computes with each batch (batches)."""
         longest: NDArray[np.float64] = self.left_s[:, :: self.batch_size].max(axis=0)
         return longest
 
     @cached_property
     def batch_bytes(self) -> NDArray[np.int64]:
-        """The bytes of each batch: ranks x batches."""
+        """The bytes of each batch of each rank (ranks x batches)."""
         rows = self.sizes_bytes.reshape(len(self.reads), self.batches, self.batch_size)
         totals: NDArray[np.int64] = rows.sum(axis=2).astype(np.int64)
         return totals
 
 
 def padded(reads: list[NDArray[Any]], batch_size: int, nothing: int) -> NDArray[np.intp]:
-    """Returns reads as a matrix of whole batches, filled up with the sample `nothing`."""
+    """Returns a matrix of whole batches (ranks x reads) of what each rank reads, filled up with the
+    number `nothing` of the empty sample."""
     longest = -(-max(map(len, reads)) // batch_size) * batch_size
     matrix = np.full((len(reads), longest), nothing, dtype=np.intp)
     for row, each in zip(matrix, reads, strict=True):
@@ -94,7 +103,11 @@ def epoch_of(
     compute_bytes_per_s: float,
     batch_size: int,
 ) -> Epoch:
-    """Returns an epoch. reads: from padded; sizes_bytes: of all samples and the empty one."""
+    """Returns the epoch of a number, with the times that computing takes.
+
+    reads: from padded. sizes_bytes: the size of each sample of the dataset, and 0 at the end for
+    the empty one. compute_bytes_per_s: what a rank consumes.
+    """
     sizes = np.empty(reads.shape)
     left_s = np.empty(reads.shape)
     for rank, row in enumerate(reads):

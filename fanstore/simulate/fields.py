@@ -1,4 +1,5 @@
-"""The fields of a TOML table. What is wrong is a UsageError with file, key and what is allowed."""
+"""Reads the values of a TOML table. A wrong one raises UsageError, which names the file, the key
+and what is allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _COUNT_MAX = 2**31  # of readers and threads
 
 
 class Fields:
-    """One table of a file; `name` is its key, such as `system`, empty for the whole file."""
+    """One table of a TOML file, known by its full key such as `system.shared`, or by an empty name
+    where it is the whole file. Methods raise UsageError where a value is missing or wrong."""
 
     def __init__(self, file: str, name: str, values: Any, keys: Collection[str]) -> None:
         """Raises UsageError where `values` is no table, or has a key that is not one of `keys`."""
@@ -33,25 +35,27 @@ class Fields:
         return key in self._values
 
     def key(self, key: str) -> str:
-        """Returns the full name of a key."""
+        """Returns the full name of a key of this table, such as `system.nodes`."""
         return f"{self._name}.{key}" if self._name else key
 
     def wrong(self, key: str, what: str, allowed: str) -> UsageError:
-        """Returns the error that says what is wrong with a key."""
+        """Returns, and does not raise, the error that says what is wrong with the value of a
+        key."""
         return UsageError(f"{self._file}: {self.key(key)} {what}; allowed: {allowed}")
 
     def value(self, key: str, allowed: str) -> Any:
-        """Returns a value as it stands there."""
+        """Returns a value as TOML has it. allowed: for the error where there is no such key."""
         if key not in self._values:
             raise self.wrong(key, "is missing", allowed)
         return self._values[key]
 
     def table(self, key: str, keys: Collection[str]) -> Fields:
-        """Returns a table in this one."""
+        """Returns a table within this one, which may have no other keys than `keys`."""
         return Fields(self._file, self.key(key), self.value(key, f"a table [{key}]"), keys)
 
     def tables(self, key: str, keys: Collection[str]) -> list[Fields]:
-        """Returns a list of tables in this one; none where there is no such key."""
+        """Returns the tables of an array of tables within this one; none where there is no such
+        key."""
         values = self._values.get(key, [])
         if not isinstance(values, list):
             raise self.wrong(key, f"is {values!r}", f"tables [[{self.key(key)}]]")
@@ -59,12 +63,12 @@ class Fields:
         return [Fields(self._file, name, each, keys) for name, each in named]
 
     def integer(self, key: str, least: int, most: int | None = None) -> int:
-        """Returns an integer from `least` to `most`."""
+        """Returns an integer from `least` to `most` (None: no limit)."""
         allowed = f"an integer, {least} or more" + (f", {most} at most" if most else "")
         return self._read(key, allowed, lambda value: checks.integer(key, value, least, most))
 
     def text(self, key: str, choices: Collection[str] = ()) -> str:
-        """Returns a text, one of the choices if there are any."""
+        """Returns a text that is not empty, and is one of `choices` where there are any."""
 
         def read(value: object) -> str:
             if not isinstance(value, str) or not value or (choices and value not in choices):
@@ -74,19 +78,21 @@ class Fields:
         return self._read(key, ", ".join(choices) or "a text", read)
 
     def size_bytes(self, key: str) -> int:
-        """Returns a size."""
+        """Returns the bytes of a size such as `120 GB`."""
         return self._read(key, SIZES, size_bytes)
 
     def rate_bytes_per_s(self, key: str) -> float:
-        """Returns a rate."""
+        """Returns the bytes per second of a rate such as `64 MB/s`."""
         return self._read(key, RATES, rate_bytes_per_s)
 
     def curve(self, key: str, by: str) -> Curve:
-        """Returns a rate by what `by` names: { by = [1, 4], rate = ["1 GB/s", "3 GB/s"] }."""
+        """Returns a curve in bytes per second that is given as a table within this one, such as
+        { threads = [1, 4], rate = ["1 GB/s", "3 GB/s"] } with `by` as "threads"."""
         return self.table(key, (by, "rate")).points(by)
 
     def points(self, by: str) -> Curve:
-        """Returns the curve whose points are in this table: the lists `by` and `rate`."""
+        """Returns a curve in bytes per second whose points are two lists of this table, `by` and
+        `rate`."""
         counts = self._read(by, "integers from 1 on that rise, such as [1, 2, 4]", _rising)
         rates = self._read("rate", f"for each of {by} {RATES}", _rates)
         if len(counts) != len(rates):

@@ -1,4 +1,4 @@
-"""Scenarios by name, in the package, and those in files."""
+"""Finds scenarios: those of the package by name, others by the path of their file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ _FOLDER = Path(__file__).parent / "scenarios"
 
 
 def built_in() -> dict[str, str]:
-    """Returns the name of each scenario of the package, and what it is about."""
+    """Returns the names of the scenarios in the package, each with a line that describes it."""
     paths = sorted(_FOLDER.glob("*.toml"))
     return {path.stem: str(load_toml(path)["about"]) for path in paths}
 
 
 def load(name: str) -> tuple[str, dict[str, Any]]:
-    """Returns the path and the table of a scenario: one of the package, or a file, which has a
-    slash or a dot in its name. Raises UsageError with the names that there are."""
+    """Returns the path of a scenario's file, and what it holds as a table.
+
+    A name with a slash or a dot is the path of a file, any other that of a scenario in the package.
+    Raises UsageError, which lists the scenarios of the package, where there is none of that name,
+    and OSError where the file cannot be read.
+    """
     if "/" in name or "." in name:
         return name, load_toml(Path(name))
     path = _FOLDER / f"{name}.toml"

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of an epoch, ranks x batches. load_s: how long each takes to load. span_s: from
-    the start of loading to the end of the batch, if only its own loading were waited for.
-    compute_s: how long the slowest rank computes. batch_bytes: what each takes in the buffer."""
+    """The batches of an epoch. Matrices are ranks x batches, times in seconds.
+
+    load_s: how long each batch takes to load. span_s: how long it is from the start of its loading
+    to its end, if nothing but its own loading were waited for. compute_s: how long the slowest rank
+    computes with each batch (batches). batch_bytes: what each takes in the staging buffer.
+    """
 
     load_s: NDArray[np.float64]
     span_s: NDArray[np.float64]
@@ -29,10 +32,11 @@ class Batches:
 
 
 class Pipeline:
-    """The ranks of a job, from one epoch to the next: each loads ahead into the next one."""
+    """Until when each rank of a job has loaded and computed. Ranks load ahead into the next
+    epoch."""
 
     def __init__(self, ranks: int, capacity_bytes: int, start_s: float) -> None:
-        """capacity_bytes: of the staging buffer of each rank."""
+        """capacity_bytes: what the staging buffer of a rank holds. start_s: when loading begins."""
         self._capacity = capacity_bytes
         self._loaded_s = np.full(ranks, start_s)  # until when each rank has loaded
         self._ends_s = np.array([start_s])  # of the batches that matter still; first one before
@@ -41,12 +45,12 @@ class Pipeline:
 
     @property
     def end_s(self) -> float:
-        """The time when the last batch is done."""
+        """The time in seconds when the last batch is done, from the start of the job."""
         return float(self._ends_s[-1])
 
     def advance(self, batches: Batches) -> NDArray[np.float64]:
-        """Goes through an epoch, of which no batch may exceed the capacity. Returns when each batch
-        ends."""
+        """Adds an epoch, of which no batch may exceed the capacity. Returns the time in seconds
+        when each batch ends on all ranks (batches)."""
         known = len(self._ends_s)
         upto = self._upto_bytes[:, -1:] + np.cumsum(batches.batch_bytes, axis=1)
         self._upto_bytes = np.concatenate((self._upto_bytes, upto), axis=1)

@@ -1,6 +1,8 @@
-"""Policies that change what is read: each returns the reads of an epoch instead of the job's.
+"""Policies that change the order of reads. Each returns a function that takes the number of an
+epoch and the job's reads, and returns what is read instead.
 
-Reads are matrices from epochs.padded, in which `nothing`, the number of files, is the empty sample.
+Reads are matrices from epochs.padded (ranks x reads). In them the number of files stands for the
+empty sample, which fills up the last batches.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ Reordering = Callable[[int, "NDArray[np.intp]"], "NDArray[np.intp]"]  # epoch, r
 
 
 def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:
-    """Each node reads its own files alone, in a new order each epoch, divided among its ranks: as
-    many as in the job's order, and so some of them again where it has fewer.
+    """Each node reads no other files than its own, in a new random order each epoch.
 
-    kept: which files a node has (nodes x files), at least one each.
+    A node's files are divided among its ranks. A rank reads as many as it does in the job's order,
+    and begins again with the first where it has fewer. kept: whether a node has a file (nodes x
+    files), one file at least for each node.
     """
     own = [np.flatnonzero(row) for row in kept]
     nothing = kept.shape[1]
@@ -42,8 +45,12 @@ def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:
 
 
 def by_keeper(placement: NDArray[np.uint8], ranks_per_node: int, batch_size: int) -> Reordering:
-    """From the second epoch on the samples of each step are dealt out to the nodes that keep them,
-    as many to each rank as before. A last step that is not whole stays as it is."""
+    """From the second epoch on, the samples of each step are given to the nodes that keep them;
+    each rank reads as many as before (Yang and Cong 2019).
+
+    placement: the storage class of each file on each node (nodes x files). A last step that is not
+    whole stays as it is.
+    """
     kept = placement.min(axis=0) != NOWHERE
     keepers = np.where(kept, placement.argmin(axis=0), NOBODY)
     nodes, nothing = placement.shape

@@ -1,4 +1,4 @@
-"""One policy on its way through the epochs."""
+"""Simulates one policy, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Takes a policy through the epochs of a job, one after the other."""
+    """The state of one policy's simulation: what is kept where, until when each rank has loaded,
+    and the sums of what was read. Epochs are added with advance, and outcome tells the result."""
 
     def __init__(self, workload: Workload, plan: Plan) -> None:
         self._system, self._plan = workload.system, plan
@@ -46,7 +47,7 @@ class Runner:
         return reads if change is None else change(epoch, reads)
 
     def advance(self, epoch: Epoch) -> None:
-        """Goes through an epoch of what reads_of returned."""
+        """Simulates the next epoch, whose reads are those that reads_of returned."""
         self._computed_s += float(epoch.compute_s.sum())
         self._samples += int(np.count_nonzero(epoch.reads != self._nothing))
         if self._plan.loading == AHEAD:
@@ -63,7 +64,7 @@ class Runner:
         self._steps.add(step_s, epoch.compute_s, step_bytes)
 
     def outcome(self) -> Outcome:
-        """Returns what came of it."""
+        """Returns the result of all epochs so far."""
         names = source_names(self._system)
         per_node = self._system.ranks_per_node * self._pipeline.staged_max_bytes
         memory = int(self._kept_bytes[:, :1].sum(axis=1).max()) + per_node
@@ -91,7 +92,8 @@ class Runner:
         return step_s
 
     def _loads(self, epoch: Epoch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """load_s and span_s of Batches."""
+        """Returns for each batch how long it takes to load, and from the start of that to its end:
+        load_s and span_s of Batches (ranks x batches)."""
         codes = self._codes_of(epoch)
         code_bytes = self._bytes_by_code(epoch, codes)
         sources = contended_sources(self._system, code_bytes)

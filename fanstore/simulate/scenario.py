@@ -32,7 +32,11 @@ CLASSES_MAX = 14  # what the codes of fanstore.simulate.sources hold
 
 @dataclass(frozen=True)
 class StorageClass:
-    """What a node keeps files in. read, write: bytes/s of all threads together, by their number."""
+    """A kind of storage in which a node keeps files, such as memory or a disk.
+
+    threads: how many threads load from it at a time. read, write: the bytes per second of all
+    threads together, by the number of threads.
+    """
 
     name: str
     capacity_bytes: int
@@ -43,7 +47,11 @@ class StorageClass:
 
 @dataclass(frozen=True)
 class StagingBuffer:
-    """The memory of a rank where samples wait to be consumed."""
+    """The memory of a rank where samples wait until they are consumed (NoPFS, section 4).
+
+    threads: how many threads fill it. write: the bytes per second of all threads together, by the
+    number of threads.
+    """
 
     capacity_bytes: int
     threads: int
@@ -52,20 +60,28 @@ class StagingBuffer:
 
 @dataclass(frozen=True)
 class SharedStorage:
-    """The shared file system. rate: bytes/s of all readers together, by their number.
-    readers_per_rank: as how many readers a rank counts that reads from it."""
+    """The shared file system.
+
+    rate: the bytes per second of all readers together, by the number of readers.
+    readers_per_rank: a rank that reads from it counts as so many readers.
+    """
 
     rate: Curve
     readers_per_rank: int
 
     def share_bytes_per_s(self, ranks: float) -> float:
-        """Returns what one reader gets while so many ranks read."""
+        """Returns the bytes per second of one reader while so many ranks read."""
         return self.rate.share(max(1.0, ranks) * self.readers_per_rank)
 
 
 @dataclass(frozen=True)
 class System:
-    """A machine. compute, preprocess and network are of a rank, classes of a node."""
+    """A machine (NoPFS, section 4).
+
+    compute_bytes_per_s: what a rank consumes, c. preprocess_bytes_per_s: what a thread of a rank
+    prepares, beta. network_bytes_per_s: what a rank gets from another node, b_c. classes: the
+    storage of each node, the fastest first.
+    """
 
     nodes: int
     ranks_per_node: int
@@ -96,7 +112,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Scenario:
-    """file: for messages."""
+    """What is simulated: a machine, the sizes of the files of a dataset, and a job. file: the path
+    of the file that says so, for messages; about: one line that describes it."""
 
     file: str
     about: str
@@ -106,7 +123,8 @@ class Scenario:
 
 
 def scenario_from(file: str, table: dict[str, Any]) -> Scenario:
-    """Returns what a TOML file says. Raises UsageError with file, key and what is allowed."""
+    """Returns the scenario that the table of a TOML file describes. file: its path, to which paths
+    in it are relative. Raises UsageError, which names the file, the key and what is allowed."""
     fields = Fields(file, "", table, ("about", "system", "dataset", "job"))
     return Scenario(
         file,

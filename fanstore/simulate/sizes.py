@@ -30,7 +30,8 @@ DATASET_KEYS = ("sizes", *dict.fromkeys(key for keys in _KINDS.values() for key 
 
 @dataclass(frozen=True)
 class Sizes:
-    """draw returns the bytes of each file, the same each time."""
+    """Where the sizes of files come from. draw: returns the bytes of each file (files), the same on
+    each call; it raises UsageError where a list or a dataset cannot be read."""
 
     kind: str
     draw: Callable[[], NDArray[np.int64]]

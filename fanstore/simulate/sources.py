@@ -32,15 +32,18 @@ def codes_of(placement: NDArray[np.uint8], classes: int) -> NDArray[np.uint8]:
 
 
 def source_names(system: System) -> list[str]:
-    """Returns the names of the sources, in the order of their numbers."""
+    """Returns the names of all sources, in the order of the numbers in Sources."""
     names = [each.name for each in system.classes]
     return [*names, *(f"remote {name}" for name in names), "shared"]
 
 
 @dataclass(frozen=True)
 class Sources:
-    """By code: the rate of the source for one thread, seconds to load a byte with it and to prepare
-    that, and the number of the source."""
+    """The fastest source for each code.
+
+    rates: bytes per second of one thread that fetches from it. byte_s: the seconds of one thread to
+    fetch a byte, prepare it and write it. numbers: which source it is, as in source_names.
+    """
 
     rates: NDArray[np.float64]
     byte_s: NDArray[np.float64]
@@ -48,14 +51,15 @@ class Sources:
 
 
 def preprocess_byte_s(system: System) -> float:
-    """Returns how long one thread prepares a byte and writes it into the staging buffer."""
+    """Returns the seconds of one thread to prepare a byte and write it into the staging buffer."""
     staging = system.staging_buffer
     rate = system.preprocess_bytes_per_s
     return float(nopfs.write_s(_ONE_BYTE, rate, staging.write, staging.threads)[0])
 
 
 def sources_of(system: System, shared_ranks: float) -> Sources:
-    """Returns the fastest source for each code, while so many ranks read from shared storage."""
+    """Returns the fastest source for each code, while shared_ranks ranks read from shared storage
+    at a time."""
     classes = len(system.classes)
     own, other = np.divmod(np.arange((classes + 1) ** 2), classes + 1)
     rates, kinds = nopfs.fastest_rates(
@@ -82,11 +86,13 @@ def _remote_rates(system: System) -> NDArray[np.float64]:
 
 
 def contended_sources(system: System, code_bytes: NDArray[np.float64]) -> Sources:
-    """Returns the sources for an epoch in which so many bytes are read, by code.
+    """Returns the fastest source for each code in an epoch. code_bytes: how many bytes all ranks
+    read with each code.
 
-    As many ranks read from shared storage at a time as is the part of the time of loading that goes
-    there, which is longer the more of them read: so that all together never get more than its
-    curve says. Found by halving.
+    The number of ranks that read from shared storage at a time is not given: it is the number of
+    ranks, multiplied by the part of their loading time that goes there. That part grows with the
+    number, and so the number is found by halving. With it all ranks together never get more from
+    shared storage than its curve says.
     """
     low, high = 1.0, float(max(1, system.ranks))
     while high - low > 1e-9 * high:
@@ -99,7 +105,8 @@ def contended_sources(system: System, code_bytes: NDArray[np.float64]) -> Source
 
 
 def _shared_part(sources: Sources, code_bytes: NDArray[np.float64]) -> float:
-    """Which part of the time of loading goes to shared storage, the last source."""
+    """Returns the part of all loading time that goes to shared storage, which is the last
+    source."""
     shared_s = (code_bytes / sources.rates)[sources.numbers == sources.numbers[-1]].sum()
     total_s = (code_bytes * sources.byte_s).sum()
     return float(shared_s / total_s) if total_s else 0.0

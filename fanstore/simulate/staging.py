@@ -1,4 +1,4 @@
-"""How long it takes to load what a policy keeps before the job begins."""
+"""The time before the job in which a policy loads the files that it keeps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 
 def staging_s(system: System, kept_bytes: NDArray[np.int64]) -> float:
-    """Returns how long the slowest node loads its files from shared storage, one storage class
-    after the other, each no faster than it can be written. kept_bytes: nodes x classes. A node
-    reads as one rank does."""
+    """Returns the seconds that the slowest node takes to load its files from shared storage.
+
+    kept_bytes: how much each node keeps in each storage class (nodes x classes). All nodes load at
+    once, each as one rank does; a node fills one class after the other, and none faster than it can
+    be written.
+    """
     shared = system.shared
     incoming = shared.share_bytes_per_s(system.nodes) * shared.readers_per_rank
     rates = [min(incoming, float(each.write(each.threads))) for each in system.classes]

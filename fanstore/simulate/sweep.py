@@ -1,4 +1,4 @@
-"""The cases of a sweep."""
+"""The cases of --sweep: all combinations of the values that it names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from fanstore.errors import UsageError
 
 
 def combinations(changes: Sequence[str]) -> list[dict[str, str]]:
-    """Returns all combinations of `name=value,...`, each as a table from name to value; one that is
-    empty where there are none. Raises UsageError for another form, and a name that comes twice."""
+    """Returns a table from name to value for each combination of values.
+
+    changes: texts of the form `name=value,value,...`; without any there is one table, an empty one.
+    Raises UsageError for a text of another form, and for a name that comes twice.
+    """
     values: dict[str, list[str]] = {}
     for change in changes:
         name, _, listed = change.partition("=")

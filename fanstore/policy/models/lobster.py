@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a part of a batch is loaded from: so many bytes with so many threads.
-    rate: bytes/s of one thread, by the number of threads."""
+    """The part of a batch that is loaded from one place. load_bytes: its size; threads: how many
+    threads load it; rate: bytes per second of one thread, by the number of threads."""
 
     load_bytes: float
     threads: int
     rate: Curve
 
     def load_s(self) -> float:
-        """Returns how long that takes; for ever where no thread does it."""
+        """Returns the seconds that loading it takes, infinity where no thread loads."""
         load_bytes = checks.amount("load_bytes", self.load_bytes)
         threads = checks.integer("threads", self.threads, 0)
         if not load_bytes:
@@ -35,14 +35,14 @@ class Source:
 
 
 def load_s(sources: Sequence[Source]) -> float:
-    """Returns the time to load a batch of one GPU, T_L: from local cache, remote caches and shared
-    file system, one after the other (equation 1)."""
+    """Returns the seconds to load a batch of one GPU, T_L: from the local cache, remote caches and
+    the shared file system, one after the other (equation 1)."""
     return sum(source.load_s() for source in sources)
 
 
 class Preprocessing:
-    """How long one sample takes to prepare, piecewise linear in the number of threads; for each
-    size of samples that was measured a model of its own."""
+    """The time to prepare samples, as a function of the number of threads that is linear between
+    measured points. Each size of samples that was measured has a function of its own."""
 
     def __init__(self, models: dict[int, Curve]) -> None:
         """models: by the size of samples in bytes, seconds by the number of threads."""

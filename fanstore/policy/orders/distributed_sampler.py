@@ -25,8 +25,8 @@ def distributed_sampler(
     drop_last: bool = False,
     set_epoch: bool = True,
 ) -> Iterator[NDArray[np.uint32]]:
-    """The orders of all ranks together: rank r reads each world_size-th entry from r on
-    (reads.strided).
+    """Returns an endless iterator over the orders of all ranks together. Rank r reads each
+    world_size-th entry of one, from entry r on (reads.strided).
 
     set_epoch: whether the job calls sampler.set_epoch; else all epochs are like epoch 0. Where
     sample_count is no multiple of world_size, the head of the order is repeated at its end, or

@@ -20,8 +20,10 @@ _BLOCK_BITS_MIN = 16
 def grain_index_shuffle(
     sample_count: int, first_epoch: int = 0, *, seed: int
 ) -> Iterator[NDArray[np.uint32]]:
-    """Each place of an epoch is enciphered with keys of (seed + epoch) % 2**32, again and again
-    until the result is below sample_count: four rounds of a Feistel cipher (Simon's round).
+    """Returns an endless iterator over the orders of grain's shuffle.
+
+    Each place of an epoch is enciphered with keys of (seed + epoch) % 2**32, again and again until
+    the result is below sample_count: four rounds of a Feistel cipher (Simon's round).
 
     seed: what shuffle or IndexSampler is given (MapDataset.seed derives another one from its own,
     not known here; of several shards each is shuffled by itself). Where sample_count - 1 is 2**16,
@@ -56,8 +58,9 @@ def _order(sample_count: int, seed: int) -> NDArray[np.uint32]:
 
 
 def _walked(sample_count: int, keys: list[int]) -> NDArray[np.uint32]:
-    """Where the walk from each place of the smallest block ends: from far outside it is long, so
-    that each pass doubles the steps. (Some walks from outside do not end.)"""
+    """Returns for each number of 16 bits the first one below sample_count that enciphering leads
+    to, again and again. That can take many steps, and so each pass doubles them. Numbers from
+    sample_count on may never get there; nobody asks for those."""
     block = np.arange(1 << _BLOCK_BITS_MIN, dtype=np.uint32)
     ends = _encipher(block, keys, _BLOCK_BITS_MIN // 2)
     while (ends[:sample_count] >= sample_count).any():
@@ -66,7 +69,7 @@ def _walked(sample_count: int, keys: list[int]) -> NDArray[np.uint32]:
 
 
 def _encipher(values: NDArray[np.uint32], keys: list[int], bits: int) -> NDArray[np.uint32]:
-    """Blocks of two halves of so many bits each."""
+    """Returns enciphered values, each of two halves of `bits` bits (Feistel)."""
     mask = np.uint32((1 << bits) - 1)
     left, right = values >> np.uint32(bits) & mask, values & mask
     for key in keys:
@@ -76,7 +79,8 @@ def _encipher(values: NDArray[np.uint32], keys: list[int], bits: int) -> NDArray
 
 
 def _mixed(half: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    """Simon's round function: turns of a half by 1, 8 and 2 bits."""
+    """Returns what Simon's round function makes of halves of `bits` bits: it rotates them by 1, 8
+    and 2 bits."""
     one, eight, two = ((half << np.uint32(n) | half >> np.uint32(bits - n)) for n in (1, 8, 2))
     mixed: NDArray[np.uint32] = (one & eight ^ two) & np.uint32((1 << bits) - 1)
     return mixed

@@ -19,9 +19,9 @@ class Mt19937:
         self._bits.state = {"bit_generator": "MT19937", "state": seeded["state"]}
 
     def take(self, count: int) -> NDArray[np.uint64]:
-        """Draws words: `count` numbers of 32 bits, uint64."""
+        """Returns the next `count` words of the generator: numbers of 32 bits, as uint64."""
         return self._bits.random_raw(count)
 
     def skip(self, count: int) -> None:
-        """Draws words that nobody wants."""
+        """Draws `count` words and drops them."""
         self._bits.random_raw(count, output=False)

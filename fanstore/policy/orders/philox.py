@@ -18,8 +18,8 @@ _HALF = np.uint64(32)
 
 
 def philox_words(seed: int, seed2: int, first: int, count: int) -> NDArray[np.uint64]:
-    """Words first to first + count of the generator of TensorFlow that has these seeds (of 64 bits
-    each): numbers of 32 bits, uint64."""
+    """Returns `count` words of TensorFlow's generator, from word `first` on: numbers of 32 bits, as
+    uint64. seed, seed2: the two seeds of the generator, 64 bits each."""
     block = first // 4
     counter = np.arange(block, -(-(first + count) // 4), dtype=np.uint64)
     words = [counter & _LOW, counter >> _HALF]

@@ -18,7 +18,7 @@ _REPLACED_MAX = 2**28 - 1  # beyond, torch draws 64 bits for each index
 
 
 class _Sampler:
-    """What one RandomSampler yields when it is exhausted."""
+    """The numbers that one RandomSampler yields in an epoch that is read to its end."""
 
     def __init__(self, sample_count: int, num_samples: int | None, replacement: bool) -> None:
         self._count = checks.sample_count(sample_count)
@@ -36,7 +36,8 @@ class _Sampler:
         return (self._drawn // self._count + 1) * randperm_words(self._count)
 
     def indices(self, generator: Mt19937) -> NDArray[np.uint32]:
-        """An epoch. What is left of whole permutations is drawn even where nothing is left."""
+        """Draws the samples of an epoch. As torch does, it draws a last permutation even where none
+        of it is read."""
         if self._replacement:
             drawn: NDArray[np.uint64] = generator.take(self._drawn) % np.uint64(self._count)
             return drawn.astype(np.uint32)
@@ -57,7 +58,8 @@ def random_sampler(
     words_before: int = 2,
     words_per_epoch: int = 4,
 ) -> Iterator[NDArray[np.uint32]]:
-    """RandomSampler without a generator of its own, after torch.manual_seed(seed).
+    """Returns an endless iterator over the orders of a RandomSampler without a generator of its
+    own, after torch.manual_seed(seed).
 
     Each epoch draws two words of the default generator, and the second of them seeds a private
     generator. An iterator of a DataLoader first draws two words as the base seed of its workers.
@@ -93,7 +95,8 @@ def random_sampler_generator(
     replacement: bool = False,
     words_before: int = 2,
 ) -> Iterator[NDArray[np.uint32]]:
-    """RandomSampler(generator=torch.Generator().manual_seed(seed)), each epoch read to its end.
+    """Returns an endless iterator over the orders of
+    RandomSampler(generator=torch.Generator().manual_seed(seed)), each epoch of it read to its end.
 
     words_before: what else is drawn from the generator before each epoch: 2 where the DataLoader
     has it too (generator=), for the base seed of its workers; 0 where the sampler alone has it.

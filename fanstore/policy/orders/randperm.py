@@ -16,12 +16,13 @@ _WORDS_OF_64_BITS_FROM = 214_748_364  # torch: a 20th of the largest uint32
 
 
 def randperm_words(sample_count: int) -> int:
-    """How many words of its generator randperm draws."""
+    """Returns how many words of its generator randperm draws."""
     return 2 * sample_count if sample_count >= _WORDS_OF_64_BITS_FROM else sample_count - 1
 
 
 def drawn_randperm(sample_count: int, generator: Mt19937) -> NDArray[np.uint32]:
-    """torch.randperm(sample_count, generator=generator), as uint32; draws randperm_words."""
+    """Returns torch.randperm(sample_count, generator=generator), as uint32; it draws randperm_words
+    words of the generator."""
     if sample_count >= _WORDS_OF_64_BITS_FROM:
         return shuffles.inside_out(sample_count, generator)
     return shuffles.front(sample_count, generator)

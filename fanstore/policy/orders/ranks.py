@@ -27,11 +27,12 @@ SPLITS: dict[str, Callable[..., NDArray[Any]]] = {
 def reads_of_ranks(
     name: str, sample_count: int, world_size: int, first_epoch: int = 0, **parameters: Any
 ) -> Iterator[list[NDArray[Any]]]:
-    """For first_epoch and the epochs after it, without end: what each of world_size ranks reads.
+    """Returns an endless iterator over first_epoch and the epochs after it: for each epoch a list
+    of one array of samples for each of world_size ranks.
 
-    parameters: those of the order and of its split in SPLITS, but for world_size and epoch. Raises
-    ValueError for unknown, missing and wrong ones, and for several ranks where the framework's
-    way of dividing the order is not known.
+    name: one of ORDERS. parameters: those of the order and of its split in SPLITS, but for
+    world_size and epoch. Raises ValueError for unknown, missing and wrong ones, and for several
+    ranks where it is not known how the framework divides the order.
     """
     checks.integer("world_size", world_size, 1)
     first_epoch = checks.integer("first_epoch", first_epoch, 0)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def strided(order: NDArray[Any], rank: int, world_size: int) -> NDArray[Any]:
-    """What a rank reads of a DistributedSampler's order: each world_size-th entry. The ranks'
-    steps taken together are one stretch of the order after the other."""
+    """Returns what a rank reads of a DistributedSampler's order: each world_size-th entry, from
+    `rank` on. What all ranks read in one step is a stretch of the order."""
     world_size = checks.integer("world_size", world_size, 1)
     return order[checks.integer("rank", rank, 0, world_size - 1) :: world_size]
 
 
 def by_rank(order: NDArray[Any], world_size: int) -> list[NDArray[Any]]:
-    """What each rank reads of a DistributedSampler's order."""
+    """Returns one array for each rank: what it reads of a DistributedSampler's order."""
     world_size = checks.integer("world_size", world_size, 1)
     return [strided(order, rank, world_size) for rank in range(world_size)]
 

@@ -1,5 +1,8 @@
-"""Access orders by name. Each is the order of reads, but for tf-data-shuffle, which is that in
-which samples leave its buffer: they are read into it before, in the order of the dataset."""
+"""The names of access orders.
+
+An order is that in which samples are read. tf-data-shuffle is an exception: it is the order in
+which samples leave a buffer, into which they were read before in the order of the dataset.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +71,10 @@ def check(name: str, known: dict[str, bool], parameters: Collection[str]) -> Non
 def orders(
     name: str, sample_count: int, first_epoch: int = 0, **parameters: Any
 ) -> Iterator[NDArray[np.uint32]]:
-    """The orders of first_epoch and the epochs after it, without end, by the name of a framework's
-    way. Raises ValueError for an unknown name or parameter, one that is missing, and values that
-    the order does not take."""
+    """Returns an endless iterator over the orders of first_epoch and the epochs after it.
+
+    name: one of ORDERS; parameters: the keyword parameters of its function. Raises ValueError for
+    an unknown name or parameter, a parameter that is missing, and a value that is not allowed.
+    """
     check(name, keywords(ORDERS[name]) if name in ORDERS else {}, parameters)
     return ORDERS[name](sample_count, first_epoch, **parameters)

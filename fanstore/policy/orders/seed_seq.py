@@ -11,7 +11,8 @@ def _mixed(value: int) -> int:
 
 
 def seed_seq(seed: int, count: int) -> list[int]:
-    """The first call of generate() for `count` numbers of 32 bits, 4 to 6 of them."""
+    """Returns what the first call of generate() gives: `count` numbers of 32 bits, 4 to 6 of
+    them."""
     x = [0x8B8B8B8B] * count
     step = (count - (count - 1) // 2) // 2
     far = step + (count - 1) // 2

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def sequential(sample_count: int, first_epoch: int = 0) -> Iterator[NDArray[np.uint32]]:
-    """Each epoch all samples as they are listed. ValueError for arguments out of range."""
+    """Returns an endless iterator: in each epoch all samples, as they are listed. Raises ValueError
+    for arguments out of range."""
     checks.integer("first_epoch", first_epoch, 0)
     order = np.arange(checks.sample_count(sample_count), dtype=np.uint32)
     order.setflags(write=False)  # all epochs share it

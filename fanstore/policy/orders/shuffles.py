@@ -23,7 +23,8 @@ def _words(array: NDArray[np.uint64]) -> Any:
 
 
 def front(count: int, generator: Mt19937) -> NDArray[np.uint32]:
-    """Numbers below `count` after a Fisher-Yates shuffle from the front; draws count - 1 words."""
+    """Returns the numbers below `count` after a Fisher-Yates shuffle from the front, which draws
+    count - 1 words."""
     items = np.arange(count, dtype=np.uint32)
     for done in range(0, count - 1, _STRETCH_WORDS):
         words = generator.take(min(_STRETCH_WORDS, count - 1 - done))
@@ -32,7 +33,8 @@ def front(count: int, generator: Mt19937) -> NDArray[np.uint32]:
 
 
 def inside_out(count: int, generator: Mt19937) -> NDArray[np.uint32]:
-    """The same with the inside-out form and numbers of 64 bits; draws 2 * count words."""
+    """Returns the numbers below `count` after an inside-out Fisher-Yates shuffle with numbers of 64
+    bits, which draws 2 * count words."""
     items = np.empty(count, dtype=np.uint32)
     for done in range(0, count, _STRETCH_WORDS // 2):
         words = generator.take(2 * min(_STRETCH_WORDS // 2, count - done))
@@ -41,7 +43,8 @@ def inside_out(count: int, generator: Mt19937) -> NDArray[np.uint32]:
 
 
 def libstdcxx(count: int, generator: Mt19937) -> NDArray[np.uint32]:
-    """The same as std::shuffle of libstdc++ does it, GCC 11 and newer."""
+    """Returns the numbers below `count` as std::shuffle of libstdc++ (GCC 11 and newer) leaves
+    them."""
     items = np.arange(count, dtype=np.uint32)
     done = 1
     while done < count:
@@ -51,7 +54,10 @@ def libstdcxx(count: int, generator: Mt19937) -> NDArray[np.uint32]:
 
 
 def through_buffer(count: int, buffer_size: int, words: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Numbers below `count` in the order in which they leave a shuffle buffer; one word each."""
+    """Returns the numbers below `count` in the order in which they leave a shuffle buffer.
+
+    words: one word of 32 bits for each number. Source: tf.data's shuffle.
+    """
     items = np.arange(count, dtype=np.uint32)
     buffer_size = min(buffer_size, count)
     buffer = np.empty(buffer_size, dtype=np.uint32)

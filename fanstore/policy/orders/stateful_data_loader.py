@@ -23,9 +23,11 @@ def stateful_data_loader(
     persistent_workers: bool = False,
     words_before: int = 0,
 ) -> Iterator[NDArray[np.uint32]]:
-    """One generator for all epochs, seeded when the loader is made with the second of two words of
-    the default generator. An epoch draws one permutation from it. Starting workers draws one more,
-    which nobody reads: in each epoch, or with persistent_workers in the first.
+    """Returns an endless iterator over the orders of a StatefulDataLoader.
+
+    It has one generator for all epochs, which is seeded when the loader is made, with the second of
+    two words of the default generator. An epoch draws one permutation from it. Starting workers
+    draws one more, which nobody reads: in each epoch, or with persistent_workers in the first.
 
     seed: what the job gave torch.manual_seed; words_before: what was drawn from the default
     generator between that and the making of the loader. Raises ValueError for arguments out of

@@ -24,8 +24,8 @@ def subset_random_sampler(
     words_before: int = 2,
     words_between: int | None = None,
 ) -> Iterator[NDArray[np.uint32]]:
-    """SubsetRandomSampler(indices): each epoch is one permutation of `indices` (None: all samples),
-    and so has len(indices) entries.
+    """Returns an endless iterator over the orders of SubsetRandomSampler(indices): each is a
+    permutation of `indices` (None: all samples).
 
     seed: what the job gave torch.manual_seed, or the generator of the sampler. words_before: how
     many words of that generator are drawn before the first epoch's permutation: 2 where the

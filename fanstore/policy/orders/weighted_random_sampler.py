@@ -27,8 +27,9 @@ def weighted_random_sampler(
     words_before: int = 2,
     words_between: int | None = None,
 ) -> Iterator[NDArray[np.uint32]]:
-    """WeightedRandomSampler(weights, num_samples, replacement): an epoch has num_samples entries
-    (None: sample_count), and a sample may come often or never.
+    """Returns an endless iterator over the orders of
+    WeightedRandomSampler(weights, num_samples, replacement). Each has num_samples entries (None:
+    sample_count), and a sample may come often or never.
 
     weights: one number for each sample, 0 or more, with any sum above 0. seed, words_before and
     words_between are those of subset_random_sampler. Without replacement two samples change places

@@ -1,4 +1,4 @@
-"""Which rank keeps which files in which storage class.
+"""Policies that decide which rank keeps which files, and in which storage class.
 
 Each policy takes the size of each file in bytes and the capacity of each class of each rank in
 bytes (ranks x classes, fastest class first), and returns the class of each file on each rank: uint8

@@ -18,8 +18,8 @@ _CHUNK_FILES = 1 << 16
 def by_frequency(
     sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
 ) -> NDArray[np.uint8]:
-    """Each rank fills its classes with all files, the ones that it reads most often first. Of
-    files with equal frequencies each rank begins elsewhere.
+    """Returns a placement in which each rank fills its classes with the files that it reads most
+    often. Of files that it reads equally often each rank begins with another one.
 
     frequencies: how often each rank reads each file (ranks x files). Raises ValueError for
     arguments that do not go together. It can leave files on no rank while others are on many.
@@ -36,9 +36,10 @@ def by_frequency(
 def by_frequency_partitioned(
     sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
 ) -> NDArray[np.uint8]:
-    """The same, but before a rank keeps a file that another keeps too, every file is kept by one:
-    by the rank that reads it most often, of those whose capacity allows it.
+    """Returns a placement like by_frequency, in which no file is kept twice before each is kept
+    once: by the rank that reads it most often, of those that have room for it.
 
+    frequencies: how often each rank reads each file (ranks x files).
     Where a rank has several classes, the size of the largest file is left free in each but one
     while files are divided. Raises ValueError for arguments that do not go together.
     """

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def everywhere(sizes_bytes: ArrayLike, capacities_bytes: ArrayLike) -> NDArray[np.uint8]:
-    """Each rank fills its classes with the files in the order in which they are listed."""
+    """Returns a placement in which each rank fills its classes with the files as they are listed,
+    from the first on. Raises ValueError for sizes or capacities that are no numbers of bytes."""
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
     files = np.arange(len(sizes))
     capacities = checked_capacities(capacities_bytes)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def first_touch(
     sizes_bytes: ArrayLike, reads: Sequence[ArrayLike], capacities_bytes: ArrayLike
 ) -> NDArray[np.uint8]:
-    """The rank that first reads a file keeps it, as far as its classes go.
+    """Returns a placement in which the rank that first reads a file keeps it, while it has room.
 
     reads: what each rank reads in the first epoch. Who of two ranks is first is decided by the
     number of files that each read before, then by rank. Raises ValueError for arguments that do

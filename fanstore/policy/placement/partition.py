@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 def partition(
     sizes_bytes: ArrayLike, order: ArrayLike, capacities_bytes: ArrayLike
 ) -> NDArray[np.uint8]:
-    """The files of an order (such as the first epoch's) are divided among the ranks, a stretch
-    each, in proportion to their capacities: each file where it first comes, and after them those
-    that the order leaves out. A rank keeps the head of its stretch, as far as its classes go, and
-    no other rank keeps those files.
+    """Returns a placement in which no file is kept by two ranks.
+
+    The files are listed as they first come in `order` (such as the first epoch's), and after them
+    those that it leaves out. Each rank gets a stretch of that list, in proportion to its capacity,
+    and keeps the head of its stretch, as far as it has room.
 
     Raises ValueError for files beyond those with a size, and for capacities that are all 0.
     """
