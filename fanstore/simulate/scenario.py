@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanstore.errors import UsageError
 from fanstore.policy.models.curve import Curve
 from fanstore.policy.orders.registry import ORDERS
 from fanstore.simulate.fields import Fields
-from fanstore.simulate.listing import numbers_of_file
+from fanstore.simulate.listing import with_lists
 from fanstore.simulate.sizes import DATASET_KEYS, Sizes, read_sizes
 
 if TYPE_CHECKING:
@@ -23,9 +21,6 @@ SYSTEM_KEYS = (
 )  # fmt: skip
 
 JOB_KEYS = ("epochs", "batch", "order")
-
-# Parameters of an order that may be a list or the name of a file with one, and what it has.
-_LISTS: dict[str, Callable[[str], Any]] = {"indices": int, "weights": float}
 
 CLASSES_MAX = 14  # what the codes of fanstore.simulate.sources hold
 
@@ -196,20 +191,6 @@ def read_job(file: str, fields: Fields) -> Job:
         named = order.get("name") if isinstance(order, dict) else order
         allowed = ", ".join(sorted(ORDERS))
         raise UsageError(f"{file}: job.order.name is {named!r}; allowed: {allowed}")
-    return Job(
-        fields.integer("epochs", 1),
-        fields.integer("batch", 1),
-        order["name"],
-        _order_parameters(file, {key: value for key, value in order.items() if key != "name"}),
-    )
-
-
-def _order_parameters(file: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of an order with the lists that it names as files."""
-    fields = Fields(file, "job.order", parameters, parameters.keys())
-    lists: dict[str, Any] = {
-        key: numbers_of_file(fields, key, Path(file).parent, number)
-        for key, number in _LISTS.items()
-        if isinstance(parameters.get(key), str)
-    }
-    return {**parameters, **lists}
+    named = {key: value for key, value in order.items() if key != "name"}
+    parameters = with_lists(file, "job.order", named)
+    return Job(fields.integer("epochs", 1), fields.integer("batch", 1), order["name"], parameters)
