@@ -16,7 +16,7 @@ _PARTS = 128  # the answer is right to this part of the dataset
 
 
 def min_caches(
-    scenario: Scenario, policies: Sequence[str], on_epoch: Callable[[], object] = lambda: None
+    scenario: Scenario, policies: Sequence[str], on_epoch: Callable[..., object] = lambda *_: None
 ) -> dict[str, int | str]:
     """Returns for each policy its minimal cache, or the reason why it cannot run.
 
@@ -24,7 +24,7 @@ def min_caches(
     as much of the dataset as with room for all of it there, and takes no longer than SLOWER times
     as long. It is found by bisection among the multiples of a 128th of the dataset, which takes
     for granted that more memory never hurts. All else stays as it is in the scenario, such as other
-    storage classes. on_epoch is called after each simulated epoch.
+    storage classes. on_epoch: called as fanstore.simulate.engine.simulate does.
 
     Raises UsageError where the scenario has no storage class, and as fanstore.simulate.engine does.
     """

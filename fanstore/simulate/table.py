@@ -1,4 +1,4 @@
-"""A simulation as tables for people, 80 columns wide where names are not long."""
+"""A simulation as tables for people: times and steps in 80 columns, and sources."""
 
 from __future__ import annotations
 
