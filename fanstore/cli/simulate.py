@@ -170,9 +170,9 @@ def _results(
     chosen = known_policies(policies)
     total = None if min_cache else sum(each.scenario.job.epochs for each in cases)
     # On a terminal alone; None: tqdm finds that out.
-    with tqdm(total=total, unit="epoch", leave=False, disable=True if quiet else None) as bar:
+    with tqdm(total=total, unit=" epochs", leave=False, disable=True if quiet else None) as bar:
         for case in cases:
-            bar.set_description(_named(case.changed) or None)
+            bar.set_description_str(_named(case.changed) or None)
             simulation = simulate(case.scenario, chosen, bar.update)
             caches = min_caches(case.scenario, chosen, bar.update) if min_cache else None
             with tqdm.external_write_mode(file=sys.stdout):
