@@ -1,5 +1,5 @@
 """Orders as the frameworks themselves gave them: torch 2.13.0, accelerate 1.15.0, torchdata 0.11.0,
-DALI 2.4.0, grain 0.2.18, TensorFlow 2.21.0, Keras 3.15.1."""
+DALI 2.4.0, grain 0.2.18, TensorFlow 2.21.0, Keras 3.15.1, timm 1.0.31."""
 
 from __future__ import annotations
 
@@ -354,5 +354,23 @@ GOLDEN = [
         [5048, 3488, 193, 729, 1831, 9360, 4164, 3086],
         [9101, 8751, 1148, 7410, 75, 5136, 5154, 1223],
         2544112942,
+    ),
+    Golden(
+        "timm-repeat-aug",
+        10007,
+        2,
+        {"world_size": 8},
+        [3959, 3959, 3959, 4824, 4824, 4824, 6658, 6658],
+        [3523, 3523, 8502, 8502, 8502, 2423, 2423, 2423],
+        2872517935,
+    ),
+    Golden(
+        "timm-repeat-aug",
+        1009,
+        1,
+        {"world_size": 8, "num_repeats": 2, "selected_round": 0},
+        [774, 774, 60, 60, 278, 278, 887, 887],
+        [202, 202, 36, 36, 934, 934, 650, 650],
+        494440371,
     ),
 ]

@@ -29,6 +29,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "numpy-random-state": {"seed": 1},
     "sequential": {},
     "tf-data-shuffle": {"seed": 1, "buffer_size": 10},
+    "timm-repeat-aug": {"world_size": 1},
     "torch-distributed": {"world_size": 1},
     "torch-generator": {"seed": 1},
     "torch-random": {"seed": 1},
@@ -63,6 +64,8 @@ def test_an_epoch_reads_every_sample(name: str, sample_count: int) -> None:
     of = needed(name, sample_count)
     if name == "torch-weighted-random":
         of["replacement"] = False
+    if name == "timm-repeat-aug":
+        of["num_repeats"] = 1
     for order in islice(orders(name, sample_count, **of), 3):
         assert np.array_equal(np.sort(order), np.arange(sample_count))
 
@@ -101,6 +104,14 @@ def test_samplers_of_other_lengths_may_begin_anywhere(
     begun = list(islice(orders(name, 101, **of), 3))
     assert all(len(order) == num_samples for order in begun)
     assert np.array_equal(begun[2], next(orders(name, 101, 2, **of)))
+
+
+def test_repeats_stand_side_by_side_and_the_head_of_them_is_read() -> None:
+    order = next(orders("timm-repeat-aug", 600, world_size=4)).tolist()
+    expected = np.repeat(randperm(600, 0), 3)[:512]  # two times 256
+    assert order == expected.tolist()
+    alone = next(orders("timm-repeat-aug", 10, world_size=4, num_repeats=1, selected_round=0))
+    assert alone.tolist() == [*randperm(10, 0), *randperm(10, 0)[:2]]
 
 
 def test_a_subset_reads_its_samples_alone() -> None:
@@ -225,6 +236,12 @@ def test_shards_rotate() -> None:
         ("torchdata-stateful", {"seed": 1, "persistent_workers": True}, "with num_workers 0"),
         ("torchdata-stateful", {"seed": 1, "persistent_workers": 0}, "persistent_workers is 0"),
         ("tf-data-shuffle", {**BUFFER, "reshuffle_each_iteration": 0}, "iteration is 0; allowed"),
+        (
+            "timm-repeat-aug",
+            {**TWO, "num_repeats": 1.5},
+            "num_repeats is 1.5; allowed are integers",
+        ),
+        ("timm-repeat-aug", {"world_size": 11, "selected_round": 5}, "world_size is 11; .*1 to 10"),
         ("torch-distributed", {"world_size": 0}, "world_size is 0; allowed are integers, 1 or"),
         ("torch-subset-random", {"seed": 1, "indices": []}, "the number of indices is 0; allowed"),
         ("torch-subset-random", {"seed": 1, "indices": [10]}, "indices has samples 10 to 10 of 10"),

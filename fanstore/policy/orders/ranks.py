@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SPLITS: dict[str, Callable[..., NDArray[Any]]] = {
     "accelerate-seedable": batch_sampler_shard,
     "dali-shuffle": rotating_shard,
+    "timm-repeat-aug": strided,
     "torch-distributed": strided,
 }
 

@@ -17,6 +17,7 @@ from fanstore.policy.orders.grain_index_shuffle import grain_index_shuffle
 from fanstore.policy.orders.keras_directory import keras_directory
 from fanstore.policy.orders.numpy_permutation import numpy_default_rng, numpy_random_state
 from fanstore.policy.orders.random_sampler import random_sampler, random_sampler_generator
+from fanstore.policy.orders.repeat_aug_sampler import repeat_aug_sampler
 from fanstore.policy.orders.seedable_random_sampler import seedable_random_sampler
 from fanstore.policy.orders.sequential import sequential
 from fanstore.policy.orders.stateful_data_loader import stateful_data_loader
@@ -36,6 +37,7 @@ ORDERS: dict[str, Callable[..., Iterator[NDArray[np.uint32]]]] = {
     "numpy-random-state": numpy_random_state,
     "sequential": sequential,
     "tf-data-shuffle": tf_data_shuffle,
+    "timm-repeat-aug": repeat_aug_sampler,
     "torch-distributed": distributed_sampler,
     "torch-generator": random_sampler_generator,
     "torch-random": random_sampler,
