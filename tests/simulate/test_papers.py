@@ -83,8 +83,11 @@ def test_scenario_2_nopfs_is_best_and_waits_for_nothing(name: str) -> None:
     assert found["staging-buffer"].source_shares["shared"] == 1
     assert nopfs.source_shares["shared"] < 0.2
     assert found["naive"].total_s > 1.4 * nopfs.total_s
-    # NoPFS keeps files in all storage classes, LBANN's data store in memory alone.
-    assert nopfs.source_bytes["disk"] + nopfs.source_bytes["remote disk"] > 0
+    # NoPFS uses all storage classes, LBANN's data store memory alone. (Memory of another node is
+    # faster than the own disk, and so that is read where the memory of all does not suffice.)
+    in_memory = simulation.dataset_bytes <= 4 * 120e9
+    assert (nopfs.source_bytes["disk"] + nopfs.source_bytes["remote disk"] == 0) == in_memory
+    assert in_memory == ("lbann-dynamic" in found)
     for lbann in (each for policy, each in found.items() if policy.startswith("lbann")):
         assert lbann.source_bytes["disk"] + lbann.source_bytes["remote disk"] == 0
 
