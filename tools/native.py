@@ -33,7 +33,7 @@ CSRC = ROOT / "csrc"
 IN_PLACE = ROOT / "fanstore" / "_native"
 OBJECTS = ROOT / "build" / "objects"  # of the build in place, for tools/check_layers.py
 
-CORE_FOLDERS = ("format", "common", "pack", "local", "policy", "node", "prepare")
+CORE_FOLDERS = ("format", "common", "pack", "local", "policy", "node", "trace", "prepare")
 PRELOAD_FOLDERS = ("common", "pack", "client", "preload")
 TRAP_FOLDER = "trap"
 OUTPUTS = (
@@ -73,7 +73,14 @@ INTERCEPT = re.compile(r"^\s*FAN_INTERCEPT\(\s*(\w+)", re.MULTILINE)
 
 def fenced_texts() -> Iterator[tuple[Path, str]]:
     """Each header with fenced text, and that text; the format headers first."""
-    order = ("pack_format.h", "index_format.h", "shm_format.h", "cache_format.h", "output_format.h")
+    order = (
+        "pack_format.h",
+        "index_format.h",
+        "shm_format.h",
+        "cache_format.h",
+        "output_format.h",
+        "trace_format.h",
+    )
     formats = [CSRC / "format" / name for name in order]
     others = sorted(p for p in CSRC.rglob("*.h") if p not in formats)
     for header in formats + others:

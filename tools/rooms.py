@@ -31,6 +31,7 @@ C_ROOMS: Rooms = {
     "prepare": _PACK,
     "local": _PACK,
     "policy": set(),
+    "trace": {"format", "common"},
     # Of the node daemon's core: threads and the interface to a transport; where bytes lie on disks;
     # the block cache. On top of them who wants what, and from whom.
     "node/machine": {"format", "common"},
@@ -80,6 +81,7 @@ PYTHON_ROOMS: Rooms = {
     "policy.orders": {"arrays", "_native", "policy"},
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
+    "trace": {"arrays", "errors", "_native"},
     "simulate": {*_DATASET, "config", "policy", "policy."},
     "whole_file": {"errors", "interruption", "_native"},
     "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},
@@ -99,7 +101,7 @@ PYTHON_ROOMS: Rooms = {
     "load": {*_DATASET, "config", "progress", "placement", "world"},
     "serve": {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
-        "peers", "outputs.",
+        "peers", "outputs.", "trace",
     },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",

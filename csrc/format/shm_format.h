@@ -5,7 +5,7 @@
  * marked atomic change, through the accessors of shm_atomics.h. Offsets count from the start of
  * the segment; a string is its offset and length, not terminated by NUL.
  *
- *     header | mounts | pack places | damage and touched bitmaps | strings | counter shards
+ *     header | mounts | pack places | damage and touched bitmaps | strings | trace (trace_format.h)
  */
 #ifndef FAN_FORMAT_SHM_FORMAT_H
 #define FAN_FORMAT_SHM_FORMAT_H
@@ -15,12 +15,7 @@
 #define FAN_JOB_MAGIC "FANJOBS\n"
 
 /* cffi: begin */
-enum {
-    FAN_JOB_VERSION = 3,
-    FAN_JOB_LAYOUT_ID = 0x464a0003,
-    FAN_JOB_MOUNTS_MAX = 16,
-    FAN_COUNTER_SHARDS = 64
-};
+enum { FAN_JOB_VERSION = 4, FAN_JOB_LAYOUT_ID = 0x464a0004, FAN_JOB_MOUNTS_MAX = 16 };
 
 enum fan_job_state {
     FAN_JOB_STARTING = 0,
@@ -78,26 +73,6 @@ struct fan_mount {
     uint32_t flags;
 };
 
-/* One cache line pair a shard; a client adds to the shard of its process. All atomic. */
-struct fan_counters {
-    uint64_t opens;
-    uint64_t reads;
-    uint64_t read_bytes;
-    uint64_t stats;
-    uint64_t decoded_bytes;
-    uint64_t mapped_bytes; /* of packs; what is mapped from a copy was read */
-    uint64_t directory_opens;
-    uint64_t errors;
-    uint64_t missing;
-    uint64_t refused_writes;
-    uint64_t cache_hits;     /* blocks found in the block cache */
-    uint64_t cache_misses;   /* blocks asked of the daemon */
-    uint64_t remote_bytes;   /* stored bytes copied out of the block cache */
-    uint64_t shared_reads;   /* reads of packs where they lie, remote ones that failed among them */
-    uint64_t shared_bytes;
-    uint64_t remote_opens;
-};
-
 /* processes: programs into which the library came and that found the segment, atomic. */
 struct fan_job_header {
     uint8_t magic[8];
@@ -105,7 +80,7 @@ struct fan_job_header {
     uint32_t layout_id;
     uint64_t segment_bytes;
     uint64_t mounts_offset;
-    uint64_t counters_offset;
+    uint64_t trace_offset;
     uint32_t mount_count;
     uint32_t state;
     uint32_t daemon_pid;

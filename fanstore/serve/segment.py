@@ -1,10 +1,12 @@
-"""Writes the job segment (csrc/format/shm_format.h), and reads its counters."""
+"""Writes the job segment (csrc/format/shm_format.h), with the lanes of the access trace
+(trace_format.h), and reads its counters."""
 
 from __future__ import annotations
 
 import errno
 import mmap
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +18,7 @@ from fanstore.load.room import size
 MAGIC = b"FANJOBS\n"
 _ALIGN_BYTES = 128
 _PAGE_BYTES = 4096
+_LANE_BYTES = ffi.sizeof("struct fan_lane")
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def _fill_mount(mount: Any, image: memoryview, layout: _Layout, entry: MountEntr
 
 
 def _size_bytes(entries: Sequence[MountEntry]) -> int:
-    """Returns an upper bound of the segment's size, without the counters."""
+    """Returns an upper bound of the segment's size, without the trace."""
     size = 4096 + len(entries) * ffi.sizeof("struct fan_mount")
     for entry in entries:
         size += ffi.sizeof("struct fan_place") * len(entry.places) + 2 * _bitmap_bytes(entry)
@@ -113,17 +116,63 @@ def _reserve(fd: int, path: str, size_bytes: int) -> None:
         ) from None
 
 
+@dataclass(frozen=True)
+class Lanes:
+    """How many lanes the access trace has, and whether with notes or with counters alone."""
+
+    count: int
+    notes: bool
+
+    def size_bytes(self) -> int:
+        """Returns the room that they take."""
+        return int(self._lanes_bytes() + self.count * self.ring_notes * 8)
+
+    @property
+    def ring_notes(self) -> int:
+        """Notes that a lane holds."""
+        return int(lib.FAN_RING_NOTES) if self.notes else 0
+
+    def _lanes_bytes(self) -> int:
+        header = -(-ffi.sizeof("struct fan_trace") // _ALIGN_BYTES) * _ALIGN_BYTES
+        return int(header + self.count * ffi.sizeof("struct fan_lane"))
+
+    def fill(self, image: memoryview, offset: int) -> None:
+        """Writes the head of the trace at `offset` of the segment, and the lane that is shared."""
+        header = ffi.new("struct fan_trace *")
+        header.lanes_offset = offset + self._lanes_bytes() - self.count * _LANE_BYTES
+        header.rings_offset = offset + self._lanes_bytes()
+        header.lane_count = self.count
+        header.ring_notes = self.ring_notes
+        header.base_ns = time.monotonic_ns()
+        header.base_realtime_ns = time.time_ns()
+        image[offset : offset + ffi.sizeof("struct fan_trace")] = ffi.buffer(header)
+        lane = ffi.new("struct fan_lane *", {"state": lib.FAN_LANE_SHARED})
+        image[header.lanes_offset : header.lanes_offset + _LANE_BYTES] = ffi.buffer(lane)
+
+
+def default_lanes(notes: bool = True) -> Lanes:
+    """Returns the lanes for a job on this node: four for each CPU, within bounds."""
+    wanted = 4 * (os.cpu_count() or 1)
+    count = max(int(lib.FAN_LANES_LEAST), min(int(lib.FAN_LANES_MOST), wanted))
+    return Lanes(count, notes)
+
+
 def write_segment(
-    path: str, entries: Sequence[MountEntry], daemon_pid: int, rank: int = 0, world_size: int = 1
+    path: str,
+    entries: Sequence[MountEntry],
+    daemon_pid: int,
+    rank: int = 0,
+    world_size: int = 1,
+    lanes: Lanes | None = None,
 ) -> None:
     """Writes the whole segment for serving `entries` and puts it at `path`, complete."""
+    lanes = default_lanes() if lanes is None else lanes
     temporary = path + ".part"
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        room = _size_bytes(entries) + ffi.sizeof("struct fan_counters") * lib.FAN_COUNTER_SHARDS
-        _reserve(fd, path, room + _PAGE_BYTES)
+        _reserve(fd, path, _size_bytes(entries) + lanes.size_bytes() + 2 * _PAGE_BYTES)
         with mmap.mmap(fd, 0) as mapping, memoryview(mapping) as image:
-            header = _fill(image, entries)
+            header = _fill(image, entries, lanes)
             header.daemon_pid = daemon_pid
             header.rank = rank
             header.world_size = world_size
@@ -135,7 +184,7 @@ def write_segment(
     os.rename(temporary, path)
 
 
-def _fill(image: memoryview, entries: Sequence[MountEntry]) -> Any:
+def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: Lanes) -> Any:
     """Fills all but the header, which it returns."""
     layout = _Layout()
     layout.take(ffi.sizeof("struct fan_job_header"))
@@ -152,24 +201,21 @@ def _fill(image: memoryview, entries: Sequence[MountEntry]) -> Any:
     header.layout_id = lib.FAN_JOB_LAYOUT_ID
     header.mounts_offset = mounts_offset
     header.mount_count = len(entries)
-    counters_bytes = ffi.sizeof("struct fan_counters") * lib.FAN_COUNTER_SHARDS
-    header.counters_offset = layout.take(counters_bytes, _PAGE_BYTES)
+    header.trace_offset = layout.take(lanes.size_bytes(), _PAGE_BYTES)
+    layout.take(0, _PAGE_BYTES)
+    lanes.fill(image, header.trace_offset)
     header.segment_bytes = layout.bytes
     header.state = lib.FAN_JOB_SERVING
     return header
 
 
 def read_counters(path: str) -> dict[str, int]:
-    """Returns the counters of a segment, summed over their shards."""
+    """Returns the counters of a segment, summed over its lanes and what ended programs counted."""
+    total = ffi.new("struct fan_counters *")
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping:
-        image = bytes(mapping)
-    header = ffi.from_buffer("struct fan_job_header *", image)
-    shards = ffi.cast("struct fan_counters *", ffi.from_buffer(image) + header.counters_offset)
-    names = [name for name, _ in ffi.typeof("struct fan_counters").fields if name != "reserved"]
-    return {
-        name: sum(int(getattr(shards[i], name)) for i in range(lib.FAN_COUNTER_SHARDS))
-        for name in names
-    }
+        lib.fan_trace_sum(ffi.from_buffer(mapping), len(mapping), total)
+    fields = ffi.typeof("struct fan_counters").fields
+    return {name: int(getattr(total, name)) for name, _ in fields if name != "stalls"}
 
 
 def read_processes(path: str) -> int:

@@ -21,7 +21,7 @@
 
 enum { RECORDS = WORLD_FILES + 1, SLOTS = 2 * RECORDS, NAME_BYTES = 8, DIRECTORY_MAX = 2048 };
 enum { MIB = 1 << 20, SEGMENT_BYTES = 32768, MOUNT = 256, PLACES = 1024, DAMAGE = 2048 };
-enum { COUNTERS = 4096, TEXT = COUNTERS + 128 * FAN_COUNTER_SHARDS };
+enum { TEXT = 4096 };
 
 static const uint64_t sizes[] = {1,       100,     4096,    4097,        70000,   131072,
                                  500000,  300000,  MIB - 1, MIB,         MIB + 1, 3 * MIB + 12345};
@@ -248,10 +248,12 @@ static void write_segment(const struct world *world, uint32_t rank)
     memset(segment, 0, sizeof(segment));
     snprintf(index_path, sizeof(index_path), "%s/index.fsi", directory);
     memcpy(header->magic, FAN_JOB_MAGIC, sizeof(header->magic));
-    *header = (struct fan_job_header){
-        .version = FAN_JOB_VERSION, .layout_id = FAN_JOB_LAYOUT_ID,
-        .segment_bytes = SEGMENT_BYTES, .mounts_offset = MOUNT, .counters_offset = COUNTERS,
-        .mount_count = 1, .state = FAN_JOB_SERVING};
+    *header = (struct fan_job_header){.version = FAN_JOB_VERSION,
+                                      .layout_id = FAN_JOB_LAYOUT_ID,
+                                      .segment_bytes = SEGMENT_BYTES,
+                                      .mounts_offset = MOUNT,
+                                      .mount_count = 1,
+                                      .state = FAN_JOB_SERVING};
     memcpy(header->magic, FAN_JOB_MAGIC, sizeof(header->magic));
     *mount = (struct fan_mount){.places_offset = PLACES, .damage_offset = DAMAGE,
                                 .record_count = RECORDS, .pack_count = WORLD_PACKS};

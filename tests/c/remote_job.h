@@ -210,9 +210,10 @@ static inline bool wait_until(const atomic_uint *value, unsigned expected)
 static uint64_t counted(size_t field)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < FAN_COUNTER_SHARDS; i++)
-        sum += __atomic_load_n((const uint64_t *)((const char *)&fan_job.counters[i] + field),
-                               __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < fan_lanes.lane_count; i++)
+        sum +=
+            __atomic_load_n((const uint64_t *)((const char *)&fan_lanes.lanes[i].counters + field),
+                            __ATOMIC_RELAXED);
     return sum;
 }
 
@@ -294,7 +295,8 @@ static void run(const char *name, void (*scenario)(void), struct control how)
     *control = how;
     control->stored_bytes = stored_bytes;
     control->fill = fill;
-    memset(fan_job.counters, 0, FAN_COUNTER_SHARDS * sizeof(*fan_job.counters));
+    for (uint32_t i = 0; i < fan_lanes.lane_count; i++)
+        memset(&fan_lanes.lanes[i].counters, 0, sizeof(fan_lanes.lanes[i].counters));
     set_place(FAN_PLACE_REMOTE);
     daemon_pid = start_daemon();
     pid_t pid = fork_client();

@@ -92,9 +92,12 @@ static struct fan_shm_string put(char *segment, uint64_t *used, const char *text
 
 static void write_segment(uint64_t record_count)
 {
-    enum { MOUNT = 256, PLACE = 512, COUNTERS = 1024, TEXT = COUNTERS + 128 * FAN_COUNTER_SHARDS };
+    enum { MOUNT = 256, PLACE = 512, TEXT = 1024 };
     enum { BITMAP_BYTES = JOBDIR_RECORDS_MAX / 8 + 8, DAMAGE = TEXT + 4 * PATH_MAX };
-    enum { TOUCHED = DAMAGE + BITMAP_BYTES, BYTES = TOUCHED + BITMAP_BYTES };
+    enum { TOUCHED = DAMAGE + BITMAP_BYTES };
+    enum { TRACE = (TOUCHED + BITMAP_BYTES + 4095) & -4096, LANES = TRACE + 4096 };
+    enum { RINGS = LANES + JOBDIR_LANES * sizeof(struct fan_lane) };
+    enum { BYTES = RINGS + JOBDIR_LANES * FAN_RING_NOTES * sizeof(uint64_t) };
     static char segment[BYTES] __attribute__((aligned(64)));
     struct fan_job_header *header = (void *)segment;
     struct fan_mount *mount = (void *)(segment + MOUNT);
@@ -107,7 +110,7 @@ static void write_segment(uint64_t record_count)
     header->layout_id = FAN_JOB_LAYOUT_ID;
     header->segment_bytes = BYTES;
     header->mounts_offset = MOUNT;
-    header->counters_offset = COUNTERS;
+    header->trace_offset = TRACE;
     header->mount_count = 1;
     header->state = FAN_JOB_SERVING;
     mount->prefix = put(segment, &used, JOBDIR_PREFIX);
@@ -120,6 +123,12 @@ static void write_segment(uint64_t record_count)
     mount->record_count = record_count;
     mount->pack_count = 1;
     place->state = FAN_PLACE_STAGED;
+    *(struct fan_trace *)(void *)(segment + TRACE) =
+        (struct fan_trace){.lanes_offset = LANES,
+                           .rings_offset = RINGS,
+                           .lane_count = JOBDIR_LANES,
+                           .ring_notes = FAN_RING_NOTES};
+    ((struct fan_lane *)(void *)(segment + LANES))->state = FAN_LANE_SHARED;
     write_whole("segment", segment, BYTES);
 }
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define JOBDIR_LANES 64
 #define JOBDIR_PREFIX "/fanstore-mount"
 
 enum {

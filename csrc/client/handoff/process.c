@@ -23,7 +23,7 @@ int fan_process_attach(const char *directory, const char *library)
 
 void fan_process_after_fork_child(void)
 {
-    fan_thread_counters = NULL; /* the parent's thread goes on with them */
+    fan_lane_after_fork_child();
     fan_file_after_fork_child();
     fan_session_after_fork_child();
     fan_output_after_fork_child();

@@ -11,7 +11,6 @@
 #include "../machine/fault.h"
 
 struct fan_job fan_job __attribute__((aligned(4096)));
-__thread struct fan_counters *fan_thread_counters;
 
 /* Maps a whole file. The mapping or NULL, its size in `bytes`. */
 static void *map_file(const char *path, int writable, uint64_t *bytes)
@@ -122,12 +121,29 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
     return 0;
 }
 
-static int check_header(const struct fan_job_header *header, uint64_t bytes)
+/* Finds the trace in the segment. Its memory may be lost, and then nothing is but that. */
+static int attach_trace(char *segment, uint64_t bytes, uint64_t offset)
 {
-    bool sane = fan_is_job_segment(header, bytes) &&
-                fan_segment_has(bytes, header->counters_offset, FAN_COUNTER_SHARDS,
-                                sizeof(struct fan_counters));
-    return sane ? 0 : -EINVAL;
+    struct fan_trace *trace = (struct fan_trace *)(segment + offset);
+    if (!fan_segment_has(bytes, offset, 1, sizeof(*trace)) || trace->lane_count < 2 ||
+        trace->lane_count > FAN_LANES_MOST ||
+        (trace->ring_notes != 0 && trace->ring_notes != FAN_RING_NOTES) ||
+        trace->lanes_offset < offset || trace->rings_offset < offset ||
+        !fan_segment_has(bytes, trace->lanes_offset, trace->lane_count, sizeof(struct fan_lane)) ||
+        !fan_segment_has(bytes, trace->rings_offset,
+                         (uint64_t)trace->lane_count * trace->ring_notes, sizeof(uint64_t)))
+        return -EINVAL;
+    bool notes = trace->ring_notes != 0;
+    struct fan_lanes lanes = {
+        .trace = trace,
+        .lanes = (struct fan_lane *)(segment + trace->lanes_offset),
+        .rings = notes ? (uint64_t *)(segment + trace->rings_offset) : NULL,
+        .base_ns = trace->base_ns,
+        .lane_count = trace->lane_count,
+    };
+    fan_lane_attach(&lanes);
+    fan_fault_may_lose(trace, bytes - offset);
+    return 0;
 }
 
 int fan_job_attach(const char *directory, const char *library)
@@ -144,7 +160,7 @@ int fan_job_attach(const char *directory, const char *library)
     if (segment == NULL)
         return -ENOENT;
     struct fan_job_header *header = (void *)segment;
-    if (check_header(header, bytes) != 0)
+    if (!fan_is_job_segment(header, bytes))
         return -EINVAL;
 
     char *space;
@@ -153,23 +169,18 @@ int fan_job_attach(const char *directory, const char *library)
     if (rc != 0)
         return rc;
     for (unsigned i = 0; i < header->mount_count; i++) {
+        fan_job.views[i].number = i;
         rc = attach_view(segment, bytes, &mounts[i], &space, &fan_job.views[i]);
         if (rc != 0)
             return rc;
     }
-    fan_job.counters = (struct fan_counters *)(segment + header->counters_offset);
-    fan_fault_may_lose(fan_job.counters, FAN_COUNTER_SHARDS * sizeof(struct fan_counters));
+    rc = attach_trace(segment, bytes, header->trace_offset);
+    if (rc != 0)
+        return rc;
     fan_job.world_size = header->world_size;
     fan_job.view_count = header->mount_count;
     __atomic_fetch_add(&header->processes, 1, __ATOMIC_RELAXED);
     return 0;
-}
-
-struct fan_counters *fan_choose_counters(void)
-{
-    fan_fault_init(); /* the counters may be lost */
-    unsigned shard = (unsigned)FAN_SYS(gettid) % FAN_COUNTER_SHARDS;
-    return fan_thread_counters = fan_job.counters + shard;
 }
 
 long fan_count_eio(void)

@@ -16,6 +16,7 @@
 
 #include "../../common/index.h"
 #include "../../format/shm_format.h"
+#include "lane.h"
 
 /* A string of the segment, terminated by NUL. */
 struct fan_text {
@@ -42,7 +43,7 @@ struct fan_dataset {
     struct fan_pack_view packs[];
 };
 
-/* One mounted dataset. */
+/* One mounted dataset. number: its place in the job. */
 struct fan_view {
     struct fan_text prefix;
     struct fan_text alias;
@@ -54,6 +55,7 @@ struct fan_view {
     dev_t device;
     uint64_t record_count;
     uint32_t pack_count;
+    uint32_t number;
     struct fan_place *places;
     _Atomic uint64_t *damage;
     _Atomic uint64_t *touched;
@@ -64,7 +66,6 @@ struct fan_view {
 struct fan_job {
     unsigned view_count; /* 0: no job, everything passes through */
     uint32_t world_size;
-    struct fan_counters *counters; /* FAN_COUNTER_SHARDS of them */
     struct fan_text directory;
     const char *variable; /* "FANSTORE_JOB_DIR=" and the directory */
     const char *preload;  /* "LD_PRELOAD=" and the library; NULL: not known */
@@ -114,20 +115,6 @@ static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
     uint64_t word = atomic_load_explicit(&view->touched[id / 64], memory_order_acquire);
     return (word >> (id % 64) & 1) != 0;
 }
-
-/* The counters that this thread writes. Its number chooses the shard: two threads seldom share one.
- */
-extern __thread struct fan_counters *fan_thread_counters;
-struct fan_counters *fan_choose_counters(void);
-
-static inline struct fan_counters *fan_counters(void)
-{
-    struct fan_counters *chosen = fan_thread_counters;
-    return __builtin_expect(chosen != NULL, 1) ? chosen : fan_choose_counters();
-}
-
-#define FAN_COUNT(field, amount)                                                                   \
-    __atomic_fetch_add(&fan_counters()->field, (uint64_t)(amount), __ATOMIC_RELAXED)
 
 long fan_count_eio(void) __attribute__((cold));
 

@@ -5,18 +5,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "../../common/sys.h"
 #include "../machine/spelling.h"
 #include "job.h"
-
-int64_t fan_clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 bool fan_interrupted(long rc, int64_t until_ns)
 {

@@ -7,14 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../machine/clock.h"
+
 /* Connects `link` to the socket `name` of the job directory, whose path may be longer than a socket
  * address: when interrupted, again until then. 0 or -errno. */
 int fan_job_connect(int link, const char *name, int64_t until_ns);
 
 /* Whether a call that was interrupted may be made again. */
 bool fan_interrupted(long rc, int64_t until_ns);
-
-/* CLOCK_MONOTONIC. */
-int64_t fan_clock_ns(void);
 
 #endif

@@ -134,7 +134,7 @@ static int open_input(const struct fan_target *target, int flags, unsigned mode)
         return open_directory(target, flags);
     if (flags & O_PATH)
         return open_file(target, flags, FAN_FILE_PATH);
-    FAN_COUNT(opens, 1);
+    fan_trace_open(target->view->number, target->id);
     return (int)fan_count_error(open_file(target, flags, FAN_FILE_REGULAR));
 }
 

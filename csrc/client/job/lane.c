@@ -1,0 +1,205 @@
+#include "lane.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "../../common/sys.h"
+#include "../machine/clock.h"
+#include "../machine/fault.h"
+#include "../machine/vfork.h"
+
+enum { NO_PROGRAM = UINT32_MAX, BLOCK_BYTES = 1 << 20 };
+
+__thread struct fan_thread_lane fan_thread_lane = {.program = NO_PROGRAM};
+struct fan_own_program fan_own_program;
+
+struct fan_lanes fan_lanes;
+
+void fan_lane_attach(const struct fan_lanes *attached)
+{
+    fan_lanes = *attached;
+    FAN_SYS(madvise, &fan_own_program, sizeof(fan_own_program), MADV_WIPEONFORK);
+}
+
+void fan_lane_after_fork_child(void)
+{
+    fan_own_program.number = 0;
+}
+
+/* The number of this program; takes one where it has none. */
+static uint32_t program_number(void)
+{
+    uint32_t number = __atomic_load_n(&fan_own_program.number, __ATOMIC_ACQUIRE);
+    if (number != 0)
+        return number;
+    uint32_t fresh = __atomic_add_fetch(&fan_lanes.trace->processes, 1, __ATOMIC_RELAXED);
+    bool first = __atomic_compare_exchange_n(&fan_own_program.number, &number, fresh, false,
+                                             __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return first ? fresh : number;
+}
+
+/* The inode number of this process's PID namespace, 0 where /proc does not say. */
+static uint32_t pid_space(void)
+{
+    struct stat st;
+    long rc = FAN_SYS(newfstatat, AT_FDCWD, "/proc/self/ns/pid", &st, 0);
+    return rc == 0 ? (uint32_t)st.st_ino : 0;
+}
+
+static uint64_t since_base_ns(void)
+{
+    return (uint64_t)fan_clock_ns() - fan_lanes.base_ns;
+}
+
+static struct fan_lane *find_free(unsigned tid)
+{
+    uint32_t others = fan_lanes.lane_count - 1;
+    for (uint32_t i = 0; i < others; i++) {
+        struct fan_lane *lane = &fan_lanes.lanes[1 + (tid + i) % others];
+        uint32_t expected = FAN_LANE_FREE;
+        if (__atomic_load_n(&lane->state, __ATOMIC_RELAXED) == FAN_LANE_FREE &&
+            __atomic_compare_exchange_n(&lane->state, &expected, FAN_LANE_CLAIMED, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            return lane;
+    }
+    return NULL;
+}
+
+static void sign(struct fan_lane *lane, uint32_t program, unsigned tid)
+{
+    lane->process = program;
+    lane->pid = (uint32_t)FAN_SYS(getpid);
+    lane->tid = tid;
+    lane->pid_space = pid_space();
+    lane->start_ns = since_base_ns();
+    lane->first = lane->head;
+    FAN_SYS(prctl, PR_GET_NAME, lane->comm, 0, 0, 0);
+}
+
+static uint64_t *ring_of(const struct fan_lane *lane)
+{
+    return fan_lanes.rings != NULL ? fan_lanes.rings + (lane - fan_lanes.lanes) * FAN_RING_NOTES
+                                   : NULL;
+}
+
+static void put_time(uint64_t *ring, uint64_t place)
+{
+    fan_lane_put(ring, place, (uint64_t)FAN_NOTE_TIME << 61 | since_base_ns());
+}
+
+/* With signals blocked: a handler would claim another one. */
+static bool claim(struct fan_thread_lane *own, uint32_t program)
+{
+    unsigned tid = (unsigned)FAN_SYS(gettid);
+    struct fan_lane *lane = find_free(tid);
+    if (lane == NULL) {
+        own->shares = program;
+        return false;
+    }
+    sign(lane, program, tid);
+    own->lane = lane;
+    own->ring = ring_of(lane);
+    own->block = 0;
+    own->program = program;
+    if (own->ring != NULL)
+        put_time(own->ring, fan_lane_take(&lane->head, 1));
+    __atomic_store_n(&lane->state, FAN_LANE_LIVE, __ATOMIC_RELEASE);
+    return true;
+}
+
+bool fan_lane_claim(void)
+{
+    struct fan_thread_lane *own = &fan_thread_lane;
+    if (fan_lanes.lanes == NULL || fan_in_vfork_child())
+        return false;
+    uint32_t program = program_number();
+    if (own->shares == program)
+        return false;
+    fan_fault_init(); /* the lanes may be lost */
+    uint64_t before, all = ~(UINT64_C(1) << (SIGBUS - 1) | UINT64_C(1) << (SIGSEGV - 1));
+    FAN_SYS(rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+    bool has = own->program == program || claim(own, program);
+    FAN_SYS(rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+    return has;
+}
+
+void fan_lane_share(void)
+{
+    if (fan_lanes.lanes == NULL)
+        return;
+    fan_thread_lane.shares = program_number();
+    fan_thread_lane.program = NO_PROGRAM;
+}
+
+void fan_count_shared(size_t field, uint64_t amount)
+{
+    if (fan_lanes.lanes != NULL)
+        __atomic_fetch_add((uint64_t *)((char *)&fan_lanes.lanes->counters + field), amount,
+                           __ATOMIC_RELAXED);
+}
+
+uint64_t fan_lane_put_time(uint64_t place)
+{
+    put_time(fan_thread_lane.ring, place);
+    return fan_lane_take(&fan_thread_lane.lane->head, 1);
+}
+
+void fan_note_shared(uint64_t note)
+{
+    if (fan_lanes.rings == NULL)
+        return;
+    uint64_t place = __atomic_fetch_add(&fan_lanes.lanes->head, 1, __ATOMIC_RELAXED);
+    if (place % FAN_NOTES_PER_TIME == 0) {
+        put_time(fan_lanes.rings, place);
+        place = __atomic_fetch_add(&fan_lanes.lanes->head, 1, __ATOMIC_RELAXED);
+    }
+    fan_lane_put(fan_lanes.rings, place, note);
+}
+
+void fan_trace_blocks(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes)
+{
+    for (uint64_t block = offset / BLOCK_BYTES; block <= (offset + bytes - 1) / BLOCK_BYTES;
+         block++) {
+        uint64_t note = fan_note(FAN_NOTE_BLOCK, mount, record, block);
+        if (note != fan_thread_lane.block)
+            fan_lane_note(note);
+        fan_thread_lane.block = note;
+    }
+}
+
+/* The payload of a stall: the highest 16 bits of its time, and how far they are shifted. */
+static uint64_t stall_payload(enum fan_stall_source source, uint64_t ns)
+{
+    unsigned bits = 64 - (unsigned)__builtin_clzll(ns | 1);
+    unsigned shift = bits > 16 ? bits - 16 : 0;
+    return (uint64_t)source << 21 | (uint64_t)shift << 16 | ns >> shift;
+}
+
+/* Two notes side by side, whoever else writes to the ring. */
+static void put_stall(uint64_t note)
+{
+    bool own = fan_lane_is_own();
+    uint64_t *ring = own ? fan_thread_lane.ring : fan_lanes.rings;
+    if (ring == NULL)
+        return;
+    uint64_t place = own ? fan_lane_take(&fan_thread_lane.lane->head, 2)
+                         : __atomic_fetch_add(&fan_lanes.lanes->head, 2, __ATOMIC_RELAXED);
+    put_time(ring, place);
+    fan_lane_put(ring, place + 1, note);
+}
+
+void fan_trace_stall(enum fan_stall_source source, uint64_t mount, uint64_t record, int64_t ns)
+{
+    uint64_t waited_ns = ns > 0 ? (uint64_t)ns : 0;
+    unsigned bin = 63 - (unsigned)__builtin_clzll(waited_ns | 1);
+    size_t at = offsetof(struct fan_counters, stalls) + source * sizeof(struct fan_stalls);
+    fan_count(at + offsetof(struct fan_stalls, count), 1);
+    fan_count(at + offsetof(struct fan_stalls, ns), waited_ns);
+    fan_count(at + offsetof(struct fan_stalls, bins) +
+                  (bin < FAN_STALL_BINS ? bin : FAN_STALL_BINS - 1) * sizeof(uint64_t),
+              1);
+    put_stall(fan_note(FAN_NOTE_STALL, mount, record, stall_payload(source, waited_ns)));
+}

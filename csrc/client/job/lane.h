@@ -1,0 +1,163 @@
+/*
+ * This thread's lane of the access trace (trace_format.h): what it counts, opens and waits for. A
+ * thread claims a free lane when it first counts something, and writes it alone: with single
+ * instructions without a lock, so that a signal handler may come between any two of them. The node
+ * daemon gives lanes free whose threads have ended.
+ *
+ * Threads that find none share lane 0 and add atomically, as do vfork children that would have to
+ * claim one. A vfork child goes on with the lane of its parent's thread, which waits. A fork child,
+ * made by libc or past it, claims lanes of its own, since the number of its program lies on a page
+ * that the kernel empties for it. After an exec the daemon sees two lanes of one thread.
+ */
+#ifndef FAN_CLIENT_LANE_H
+#define FAN_CLIENT_LANE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../format/trace_format.h"
+
+/* The trace as this process has it mapped. rings: NULL where no notes are wanted. */
+struct fan_lanes {
+    struct fan_trace *trace;
+    struct fan_lane *lanes;
+    uint64_t *rings;
+    uint64_t base_ns;
+    uint32_t lane_count;
+};
+
+extern struct fan_lanes fan_lanes;
+
+/* A thread's lane while `program` is the number of the program that runs; ring: NULL where no notes
+ * are wanted. shares: the program in which it found no lane. block: the last one noted. */
+struct fan_thread_lane {
+    struct fan_lane *lane;
+    uint64_t *ring;
+    uint64_t block;
+    uint32_t program;
+    uint32_t shares;
+};
+
+extern __thread struct fan_thread_lane fan_thread_lane __attribute__((tls_model("initial-exec")));
+
+/* The number of this program among those of the job; 0 in a fork child that has not asked for one.
+ * It has its page for itself. */
+struct fan_own_program {
+    uint32_t number;
+} __attribute__((aligned(4096)));
+
+extern struct fan_own_program fan_own_program;
+
+/* To be called once, with the trace of the job. */
+void fan_lane_attach(const struct fan_lanes *lanes);
+
+/* In a fork child, where the kernel did not empty the page. */
+void fan_lane_after_fork_child(void);
+
+/* From now on this thread, which shares its thread-local memory with another process's, writes no
+ * lane alone. */
+void fan_lane_share(void);
+
+/* Claims a lane for this thread; false: it shares one. */
+bool fan_lane_claim(void);
+
+/* Whether this thread has a lane of its own, fan_thread_lane.lane. */
+static inline bool fan_lane_is_own(void)
+{
+    bool own = fan_thread_lane.program == fan_own_program.number;
+    return __builtin_expect(own, 1) ? true : fan_lane_claim();
+}
+
+/* Adds to what this thread alone writes: one instruction, between which and the next a signal
+ * handler may do the same. */
+static inline void fan_lane_add(uint64_t *field, uint64_t amount)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("addq %1, %0" : "+m"(*field) : "er"(amount) : "cc");
+#else
+    __atomic_fetch_add(field, amount, __ATOMIC_RELAXED);
+#endif
+}
+
+void fan_count_shared(size_t field, uint64_t amount) __attribute__((cold));
+
+/* Adds to a counter of struct fan_counters, by its offset. */
+static inline void fan_count(size_t field, uint64_t amount)
+{
+    if (__builtin_expect(fan_lane_is_own(), 1))
+        fan_lane_add((uint64_t *)((char *)&fan_thread_lane.lane->counters + field), amount);
+    else
+        fan_count_shared(field, amount);
+}
+
+#define FAN_COUNT(field, amount) fan_count(offsetof(struct fan_counters, field), (uint64_t)(amount))
+
+/* A note but for its lap. mount: as in struct fan_view; record: or FAN_NOTE_NO_FILE. */
+static inline uint64_t fan_note(enum fan_note_kind kind, uint64_t mount, uint64_t record,
+                                uint64_t payload)
+{
+    return (uint64_t)kind << 61 | mount << 56 | record << 24 | payload;
+}
+
+/* Takes the next `count` places of a lane's ring: the first of them. */
+static inline uint64_t fan_lane_take(uint64_t *head, uint64_t count)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("xaddq %0, %1" : "+r"(count), "+m"(*head) : : "cc");
+    return count;
+#else
+    return __atomic_fetch_add(head, count, __ATOMIC_RELAXED);
+#endif
+}
+
+static inline void fan_lane_put(uint64_t *ring, uint64_t place, uint64_t note)
+{
+    uint64_t lap = ~(place / FAN_RING_NOTES) & 1;
+    __atomic_store_n(&ring[place % FAN_RING_NOTES], note | lap << 60, __ATOMIC_RELAXED);
+}
+
+/* Has the thread's ring hold the time at `place`; another place. */
+uint64_t fan_lane_put_time(uint64_t place) __attribute__((cold));
+
+void fan_note_shared(uint64_t note) __attribute__((cold));
+
+/* Leaves a note, and now and then the time before it. */
+static inline void fan_lane_note(uint64_t note)
+{
+    if (__builtin_expect(!fan_lane_is_own(), 0)) {
+        fan_note_shared(note);
+        return;
+    }
+    uint64_t *ring = fan_thread_lane.ring;
+    if (ring == NULL)
+        return;
+    uint64_t place = fan_lane_take(&fan_thread_lane.lane->head, 1);
+    if (__builtin_expect(place % FAN_NOTES_PER_TIME == 0, 0))
+        place = fan_lane_put_time(place);
+    fan_lane_put(ring, place, note);
+}
+
+/* A program opened a file, and it counts. */
+static inline void fan_trace_open(uint64_t mount, uint64_t record)
+{
+    FAN_COUNT(opens, 1);
+    fan_lane_note(fan_note(FAN_NOTE_OPEN, mount, record, 0));
+}
+
+/* Notes the MiB of a file between two offsets, but for the one that this thread noted last. */
+void fan_trace_blocks(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes);
+
+/* A wait of `ns` has just ended. */
+void fan_trace_stall(enum fan_stall_source source, uint64_t mount, uint64_t record, int64_t ns)
+    __attribute__((cold));
+
+/* Stored bytes came from a source, whether they were waited for or not. */
+static inline void fan_trace_bytes(enum fan_stall_source source, uint64_t bytes)
+{
+    fan_count(offsetof(struct fan_counters, stalls) + source * sizeof(struct fan_stalls) +
+                  offsetof(struct fan_stalls, bytes),
+              bytes);
+}
+
+#endif

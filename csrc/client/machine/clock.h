@@ -1,0 +1,18 @@
+/*
+ * The time for limits and waits. May be asked anywhere; no system call where the kernel has a vDSO.
+ */
+#ifndef FAN_CLIENT_CLOCK_H
+#define FAN_CLIENT_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* CLOCK_MONOTONIC, in ns. */
+static inline int64_t fan_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,135 @@
+"""Reads a kept trace into tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from fanstore._native import dtype_of, lib
+from fanstore.arrays import np
+from fanstore.trace.notes import decode
+from fanstore.trace.sections import Section, TraceDamaged, read_sections
+from fanstore.trace.tables import BLOCK, COUNTS, OPEN, PROCESS, STALL, Table, Trace, by_time
+
+_PROCESS = dtype_of("struct fan_traced_process")
+_RUN = dtype_of("struct fan_traced_run")
+
+
+class _Rank:
+    """What was read of one rank so far. lanes: the runs of each, (program's number, notes)."""
+
+    def __init__(self) -> None:
+        self.about: dict[str, Any] = {}
+        self.processes: dict[int, Table] = {}
+        self.lanes: dict[int, list[tuple[int, Table]]] = {}
+        self.whole = False
+
+
+def read_trace(path: str | os.PathLike[str]) -> Trace:
+    """Reads a kept trace: all of it, or with `problem` set as far as it is sound. Raises
+    TraceDamaged, a FanstoreError, where it is no trace or of another version, and OSError."""
+    ranks: dict[int, _Rank] = {}
+    name = os.fsdecode(path)
+    problem = ""
+    with open(path, "rb") as stream:
+        try:
+            for section in read_sections(stream, name):
+                _take(ranks.setdefault(section.rank, _Rank()), section, name)
+        except TraceDamaged as error:
+            if not ranks:
+                raise
+            problem = str(error)
+    if not problem and not all(rank.whole for rank in ranks.values()):
+        problem = f"{name}: the job's daemon ended before the trace was whole"
+    return _joined(ranks, problem)
+
+
+def _take(rank: _Rank, section: Section, name: str) -> None:
+    if section.kind == lib.FAN_TRACE_JOB:
+        rank.about = {"base_realtime_ns": 0, "host": "", **_json(section.content, name)}
+    elif section.kind == lib.FAN_TRACE_PROCESSES:
+        if len(section.content) % _PROCESS.itemsize:
+            raise TraceDamaged(f"{name}: a list of processes is cut off")
+        for row in np.frombuffer(section.content, _PROCESS):
+            rank.processes[int(row["process"])] = row
+    elif section.kind == lib.FAN_TRACE_NOTES:
+        for lane, process, notes in _runs(section.content, name):
+            rank.lanes.setdefault(lane, []).append((process, notes))
+    elif section.kind == lib.FAN_TRACE_END:
+        rank.whole = True
+
+
+def _json(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        value = json.loads(content)
+    except ValueError:
+        value = None
+    good = isinstance(value, dict) and isinstance(value.get("base_realtime_ns", 0), int)
+    if not good or not isinstance(value.get("host", ""), str):
+        raise TraceDamaged(f"{name}: what it says of its job is damaged")
+    return dict(value)
+
+
+def _runs(content: bytes, name: str) -> Iterator[tuple[int, int, Table]]:
+    at = 0
+    while at < len(content):
+        left = len(content) - at
+        head = np.frombuffer(content, _RUN, 1, at)[0] if left >= _RUN.itemsize else None
+        count = 0 if head is None else int(head["count"])
+        if head is None or count * 8 > left - _RUN.itemsize:
+            raise TraceDamaged(f"{name}: notes of a lane are cut off")
+        yield (
+            int(head["lane"]), int(head["process"]),
+            np.frombuffer(content, "<u8", count, at + _RUN.itemsize),
+        )  # fmt: skip
+        at += _RUN.itemsize + count * 8
+
+
+def _joined(ranks: dict[int, _Rank], problem: str) -> Trace:
+    processes: list[Table] = []
+    counts: list[Table] = []
+    tables: list[tuple[Table, Table, Table]] = []
+    for number, rank in sorted(ranks.items()):
+        rows = _rows(rank, len(processes))
+        base_ns = int(rank.about.get("base_realtime_ns", 0))
+        for process in rows:
+            traced = rank.processes.get(process, np.zeros((), _PROCESS))
+            processes.append(_process(traced, process, number, rank.about, base_ns))
+            counts.append(traced["counters"])
+        for runs in rank.lanes.values():
+            owners = [np.full(len(notes), rows[process], np.uint32) for process, notes in runs]
+            joined = np.concatenate([notes for _, notes in runs])
+            tables.append(decode(joined, np.concatenate(owners), base_ns))
+    opens, blocks, stalls = (
+        by_time([each[at] for each in tables], dtype)
+        for at, dtype in enumerate((OPEN, BLOCK, STALL))
+    )
+    about = [{"rank": number, **rank.about} for number, rank in sorted(ranks.items())]
+    return Trace(
+        about,
+        np.array(processes, PROCESS),
+        np.array(counts, COUNTS),
+        opens,
+        blocks,
+        stalls,
+        problem,
+    )
+
+
+def _rows(rank: _Rank, first: int) -> dict[int, int]:
+    """Returns a row for each program of a rank, those that have notes and nothing else, too."""
+    named = {process for runs in rank.lanes.values() for process, _ in runs}
+    return {number: first + at for at, number in enumerate(sorted({*named, *rank.processes}))}
+
+
+def _process(traced: Table, number: int, rank: int, about: dict[str, Any], base_ns: int) -> Table:
+    row = np.zeros((), PROCESS)
+    row["rank"], row["number"], row["host"] = rank, number, about.get("host", "").encode()
+    for name in ("pid", "pid_space", "dropped"):
+        row[name] = traced[name]
+    row["comm"] = traced["comm"].tobytes().split(b"\0")[0]
+    for name in ("start_ns", "end_ns"):
+        row[name] = int(traced[name]) + base_ns if traced[name] else 0
+    return row

@@ -1,0 +1,125 @@
+"""The sections of a kept trace, one after the other: each compressed and checked by itself, so that
+a file can be read up to where it is damaged (docs/format.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import xxhash
+
+from fanstore._native import ffi, lib
+from fanstore.errors import FanstoreError
+
+MAGIC = b"FANTRAC\n"
+_HEADER_BYTES = ffi.sizeof("struct fan_trace_file_header")
+_SECTION_BYTES = ffi.sizeof("struct fan_trace_section")
+_STORED_BYTES_MAX = int(lib.FAN_TRACE_SECTION_BYTES_MAX) + (1 << 20)
+_LEVEL = 1
+
+
+class TraceDamaged(FanstoreError):
+    """A kept trace cannot be read from some place on."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """kind: FAN_TRACE_*; rank: whose it is."""
+
+    kind: int
+    rank: int
+    content: bytes
+
+
+def _checked(header: Any) -> bytes:
+    """Returns a header whose last field is the checksum of what is before it."""
+    raw = bytes(ffi.buffer(header))
+    return raw[:-8] + xxhash.xxh3_64_intdigest(raw[:-8]).to_bytes(8, "little")
+
+
+def file_header() -> bytes:
+    """Returns the first bytes of a kept trace."""
+    header = ffi.new("struct fan_trace_file_header *")
+    header.magic = MAGIC
+    header.version = lib.FAN_TRACE_VERSION
+    header.layout_id = lib.FAN_TRACE_LAYOUT_ID
+    return _checked(header)
+
+
+def encode(section: Section) -> bytes:
+    """Returns a section as it lies in a file. The content has at most FAN_TRACE_SECTION_BYTES_MAX
+    bytes."""
+    import zstandard
+
+    if len(section.content) > lib.FAN_TRACE_SECTION_BYTES_MAX:
+        raise ValueError(f"{len(section.content):,} bytes are too many for a section")
+    stored = zstandard.ZstdCompressor(level=_LEVEL).compress(section.content)
+    header = ffi.new("struct fan_trace_section *")
+    header.magic = lib.FAN_TRACE_SECTION_MAGIC
+    header.kind, header.rank = section.kind, section.rank
+    header.bytes, header.stored_bytes = len(section.content), len(stored)
+    header.content_checksum = xxhash.xxh3_64_intdigest(stored)
+    return _checked(header) + stored
+
+
+def read_sections(stream: BinaryIO, name: str) -> Iterator[Section]:
+    """Yields the sections of a kept trace. Raises TraceDamaged where what follows cannot be read:
+    what was yielded before is sound."""
+    _check_header(stream.read(_HEADER_BYTES), name)
+    at = _HEADER_BYTES
+    while raw := stream.read(_SECTION_BYTES):
+        where = f"{name}: at byte {at:,}"
+        header = _section_header(raw, where)
+        stored = stream.read(header.stored_bytes)
+        if len(stored) < header.stored_bytes:
+            raise TraceDamaged(f"{where}: the file is cut off")
+        yield Section(int(header.kind), int(header.rank), _content(header, stored, where))
+        at += len(raw) + len(stored)
+
+
+def _check_header(raw: bytes, name: str) -> None:
+    if raw[:8] != MAGIC:
+        raise TraceDamaged(f"{name}: not a trace of FanStore's")
+    if len(raw) < _HEADER_BYTES or not _is_sound(raw):
+        raise TraceDamaged(f"{name}: its first {_HEADER_BYTES} bytes are damaged")
+    header = ffi.from_buffer("struct fan_trace_file_header *", raw)
+    own = (int(lib.FAN_TRACE_VERSION), int(lib.FAN_TRACE_LAYOUT_ID))
+    if (header.version, header.layout_id) != own:
+        raise TraceDamaged(
+            f"{name}: a trace of version {header.version} (layout {header.layout_id:#x}); this "
+            f"FanStore reads version {own[0]} (layout {own[1]:#x})"
+        )
+
+
+def _is_sound(raw: bytes) -> bool:
+    return xxhash.xxh3_64_intdigest(raw[:-8]) == int.from_bytes(raw[-8:], "little")
+
+
+def _section_header(raw: bytes, where: str) -> Any:
+    if len(raw) < _SECTION_BYTES:
+        raise TraceDamaged(f"{where}: the file is cut off")
+    header = ffi.new("struct fan_trace_section *")
+    ffi.memmove(header, raw, _SECTION_BYTES)
+    sane = (
+        header.magic == lib.FAN_TRACE_SECTION_MAGIC
+        and _is_sound(raw)
+        and header.bytes <= lib.FAN_TRACE_SECTION_BYTES_MAX
+        and header.stored_bytes <= _STORED_BYTES_MAX
+    )
+    if not sane:
+        raise TraceDamaged(f"{where}: the header of a section is damaged")
+    return header
+
+
+def _content(header: Any, stored: bytes, where: str) -> bytes:
+    import zstandard
+
+    if xxhash.xxh3_64_intdigest(stored) != header.content_checksum:
+        raise TraceDamaged(f"{where}: the content of a section is damaged")
+    try:
+        if zstandard.frame_content_size(stored) != header.bytes:
+            raise TraceDamaged(f"{where}: a section is not as long as its header says")
+        return zstandard.ZstdDecompressor().decompress(stored)
+    except zstandard.ZstdError as error:
+        raise TraceDamaged(f"{where}: a section cannot be decompressed: {error}") from None
