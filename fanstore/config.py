@@ -134,6 +134,14 @@ SETTINGS = (
         "how long, at the end, an output that its directory refuses is tried again",
         least=0,
     ),
+    Setting(
+        "trace",
+        str,
+        "on",
+        "what programs opened and waited for: on: what is newest, in memory; off: counts alone; "
+        "or the file in which all of it is kept",
+        ".+",
+    ),
     Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
     Setting("trap", bool, False, "serve programs that no library can enter, too (run, exec)"),
 )
@@ -162,6 +170,7 @@ class Settings:
     shared_deadline_s: float
     peer_wait_s: float
     output_wait_s: float
+    trace: str
     keep_mpi_env: bool
     trap: bool
     sources: Mapping[str, str]

@@ -21,8 +21,8 @@
 
 /* cffi: begin */
 enum {
-    FAN_CACHE_VERSION = 2,
-    FAN_CACHE_LAYOUT_ID = 0x46430002,
+    FAN_CACHE_VERSION = 3,
+    FAN_CACHE_LAYOUT_ID = 0x46430003,
     FAN_CACHE_GRANULE_BYTES = 4096,
     FAN_CACHE_BLOCK_BYTES = 1048576, /* a remote file is fetched in pieces of this many bytes */
     FAN_CACHE_WAYS = 8,
@@ -57,7 +57,8 @@ enum fan_entry_state {
 
 /* `file`: mount in the highest 8 bits, record id + 1 in the others. `block`: the number of the
  * piece of the file's stored bytes. error: why it FAILED, an errno: EIO (the content is damaged
- * wherever it lies), EREMOTEIO (nobody who has it answers: read the shared file system). */
+ * wherever it lies), EREMOTEIO (nobody who has it answers: read the shared file system). source:
+ * where a block came from that was WANTED and is HELD, an enum fan_stall_source. */
 struct fan_pin {
     uint32_t state;
     uint32_t entry;
@@ -65,7 +66,8 @@ struct fan_pin {
     uint64_t block;
     int32_t error;
     uint32_t waiters; /* clients asleep on `state`: the daemon wakes them only then */
-    uint64_t reserved[4];
+    uint32_t source;
+    uint32_t reserved[7];
 };
 
 /* files: what this client has open, 0 where free; it enters them, and sets a bit of `closed` when

@@ -27,10 +27,11 @@ enum {
     FAN_TRACE_LAYOUT_ID = 0x46540001,
     FAN_LANES_LEAST = 128, /* of a job on one node; four for each CPU where those are more */
     FAN_LANES_MOST = 1024,
-    FAN_RING_NOTES = 2048,   /* of a lane; a power of two */
-    FAN_NOTES_PER_TIME = 64, /* one of so many places of a ring holds the time */
-    FAN_STALL_BINS = 40,     /* of a histogram of times, by powers of two of ns */
-    FAN_COMM_BYTES = 16,     /* of a program's name, with its NUL (prctl(2), PR_GET_NAME) */
+    FAN_RING_NOTES = 2048,           /* of a lane; a power of two */
+    FAN_NOTES_PER_TIME = 64,         /* one of so many places of a ring holds the time */
+    FAN_TRACE_BLOCK_BYTES = 1048576, /* reads of larger files are noted by such pieces */
+    FAN_STALL_BINS = 40,             /* of a histogram of times, by powers of two of ns */
+    FAN_COMM_BYTES = 16,             /* of a program's name, with its NUL (prctl(2), PR_GET_NAME) */
     FAN_TRACE_SECTION_MAGIC = 0x53525446,
     FAN_TRACE_SECTION_BYTES_MAX = 67108864 /* of a section, decompressed */
 };
@@ -155,19 +156,20 @@ struct fan_trace_section {
 
 enum fan_trace_section_kind {
     FAN_TRACE_JOB = 1,       /* JSON in UTF-8, of one rank: see docs/format.md */
-    FAN_TRACE_PROCESSES = 2, /* struct fan_traced_process; a later one of a process replaces it */
+    FAN_TRACE_PROCESSES = 2, /* struct fan_traced_process, one after the other */
     FAN_TRACE_NOTES = 3,     /* runs: a struct fan_traced_run, and its notes */
     FAN_TRACE_END = 4        /* empty: the trace of this rank is whole */
 };
 
-/* A program with what it counted. start_ns, end_ns: since base_ns; end_ns 0: it had not ended.
+/* What a program counted in one lane since the entry before: entries add up. start_ns: when the
+ * lane was claimed, end_ns: when its thread was seen to have ended, since base_ns; 0: it had not.
  * process 0: the threads beyond the lanes. dropped: notes that were overwritten before they were
  * kept. */
 struct fan_traced_process {
     uint32_t process;
     uint32_t pid;
     uint32_t pid_space;
-    uint32_t reserved;
+    uint32_t lane;
     uint64_t start_ns;
     uint64_t end_ns;
     uint8_t comm[FAN_COMM_BYTES];

@@ -38,7 +38,7 @@ static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint3
         fan_flight_leave(want);
         if (from_rank)
             count_latency(node, want->since_ns, now_ns);
-        fan_want_grant(node, want, id);
+        fan_want_grant(node, want, id, from_rank ? FAN_STALL_RANK : FAN_STALL_SHARED);
     }
     fan_flight_end(&node->flights, flight);
 }
@@ -266,7 +266,7 @@ static void answer_or_fly(struct fan_node *node, struct fan_want *want, uint64_t
     uint32_t id = fan_blockcache_find(&node->cache, want->file, want->block);
     if (id != FAN_NO_FRAME) {
         fan_blockcache_use(&node->cache, id);
-        fan_want_grant(node, want, id);
+        fan_want_grant(node, want, id, FAN_STALL_CACHE);
         return;
     }
     struct fan_flight *flight = fan_flight_find(&node->flights, want->file, want->block);

@@ -159,8 +159,10 @@ static struct fan_pin *pin_of(struct fan_node *node, const struct fan_want *want
     return &session->pins[number % FAN_SESSION_PINS];
 }
 
-void fan_want_grant(struct fan_node *node, struct fan_want *want, uint32_t id)
+void fan_want_grant(struct fan_node *node, struct fan_want *want, uint32_t id,
+                    enum fan_stall_source source)
 {
+    fan_put32(&pin_of(node, want)->source, source);
     fan_put32(&pin_of(node, want)->entry, id);
     answer(node, want, FAN_PIN_HELD);
 }

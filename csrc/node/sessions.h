@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../format/trace_format.h"
 #include "cache/blockcache.h"
 
 struct fan_node;
@@ -48,7 +49,8 @@ bool fan_sessions_scan(struct fan_node *node, uint64_t now_ns);
 void fan_sessions_fail_all(struct fan_node *node);
 
 /* Ends a want, which is in no flight any more: the pin holds the frame, or failed with an errno. */
-void fan_want_grant(struct fan_node *node, struct fan_want *want, uint32_t id);
+void fan_want_grant(struct fan_node *node, struct fan_want *want, uint32_t id,
+                    enum fan_stall_source source);
 void fan_want_fail(struct fan_node *node, struct fan_want *want, int error);
 
 #endif

@@ -121,6 +121,12 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "when room is needed (lru, random), or never (minio) [default: minio].",
         ),
         click.option(
+            "--trace",
+            metavar="on|off|FILE",
+            help="Trace what programs open and wait for: the newest in memory (on), counts alone "
+            "(off), or all of it, kept in FILE [default: on].",
+        ),
+        click.option(
             "--keep-mpi-env",
             is_flag=True,
             default=None,
@@ -192,6 +198,20 @@ def check_output_dir(path: str, settings: config.Settings) -> None:
         raise UsageError(f"output directory {path} ({where}): {problem}")
 
 
+def trace_file(settings: config.Settings) -> str:
+    """Returns the absolute path of the file in which the trace is kept, or "". Raises UsageError
+    where there can be no such file."""
+    if settings.trace in ("on", "off"):
+        return ""
+    path = os.path.abspath(settings.trace)
+    where = config.spoken(settings.sources["trace"], "trace")
+    if os.path.isdir(path):
+        raise UsageError(f"{where}: {path} is a directory; name a file, on or off")
+    if not os.path.isdir(os.path.dirname(path)):
+        raise UsageError(f"{where}: there is no directory {os.path.dirname(path)}")
+    return path
+
+
 def make_plan(
     ctx: click.Context, kind: str, dataset: tuple[str, ...], mount: tuple[str, ...], **flags: Any
 ) -> JobPlan:
@@ -207,4 +227,14 @@ def make_plan(
         named = for_rank(settings.local_dir, launcher)
         local = choose(named, settings.sources["local_dir"], make=True)
         budget = budget_of(settings)
-        return JobPlan(pairs, settings, local, kind, budget, launcher, output_dir, current_umask())
+        return JobPlan(
+            pairs,
+            settings,
+            local,
+            kind,
+            budget,
+            launcher,
+            output_dir,
+            current_umask(),
+            trace_file(settings),
+        )

@@ -36,7 +36,7 @@ def command(job: str | None, local_dir: str | None, flush: bool) -> int:
     if summary is None:
         report.say(f"job {found.job_id}: the node daemon died")
         return remove_dead(found.job_id, found.directory)
-    for line in report.problem_lines(summary):
+    for line in [*report.problem_lines(summary), *summary["trace_lines"]]:
         report.say(line)
     return FanstoreError.exit_code if report.is_short_of_outputs(summary) else 0
 

@@ -87,6 +87,8 @@ class Wrapper:
         if summary is None:
             died = f"the node daemon died{self._daemon.memory.reason()}"
             report.say(f"{died}; what it left has been removed")
+            if ready["trace"]:
+                report.say(f"trace: up to then it is {ready['trace']['path']}")
             return code or FanstoreError.exit_code
         for line in report.warning_lines(summary):
             report.say(line)

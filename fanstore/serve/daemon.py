@@ -34,6 +34,7 @@ from fanstore.serve.process import Process
 from fanstore.serve.protocol import Channel, peer_uid
 from fanstore.serve.sessions import Sessions
 from fanstore.serve.stalls import LOOK_EVERY_S
+from fanstore.serve.trace_join import join_traces, place_alone
 from fanstore.world import MpiWorld, RankLost, World
 
 _REQUEST_TIMEOUT_S = 2.0
@@ -184,7 +185,20 @@ class Daemon:
                 status["ranks"] = self.world.gather_all(dict(status))
             except FanstoreError:
                 self._with_all = False
+        status["trace_lines"] = self._place_trace(status)
         return status
+
+    def _place_trace(self, status: dict[str, Any]) -> list[str]:
+        """Puts the trace that was kept where it belongs; returns what is to be said of it."""
+        file = self._plan.trace_file
+        if not file or not status["trace"]:
+            return []
+        ranks = status.get("ranks", [status])
+        parts = [{**rank["trace"], "rank": rank["rank"], "host": rank["host"]} for rank in ranks]
+        said = [f"trace: {part['problem']}" for part in parts if part["problem"]]
+        if len(ranks) < self.world.world_size or self.world.world_size == 1:
+            return said + place_alone(file, parts[0], self.world.world_size)
+        return said + join_traces(file, parts) if self.world.rank == 0 else []
 
     def catch_signals(self) -> None:
         """Has signals set the stop flag and wake the loop. To be called before `run`, in the main
@@ -200,6 +214,7 @@ class Daemon:
         return {
             "type": "ready",
             **self.job.about(),
+            "trace": {} if self.job.lanes is None else self.job.lanes.figures(),
             "locks": self.job.lock_paths(),
             "warnings": self.job.warnings,
         }

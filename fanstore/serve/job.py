@@ -25,18 +25,21 @@ from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.serve.job_outputs import check_output_dir, open_service
 from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.lanes import LaneKeeper
 from fanstore.serve.node import Node
 from fanstore.serve.node_server import NodeServer
 from fanstore.serve.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
 from fanstore.serve.protocol import listen
 from fanstore.serve.segment import (
     MountEntry,
+    default_lanes,
     mark_ended,
     read_counters,
     read_damaged,
     read_processes,
     write_segment,
 )
+from fanstore.serve.trace_join import part_path
 from fanstore.world import RankLost, World
 
 _DEVICE_MAJOR = 0xFA5
@@ -88,6 +91,7 @@ class Job:
         self.world = World()
         self.server: NodeServer | None = None
         self.outputs: OutputService | None = None
+        self.lanes: LaneKeeper | None = None
         self._stop = stop
         self._preload = ""
         self._entered = False
@@ -162,7 +166,8 @@ class Job:
         damaged = self._damaged_for_all()
         entries = [self._mount_entry(n, item, damaged[n]) for n, item in enumerate(self.served)]
         rank, world_size = self.world.rank, self.world.world_size
-        write_segment(self.directory.file("segment"), entries, os.getpid(), rank, world_size)
+        lanes = default_lanes(notes=self.plan.settings.trace != "off")
+        write_segment(self.directory.file("segment"), entries, os.getpid(), rank, world_size, lanes)
         for item in self.served:
             self.warnings += drifted_files(item.dataset, item.prefix.path)
         self.directory.describe(self.about())
@@ -216,6 +221,7 @@ class Job:
             for mount, item in enumerate(self.served):
                 self._tell_places(server.node, mount, item.staging)
             server.start()
+        self._keep_trace()
         self._serve_outputs()
 
     def _tell_places(self, node: Node, mount: int, outcome: Outcome) -> None:
@@ -227,6 +233,30 @@ class Job:
             node.set_share(mount, shares.bounds, shares.largest_bytes)
             if self.plan.settings.stage != "lazy":
                 node.fill_ahead(mount, shares.own)
+
+    def _keep_trace(self) -> None:
+        """Begins to look after the lanes, and to keep the trace where that is asked for."""
+        segment, file = self.directory.file("segment"), self.plan.trace_file
+        kept = None
+        if file:
+            from fanstore.serve.trace_file import KeptTrace  # with NumPy, which others do not need
+
+            datasets = [
+                {
+                    "name": item.info.name, "dataset_id": item.info.dataset_id,
+                    "mount_prefix": item.prefix.path,
+                }
+                for item in self.served
+            ]  # fmt: skip
+            about = {
+                "job_id": self.directory.job_id, "host": os.uname().nodename,
+                "world_size": self.world.world_size, "datasets": datasets,
+            }  # fmt: skip
+            kept = KeptTrace(
+                segment, part_path(file, self.directory.job_id), self.world.rank, about
+            )
+        self.lanes = LaneKeeper(segment, kept)
+        self.lanes.start()
 
     def _serve_outputs(self) -> None:
         mounts = [Mount(item.dataset, _spellings(item.prefix)) for item in self.served]
@@ -240,6 +270,8 @@ class Job:
         again."""
         if self.outputs is not None:
             self.outputs.close()
+        if self.lanes is not None:
+            self.lanes.stop()
         whole = self.server is None or self.server.stop()
         if self.server is not None and self.server.figures()["node"]["full_disks"]:
             self.warnings.append(
@@ -263,6 +295,7 @@ class Job:
             self._note_damage(segment)
         return {
             "counters": counters, "processes": processes, **node, "outputs": outputs,
+            "trace": {} if self.lanes is None else self.lanes.figures(),
             "raw_calls": self.directory.raw_calls(), "memory": self._memory(node["node"]),
         }  # fmt: skip
 
@@ -318,6 +351,7 @@ class Job:
             "job_directory": self.directory.path,
             "kind": self.plan.kind,
             "rank": self.world.rank,
+            "host": os.uname().nodename,
             "world_size": self.world.world_size,
             "daemon_pid": os.getpid(),
             "preload": self._preload,

@@ -16,7 +16,8 @@ class JobPlan:
 
     kind: "run" for a job with a wrapper, "start" for one that stands by itself. launcher: this node
     among those that serve together. output_dir: absolute. umask: the wrapper's, for what is made in
-    the output directory. budget: what may be taken of this rank's memory.
+    the output directory. budget: what may be taken of this rank's memory. trace_file: where the
+    access trace is kept, absolute; "" for nowhere.
     """
 
     datasets: tuple[tuple[str, str | None], ...]
@@ -27,3 +28,4 @@ class JobPlan:
     launcher: Launcher = ALONE
     output_dir: str = ""
     umask: int = 0o077
+    trace_file: str = ""

@@ -11,7 +11,17 @@ from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
 from fanstore.trace.notes import decode
 from fanstore.trace.sections import Section, TraceDamaged, read_sections
-from fanstore.trace.tables import BLOCK, COUNTS, OPEN, PROCESS, STALL, Table, Trace, by_time
+from fanstore.trace.tables import (
+    BLOCK,
+    COUNTS,
+    OPEN,
+    PROCESS,
+    STALL,
+    Table,
+    Trace,
+    by_time,
+    summed,
+)
 
 _PROCESS = dtype_of("struct fan_traced_process")
 _RUN = dtype_of("struct fan_traced_run")
@@ -22,7 +32,7 @@ class _Rank:
 
     def __init__(self) -> None:
         self.about: dict[str, Any] = {}
-        self.processes: dict[int, Table] = {}
+        self.processes: dict[int, list[Table]] = {}
         self.lanes: dict[int, list[tuple[int, Table]]] = {}
         self.whole = False
 
@@ -53,7 +63,7 @@ def _take(rank: _Rank, section: Section, name: str) -> None:
         if len(section.content) % _PROCESS.itemsize:
             raise TraceDamaged(f"{name}: a list of processes is cut off")
         for row in np.frombuffer(section.content, _PROCESS):
-            rank.processes[int(row["process"])] = row
+            rank.processes.setdefault(int(row["process"]), []).append(row)
     elif section.kind == lib.FAN_TRACE_NOTES:
         for lane, process, notes in _runs(section.content, name):
             rank.lanes.setdefault(lane, []).append((process, notes))
@@ -95,9 +105,9 @@ def _joined(ranks: dict[int, _Rank], problem: str) -> Trace:
         rows = _rows(rank, len(processes))
         base_ns = int(rank.about.get("base_realtime_ns", 0))
         for process in rows:
-            traced = rank.processes.get(process, np.zeros((), _PROCESS))
+            traced = np.array(rank.processes.get(process, []), _PROCESS)
             processes.append(_process(traced, process, number, rank.about, base_ns))
-            counts.append(traced["counters"])
+            counts.append(summed(traced["counters"]))
         for runs in rank.lanes.values():
             owners = [np.full(len(notes), rows[process], np.uint32) for process, notes in runs]
             joined = np.concatenate([notes for _, notes in runs])
@@ -125,11 +135,16 @@ def _rows(rank: _Rank, first: int) -> dict[int, int]:
 
 
 def _process(traced: Table, number: int, rank: int, about: dict[str, Any], base_ns: int) -> Table:
+    """Returns what the entries of a program say of it together."""
     row = np.zeros((), PROCESS)
-    row["rank"], row["number"], row["host"] = rank, number, about.get("host", "").encode()
-    for name in ("pid", "pid_space", "dropped"):
-        row[name] = traced[name]
-    row["comm"] = traced["comm"].tobytes().split(b"\0")[0]
-    for name in ("start_ns", "end_ns"):
-        row[name] = int(traced[name]) + base_ns if traced[name] else 0
+    row["rank"], row["number"], row["host"] = rank, number, about.get("host", "").encode()[:64]
+    if not len(traced):
+        return row
+    last = {int(each["lane"]): each for each in traced}.values()
+    row["comm"] = traced["comm"][-1].tobytes().split(b"\0")[0]
+    row["pid"], row["pid_space"] = traced["pid"][-1], traced["pid_space"][-1]
+    row["dropped"] = traced["dropped"].sum()
+    row["start_ns"] = traced["start_ns"].min().astype(np.int64) + base_ns
+    if all(each["end_ns"] for each in last):
+        row["end_ns"] = traced["end_ns"].max().astype(np.int64) + base_ns
     return row

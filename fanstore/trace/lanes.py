@@ -11,7 +11,7 @@ from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
 from fanstore.errors import FanstoreError
 from fanstore.trace.notes import decode, newest, time_note
-from fanstore.trace.tables import BLOCK, COUNTS, OPEN, PROCESS, STALL, Table, Trace, by_time
+from fanstore.trace.tables import BLOCK, COUNTS, OPEN, PROCESS, STALL, Table, Trace, by_time, summed
 
 _LANE = dtype_of("struct fan_lane")
 _TRACE = dtype_of("struct fan_trace")
@@ -63,11 +63,9 @@ class LaneFile:
         lost before them, and the place behind the last."""
         head = int(self.lanes["head"][lane])
         ring = self.rings[lane].copy()
-        later = int(self.lanes["head"][lane])
-        begin = max(first, later + 1 - len(ring) if later > head else first)
-        notes, lost = newest(ring, head, min(begin, head))
-        lost += min(begin, head) - first
-        return notes, lost, first + lost + len(notes)
+        begin = max(first, int(self.lanes["head"][lane]) - len(ring))
+        notes = newest(ring, begin, head)
+        return notes, begin - first, begin + len(notes)
 
 
 def _array(image: mmap.mmap, path: str, offset: int, dtype: np.dtype[Any], count: int) -> Table:
@@ -80,7 +78,7 @@ def live_counters(at: str | os.PathLike[str]) -> Table:
     """Returns what all programs of a running job have counted on this node: one `struct
     fan_counters`. at: the job directory, or its segment. Raises FanstoreError or OSError."""
     lanes, ended = LaneFile(at).lanes_with_ended()
-    return _summed([*lanes["counters"], ended])
+    return summed([*lanes["counters"], ended])
 
 
 def live_trace(at: str | os.PathLike[str], notes: bool = True) -> Trace:
@@ -97,7 +95,7 @@ def live_trace(at: str | os.PathLike[str], notes: bool = True) -> Trace:
     for row, number in enumerate(numbers):
         mine = owned[lanes["process"][owned] == number]
         processes[row] = _process(lanes[mine], file.rank, base_ns)
-        counts[row] = _summed([*lanes["counters"][mine], *([ended] if number == 0 else [])])
+        counts[row] = summed([*lanes["counters"][mine], *([ended] if number == 0 else [])])
     parts = [
         _decoded(file, int(lane), int(lanes["first"][lane]), row_of(numbers, lanes, int(lane)))
         for lane in (owned if notes and file.rings.shape[1] else [])
@@ -137,12 +135,3 @@ def _process(lanes: Table, rank: int, base_realtime_ns: int) -> Table:
         row["comm"] = lanes["comm"][0].tobytes().split(b"\0")[0]
         row["start_ns"] = int(lanes["start_ns"].min()) + base_realtime_ns
     return row
-
-
-def _summed(rows: list[Table]) -> Table:
-    """Returns the sum of several `struct fan_counters`, field by field."""
-    total = np.zeros((), COUNTS)
-    words, parts = total.reshape(1).view("<u8"), [np.asarray(row).reshape(1) for row in rows]
-    if parts:
-        words[:] = np.concatenate(parts).view("<u8").reshape(len(parts), -1).sum(axis=0)
-    return total

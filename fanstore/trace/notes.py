@@ -30,15 +30,13 @@ def stall_payload(source: int, duration_ns: int) -> int:
     return (source << _EXPONENT_BITS | exponent) << _MANTISSA_BITS | mantissa
 
 
-def newest(ring: Table, head: int, first: int) -> tuple[Table, int]:
-    """Returns the notes of a copied ring from place `first` to `head`, oldest first, and the number
-    of those that are there no more. A place that was taken and is not written yet ends them."""
-    begin = max(first, head - len(ring))
-    places = np.arange(begin, head, dtype=np.uint64)
-    notes = ring[(places % len(ring)).astype(np.intp)]
+def newest(ring: Table, begin: int, head: int) -> Table:
+    """Returns the notes of a copied ring from place `begin` to `head`, oldest first. A place that
+    was taken and is not written yet ends them."""
+    places = np.arange(begin, max(begin, head), dtype=np.uint64)
+    notes = ring[(places % np.uint64(len(ring))).astype(np.intp)]
     written = (notes >> np.uint64(_LAP_SHIFT)) & np.uint64(1) == lap_of(places, len(ring))
-    end = len(notes) if written.all() else int(np.argmin(written))
-    return notes[:end], begin - first
+    return notes[: len(notes) if written.all() else int(np.argmin(written))]
 
 
 def lap_of(places: Table, ring_notes: int) -> Table:

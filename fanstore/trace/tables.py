@@ -74,3 +74,12 @@ def by_time(parts: list[Table], dtype: np.dtype[Any]) -> Table:
     """Joins tables, sorted by time; what has one time stays in its order."""
     table = np.concatenate(parts) if parts else np.empty(0, dtype)
     return table[np.argsort(table["time_ns"], kind="stable")]
+
+
+def summed(rows: Any) -> Table:
+    """Returns the sum of several `struct fan_counters`, field by field."""
+    total = np.zeros((), COUNTS)
+    words = total.reshape(1).view("<u8")
+    for row in rows:
+        words += np.ascontiguousarray(row).reshape(1).view("<u8")
+    return total

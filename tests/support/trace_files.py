@@ -32,7 +32,7 @@ class RankTrace:
         """Adds a process; returns its number, from 1."""
         row = np.zeros(1, _PROCESS)
         number = len(self.processes) + 1
-        row["process"], row["pid"], row["dropped"] = number, pid, dropped
+        row["process"], row["lane"], row["pid"], row["dropped"] = number, number, pid, dropped
         row["start_ns"], row["end_ns"] = start_ns, end_ns
         row["comm"] = np.frombuffer(comm.encode()[:15].ljust(16, b"\0"), np.uint8)
         self.processes = np.append(self.processes, row)

@@ -90,14 +90,26 @@ static struct fan_shm_string put(char *segment, uint64_t *used, const char *text
     return string;
 }
 
+/* Where things lie in the segment. */
+enum { MOUNT = 256, PLACE = 512, TEXT = 1024 };
+enum { BITMAP_BYTES = JOBDIR_RECORDS_MAX / 8 + 8, DAMAGE = TEXT + 4 * PATH_MAX };
+enum { TOUCHED = DAMAGE + BITMAP_BYTES };
+enum { TRACE = (TOUCHED + BITMAP_BYTES + 4095) & -4096, LANES = TRACE + 4096 };
+enum { RINGS = LANES + JOBDIR_LANES * sizeof(struct fan_lane) };
+enum { BYTES = RINGS + JOBDIR_LANES * FAN_RING_NOTES * sizeof(uint64_t) };
+
+uint64_t jobdir_segment_bytes(void)
+{
+    return BYTES;
+}
+
+uint64_t jobdir_trace_offset(void)
+{
+    return TRACE;
+}
+
 static void write_segment(uint64_t record_count)
 {
-    enum { MOUNT = 256, PLACE = 512, TEXT = 1024 };
-    enum { BITMAP_BYTES = JOBDIR_RECORDS_MAX / 8 + 8, DAMAGE = TEXT + 4 * PATH_MAX };
-    enum { TOUCHED = DAMAGE + BITMAP_BYTES };
-    enum { TRACE = (TOUCHED + BITMAP_BYTES + 4095) & -4096, LANES = TRACE + 4096 };
-    enum { RINGS = LANES + JOBDIR_LANES * sizeof(struct fan_lane) };
-    enum { BYTES = RINGS + JOBDIR_LANES * FAN_RING_NOTES * sizeof(uint64_t) };
     static char segment[BYTES] __attribute__((aligned(64)));
     struct fan_job_header *header = (void *)segment;
     struct fan_mount *mount = (void *)(segment + MOUNT);

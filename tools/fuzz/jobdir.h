@@ -31,4 +31,8 @@ static inline uint8_t jobdir_byte(uint64_t id, uint64_t j)
 /* Bytes [offset, offset + bytes) of file `id`. */
 void jobdir_fill(uint8_t *to, uint64_t id, uint64_t offset, size_t bytes);
 
+/* The size of the segment that was attached, and where the trace lies in it. */
+uint64_t jobdir_segment_bytes(void);
+uint64_t jobdir_trace_offset(void);
+
 #endif

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "../../format/cache_format.h"
+#include "../../format/trace_format.h"
 #include "../../format/shm_format.h"
 
 /* A mapped cache and this process's session in it. The counts were checked once and are kept here:
@@ -89,6 +90,13 @@ static inline uint32_t fan_pin_state(const struct fan_pin *pin)
 static inline uint32_t fan_pin_entry(const struct fan_pin *pin)
 {
     return __atomic_load_n(&pin->entry, __ATOMIC_RELAXED);
+}
+
+/* Where its block came from, once a wanted one is HELD. */
+static inline enum fan_stall_source fan_pin_source(const struct fan_pin *pin)
+{
+    uint32_t source = __atomic_load_n(&pin->source, __ATOMIC_RELAXED);
+    return source < FAN_STALL_SOURCES ? (enum fan_stall_source)source : FAN_STALL_RANK;
 }
 
 static inline int fan_pin_error(const struct fan_pin *pin)

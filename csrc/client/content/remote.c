@@ -29,7 +29,8 @@ struct wanted {
 };
 
 /* One read on its way: copied to `to`, or where `look` is not NULL shown to it. error: the first
- * one, or EIO; what is wanted is then still waited for. lost: nothing is waited for any more. */
+ * one, or EIO; what is wanted is then still waited for. lost: nothing is waited for any more.
+ * waited_ns: how long it waited, apart from copying, and last for what came from `source`. */
 struct transfer {
     struct fan_cache *cache;
     uint64_t file;
@@ -40,6 +41,8 @@ struct transfer {
     int error;
     bool lost;
     unsigned pending;
+    enum fan_stall_source source;
+    int64_t waited_ns;
     struct wanted window[WINDOW];
 };
 
@@ -103,7 +106,8 @@ static int hand_over(const struct transfer *transfer, const char *data, uint64_t
 }
 
 /* Hands over what the read wants of a pinned block, and unpins it. */
-static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_t block)
+static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_t block,
+                         enum fan_stall_source source)
 {
     struct fan_cache *cache = transfer->cache;
     uint32_t number = fan_pin_entry(pin);
@@ -127,10 +131,12 @@ static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_
         return;
     }
     fan_pin_free(pin);
-    if (rc != 0)
+    if (rc != 0) {
         fail(transfer, rc);
-    else
-        FAN_COUNT(remote_bytes, end - from);
+        return;
+    }
+    FAN_COUNT(remote_bytes, end - from);
+    fan_trace_bytes(source, end - from);
 }
 
 /* What became of a wanted block: HELD or FAILED, unless the daemon took this process for dead. */
@@ -138,7 +144,8 @@ static void finish_wanted(struct transfer *transfer, struct wanted wanted)
 {
     uint32_t state = fan_pin_state(wanted.pin);
     if (state == FAN_PIN_HELD && transfer->error == 0) {
-        finish_block(transfer, wanted.pin, wanted.block);
+        transfer->source = fan_pin_source(wanted.pin);
+        finish_block(transfer, wanted.pin, wanted.block, transfer->source);
     } else if (state == FAN_PIN_HELD) {
         fan_pin_free(wanted.pin);
     } else if (state == FAN_PIN_FAILED) {
@@ -196,13 +203,15 @@ static bool spin(const struct fan_pin *pin)
  * oldest one, for short whiles when it waits for others, too. */
 static void finish_some(struct transfer *transfer)
 {
-    int64_t start = fan_clock_ns(), checked = start;
+    int64_t start = fan_clock_ns(), now = start, checked = start;
     while (transfer->pending > 0 && !finish_answered(transfer)) {
         struct fan_pin *oldest = transfer->window[0].pin;
-        if (spin(oldest))
+        bool answered = spin(oldest);
+        if (!answered)
+            fan_cache_wait(oldest, transfer->pending > 1 ? MILLISECOND_NS : CHECK_NS);
+        now = fan_clock_ns();
+        if (answered)
             continue;
-        fan_cache_wait(oldest, transfer->pending > 1 ? MILLISECOND_NS : CHECK_NS);
-        int64_t now = fan_clock_ns();
         if (now - start > PATIENCE_NS)
             abandon(transfer);
         if (now - checked < CHECK_NS)
@@ -211,12 +220,22 @@ static void finish_some(struct transfer *transfer)
         if (!fan_session_check())
             give_up(transfer);
     }
+    transfer->waited_ns += now - start;
 }
 
 static void nap(void)
 {
     const struct timespec step = {.tv_nsec = NO_PIN_STEP_NS};
     FAN_SYS(nanosleep, &step, NULL);
+}
+
+/* For a pin: all are taken by other threads of this process. */
+static void wait_for_pin(struct transfer *transfer)
+{
+    int64_t start = fan_clock_ns();
+    nap();
+    transfer->source = FAN_STALL_CACHE;
+    transfer->waited_ns += fan_clock_ns() - start;
 }
 
 /* As `claim`, waiting for one: this read's own come first, which others may be waiting for. NULL
@@ -238,7 +257,7 @@ static struct fan_pin *claim_or_wait(struct transfer *transfer)
             fail(transfer, -EREMOTEIO);
             return NULL;
         }
-        nap();
+        wait_for_pin(transfer);
     }
 }
 
@@ -267,7 +286,7 @@ static void start_block(struct transfer *transfer, uint64_t block)
     fan_pin_name(pin, transfer->file, block);
     if (pin_cached(transfer, pin, block)) {
         FAN_COUNT(cache_hits, 1);
-        finish_block(transfer, pin, block);
+        finish_block(transfer, pin, block, FAN_STALL_CACHE);
         return;
     }
     FAN_COUNT(cache_misses, 1);
@@ -337,18 +356,22 @@ static int run(struct fan_file *file, struct transfer *transfer)
     }
     while (transfer->pending > 0)
         finish_some(transfer);
+    if (transfer->waited_ns > 0)
+        fan_trace_stall(transfer->source, file->view->number, file->id, transfer->waited_ns);
     return transfer->error;
 }
 
 int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
-    struct transfer transfer = {.to = to, .offset = offset, .bytes = bytes};
+    struct transfer transfer = {
+        .source = FAN_STALL_RANK, .to = to, .offset = offset, .bytes = bytes};
     return run(file, &transfer);
 }
 
 int fan_remote_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
                     uint64_t bytes)
 {
-    struct transfer transfer = {.look = look, .offset = offset, .bytes = bytes};
+    struct transfer transfer = {
+        .source = FAN_STALL_RANK, .look = look, .offset = offset, .bytes = bytes};
     return run(file, &transfer);
 }

@@ -193,10 +193,12 @@ static struct fan_cache *begin(struct own *own)
         fan_clock_ns() < atomic_load(&own->retry_ns))
         return NULL;
     int self = (int)FAN_SYS(gettid), other = 0;
+    int64_t start = fan_clock_ns();
     if (atomic_compare_exchange_strong(&own->connector, &other, self))
         connect_as(own);
     else if (other != self) /* else: in a signal handler, over the thread that connects */
         wait_for(own, other);
+    fan_trace_stall(FAN_STALL_CACHE, 0, FAN_NOTE_NO_FILE, fan_clock_ns() - start);
     return live(own);
 }
 

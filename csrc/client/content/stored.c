@@ -7,6 +7,7 @@
 #include "../../format/cache_format.h"
 #include "../../format/pack_format.h"
 #include "../job/packs.h"
+#include "../machine/clock.h"
 #include "remote.h"
 
 /* Stored bytes that are wanted: copied to `to`, or where `look` is not NULL shown to it; `to` is
@@ -36,6 +37,16 @@ static int make_room(struct request *request)
     return request->to != NULL ? 0 : -ENOMEM;
 }
 
+/* A read that took longer than to copy what lies in memory already: it waited for a disk. */
+static void note_wait(const struct request *request, enum fan_pack_copy copy, int64_t start)
+{
+    const struct fan_file *file = request->file;
+    int64_t ns = fan_clock_ns() - start;
+    if (ns > FAN_STORED_COPY_NS(request->bytes))
+        fan_trace_stall(copy == FAN_PACK_SHARED ? FAN_STALL_SHARED : FAN_STALL_DISK,
+                        file->view->number, file->id, ns);
+}
+
 /* pread until all is there: a short count means that the pack was cut off. */
 static int pread_all(int fd, char *to, uint64_t offset, uint64_t bytes)
 {
@@ -60,14 +71,16 @@ static int read_pack(struct request *request, enum fan_pack_copy copy)
     int rc = make_room(request);
     if (rc != 0)
         return rc;
-    int fd = fan_pack_fd(file->view, file->dataset, pack, copy);
-    if (fd >= 0)
-        return pread_all(fd, request->to, offset, request->bytes);
-    fd = fan_pack_open(file->view, pack, copy); /* more packs than descriptors are kept for */
+    int64_t start = fan_clock_ns();
+    int parked = fan_pack_fd(file->view, file->dataset, pack, copy), fd = parked;
+    if (fd < 0)
+        fd = fan_pack_open(file->view, pack, copy); /* more packs than descriptors are kept for */
     if (fd < 0)
         return -EIO;
     rc = pread_all(fd, request->to, offset, request->bytes);
-    fan_sys_close(fd);
+    if (fd != parked)
+        fan_sys_close(fd);
+    note_wait(request, copy, start);
     return rc;
 }
 
@@ -77,6 +90,7 @@ static int read_shared(struct request *request)
     if (rc == 0) {
         FAN_COUNT(shared_reads, 1);
         FAN_COUNT(shared_bytes, request->bytes);
+        fan_trace_bytes(FAN_STALL_SHARED, request->bytes);
     }
     return rc;
 }
@@ -140,6 +154,16 @@ static int read_from_place(struct request *request)
     default:
         return -EIO;
     }
+}
+
+int fan_stored_read_timed(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+{
+    int64_t start = fan_clock_ns();
+    int rc = fan_copy(to, file->data + offset, bytes);
+    int64_t ns = fan_clock_ns() - start;
+    if (ns > FAN_STORED_COPY_NS(bytes))
+        fan_trace_stall(FAN_STALL_DISK, file->view->number, file->id, ns);
+    return rc;
 }
 
 static int read_unmapped(struct request *request)

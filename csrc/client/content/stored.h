@@ -11,6 +11,15 @@
 #include "../machine/copy.h"
 #include "look.h"
 
+/* What a copy of bytes that are in memory takes at most: longer ones count as waits. */
+#define FAN_STORED_COPY_NS(bytes) (INT64_C(50000) + (int64_t)(bytes))
+
+/* Copies of so many bytes are timed: beside them that costs nothing. */
+enum { FAN_STORED_TIMED_BYTES = 65536 };
+
+/* fan_stored_read of a mapped file, whose pages the disk may have to give. */
+int fan_stored_read_timed(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
+
 /* fan_stored_read of a file whose pack is not mapped. */
 int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
     __attribute__((cold));
@@ -19,8 +28,10 @@ int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, u
  * or -EFAULT. Inline: every read passes here. */
 static inline int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
-    return file->data != NULL ? fan_copy(to, file->data + offset, bytes)
-                              : fan_stored_read_unmapped(file, to, offset, bytes);
+    if (__builtin_expect(file->data == NULL, 0))
+        return fan_stored_read_unmapped(file, to, offset, bytes);
+    return bytes < FAN_STORED_TIMED_BYTES ? fan_copy(to, file->data + offset, bytes)
+                                          : fan_stored_read_timed(file, to, offset, bytes);
 }
 
 /* Shows them instead, `bytes` > 0: in the mapped pack or in the cache where they lie there in one

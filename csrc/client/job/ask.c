@@ -140,11 +140,14 @@ static int receive_answer(int link, struct fan_output_answer *answer, int64_t un
 static int begin(const struct fan_output_call *call, struct fan_output_answer *answer,
                  int64_t until_ns)
 {
+    int64_t start = fan_clock_ns();
     int link = open_link(until_ns);
     if (link < 0)
         return link;
     int rc = send_request(link, call, until_ns);
     rc = rc == 0 ? receive_answer(link, answer, until_ns) : rc;
+    fan_trace_stall(FAN_STALL_OUTPUT, call->request.view % FAN_JOB_MOUNTS_MAX, FAN_NOTE_NO_FILE,
+                    fan_clock_ns() - start);
     if (rc == 0)
         return link;
     fan_sys_close(link);

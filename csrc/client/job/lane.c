@@ -11,7 +11,7 @@
 #include "../machine/fault.h"
 #include "../machine/vfork.h"
 
-enum { NO_PROGRAM = UINT32_MAX, BLOCK_BYTES = 1 << 20 };
+enum { NO_PROGRAM = UINT32_MAX };
 
 __thread struct fan_thread_lane fan_thread_lane = {.program = NO_PROGRAM};
 struct fan_own_program fan_own_program;
@@ -161,8 +161,8 @@ void fan_note_shared(uint64_t note)
 
 void fan_trace_blocks(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes)
 {
-    for (uint64_t block = offset / BLOCK_BYTES; block <= (offset + bytes - 1) / BLOCK_BYTES;
-         block++) {
+    for (uint64_t block = offset / FAN_TRACE_BLOCK_BYTES;
+         block <= (offset + bytes - 1) / FAN_TRACE_BLOCK_BYTES; block++) {
         uint64_t note = fan_note(FAN_NOTE_BLOCK, mount, record, block);
         if (note != fan_thread_lane.block)
             fan_lane_note(note);

@@ -1,0 +1,149 @@
+"""The trace that is kept of one rank (`--trace FILE`): notes are taken from the lanes before they
+are overwritten, and written beside FILE until the job ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from typing import Any, BinaryIO
+
+from fanstore._native import dtype_of, lib
+from fanstore.arrays import np
+from fanstore.trace.lanes import LaneFile
+from fanstore.trace.notes import time_note
+from fanstore.trace.sections import Section, encode, file_header
+
+_PAUSE_S = 0.05
+_HURRY_S = 0.002
+_FLUSH_S = 5.0
+_FLUSH_BYTES = 1 << 20
+_PROCESS = dtype_of("struct fan_traced_process")
+_RUN = dtype_of("struct fan_traced_run")
+
+
+class KeptTrace:
+    """Writes the trace of one rank to `path`. about: what the job says of itself, for the file.
+    After an error the trace ends, `problem` says why, and the job goes on."""
+
+    def __init__(self, segment: str, path: str, rank: int, about: dict[str, Any]) -> None:
+        """Raises OSError where the file cannot be made."""
+        self._file = LaneFile(segment)
+        self._rank = rank
+        self.path = path
+        self.problem = ""
+        self._taken = self._file.lanes["head"].copy()
+        self._counted = self._file.lanes["counters"].copy()
+        self._dropped = np.zeros(len(self._taken), np.uint64)
+        self._runs: list[bytes] = []
+        self._runs_bytes = 0
+        self._rows: list[Any] = []
+        self._flushed_s = time.monotonic()
+        self._stream: BinaryIO = open(path, "xb", buffering=0)  # noqa: SIM115 - for the job's time
+        about = {**about, "base_realtime_ns": int(self._file.trace["base_realtime_ns"])}
+        self._write(file_header())
+        self._put(int(lib.FAN_TRACE_JOB), json.dumps(about).encode())
+
+    def take(self) -> float:
+        """Takes all new notes; returns how long to wait before the next time, in seconds."""
+        heads = self._file.lanes["head"].copy()
+        waiting = heads - self._taken
+        for number in np.flatnonzero(waiting):
+            self._take_lane(int(number))
+        late = self._runs_bytes >= _FLUSH_BYTES or time.monotonic() > self._flushed_s + _FLUSH_S
+        if late:
+            self._flush()
+        return _HURRY_S if waiting.max() > lib.FAN_RING_NOTES // 4 else _PAUSE_S
+
+    def take_last(self, number: int) -> None:
+        """Takes what is left in a lane whose owner has ended."""
+        self._take_lane(number)
+        lost = int(self._file.lanes["head"][number]) - int(self._taken[number])
+        self._dropped[number] += np.uint64(lost)  # taken, and never written
+        self._taken[number] += np.uint64(lost)
+        self._note_counts(number, self._now_ns())
+        self._counted[number] = 0  # for the next owner
+
+    def finish(self) -> None:
+        """Takes what is left and ends the file."""
+        self.take()
+        self._flush()
+        self._put(int(lib.FAN_TRACE_END), b"")
+        self._guarded(lambda: os.fsync(self._stream.fileno()))
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() - int(self._file.trace["base_ns"])
+
+    def _take_lane(self, number: int) -> None:
+        lane = self._file.lanes[number]
+        first = max(int(self._taken[number]), int(lane["first"]))
+        notes, lost, end = self._file.notes_of(number, first)
+        self._dropped[number] += np.uint64(lost)
+        self._taken[number] = end
+        if len(notes) == 0:
+            return
+        notes = np.append(notes, np.uint64(time_note(self._now_ns())))
+        run = np.zeros((), _RUN)
+        run["lane"], run["process"], run["count"] = number, lane["process"], len(notes)
+        self._runs += [run.tobytes(), notes.tobytes()]
+        self._runs_bytes += run.nbytes + notes.nbytes
+
+    def _note_counts(self, number: int, end_ns: int = 0) -> None:
+        """Makes an entry of what a lane has counted since the last one."""
+        lane = self._file.lanes[number].copy()
+        now = lane["counters"].reshape(1).view("<u8")
+        before = self._counted[number : number + 1].view("<u8")
+        dropped = int(self._dropped[number])
+        if end_ns == 0 and not dropped and (now == before).all():
+            return
+        row = np.zeros((), _PROCESS)
+        row["process"], row["lane"], row["end_ns"] = lane["process"], number, end_ns
+        for name in ("pid", "pid_space", "start_ns", "comm"):
+            row[name] = lane[name]
+        row["dropped"] = dropped
+        row["counters"] = (now - before).view(_PROCESS["counters"])[0]
+        self._counted[number] = lane["counters"]
+        self._dropped[number] = 0
+        self._rows.append(row)
+
+    def _flush(self) -> None:
+        """Writes what is gathered, and what was counted meanwhile."""
+        for number in np.flatnonzero(self._file.lanes["state"] != lib.FAN_LANE_FREE):
+            self._note_counts(int(number))
+        if self._runs:
+            self._put(int(lib.FAN_TRACE_NOTES), b"".join(self._runs))
+        if self._rows:
+            self._put(int(lib.FAN_TRACE_PROCESSES), np.array(self._rows, _PROCESS).tobytes())
+        self._runs, self._rows, self._runs_bytes = [], [], 0
+        self._flushed_s = time.monotonic()
+
+    def _put(self, kind: int, content: bytes) -> None:
+        self._write(encode(Section(kind, self._rank, content)))
+
+    def _write(self, data: bytes) -> None:
+        self._guarded(lambda: self._write_all(data))
+
+    def _write_all(self, data: bytes) -> None:
+        whole_bytes = self._stream.tell()
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._stream.write(rest) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._stream.fileno(), whole_bytes)
+            raise
+
+    def _guarded(self, work: Any) -> None:
+        """Does something with the file, unless that failed before."""
+        if self.problem:
+            return
+        try:
+            work()
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror}: the trace ends here"
+            print(f"fanstore: trace: {self.problem}", file=sys.stderr, flush=True)
