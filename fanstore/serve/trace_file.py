@@ -16,7 +16,8 @@ from fanstore.trace.lanes import LaneFile
 from fanstore.trace.notes import time_note
 from fanstore.trace.sections import Section, encode, file_header
 
-_PAUSE_S = 0.05
+_PAUSE_S = 0.01
+_IDLE_PAUSE_S = 0.05
 _HURRY_S = 0.002
 _FLUSH_S = 5.0
 _FLUSH_BYTES = 1 << 20
@@ -55,7 +56,9 @@ class KeptTrace:
         late = self._runs_bytes >= _FLUSH_BYTES or time.monotonic() > self._flushed_s + _FLUSH_S
         if late:
             self._flush()
-        return _HURRY_S if waiting.max() > lib.FAN_RING_NOTES // 4 else _PAUSE_S
+        if waiting.max() > lib.FAN_RING_NOTES // 4:
+            return _HURRY_S
+        return _PAUSE_S if waiting.any() else _IDLE_PAUSE_S
 
     def take_last(self, number: int) -> None:
         """Takes what is left in a lane whose owner has ended."""

@@ -25,6 +25,7 @@ from fanstore.trace.tables import (
 
 _PROCESS = dtype_of("struct fan_traced_process")
 _RUN = dtype_of("struct fan_traced_run")
+_TIME_END_NS = 1 << 62
 
 
 class _Rank:
@@ -35,6 +36,12 @@ class _Rank:
         self.processes: dict[int, list[Table]] = {}
         self.lanes: dict[int, list[tuple[int, Table]]] = {}
         self.whole = False
+
+    @property
+    def world_size(self) -> int:
+        """Of how many ranks this is one, as it says."""
+        size = self.about.get("world_size", 1)
+        return size if isinstance(size, int) else 1
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
@@ -51,6 +58,9 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
             if not ranks:
                 raise
             problem = str(error)
+    size = max([1, *(rank.world_size for rank in ranks.values())])
+    if not problem and len(ranks) < size:
+        problem = f"{name}: holds the traces of {len(ranks)} of {size} ranks"
     if not problem and not all(rank.whole for rank in ranks.values()):
         problem = f"{name}: the job's daemon ended before the trace was whole"
     return _joined(ranks, problem)
@@ -74,9 +84,10 @@ def _take(rank: _Rank, section: Section, name: str) -> None:
 def _json(content: bytes, name: str) -> dict[str, Any]:
     try:
         value = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
-    good = isinstance(value, dict) and isinstance(value.get("base_realtime_ns", 0), int)
+    base_ns = value.get("base_realtime_ns", 0) if isinstance(value, dict) else None
+    good = isinstance(base_ns, int) and 0 <= base_ns < _TIME_END_NS
     if not good or not isinstance(value.get("host", ""), str):
         raise TraceDamaged(f"{name}: what it says of its job is damaged")
     return dict(value)

@@ -20,6 +20,7 @@
 #include "../../tools/fuzz/tree.h"
 #include "check.h"
 
+enum { SIGNALS = 1000 };
 enum { CAPACITY = 1 << 18, THREADS = JOBDIR_LANES + 36, OPENS = 5000, FILES = 1000 };
 
 static uint64_t *shared; /* with children: what they have done */
@@ -155,8 +156,10 @@ static pthread_t counting;
 static void *send_signals(void *unused)
 {
     (void)unused;
-    for (int i = 0; i < 3000; i++)
+    for (int i = 0; i < SIGNALS; i++) {
         CHECK(pthread_kill(counting, SIGUSR1) == 0);
+        usleep(20);
+    }
     return NULL;
 }
 
@@ -168,10 +171,8 @@ static void check_signals(void)
     counting = pthread_self();
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     CHECK(pthread_create(&sender, NULL, send_signals, NULL) == 0);
-    while (in_handler < 50 || done < 200000) {
-        open_some(100);
-        done += 100;
-    }
+    for (; done < OPENS * 200; done++)
+        open_some(1);
     CHECK(pthread_join(sender, NULL) == 0);
     CHECK(opens() - before == done + 3 * (uint64_t)in_handler);
     CHECK(fan_thread_lane.lane != fan_lanes.lanes);
@@ -202,6 +203,32 @@ static void check_forks(void)
     }
 }
 
+/* Children that are killed while they count: what they had done by then is counted, and at most
+ * what they did next. */
+static void check_kills(void)
+{
+    const struct fan_lane *own = fan_thread_lane.lane;
+    for (int i = 0; i < 50; i++) {
+        uint64_t before = opens();
+        __atomic_store_n(shared, 0, __ATOMIC_SEQ_CST);
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (;;) {
+                open_some(1);
+                __atomic_fetch_add(shared, 1, __ATOMIC_SEQ_CST);
+            }
+        }
+        while (__atomic_load_n(shared, __ATOMIC_SEQ_CST) < (uint64_t)i * 20 + 1)
+            sched_yield();
+        CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+        uint64_t done = __atomic_load_n(shared, __ATOMIC_SEQ_CST), counted = opens() - before;
+        CHECK(counted == done || counted == done + 1);
+        free_lanes(own);
+        CHECK(opens() - before == counted);
+    }
+}
+
+#ifndef __SANITIZE_THREAD__ /* it takes what shares its memory for a fork child */
 static int share_memory(void *unused)
 {
     (void)unused;
@@ -245,37 +272,13 @@ static void *check_shared_memory(void *unused)
     return NULL;
 }
 
-/* Children that are killed while they count: what they had done by then is counted, and at most
- * what they did next. */
-static void check_kills(void)
-{
-    const struct fan_lane *own = fan_thread_lane.lane;
-    for (int i = 0; i < 50; i++) {
-        uint64_t before = opens();
-        __atomic_store_n(shared, 0, __ATOMIC_SEQ_CST);
-        pid_t pid = fork();
-        if (pid == 0) {
-            for (;;) {
-                open_some(1);
-                __atomic_fetch_add(shared, 1, __ATOMIC_SEQ_CST);
-            }
-        }
-        while (__atomic_load_n(shared, __ATOMIC_SEQ_CST) < (uint64_t)i * 20 + 1)
-            sched_yield();
-        CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
-        uint64_t done = __atomic_load_n(shared, __ATOMIC_SEQ_CST), counted = opens() - before;
-        CHECK(counted == done || counted == done + 1);
-        free_lanes(own);
-        CHECK(opens() - before == counted);
-    }
-}
-
 static void run_in_thread(void *(*what)(void *))
 {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, what, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
 }
+#endif
 
 int main(void)
 {
@@ -288,9 +291,11 @@ int main(void)
     check_threads();
     check_signals();
     check_forks();
+    check_kills();
+#ifndef __SANITIZE_THREAD__ /* it takes what shares its memory for a fork child */
     run_in_thread(check_vfork);
     run_in_thread(check_shared_memory);
-    check_kills();
+#endif
     printf("test_lanes: no fault\n");
     return 0;
 }
