@@ -1,6 +1,8 @@
 /* Processes: fork, vfork, and the shells that libc starts by itself. */
 #include <alloca.h>
 #include <pty.h>
+#include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 
 /* Names that no header declares. */
 pid_t __fork(void);
+int __clone(int (*function)(void *), void *stack, int flags, void *argument, ...);
 FILE *_IO_popen(const char *command, const char *mode);
 
 FAN_EXPORT pid_t fork(void)
@@ -79,6 +82,33 @@ __asm__(".text\n"
         ".globl __vfork\n"
         ".set __vfork, vfork\n");
 #endif
+
+/* A child that shares our memory shares the thread-local one, too, unless it is a thread: it would
+ * write to this thread's lane. One for which this thread waits may, when that has its lane. */
+static void share_lane(int flags)
+{
+    if (fan_job.view_count == 0 || (flags & (CLONE_VM | CLONE_SETTLS)) != CLONE_VM)
+        return;
+    if (flags & CLONE_VFORK)
+        fan_lane_is_own();
+    else
+        fan_lane_share();
+}
+
+/* The three behind `argument` are taken whether they were given or not, as libc does. */
+FAN_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
+{
+    va_list more;
+    va_start(more, argument);
+    pid_t *parent_tid = va_arg(more, pid_t *);
+    void *thread_memory = va_arg(more, void *);
+    pid_t *child_tid = va_arg(more, pid_t *);
+    va_end(more);
+    share_lane(flags);
+    return REAL(clone)(function, stack, flags, argument, parent_tid, thread_memory, child_tid);
+}
+
+FAN_ALIAS(__clone, clone);
 
 /* libc starts a shell past our wrappers, with the environment as it is: for that moment it is the
  * one that a program of ours is started with. */
