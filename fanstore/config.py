@@ -140,7 +140,7 @@ SETTINGS = (
         "on",
         "what programs opened and waited for: on: what is newest, in memory; off: counts alone; "
         "or the file in which all of it is kept",
-        ".+",
+        "on|off|.+",
     ),
     Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
     Setting("trap", bool, False, "serve programs that no library can enter, too (run, exec)"),
@@ -241,7 +241,8 @@ def _wanted(setting: Setting) -> str:
     if setting.kind in (int, float):
         kind = "a whole number" if setting.kind is int else "a number"
         return f"{kind} from {setting.least:g} to {setting.most:,.0f}"
-    words = setting.form.replace("[1-9][0-9]*", "a number from 1 on").split("|")
+    form = setting.form.replace("[1-9][0-9]*", "a number from 1 on")
+    words = form.replace(".+", "the name of a file").split("|")
     return f"one of {', '.join(words)}" if setting.form else f"a valid {setting.kind.__name__}"
 
 

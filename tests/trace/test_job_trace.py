@@ -253,6 +253,8 @@ def test_outputs_and_blocks_of_large_files_are_in_the_trace(stage: Stage) -> Non
         "with open(root + '/large', 'rb', buffering=0) as stream:\n"
         "    stream.seek(2500000); stream.read(10); stream.read(10); stream.seek(0)\n"
         "    stream.read(1048577)\n",
+        "--output-dir",
+        str(stage.path / "out"),
     )
     assert list(trace.blocks["block"]) == [2, 0, 1]
     assert set(trace.blocks["file"]) == set(trace.opens["file"])
