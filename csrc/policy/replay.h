@@ -1,5 +1,4 @@
-/* What a cache would do: a trace of reads through ./victims.h, one item after the other as if each
- * were opened, read and closed before the next. The slot of an item is its own number. Pure. */
+/* What a cache would do with a trace of reads (./holdings.h). Pure. */
 #ifndef FAN_POLICY_REPLAY_H
 #define FAN_POLICY_REPLAY_H
 
@@ -10,8 +9,8 @@
  * item_bytes. next_uses (reuse, belady): of each read, the place of the next read of its item, or
  * UINT32_MAX. frequencies (frequency): of each item, how often it is read; with count_down each
  * read takes one off. epoch_reads (reuse): how many reads an epoch has. lone (reuse): of each item,
- * whether nobody else has a copy, so that it is kept for good; NULL where none is. hits: of each
- * read, whether it was one. */
+ * whether nobody else has a copy, so that it goes only when room is needed; NULL where somebody has
+ * one of each. hits: of each read, whether it was one. */
 struct fan_replay {
     uint64_t read_count;
     const uint32_t *items;

@@ -154,15 +154,12 @@ uint32_t fan_victims_next(struct fan_victims *victims)
     return victims->closed.head != FAN_NO_SLOT ? victims->closed.head : victims->open.head;
 }
 
-static bool first_is_unneeded(const struct fan_victims *victims)
+bool fan_victims_drops(const struct fan_victims *victims, uint32_t foreseen)
 {
-    return victims->policy == FAN_POLICY_REUSE && victims->count > 0 &&
-           fan_key_heap_first_key(&victims->foreseen) <= key_of(victims, victims->horizon);
+    return victims->policy == FAN_POLICY_REUSE && foreseen >= victims->horizon;
 }
 
 uint32_t fan_victims_unneeded(const struct fan_victims *victims)
 {
-    if (fan_policy_has_oracle(victims->policy))
-        return first_is_unneeded(victims) ? fan_key_heap_first(&victims->foreseen) : FAN_NO_SLOT;
     return victims->closed.head;
 }

@@ -13,7 +13,7 @@
  *
  *     frequency   the block with the fewest reads goes when room is needed
  *     reuse       the block whose next use is farthest goes when room is needed; one whose next use
- *                 is beyond the next epoch goes whether or not room is needed
+ *                 is beyond the next epoch is not kept, unless nobody else has a copy
  *     belady      the block whose next use is farthest goes when room is needed; one whose next use
  *                 is farther than that of all that may go is not kept
  *
@@ -101,13 +101,16 @@ void fan_victims_foresee(struct fan_victims *victims, uint32_t slot, uint32_t fo
 /* Whether a block that needs room is better not kept. */
 bool fan_victims_declines(const struct fan_victims *victims, uint32_t foreseen);
 
+/* Whether a block that others have a copy of is dropped after its use although there is room. */
+bool fan_victims_drops(const struct fan_victims *victims, uint32_t foreseen);
+
 /* The block in a slot that might go is gone. */
 void fan_victims_leave(struct fan_victims *victims, uint32_t slot);
 
 /* The slot to go next when room is needed; FAN_NO_SLOT. Under random each call draws another. */
 uint32_t fan_victims_next(struct fan_victims *victims);
 
-/* The slot to go next although there is room; FAN_NO_SLOT. */
+/* Without an oracle: the slot to go next although there is room; FAN_NO_SLOT. */
 uint32_t fan_victims_unneeded(const struct fan_victims *victims);
 
 #endif

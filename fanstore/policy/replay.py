@@ -64,9 +64,10 @@ def replay(
     same. next_uses (reuse, belady): for each read the place of the next one of its sample, or
     NEVER. frequencies (frequency): how often each sample is read; with count_down each read takes
     one off, so that what counts are the reads to come. epoch_reads (reuse): how many reads an
-    epoch has. lone (reuse): for each sample whether nobody else has a copy; such a one is kept for
-    good. Under close and none nothing is kept after its use. Raises ValueError for an unknown
-    policy, for what it needs and is not given or the other way round, and for values out of range.
+    epoch has. lone (reuse): for each sample whether nobody else has a copy; such a one goes only
+    when room is needed. Under close and none nothing is kept after its use. Raises ValueError for
+    an unknown policy, for what it needs and is not given or the other way round, and for values out
+    of range.
     """
     told: dict[str, Any] = {
         "next_uses": next_uses,

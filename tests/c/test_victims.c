@@ -161,9 +161,12 @@ static void test_foreseen(enum fan_policy policy)
         uint32_t next = first_of(policy, &known);
         CHECK(fan_victims_next(&victims) == next);
         victims.horizon = i % 2 ? 20 : FAN_NEVER;
-        bool unneeded = policy == FAN_POLICY_REUSE && next != FAN_NO_SLOT &&
-                        known.foreseen[next] >= victims.horizon;
-        CHECK(fan_victims_unneeded(&victims) == (unneeded ? next : FAN_NO_SLOT));
+        for (uint32_t foreseen = 19; foreseen <= 20; foreseen++) {
+            bool drops = policy == FAN_POLICY_REUSE && foreseen >= victims.horizon;
+            CHECK(fan_victims_drops(&victims, foreseen) == drops);
+        }
+        CHECK(fan_victims_drops(&victims, FAN_NEVER) == (policy == FAN_POLICY_REUSE));
+        CHECK(fan_victims_unneeded(&victims) == FAN_NO_SLOT);
         bool declines =
             policy == FAN_POLICY_BELADY && next != FAN_NO_SLOT && known.foreseen[next] <= 25;
         CHECK(fan_victims_declines(&victims, 25) == declines);

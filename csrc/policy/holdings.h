@@ -1,0 +1,66 @@
+/*
+ * The content of a cache without its bytes: which items it holds, under a policy of ./victims.h.
+ * An item is read as if it were opened, read and closed before the next. Pure.
+ */
+#ifndef FAN_POLICY_HOLDINGS_H
+#define FAN_POLICY_HOLDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "victims.h"
+
+/* sizes: in bytes of each item; NULL where each has item_bytes. */
+struct fan_items {
+    const uint64_t *sizes;
+    uint64_t item_bytes;
+    uint32_t count;
+};
+
+static inline uint64_t fan_item_bytes(const struct fan_items *items, uint32_t item)
+{
+    return items->sizes != NULL ? items->sizes[item] : items->item_bytes;
+}
+
+struct fan_admissions {
+    uint64_t admissions;
+    uint64_t admitted_bytes;
+    uint64_t evictions;
+    uint64_t evicted_bytes;
+    uint64_t peak_bytes; /* the most that was held at once */
+};
+
+/* slots: of each item that is held its slot + 1, else 0. items_at: of each slot its item, or where
+ * it is free the next free one. fresh: slots from here on were never used. copies: of each item, in
+ * how many caches it is; may be NULL. log: told of each item that comes or goes; may be NULL. */
+struct fan_holdings {
+    struct fan_victims victims;
+    struct fan_items items;
+    uint32_t *slots;
+    uint32_t *items_at;
+    uint32_t first_free;
+    uint32_t fresh;
+    uint64_t capacity_bytes;
+    uint64_t used_bytes;
+    uint16_t *copies;
+    struct fan_admissions totals;
+    void (*log)(void *context, uint32_t item, bool came);
+    void *log_context;
+};
+
+/* slot_count: the most items that it can hold at once. 0 or -ENOMEM. */
+int fan_holdings_init(struct fan_holdings *holdings, enum fan_policy policy,
+                      const struct fan_items *items, uint32_t slot_count, uint64_t capacity_bytes);
+void fan_holdings_fini(struct fan_holdings *holdings);
+
+static inline bool fan_holdings_has(const struct fan_holdings *holdings, uint32_t item)
+{
+    return holdings->slots[item] != 0;
+}
+
+/* An item is read. foreseen: what the oracle says of it, as in fan_victims_foresee; 0 without one.
+ * lone: nobody else has a copy. Whether it was there. */
+bool fan_holdings_read(struct fan_holdings *holdings, uint32_t item, uint32_t foreseen, bool lone);
+
+#endif
