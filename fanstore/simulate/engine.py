@@ -1,4 +1,4 @@
-"""Runs the policies through the epochs of a scenario, all of them side by side."""
+"""Runs the policies through the epochs of a scenario, side by side as far as memory allows."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+# Policies run side by side while what they know of each sample on each node is not more than this.
+_SIDE_BY_SIDE_MAX = 200_000_000
+
+
 def known_policies(names: Sequence[str]) -> list[str]:
     """Returns the policies of these names, all where there are none. Raises UsageError with the
     names that there are."""
@@ -32,22 +36,19 @@ def known_policies(names: Sequence[str]) -> list[str]:
 def simulate(
     scenario: Scenario,
     policies: Sequence[str] = (),
-    on_epoch: Callable[[], object] = lambda: None,
+    on_epoch: Callable[[float], object] = lambda _: None,
 ) -> Simulation:
     """Returns what each policy does in a scenario; policies: names, or none for all. on_epoch is
-    called after each epoch. Raises UsageError for what the scenario does not allow."""
+    called after each epoch, with 1; or with a part of it, where not all policies run side by side.
+    Raises UsageError for what the scenario does not allow."""
     names = known_policies(policies)
     workload = Workload(scenario)
-    outcomes: dict[str, Outcome | str] = {}
-    runners: dict[str, Runner] = {}
-    for name in names:
-        try:
-            runners[name] = Runner(workload, POLICIES[name].plan(workload))
-        except CannotRun as error:
-            outcomes[name] = str(error)
-    _run(workload, list(runners.values()), on_epoch)
-    outcomes.update((name, runner.outcome()) for name, runner in runners.items())
     system = scenario.system
+    together = max(1, _SIDE_BY_SIDE_MAX // (system.nodes * len(workload.sizes_bytes)))
+    groups = [names[first : first + together] for first in range(0, len(names), together)]
+    outcomes: dict[str, Outcome | str] = {}
+    for group in groups:
+        outcomes.update(_outcomes(workload, group, lambda: on_epoch(1 / len(groups))))
     return Simulation(
         files=len(workload.sizes_bytes),
         dataset_bytes=workload.dataset_bytes,
@@ -56,7 +57,7 @@ def simulate(
         lower_bound_s=lower_bound_s(
             workload.dataset_bytes, system.ranks, system.compute_bytes_per_s
         ),
-        policies={name: outcomes[name] for name in names},
+        policies=outcomes,
     )
 
 
@@ -68,6 +69,20 @@ def outcome_of(
     runner = Runner(workload, plan)
     _run(workload, [runner], on_epoch)
     return runner.outcome()
+
+
+def _outcomes(
+    workload: Workload, names: Sequence[str], on_epoch: Callable[[], object]
+) -> dict[str, Outcome | str]:
+    reasons: dict[str, str] = {}
+    runners: dict[str, Runner] = {}
+    for name in names:
+        try:
+            runners[name] = Runner(workload, POLICIES[name].plan(workload))
+        except CannotRun as error:
+            reasons[name] = str(error)
+    _run(workload, list(runners.values()), on_epoch)
+    return {name: reasons[name] if name in reasons else runners[name].outcome() for name in names}
 
 
 def _run(workload: Workload, runners: list[Runner], on_epoch: Callable[[], object]) -> None:

@@ -11,6 +11,7 @@ from fanstore.policy.placement.by_frequency import by_frequency, by_frequency_pa
 from fanstore.policy.placement.fill import NOWHERE
 from fanstore.policy.placement.first_touch import first_touch
 from fanstore.policy.placement.partition import partition
+from fanstore.simulate.caches import Caches, NodeCaches
 from fanstore.simulate.reordering import Reordering, by_keeper, shards
 from fanstore.simulate.workload import Workload
 from fanstore.wording import show_bytes
@@ -31,14 +32,15 @@ class Plan:
 
     loading: AT_ONCE takes no time, IN_TURN is neither ahead nor beside computing, AHEAD fills the
     staging buffer. placement: the class of each file on each node; None: nothing is kept. Files
-    are kept once the first epoch has read them, or (preloaded) are loaded before it. reordering:
-    what is read instead of the job's order. covered: which part of the bytes of the dataset is
-    read at all.
+    are kept once the first epoch has read them, or (preloaded) are loaded before it. caches: what
+    is kept beside that, as reads come. reordering: what is read instead of the job's order.
+    covered: which part of the bytes of the dataset is read at all.
     """
 
     loading: str = AHEAD
     placement: NDArray[np.uint8] | None = None
     preloaded: bool = False
+    caches: Caches | None = None
     reordering: Reordering | None = None
     covered: float = 1.0
 
@@ -81,6 +83,33 @@ def _coordl(workload: Workload) -> Plan:
     return Plan(placement=partition(workload.sizes_bytes, workload.first_order, rooms))
 
 
+def _close(workload: Workload) -> Plan:
+    rooms = _need_room(workload.capacities_bytes, "storage class")
+    _need_to_hold(workload, rooms, "storage classes of all nodes")
+    placement = partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
+    return Plan(placement=_all_kept(placement, "storage classes"), preloaded=True)
+
+
+def _cached(policy: str) -> Callable[[Workload], Plan]:
+    """A cache in memory, and in the other storage classes a share of the files on each node."""
+
+    def plan(workload: Workload) -> Plan:
+        _need_room(workload.memory_bytes, "memory (first storage class)")
+        placement = None
+        rooms = workload.capacities_bytes
+        rooms[:, 0] = 0
+        if rooms.sum():
+            files = np.arange(len(workload.sizes_bytes))
+            placement = partition(workload.sizes_bytes, files, rooms)
+        try:
+            caches = NodeCaches(workload, policy, placement)
+        except ValueError as error:
+            raise CannotRun(str(error)) from None
+        return Plan(placement=placement, preloaded=placement is not None, caches=caches)
+
+    return plan
+
+
 def _parallel_staging(workload: Workload) -> Plan:
     rooms = _need_room(workload.capacities_bytes, "storage class")
     files = np.arange(len(workload.sizes_bytes))
@@ -93,13 +122,17 @@ def _parallel_staging(workload: Workload) -> Plan:
     return Plan(placement=placement, preloaded=True, reordering=reordering, covered=covered)
 
 
-def _need_memory(workload: Workload) -> NDArray[np.int64]:
-    rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
+def _need_to_hold(workload: Workload, rooms: NDArray[np.int64], what: str) -> None:
     if workload.dataset_bytes > rooms.sum():
         raise CannotRun(
-            f"the dataset ({show_bytes(workload.dataset_bytes)}) exceeds the memory of all nodes "
+            f"the dataset ({show_bytes(workload.dataset_bytes)}) exceeds the {what} "
             f"({show_bytes(int(rooms.sum()))})"
         )
+
+
+def _need_memory(workload: Workload) -> NDArray[np.int64]:
+    rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
+    _need_to_hold(workload, rooms, "memory of all nodes")
     return rooms
 
 
@@ -114,11 +147,11 @@ def _lbann_preload(workload: Workload) -> Plan:
     return Plan(placement=_all_kept(placement), preloaded=True)
 
 
-def _all_kept(placement: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _all_kept(placement: NDArray[np.uint8], what: str = "memory") -> NDArray[np.uint8]:
     left = int((placement == NOWHERE).all(axis=0).sum())
     if left:
         raise CannotRun(
-            f"{left:,} files do not fit into the memory of the node that should keep them"
+            f"{left:,} files do not fit into the {what} of the node that should keep them"
         )
     return placement
 
@@ -165,4 +198,10 @@ POLICIES = {
     "frequency-partition": Policy(
         "as nopfs, but no file twice before each is kept once", _frequency_partition
     ),
+    "close": Policy("FanStore's paper: all files on the nodes, nothing else is kept", _close),
+    "lru": Policy("a cache in memory: what was read longest ago goes", _cached("lru")),
+    "random": Policy("a cache in memory: anything goes", _cached("random")),
+    "minio": Policy("a cache in memory: what came first stays", _cached("minio")),
+    "reuse": Policy("a cache in memory, Lobster's: what is read again last goes", _cached("reuse")),
+    "belady": Policy("a cache in memory with the most hits that are possible", _cached("belady")),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
+from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
 from fanstore.simulate.epochs import Epoch
 from fanstore.simulate.pipeline import Batches, Pipeline
 from fanstore.simulate.policies import AHEAD, IN_TURN, Plan
@@ -31,6 +32,7 @@ class Runner:
             self._codes = codes_of(plan.placement, classes)
             for kept, row in zip(self._kept_bytes, plan.placement, strict=True):
                 kept[:] = np.bincount(row, workload.sizes_bytes, classes)[:classes]
+        self._cache_codes = _cache_codes(classes)
         self._startup_s = staging_s(self._system, self._kept_bytes) if plan.preloaded else 0.0
         capacity = self._system.staging_buffer.capacity_bytes
         self._pipeline = Pipeline(self._system.ranks, capacity, self._startup_s)
@@ -67,7 +69,8 @@ class Runner:
         """Returns the result of all epochs so far."""
         names = source_names(self._system)
         per_node = self._system.ranks_per_node * self._pipeline.staged_max_bytes
-        memory = int(self._kept_bytes[:, :1].sum(axis=1).max()) + per_node
+        cached = 0 if self._plan.caches is None else self._plan.caches.peak_bytes
+        memory = int(self._kept_bytes[:, :1].sum(axis=1).max()) + cached + per_node
         return Outcome(
             epochs_s=np.diff(self._ends_s).tolist(),
             startup_s=self._startup_s,
@@ -110,10 +113,17 @@ class Runner:
 
     def _codes_of(self, epoch: Epoch) -> list[NDArray[np.uint8]] | None:
         """The codes of what each rank reads; None while nothing is kept."""
-        if self._codes is None or (epoch.number == 0 and not self._plan.preloaded):
-            return None
-        node_ranks = self._system.ranks_per_node
-        return [self._codes[rank // node_ranks][row] for rank, row in enumerate(epoch.reads)]
+        kept: list[NDArray[np.uint8]] | None = None
+        if self._codes is not None and (epoch.number > 0 or self._plan.preloaded):
+            node_ranks = self._system.ranks_per_node
+            kept = [self._codes[rank // node_ranks][row] for rank, row in enumerate(epoch.reads)]
+        if self._plan.caches is None:
+            return kept
+        found = self._plan.caches.found(epoch.number, epoch.reads)
+        if kept is None:
+            return list(self._cache_codes[found])
+        pairs = zip(kept, found, strict=True)
+        return [np.where(row == NOWHERE, codes, self._cache_codes[row]) for codes, row in pairs]
 
     def _bytes_by_code(
         self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None
@@ -126,3 +136,12 @@ class Runner:
         for row, sizes in zip(codes, epoch.sizes_bytes, strict=True):
             code_bytes += np.bincount(row, sizes, len(code_bytes))
         return code_bytes
+
+
+def _cache_codes(classes: int) -> NDArray[np.uint8]:
+    """By where a sample is found in caches, its code where no node keeps it otherwise."""
+    codes = np.empty(3, dtype=np.uint8)
+    codes[NOWHERE] = (classes + 1) ** 2 - 1
+    codes[HERE] = classes
+    codes[ELSEWHERE] = classes * (classes + 1)
+    return codes

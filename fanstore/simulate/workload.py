@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore.arrays import np
 from fanstore.policy.frequency import frequencies
 from fanstore.simulate.epochs import by_node, reads_of_epochs
+from fanstore.simulate.foresight import Foresight
 from fanstore.simulate.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -63,3 +64,8 @@ class Workload:
         count, ranks_per_node = len(self.sizes_bytes), self.system.ranks_per_node
         coming = reads_of_epochs(self.scenario, count)
         return frequencies(count, (by_node(reads, ranks_per_node) for reads in coming))
+
+    @cached_property
+    def foresight(self) -> Foresight:
+        """When each node reads each sample next in the whole job."""
+        return Foresight(self.scenario, len(self.sizes_bytes))

@@ -143,6 +143,16 @@ def test_only_nopfs_keeps_files_twice_before_all_are_kept_once() -> None:
     assert divided["shared"] == pytest.approx(1 / 3, abs=0.002)  # the first of three epochs
 
 
+def test_policies_that_run_one_after_the_other_do_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    together, parts = simulate(scenario()), []
+    monkeypatch.setattr("fanstore.simulate.engine._SIDE_BY_SIDE_MAX", 1)
+    assert simulate(scenario(), on_epoch=parts.append) == together
+    assert sum(parts) == pytest.approx(3)
+    assert len(parts) == 3 * len(POLICIES)
+
+
 def test_the_same_each_time() -> None:
     first, again = simulate(scenario()), simulate(scenario())
     assert first == again
@@ -158,7 +168,7 @@ def test_says_why_a_policy_cannot_run() -> None:
     bare = simulate(scenario(classes=[])).policies
     assert {name for name, each in bare.items() if isinstance(each, str)} == {
         "deepio-ordered", "parallel-staging", "lbann-dynamic", "lbann-preload", "locality-aware",
-        "coordl",
+        "coordl", "close", "lru", "random", "minio", "reuse", "belady",
     }  # fmt: skip
     assert bare["nopfs"] == bare["staging-buffer"]
 

@@ -47,7 +47,7 @@ def test_scenario_1_only_naive_is_slow() -> None:
 def test_scenario_4_nopfs_is_near_the_bound_with_the_whole_dataset(name: str) -> None:
     simulation = run(name)
     found = outcomes(simulation)
-    assert set(simulation.policies) - set(found) == {"lbann-dynamic", "lbann-preload"}
+    assert set(simulation.policies) - set(found) == {"lbann-dynamic", "lbann-preload", "close"}
     assert found["nopfs"].total_s < 1.01 * 5 * simulation.lower_bound_s
     assert found["nopfs"].covered == 1
     staged = found["parallel-staging"]

@@ -1,0 +1,83 @@
+"""Policies whose caches change with each read, against policies that they are equal to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scenarios import scenario, storage
+
+from fanstore.simulate.engine import simulate
+from fanstore.simulate.results import Outcome
+
+DYNAMIC = ("lru", "random", "minio", "reuse", "belady")
+SLOW = {
+    "shared__rate": ["10 MB/s", "20 MB/s", "30 MB/s", "40 MB/s"],
+    "system__network": "100 MB/s",
+    "dataset__deviation": "0 B",
+}
+
+
+def outcome(name: str, **changes: Any) -> Outcome:
+    found = simulate(scenario(**{**SLOW, **changes}), [name]).policies[name]
+    assert isinstance(found, Outcome), found
+    return found
+
+
+def memory(capacity: str) -> dict[str, Any]:
+    return {"classes": [storage("ram", capacity, "8 GB/s")]}
+
+
+def test_minio_on_one_node_is_coordl() -> None:
+    alone = {"system__nodes": 1, **memory("4 MB")}
+    dynamic, placed = outcome("minio", **alone), outcome("coordl", **alone)
+    assert dynamic == placed
+    assert dynamic.source_shares["ram"] == pytest.approx(2 / 9)
+
+
+@pytest.mark.parametrize("policy", DYNAMIC)
+def test_a_cache_for_all_reads_shared_storage_once(policy: str) -> None:
+    found = outcome(policy, **memory("1 GB"))
+    assert found.source_bytes["shared"] == 300 * 40_000
+    assert found.source_bytes["ram"] + found.source_bytes["remote ram"] == 2 * 300 * 40_000
+    assert found.epochs_s[0] > 1.5 * found.epochs_s[1]
+
+
+@pytest.mark.parametrize("policy", DYNAMIC)
+def test_two_ranks_of_a_node_share_its_cache(policy: str) -> None:
+    alone = {"system__nodes": 1, "system__ranks_per_node": 2, **memory("1 GB")}
+    found = outcome(policy, **alone)
+    assert found.source_bytes == {"ram": 2 * 300 * 40_000, "remote ram": 0, "shared": 300 * 40_000}
+    assert 300 * 40_000 < found.memory_max_bytes <= 300 * 40_000 + 2 * 2_000_000
+
+
+def test_who_knows_what_comes_has_the_most_hits() -> None:
+    hits = {name: outcome(name, job__epochs=12).source_shares["ram"] for name in DYNAMIC}
+    assert max(hits, key=lambda name: hits[name]) == "belady"
+
+
+def test_other_classes_hold_a_share_before_the_first_epoch() -> None:
+    found = outcome("lru")  # 4 MB of memory and 8 MB of disks, 12 MB of files
+    assert found.startup_bytes == pytest.approx(8_000_000, rel=0.02)
+    assert found.startup_s > 0
+    assert found.source_bytes["disk"] + found.source_bytes["remote disk"] == pytest.approx(
+        3 * found.startup_bytes, rel=0.15
+    )
+    bare = outcome("lru", **memory("1 MB"))
+    assert (bare.startup_bytes, bare.startup_s) == (0, 0)
+
+
+def test_close_is_the_fanstore_of_the_paper() -> None:
+    found = outcome("close", classes=[storage("ram", "5 MB", "8 GB/s")])
+    assert found.startup_bytes == 300 * 40_000
+    assert found.source_bytes["shared"] == 0
+    assert found.source_shares["ram"] == pytest.approx(0.25, abs=0.05)
+
+
+def test_says_why_a_policy_cannot_run() -> None:
+    found = simulate(scenario(**SLOW, system__nodes=2), ["close"]).policies["close"]
+    assert found == "the dataset (11.4 MiB) exceeds the storage classes of all nodes (5.7 MiB)"
+    bare = simulate(scenario(classes=[]), [*DYNAMIC, "close"]).policies
+    for name in DYNAMIC:
+        assert bare[name] == "the scenario has no memory (first storage class)"
+    assert bare["close"] == "the scenario has no storage class"
