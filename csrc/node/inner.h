@@ -58,7 +58,10 @@ void fan_node_leave(struct fan_node *node);
 /* Wakes the thread. */
 void fan_node_ring(struct fan_node *node);
 
-/* What the thread runs. */
+/* Does all there is to do at a time. Whether anything happened. */
+bool fan_node_turn(struct fan_node *node, uint64_t now_ns);
+
+/* What the thread runs: one turn after the other, by the clock. */
 void *fan_node_thread(void *node);
 
 #endif

@@ -86,8 +86,7 @@ static void publish(struct fan_node *node)
     fan_put64(&stats->lost_ranks, node->ranks.lost_count);
 }
 
-/* Does all there is to do now. Whether anything happened. */
-static bool turn(struct fan_node *node, uint64_t now_ns)
+bool fan_node_turn(struct fan_node *node, uint64_t now_ns)
 {
     bool any = receive(node, now_ns);
     any |= fan_readers_advance(&node->disk, node);
@@ -156,7 +155,7 @@ static void serve(struct fan_node *node)
         uint32_t seen = fan_total_load(&node->segment.header->doorbell);
         uint64_t now_ns = fan_now_ns();
         pthread_mutex_lock(&node->lock);
-        if (turn(node, now_ns))
+        if (fan_node_turn(node, now_ns))
             busy_ns = now_ns;
         uint64_t idle_ns = now_ns - busy_ns;
         uint64_t limit_ns = should_spin(node, idle_ns) ? 0 : sleep_ns(node, now_ns, idle_ns);

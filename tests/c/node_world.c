@@ -17,6 +17,7 @@
 #include "../../csrc/format/resident_format.h"
 #include "../../csrc/format/shm_format.h"
 #include "../../csrc/local/xxh3.h"
+#include "../../csrc/node/inner.h"
 #include "check.h"
 
 enum { RECORDS = WORLD_FILES + 1, SLOTS = 2 * RECORDS, NAME_BYTES = 8, DIRECTORY_MAX = 2048 };
@@ -297,7 +298,7 @@ static void tell_replicas(const struct world *world, uint32_t own)
     }
 }
 
-static void open_node(struct world *world, uint32_t rank)
+static void make_node(struct world *world, uint32_t rank)
 {
     char path[PATH_MAX];
     world_segment_path(rank, path);
@@ -316,6 +317,11 @@ static void open_node(struct world *world, uint32_t rank)
         share_bounds(world, bounds);
         CHECK(fan_node_set_share(world->nodes[rank], 0, bounds, UINT64_MAX) == 0);
     }
+}
+
+static void open_node(struct world *world, uint32_t rank)
+{
+    make_node(world, rank);
     CHECK(fan_node_start(world->nodes[rank], loopback_transport(world->loopback, rank)) == 0);
 }
 
@@ -328,6 +334,12 @@ void world_open(struct world *world, struct world_shape shape, unsigned absent)
         if ((absent >> rank & 1) == 0)
             open_node(world, rank);
     }
+}
+
+void world_open_still(struct world *world, uint32_t rank)
+{
+    make_node(world, rank);
+    world->nodes[rank]->transport = loopback_transport(world->loopback, rank);
 }
 
 void world_close(struct world *world)
