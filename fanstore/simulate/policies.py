@@ -12,6 +12,7 @@ from fanstore.policy.placement.fill import NOWHERE
 from fanstore.policy.placement.first_touch import first_touch
 from fanstore.policy.placement.partition import partition
 from fanstore.simulate.caches import Caches, NodeCaches
+from fanstore.simulate.opportunistic import Opportunistic
 from fanstore.simulate.reordering import Reordering, by_keeper, shards
 from fanstore.simulate.workload import Workload
 from fanstore.wording import show_bytes
@@ -76,6 +77,12 @@ def _deepio_ordered(workload: Workload) -> Plan:
     return Plan(
         placement=partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
     )
+
+
+def _deepio_opportunistic(workload: Workload) -> Plan:
+    _need_room(workload.memory_bytes, "memory (first storage class)")
+    memories = Opportunistic(workload)
+    return Plan(caches=memories, reordering=memories.reads_of)
 
 
 def _coordl(workload: Workload) -> Plan:
@@ -185,6 +192,9 @@ POLICIES = {
     "naive": Policy("each sample is loaded when it is wanted, nothing is kept", _naive),
     "staging-buffer": Policy("loads ahead from shared storage, keeps nothing", _staging_buffer),
     "deepio-ordered": Policy("memory of all nodes, a stretch of the files each", _deepio_ordered),
+    "deepio-opportunistic": Policy(
+        "what lies in memory is read first, then the rest", _deepio_opportunistic
+    ),
     "parallel-staging": Policy(
         "each node stages a part first and reads nothing else", _parallel_staging
     ),

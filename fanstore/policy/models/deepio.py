@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import lgamma
+
 from fanstore.arrays import np
 from fanstore.policy import checks
 
@@ -22,3 +25,16 @@ def randomisation_level(sample_count: int, together: int) -> float:
     checks.integer("sample_count", sample_count, 2)
     elements = sample_count // checks.integer("together", together, 1, sample_count)
     return cross_entropy_bits(elements) / cross_entropy_bits(sample_count)
+
+
+def permutation_entropy(parts: Sequence[int]) -> float:
+    """Returns how random an order is whose parts stand one behind the other, each fully shuffled
+    in itself: log(product of k!) / log(n!) for parts of k samples, n in all; from 0 to 1.
+
+    It is the entropy of all orders that can come, by that of all permutations. The paper's own
+    measure (randomisation_level) does not apply: its samples stay together, not in their part.
+    Raises ValueError for less than two samples.
+    """
+    counts = [checks.integer("parts", count, 0) for count in parts]
+    checks.integer("samples", sum(counts), 2)
+    return sum(lgamma(count + 1) for count in counts) / lgamma(sum(counts) + 1)
