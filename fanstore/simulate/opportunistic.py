@@ -1,4 +1,4 @@
-"""DeepIO's opportunistic order: what lies in memory is read first (Zhu et al. 2018, section 3)."""
+"""DeepIO's opportunistic order: only what lies in memory is read (Zhu et al. 2018, section 3)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
+from fanstore.policy.orders.shuffles import through_buffer
 from fanstore.simulate.workload import Workload
 
 if TYPE_CHECKING:
@@ -17,10 +18,11 @@ _NOBODY = -1
 class Opportunistic:
     """The nodes' memories, which decide what is read.
 
-    The paper does not say how memory is filled anew. Here an epoch begins with what the memories of
-    all nodes hold, in a new order, dealt out to all ranks whoever holds it. The rest follows, in a
-    new order, from shared storage: each sample takes the place of what was read before it, on the
-    node that reads it. So the memories hold what their nodes read last.
+    The paper does not say how memory is filled anew. Here the next sample is any of those in
+    memory, on whichever node, for whichever rank; one that was not read yet in this epoch takes its
+    place from shared storage, while any are left. So an epoch begins with what memory holds from
+    the last one. A sample counts as read from shared storage by the rank that consumes it, and lies
+    on its node from then on; a node holds what it read last of these.
     """
 
     def __init__(self, workload: Workload) -> None:
@@ -34,10 +36,16 @@ class Opportunistic:
         """Returns the samples of the job's epoch in this order; a fanstore.simulate.reordering."""
         by_turns = reads.T.ravel()
         read = by_turns != len(self._sizes)
-        samples = np.random.default_rng(epoch).permutation(by_turns[read])
+        rng = np.random.default_rng(epoch)
+        samples = rng.permutation(by_turns[read])
         absent = self._holders[samples] == _NOBODY
+        coming = samples[np.argsort(absent, kind="stable")]
+        held = len(samples) - int(absent.sum())
+        if held:
+            words = rng.integers(0, 2**32, len(samples), dtype=np.uint64)
+            coming = coming[through_buffer(len(samples), held, words)]
         changed = by_turns.copy()
-        changed[read] = samples[np.argsort(absent, kind="stable")]
+        changed[read] = coming
         return np.ascontiguousarray(changed.reshape(reads.T.shape).T)
 
     def found(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.uint8]:

@@ -193,7 +193,7 @@ POLICIES = {
     "staging-buffer": Policy("loads ahead from shared storage, keeps nothing", _staging_buffer),
     "deepio-ordered": Policy("memory of all nodes, a stretch of the files each", _deepio_ordered),
     "deepio-opportunistic": Policy(
-        "what lies in memory is read first, then the rest", _deepio_opportunistic
+        "what lies in memory is read, and refilled meanwhile", _deepio_opportunistic
     ),
     "parallel-staging": Policy(
         "each node stages a part first and reads nothing else", _parallel_staging

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import lgamma
+from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.policy import checks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_STEPS = 100_000
 
 
 def cross_entropy_bits(sample_count: int) -> float:
@@ -27,14 +32,32 @@ def randomisation_level(sample_count: int, together: int) -> float:
     return cross_entropy_bits(elements) / cross_entropy_bits(sample_count)
 
 
-def permutation_entropy(parts: Sequence[int]) -> float:
-    """Returns how random an order is whose parts stand one behind the other, each fully shuffled
-    in itself: log(product of k!) / log(n!) for parts of k samples, n in all; from 0 to 1.
+def opportunistic_level(sample_count: int, held: int) -> float:
+    """Returns how random the opportunistic order is: the entropy of all orders that can come by
+    that of all permutations, log2(n!), from 0 to 1. The paper's formula for it cannot be used.
 
-    It is the entropy of all orders that can come, by that of all permutations. The paper's own
-    measure (randomisation_level) does not apply: its samples stay together, not in their part.
-    Raises ValueError for less than two samples.
+    held: samples that are in memory when the epoch begins, as many as it holds. The next sample is
+    any of those in memory, and one of the others takes its place while any are left. Those that
+    were held come in any order, and so do the others; how the two mix is worked out for many
+    samples: of what is in memory a part of exp(-t) was there at first, after t times what it
+    holds. Raises ValueError for less than two samples.
     """
-    counts = [checks.integer("parts", count, 0) for count in parts]
-    checks.integer("samples", sum(counts), 2)
-    return sum(lgamma(count + 1) for count in counts) / lgamma(sum(counts) + 1)
+    checks.integer("sample_count", sample_count, 2)
+    if not checks.integer("held", held, 0, sample_count):
+        return 1.0
+    times = np.linspace(0, (sample_count - held) / held, _STEPS + 1)
+    part = np.exp(-times)
+    choices = _choice_nats(part)
+    mixed = ((choices[1:] + choices[:-1]) / 2 * np.diff(times)).sum() + choices[-1]
+    left = sample_count - held
+    nats = lgamma(held + 1) + lgamma(left + 1) + held * float(mixed)
+    return min(1.0, nats / lgamma(sample_count + 1))
+
+
+def _choice_nats(part: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The entropy of a choice between two, of which one comes with these chances."""
+    found = np.zeros_like(part)
+    for chance in (part, 1 - part):
+        np.subtract(found, chance * np.log(chance, where=chance > 0, out=np.zeros_like(chance)),
+                    out=found)  # fmt: skip
+    return found
