@@ -213,5 +213,5 @@ POLICIES = {
     "random": Policy("a cache in memory: anything goes", _cached("random")),
     "minio": Policy("a cache in memory: what came first stays", _cached("minio")),
     "reuse": Policy("a cache in memory, Lobster's: what is read again last goes", _cached("reuse")),
-    "belady": Policy("a cache in memory with the most hits that are possible", _cached("belady")),
+    "belady": Policy("as reuse, but what would go first does not come in", _cached("belady")),
 }
