@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 # Policies run side by side while what they know of each sample on each node is not more than this.
-_SIDE_BY_SIDE_MAX = 200_000_000
+_SIDE_BY_SIDE_MAX = 400_000_000
 
 
 def known_policies(names: Sequence[str]) -> list[str]:
@@ -36,19 +37,25 @@ def known_policies(names: Sequence[str]) -> list[str]:
 def simulate(
     scenario: Scenario,
     policies: Sequence[str] = (),
-    on_epoch: Callable[[float], object] = lambda _: None,
+    on_epoch: Callable[[], object] = lambda: None,
 ) -> Simulation:
     """Returns what each policy does in a scenario; policies: names, or none for all. on_epoch is
-    called after each epoch, with 1; or with a part of it, where not all policies run side by side.
-    Raises UsageError for what the scenario does not allow."""
+    called as often as there are epochs, while they are simulated. Raises UsageError for what the
+    scenario does not allow."""
     names = known_policies(policies)
     workload = Workload(scenario)
     system = scenario.system
     together = max(1, _SIDE_BY_SIDE_MAX // (system.nodes * len(workload.sizes_bytes)))
     groups = [names[first : first + together] for first in range(0, len(names), together)]
     outcomes: dict[str, Outcome | str] = {}
+    turns = count(1)
+
+    def on_turn() -> None:
+        if next(turns) % len(groups) == 0:
+            on_epoch()
+
     for group in groups:
-        outcomes.update(_outcomes(workload, group, lambda: on_epoch(1 / len(groups))))
+        outcomes.update(_outcomes(workload, group, on_turn))
     return Simulation(
         files=len(workload.sizes_bytes),
         dataset_bytes=workload.dataset_bytes,

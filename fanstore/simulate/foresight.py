@@ -25,12 +25,12 @@ class Foresight:
     def __init__(self, scenario: Scenario, sample_count: int) -> None:
         """Raises UsageError where the temporary directory has no room for it."""
         self._ranks = scenario.system.ranks
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 -- as long as this lives
         try:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 -- as long as this lives
             self._write(scenario, sample_count)
         except OSError as error:
             raise UsageError(
-                f"{tempfile.gettempdir()}: {error.strerror}; policies that know what comes write 4 "
+                f"the temporary directory: {error.strerror}; policies that know what comes write 4 "
                 "bytes for each read of the job there; TMPDIR names another directory"
             ) from None
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scenarios import scenario, storage
 
+from fanstore.errors import UsageError
 from fanstore.simulate.engine import simulate
 from fanstore.simulate.results import Outcome
 
@@ -72,6 +77,21 @@ def test_close_is_the_fanstore_of_the_paper() -> None:
     assert found.startup_bytes == 300 * 40_000
     assert found.source_bytes["shared"] == 0
     assert found.source_shares["ram"] == pytest.approx(0.25, abs=0.05)
+
+
+@pytest.mark.parametrize("policy", ("reuse", "belady"))
+def test_a_full_temporary_directory_is_named(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("r+b", 0) as full:
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda: full)
+        with pytest.raises(UsageError, match=f"{os.strerror(errno.ENOSPC)}; .* TMPDIR names"):
+            outcome(policy)
+    assert outcome("lru").epochs_s  # needs none
+
+
+def test_no_temporary_directory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with pytest.raises(UsageError, match="the temporary directory: No such file or directory; "):
+        outcome("belady")
 
 
 def test_says_why_a_policy_cannot_run() -> None:

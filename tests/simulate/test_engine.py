@@ -146,11 +146,10 @@ def test_only_nopfs_keeps_files_twice_before_all_are_kept_once() -> None:
 def test_policies_that_run_one_after_the_other_do_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    together, parts = simulate(scenario()), []
+    together, epochs = simulate(scenario()), []
     monkeypatch.setattr("fanstore.simulate.engine._SIDE_BY_SIDE_MAX", 1)
-    assert simulate(scenario(), on_epoch=parts.append) == together
-    assert sum(parts) == pytest.approx(3)
-    assert len(parts) == 3 * len(POLICIES)
+    assert simulate(scenario(), on_epoch=lambda: epochs.append(1)) == together
+    assert len(epochs) == 3
 
 
 def test_the_same_each_time() -> None:
