@@ -56,6 +56,7 @@ def simulate(
 
     for group in groups:
         outcomes.update(_outcomes(workload, group, on_turn))
+        workload.forget()
     return Simulation(
         files=len(workload.sizes_bytes),
         dataset_bytes=workload.dataset_bytes,

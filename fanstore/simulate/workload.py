@@ -25,6 +25,11 @@ class Workload:
         self.system = scenario.system
         self.sizes_bytes = scenario.sizes.draw()
 
+    def forget(self) -> None:
+        """Drops what was worked out of the whole job, which takes most memory."""
+        for name in ("frequencies", "foresight"):
+            self.__dict__.pop(name, None)
+
     @property
     def dataset_bytes(self) -> int:
         """The bytes of all files together."""
