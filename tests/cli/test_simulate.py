@@ -73,7 +73,7 @@ def test_options_that_say_two_things_are_refused() -> None:
 
 def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path) -> None:
     unknown = call("simulate", "nopfs-9", code=2).stderr
-    assert "built in are coordl-ssd, nopfs-1, nopfs-2," in unknown
+    assert "built in are coordl-hdd, coordl-ssd," in unknown and "nopfs-1, nopfs-2," in unknown
     wrong = call("simulate", "nopfs-1", "--policy", "fifo", code=2).stderr
     assert "there is no policy 'fifo'; allowed: perfect, naive," in wrong
     assert "Missing argument 'SCENARIO'" in call("simulate", code=2).stderr
