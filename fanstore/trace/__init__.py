@@ -3,8 +3,25 @@ while the job runs, and from a file that was kept (docs/trace.md)."""
 
 from __future__ import annotations
 
-from fanstore.trace.kept import read_trace
-from fanstore.trace.lanes import live_counters, live_trace
-from fanstore.trace.tables import SOURCES, Trace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fanstore.trace.kept import read_trace
+    from fanstore.trace.lanes import live_counters, live_trace
+    from fanstore.trace.tables import SOURCES, Trace
 
 __all__ = ["SOURCES", "Trace", "live_counters", "live_trace", "read_trace"]
+
+_MODULES = {
+    "SOURCES": "tables", "Trace": "tables", "live_counters": "lanes", "live_trace": "lanes",
+    "read_trace": "kept",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name when it is first asked for: node daemons use this package, too, and do
+    without NumPy."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
