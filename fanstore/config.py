@@ -142,6 +142,15 @@ SETTINGS = (
         "or the file in which all of it is kept",
         "on|off|.+",
     ),
+    Setting(
+        "metrics_port",
+        int,
+        None,
+        "a TCP port for Prometheus; the next ones for further ranks of a host; 0: any that is free "
+        "(default: none)",
+        most=65535,
+    ),
+    Setting("metrics_address", str, "127.0.0.1", "the address of that port"),
     Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
     Setting("trap", bool, False, "serve programs that no library can enter, too (run, exec)"),
 )
@@ -171,6 +180,8 @@ class Settings:
     peer_wait_s: float
     output_wait_s: float
     trace: str
+    metrics_port: int | None
+    metrics_address: str
     keep_mpi_env: bool
     trap: bool
     sources: Mapping[str, str]

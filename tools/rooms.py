@@ -94,6 +94,8 @@ PYTHON_ROOMS: Rooms = {
     "world": {*_BASE, "launcher"},
     "transport": {*_BASE, "world"},
     "peers": set(),
+    "live": {"peers"},
+    "metrics": set(),
     **storeys(
         "outputs", "model ranks objects drafts namespace stageout service", _OUTPUTS, "."
     ),
@@ -101,7 +103,7 @@ PYTHON_ROOMS: Rooms = {
     "load": {*_DATASET, "config", "progress", "placement", "world"},
     "serve": {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
-        "peers", "outputs.", "trace",
+        "peers", "outputs.", "trace", "live", "metrics",
     },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",
@@ -109,7 +111,7 @@ PYTHON_ROOMS: Rooms = {
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
-        "simulate", "plan", "calibrate", "whole_file", "world", "interruption",
+        "simulate", "plan", "calibrate", "live", "whole_file", "world", "interruption",
     },
     "__main__": {"cli"},
 }  # fmt: skip

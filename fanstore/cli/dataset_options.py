@@ -127,6 +127,17 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "(off), or all of it, kept in FILE [default: on].",
         ),
         click.option(
+            "--metrics-port",
+            metavar="PORT",
+            help="Serve Prometheus metrics at this TCP port of 127.0.0.1; further ranks of a host "
+            "take the next ones.",
+        ),
+        click.option(
+            "--metrics-address",
+            metavar="ADDRESS",
+            help="The address of that port; 0.0.0.0 for all of this node's [default: 127.0.0.1].",
+        ),
+        click.option(
             "--keep-mpi-env",
             is_flag=True,
             default=None,
@@ -179,6 +190,8 @@ def refuse_idle_options(settings: config.Settings) -> None:
         raise UsageError(
             f"{config.spoken('flag', given[0])} means nothing with --in-place: nothing is copied"
         )
+    if settings.metrics_port is None and settings.sources["metrics_address"] == "flag":
+        raise UsageError("--metrics-address means nothing without --metrics-port")
 
 
 def current_umask() -> int:

@@ -18,15 +18,26 @@ if TYPE_CHECKING:
 @click.command(short_help="Show the node daemons of this machine.")
 @job_options
 @click.option("--all", "show_all", is_flag=True, help="Show every job of this user, dead or alive.")
+@click.option("--all-ranks", is_flag=True, help="Show every rank of the job, on all its nodes.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON; a list with --all.")
-def command(job: str | None, local_dir: str | None, show_all: bool, as_json: bool) -> int:
+def command(
+    job: str | None, local_dir: str | None, show_all: bool, all_ranks: bool, as_json: bool
+) -> int:
     """Show a job: its datasets, packs and bytes staged, what was read, damaged files. Where several
     serve and none is named, all of them are shown; --json asks for --job or --all then.
 
-    The exit code is 1 when a job's daemon is dead; with --all it is 0.
+    With --all-ranks this node's daemon asks those of the other nodes; --json then gives an object
+    whose `ranks` has an entry for each, with its `state`: serving, "not answering" or lost.
+
+    The exit code is 1 when a job's daemon is dead, or a rank lost or silent; with --all it is 0.
     """
+    from fanstore.errors import UsageError
     from fanstore.serve.jobs import describe_job, find_jobs
 
+    if all_ranks and show_all:
+        raise UsageError("--all-ranks shows one job: name it with --job in place of --all")
+    if all_ranks:
+        return command_all_ranks(job, local_dir, as_json)
     jobs = find_jobs(local_directory(local_dir)) if show_all else meant(job, local_dir, as_json)
     found = [describe_job(each) for each in jobs]
     if not found and not as_json:
@@ -38,6 +49,31 @@ def command(job: str | None, local_dir: str | None, show_all: bool, as_json: boo
             show(each)
     dead = any(each["state"] != "serving" for each in found)
     return 1 if dead and not show_all else 0
+
+
+def command_all_ranks(job: str | None, local_dir: str | None, as_json: bool) -> int:
+    """Shows all ranks of one job."""
+    from fanstore.serve.jobs import describe_job, describe_ranks
+
+    found = chosen_job(job, local_dir)
+    own = describe_job(found)
+    serves = own["state"] == "serving"  # else nobody here knows of the others
+    ranks = describe_ranks(found) if serves else [own]
+    if as_json:
+        click.echo(json.dumps({"job_id": found.job_id, "ranks": ranks}, indent=2))
+    else:
+        for rank in ranks:
+            show_rank(rank, len(ranks))
+    return 1 if any(rank["state"] != "serving" for rank in ranks) else 0
+
+
+def show_rank(rank: dict[str, Any], world_size: int) -> None:
+    """Prints one rank for people, also one of which nothing is known."""
+    if "datasets" in rank:
+        show(rank)
+        return
+    silent = f" for {rank['silent_s']:,.0f} s" if "silent_s" in rank else ""
+    click.echo(f"rank {rank['rank']} of {world_size} on {rank['host']}: {rank['state']}{silent}")
 
 
 def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJob]:
@@ -56,6 +92,8 @@ def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJ
 def show(job: dict[str, Any]) -> None:
     """Prints one job for people."""
     click.echo(f"job {job['job_id']}: {job['state']}{_rank(job)}{_since(job)}")
+    if job.get("metrics"):
+        click.echo(f"  metrics at {job['metrics']}")
     if job["state"] == "dead":
         click.echo("  its daemon was killed; the next start removes what it left")
     for dataset in job["datasets"]:
@@ -104,7 +142,10 @@ def outputs_lines(outputs: dict[str, Any]) -> list[str]:
 
 def _rank(job: dict[str, Any]) -> str:
     several = job.get("world_size", 1) > 1
-    return f", rank {job['rank']} of {job['world_size']}" if several else ""
+    if not several:
+        return ""
+    host = f" on {job['host']}" if "host" in job else ""
+    return f", rank {job['rank']} of {job['world_size']}{host}"
 
 
 def _since(job: dict[str, Any]) -> str:

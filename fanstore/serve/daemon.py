@@ -178,7 +178,7 @@ class Daemon:
         if whole and not self._with_all:
             self.world.fail("told to end before the other ranks")
         self._with_all = self._with_all and whole
-        status = {**self.status(), "outputs": outputs}
+        status = {**self.job.status(), "outputs": outputs}
         if self._with_all and self.world.world_size > 1:
             self.world.hurry()
             try:
@@ -223,11 +223,6 @@ class Daemon:
         """Sends what this daemon says to its log from now on: the parent's stderr is the
         command's."""
         log_to(self.job.directory.file("log"))
-
-    def status(self) -> dict[str, Any]:
-        """Returns the job and its counters."""
-        figures = self.job.figures()  # first: with them comes what was found damaged
-        return {**self.job.about(), "state": "serving", **figures}
 
     def _serve(self, listener: socket.socket) -> None:
         selector = self._selector
@@ -322,7 +317,7 @@ class Daemon:
         if operation == "session":
             self._sessions.begin(channel)
         elif operation == "status":
-            channel.send(self.status())
+            channel.send(self.job.status())
         elif operation == "stop" and self._wrapped:
             channel.send({"error": "this job ends with its command"})
         elif operation == "stop":

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from fanstore import __version__, _native
-from fanstore.dataset import Dataset, open_dataset
-from fanstore.errors import SHOWN_MAX, UsageError
+from fanstore import _native
+from fanstore.dataset import open_dataset
+from fanstore.errors import UsageError
 from fanstore.load.base import Base
 from fanstore.load.codecs import check_codecs
 from fanstore.load.crew import Crew
@@ -21,6 +19,7 @@ from fanstore.load.stopping import Stop
 from fanstore.outputs.service.service import Mount, OutputService
 from fanstore.outputs.stageout.rescue import rescue_lines
 from fanstore.progress import Meter, progress_of
+from fanstore.serve.agreement import agreed, check_agreement
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.serve.job_outputs import check_output_dir, open_service
@@ -39,38 +38,12 @@ from fanstore.serve.segment import (
     read_processes,
     write_segment,
 )
+from fanstore.serve.served import ServedDataset, about_dataset
 from fanstore.serve.trace_join import part_path
-from fanstore.world import RankLost, World
+from fanstore.serve.watching import Watching
+from fanstore.world import World
 
 _DEVICE_MAJOR = 0xFA5
-
-
-@dataclass
-class ServedDataset:
-    """A dataset of the job with what has been made for it so far. outcome: once it is staged."""
-
-    info: DatasetInfo
-    prefix: Prefix
-    hold: PrefixHold
-    staged: StagedDirectory | None
-    outcome: Outcome | None = None
-
-    @property
-    def dataset(self) -> Dataset:
-        """The dataset as opened by its staged index."""
-        return self.staging.dataset
-
-    @property
-    def staging(self) -> Outcome:
-        """How the dataset was staged."""
-        assert self.outcome is not None
-        return self.outcome
-
-    def damaged_names(self) -> list[str]:
-        """The damaged files, by name under the prefix; at most SHOWN_MAX."""
-        damaged = self.staging.report.damaged
-        ids = sorted(record for ids in damaged.values() for record in ids)[:SHOWN_MAX]
-        return [os.fsdecode(self.dataset.relpath(record)) for record in ids]
 
 
 def device_number(dataset_id: str) -> int:
@@ -92,6 +65,7 @@ class Job:
         self.server: NodeServer | None = None
         self.outputs: OutputService | None = None
         self.lanes: LaneKeeper | None = None
+        self.watching: Watching | None = None
         self._stop = stop
         self._preload = ""
         self._entered = False
@@ -101,7 +75,8 @@ class Job:
         """Stages the datasets and publishes the segment, with the other ranks of `world`. Raises
         FanstoreError or OSError; `close` must follow."""
         self.world = world
-        check_agreement(world.gather_all(_agreed(self.plan)), world.rank)
+        check_agreement(world.gather_all(agreed(self.plan)), world.rank)
+        self.watching = Watching(world, self.plan.settings, self.directory)
         infos = announce(world, [path for path, _ in self.plan.datasets])
         self._check(infos)
         with self.base.locked(self._stop.check):
@@ -262,12 +237,18 @@ class Job:
         mounts = [Mount(item.dataset, _spellings(item.prefix)) for item in self.served]
         prefixes = [item.prefix.path for item in self.served]
         peers = None if self.server is None else self.server.peers()
+        if self.watching is not None:
+            self.watching.open(self.status, self.figures, peers)
         self.outputs = open_service(self.plan, self.directory, prefixes, mounts, peers)
         self.outputs.start()
+        if self.watching is not None:
+            self.watching.start(self.outputs.submit)
 
     def stop_serving(self) -> bool:
         """Ends what `serve` began. Returns whether all ranks are there, and MPI may be used
         again."""
+        if self.watching is not None:
+            self.watching.close()
         if self.outputs is not None:
             self.outputs.close()
         if self.lanes is not None:
@@ -284,6 +265,11 @@ class Job:
         """Returns how many other ranks may still read from this one, now that its command has
         ended."""
         return 0 if self.server is None else self.server.finish()
+
+    def status(self) -> dict[str, Any]:
+        """Returns the job and its counters. May be called from any thread."""
+        figures = self.figures()  # first: with them comes what was found damaged
+        return {**self.about(), "state": "serving", **figures}
 
     def figures(self) -> dict[str, Any]:
         """What clients and the block cache have counted so far."""
@@ -352,11 +338,12 @@ class Job:
             "kind": self.plan.kind,
             "rank": self.world.rank,
             "host": os.uname().nodename,
+            "metrics": "" if self.watching is None else self.watching.metrics_url,
             "world_size": self.world.world_size,
             "daemon_pid": os.getpid(),
             "preload": self._preload,
             "started_s": self.started_s,
-            "datasets": [_about_dataset(item, self.world.rank) for item in self.served],
+            "datasets": [about_dataset(item, self.world.rank) for item in self.served],
         }
 
     def kept(self) -> str:
@@ -374,37 +361,9 @@ class Job:
         for staged in self._staged.values():
             staged.release(self.plan.settings.keep_staged)
         self.directory.release()
+        if self.watching is not None:
+            self.watching.close()
         return clean_up(self.base) if self._entered else []
-
-
-# What every rank of a job must be given alike: else they do not meet at the same places.
-_COMMON = ("in_place", "verify", "stage", "replicas")
-
-
-def _agreed(plan: JobPlan) -> dict[str, object]:
-    values: dict[str, object] = {name: getattr(plan.settings, name) for name in _COMMON}
-    datasets = [os.path.abspath(path) for path, _ in plan.datasets]
-    wire = f"{__version__} (messages of version {_native.lib.FAN_WIRE_VERSION})"
-    return {"version": wire, "dataset": datasets, "output_dir": plan.output_dir, **values}
-
-
-def check_agreement(answers: Sequence[dict[str, object]], own_rank: int) -> None:
-    """Raises on every rank when one was given something else than rank 0, naming it: UsageError on
-    rank 0, which speaks for all."""
-    for rank, answer in enumerate(answers):
-        for name in {**answers[0], **answer}:
-            value, first = (of.get(name, "an older one") for of in (answer, answers[0]))
-            if value != first:
-                what = "FanStore" if name == "version" else "--" + name.replace("_", "-")
-                message = (
-                    f"{what} is {_spoken(value)} on rank {rank} and {_spoken(first)} "
-                    "on rank 0: the ranks of a job must be given the same"
-                )
-                raise UsageError(message) if own_rank == 0 else RankLost(message, told=True)
-
-
-def _spoken(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _separates(path: str) -> bool:
@@ -415,27 +374,3 @@ def _separates(path: str) -> bool:
 def _spellings(prefix: Prefix) -> tuple[bytes, ...]:
     """A mount prefix and its other name, if it has one."""
     return tuple(os.fsencode(path) for path in (prefix.path, prefix.alias) if path)
-
-
-def _about_dataset(item: ServedDataset, rank: int) -> dict[str, Any]:
-    report, shares, lib = item.staging.report, item.staging.shares, _native.lib
-    remote = [place for place in item.staging.places if place.state == lib.FAN_PLACE_REMOTE]
-    return {
-        "name": item.info.name,
-        "directory": item.info.directory,
-        "dataset_id": item.info.dataset_id,
-        "mount_prefix": item.prefix.path,
-        "packs": item.dataset.pack_count,
-        "in_place": item.staged is None,
-        "replicas": item.staging.replicas,
-        "remote_packs": sum(1 for place in remote if place.replicas),
-        "copied_packs": report.copied_packs,
-        "copied_bytes": report.copied_bytes,
-        "received_packs": report.received_packs,
-        "received_bytes": report.received_bytes,
-        "reused_packs": report.reused_packs,
-        "shared_bytes": report.shared_bytes,
-        "share_bytes": 0 if shares is None else shares.kept_bytes[rank],
-        "damaged_count": sum(len(ids) for ids in report.damaged.values()),
-        "damaged_files": item.damaged_names(),
-    }

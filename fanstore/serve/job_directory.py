@@ -5,6 +5,7 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               segment      what clients map (csrc/format/shm_format.h)
               placeholder  the dangling link behind every virtual descriptor
               sock         the daemon's socket
+              live         the socket for whoever watches (HTTP, see serve/live.py)
               outputs      the socket for what is written (csrc/format/output_format.h)
               objects/     what programs of this node wrote
               outputs.journal   which of that is in the output directory

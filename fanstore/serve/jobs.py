@@ -14,9 +14,12 @@ from fanstore.load import locks
 from fanstore.load.base import Base
 from fanstore.outputs.stageout.rescue import left_behind
 from fanstore.serve.process import Process
-from fanstore.serve.protocol import Channel, connect
+from fanstore.serve.protocol import LIVE_SOCKET, Channel, connect, open_stream
 
 _STOP_WAIT_S = 60.0
+_ANSWER_WAIT_S = 10.0
+_RANKS_PATIENCE_S = 2.0
+_HTTP_OK = 200
 _LEFT = ("waiting", "waiting_bytes", "output_dir")
 
 
@@ -102,7 +105,7 @@ def _connect(job: FoundJob) -> Channel:
         raise _no_answer(job, error) from None
 
 
-def _no_answer(job: FoundJob, error: OSError) -> FanstoreError:
+def _no_answer(job: FoundJob, error: Exception) -> FanstoreError:
     return FanstoreError(f"job {job.job_id}: the node daemon does not answer: {error}")
 
 
@@ -116,6 +119,35 @@ def _request(job: FoundJob, channel: Channel, request: dict[str, Any]) -> dict[s
         reason = "no answer" if answer is None else answer["error"]
         raise FanstoreError(f"job {job.job_id}: {reason}")
     return answer
+
+
+def ask_ranks(
+    job: FoundJob, what: str, patience_s: float, own: bool = False
+) -> list[dict[str, Any]]:
+    """Returns what all ranks of a job answer to "figures" or "status", a row for each
+    (fanstore.live.gather); with `own`, this node's rank alone. Silent ranks are waited for during
+    `patience_s`. Raises FanstoreError when this node's daemon does not answer."""
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection("job", timeout=patience_s + _ANSWER_WAIT_S)
+    with contextlib.closing(connection):
+        try:
+            connection.sock = open_stream(job.directory, LIVE_SOCKET, patience_s + _ANSWER_WAIT_S)
+            ranks = "own" if own else "all"
+            connection.request("GET", f"/{what}?ranks={ranks}&patience_s={patience_s:g}")
+            answer = connection.getresponse()
+            body = answer.read()
+        except (OSError, HTTPException) as error:
+            raise _no_answer(job, error) from None
+    if answer.status != _HTTP_OK:
+        raise FanstoreError(f"job {job.job_id}: {body.decode(errors='replace').strip()}")
+    rows: list[dict[str, Any]] = json.loads(body)["ranks"]
+    return rows
+
+
+def describe_ranks(job: FoundJob) -> list[dict[str, Any]]:
+    """Returns what `status` shows of every rank; those that do not answer are named by `state`."""
+    return ask_ranks(job, "status", _RANKS_PATIENCE_S)
 
 
 def describe_job(job: FoundJob) -> dict[str, Any]:

@@ -3,6 +3,7 @@ any."""
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -26,6 +27,7 @@ class NodeServer:
         self._world = world
         self._deadline_s = settings.deadline_s
         self._stalls = Stalls(settings.deadline_s, settings.shared_deadline_s)
+        self._lock = threading.Lock()  # of the node's life: figures are asked for in any thread
         self._whole: bool | None = None
         self._last: dict[str, Any] = {}
         self.node = Node(
@@ -71,7 +73,12 @@ class NodeServer:
         return self._stalls.lines(time.monotonic(), waits_for, late, lost, shared_s)
 
     def figures(self) -> dict[str, Any]:
-        """Returns the ranks that were lost, and the counts of the C core."""
+        """Returns the ranks that were lost, and the counts of the C core. May be called from any
+        thread."""
+        with self._lock:
+            return self._figures()
+
+    def _figures(self) -> dict[str, Any]:
         if self._whole is not None:
             return self._last
         return {
@@ -82,9 +89,10 @@ class NodeServer:
     def stop(self) -> bool:
         """Ends the core's thread. Returns whether MPI may be used again: no rank was lost on the
         way."""
-        if self._whole is None:
-            quiet = self.node.stop()
-            self._last = self.figures()
-            self._whole = quiet and not self._last["lost_ranks"]
-            self.node.close()
-        return self._whole
+        with self._lock:
+            if self._whole is None:
+                quiet = self.node.stop()
+                self._last = self._figures()
+                self._whole = quiet and not self._last["lost_ranks"]
+                self.node.close()
+            return self._whole

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 MESSAGE_MAX_BYTES = 1 << 24
+LIVE_SOCKET = "live"  # HTTP, for whoever watches (fanstore.serve.live)
+_SOCKET = "sock"
 
 
 class Channel:
@@ -65,36 +67,49 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _short_name(directory: str) -> Iterator[str]:
-    """Yields a path to `directory`/sock that fits a socket address however deep it lies."""
+def _short_name(directory: str, name: str) -> Iterator[str]:
+    """Yields a path to `directory`/`name` that fits a socket address however deep it lies."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{fd}/sock"
+        yield f"/proc/self/fd/{fd}/{name}"
     finally:
         os.close(fd)
 
 
+def bind(directory: str, name: str) -> socket.socket:
+    """Returns a socket at `directory`/`name`, which its owner alone may use."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    os.fchmod(listener.fileno(), 0o600)  # what the name gets, less the umask
+    with _short_name(directory, name) as path:
+        listener.bind(path)
+    return listener
+
+
 def listen(directory: str) -> socket.socket:
     """Returns a socket that listens at `directory`/sock."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with _short_name(directory) as path:
-        listener.bind(path)
+    listener = bind(directory, _SOCKET)
     listener.listen(16)
     return listener
+
+
+def open_stream(directory: str, name: str, timeout_s: float) -> socket.socket:
+    """Returns a connection to the socket `directory`/`name`. Raises OSError where nobody listens
+    there."""
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    stream.settimeout(timeout_s)
+    try:
+        with _short_name(directory, name) as path:
+            stream.connect(path)
+    except OSError:
+        stream.close()
+        raise
+    return stream
 
 
 def connect(directory: str, timeout_s: float = 10.0) -> Channel:
     """Returns a channel to the daemon of the job in `directory`. Raises OSError where there is
     none."""
-    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    stream.settimeout(timeout_s)
-    try:
-        with _short_name(directory) as path:
-            stream.connect(path)
-    except OSError:
-        stream.close()
-        raise
-    return Channel(stream)
+    return Channel(open_stream(directory, _SOCKET, timeout_s))
 
 
 def _credentials(stream: socket.socket) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanstore.errors import UsageError
-from fanstore.serve.job import check_agreement
+from fanstore.serve.agreement import check_agreement
 from fanstore.world import RankLost
 
 SAME = {"version": "1 (messages of version 2)", "stage": "auto", "dataset": ["/a", "/b"]}

@@ -106,6 +106,11 @@ class OutputService:
         self._thread.start()
         self._do(self._open(), _WAIT_S)
 
+    def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
+        """Runs a coroutine in the service's thread, where the peers live. May be called from any
+        thread, until the service is closed."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def start_flush(self) -> concurrent.futures.Future[None]:
         """Begins to publish what is finished and to place it; the future is done when that is."""
         return asyncio.run_coroutine_threadsafe(self._flush(), self._loop)
