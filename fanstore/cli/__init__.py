@@ -37,6 +37,7 @@ SUBCOMMANDS = {
     "start": ("start", "Start a node daemon that serves until it is stopped."),
     "stop": ("stop", "Stop a node daemon."),
     "status": ("status", "Show the node daemons of this machine."),
+    "top": ("top", "Watch a job: what each rank and program reads, and waits for."),
     "exec": ("exec", "Run a command under a node daemon that is already there."),
     "clean": ("clean", "Remove what jobs left on this node."),
     "sbatch": ("sbatch", "Print a job script for Slurm."),

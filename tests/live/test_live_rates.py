@@ -1,0 +1,79 @@
+"""Rates are differences of two answers of one daemon, by that daemon's clock alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from fanstore.live.rates import SORTS, difference, in_order
+
+SOURCES = ("disk", "cache", "rank", "shared", "output")
+
+
+def answer(rank: int = 0, **changes: Any) -> dict[str, Any]:
+    counters = dict.fromkeys(
+        ("opens", "reads", "read_bytes", "decoded_bytes", "errors", "cache_hits", "cache_misses"), 0
+    )
+    program = {
+        "number": 1, "pid": 70, "name": "python", "threads": 2, "clock_s": 100.0,
+        "counters": dict(counters), "stall_ns": dict.fromkeys(SOURCES, 0),
+        "bytes": dict.fromkeys(SOURCES[1:4], 0),
+    }  # fmt: skip
+    return {
+        "rank": rank, "host": f"node{rank}", "state": "serving", "daemon_pid": 7, "clock_s": 100.0,
+        "up_s": 5.0, "lost_ranks": [], "counters": counters, "node": {}, "outputs": {},
+        "stalls": {source: {"ns": 0, "bytes": 0} for source in SOURCES[1:4]} | {"disk": {"ns": 0}},
+        "disk": {"size_bytes": 100, "free_bytes": 25}, "programs": [program], **changes,
+    }  # fmt: skip
+
+
+def later(before: dict[str, Any], span_s: float, opens: int, stall_ns: int) -> dict[str, Any]:
+    now = copy.deepcopy(before)
+    for each in (now, now["programs"][0]):
+        each["clock_s"] += span_s
+        each["counters"]["opens"] += opens
+    now["stalls"]["rank"]["ns"] += stall_ns
+    now["programs"][0]["stall_ns"]["rank"] += stall_ns
+    return now
+
+
+def test_rates_are_exact_by_the_daemons_own_clock() -> None:
+    first = [answer(0), answer(1, clock_s=9000.0)]
+    rows = difference(first, [later(first[0], 2.0, 500, 10**9), later(first[1], 4.0, 500, 10**9)])
+    assert [row["opens_per_s"] for row in rows] == [250.0, 125.0]
+    assert rows[0]["stall_share"] == 0.25  # one second of two threads' two
+    assert rows[0]["stall_shares"]["rank"] == 0.25 and rows[0]["stall_shares"]["disk"] == 0
+    assert rows[0]["programs"][0]["opens_per_s"] == 250.0
+    assert rows[0]["disk_fill"] == 0.75 and rows[0]["cache_fill"] is None
+
+
+def test_nothing_is_made_up_where_nothing_is_known() -> None:
+    first = answer()
+    (row,) = difference([], [first])
+    assert row["opens_per_s"] is None and row["stall_share"] is None
+    (row,) = difference([first], [later({**first, "daemon_pid": 8}, 2.0, 5, 0)])
+    assert row["opens_per_s"] is None
+    (row,) = difference([first], [first])  # the same answer twice
+    assert row["opens_per_s"] is None
+    fewer = later(first, 2.0, 100, 0)
+    fewer["programs"][0]["counters"]["opens"] = -1  # a thread ended
+    (row,) = difference([first], [fewer])
+    assert row["opens_per_s"] == 50.0 and row["programs"][0]["opens_per_s"] is None
+
+
+def test_a_program_that_is_new_has_counted_from_zero() -> None:
+    first = answer(programs=[])
+    now = later(answer(), 2.0, 80, 0)
+    (row,) = difference([first], [now])
+    assert row["programs"][0]["opens_per_s"] == 40.0
+
+
+def test_silent_and_slow_ranks_come_first() -> None:
+    first = [answer(rank) for rank in range(3)]
+    now = [later(first[0], 1.0, 9, 10), later(first[1], 1.0, 5, 10**9)]
+    away = {"rank": 2, "host": "node2", "state": "lost"}
+    rows = difference(first, [*now, away])
+    assert [row["rank"] for row in in_order(rows, "stall")] == [2, 1, 0]
+    assert [row["rank"] for row in in_order(rows, "opens")] == [2, 0, 1]
+    assert [row["rank"] for row in in_order(rows, "rank")] == [0, 1, 2]
+    assert next(iter(SORTS)) == "stall"
