@@ -45,6 +45,7 @@ class _Figures(Collector):
         return metric
 
 
+_FINEST_S, _COARSEST_S = 1e-5, 30.0
 _KINDS: dict[str, Any] = {
     "counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily,
 }  # fmt: skip
@@ -58,12 +59,12 @@ def _found(figures: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _buckets(bins: Sequence[int], scale: float) -> list[tuple[str, float]]:
-    """Returns cumulative buckets of a histogram by powers of two: bins[n] holds [2^n, 2^(n+1))."""
-    total, buckets = 0, []
-    for power, count in enumerate(bins[:-1]):
-        total += count
-        buckets.append((f"{2 ** (power + 1) * scale:g}", float(total)))
-    return [*buckets, ("+Inf", float(total + bins[-1]))]
+    """Returns cumulative buckets of a histogram by powers of two: bins[n] holds [2^n, 2^(n+1)). Of
+    the edges every second one is kept, within bounds: a scrape takes as long as it has lines."""
+    edges = [(2 ** (power + 1) * scale, power + 1) for power in range(1, len(bins) - 1, 2)]
+    kept = [(edge, below) for edge, below in edges if _FINEST_S <= edge <= _COARSEST_S]
+    buckets = [(f"{edge:g}", float(sum(bins[:below]))) for edge, below in kept]
+    return [*buckets, ("+Inf", float(sum(bins)))]
 
 
 def exposition(figures: Mapping[str, Any], accept: str) -> tuple[str, bytes]:
