@@ -10,7 +10,7 @@ import resource
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -242,11 +242,13 @@ def _forecast(paths: Sequence[str], as_json: bool) -> int:
     from fanstore.load.budget import budget_of
     from fanstore.load.forecast import forecast, forecast_lines
     from fanstore.load.local_dir import choose
+    from fanstore.serve.segment import default_lanes
 
     settings = config.resolve()
     named = for_rank(settings.local_dir, detect(os.environ))
     directory = choose(named, settings.sources["local_dir"])
-    budget = budget_of(settings)
+    tables_bytes = default_lanes(notes=settings.trace != "off").size_bytes()
+    budget = replace(budget_of(settings), tables_bytes=tables_bytes)
     found = [forecast(path, directory, settings.local_bytes, budget) for path in paths]
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))

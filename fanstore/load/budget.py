@@ -22,12 +22,14 @@ class Budget:
     """What one rank may take of its node's memory.
 
     available_bytes: what is left before anything is taken; allowed_bytes: --memory-bytes, None
-    where it was not given; cache_bytes: what the block cache takes.
+    where it was not given; cache_bytes: what the block cache takes; tables_bytes: what the job's
+    segment takes but for what grows with its datasets.
     """
 
     available_bytes: int
     allowed_bytes: int | None
     cache_bytes: int
+    tables_bytes: int = 0
 
     @property
     def limit_bytes(self) -> int:
@@ -38,8 +40,8 @@ class Budget:
 
     @property
     def rest_bytes(self) -> int:
-        """What the block cache leaves for a local directory in memory."""
-        return max(0, self.limit_bytes - self.cache_bytes)
+        """What block cache and tables leave for a local directory in memory."""
+        return max(0, self.limit_bytes - self.cache_bytes - self.tables_bytes)
 
 
 def budget_of(settings: Settings) -> Budget:

@@ -67,7 +67,8 @@ def room_of(
         return replace(room, memory_bytes=rest_bytes)
     if local_bytes is None or rest_bytes < local_bytes:
         room = replace(room, allowed_bytes=rest_bytes, allowed_by="--memory-bytes")
-    return replace(room, memory_bytes=max(0, budget.available_bytes - budget.cache_bytes))
+    taken_bytes = budget.cache_bytes + budget.tables_bytes
+    return replace(room, memory_bytes=max(0, budget.available_bytes - taken_bytes))
 
 
 def less(room: Room, written_bytes: int, kept_bytes: int = 0) -> Room:

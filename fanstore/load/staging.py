@@ -50,6 +50,7 @@ from fanstore.placement import (
 from fanstore.world import World
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_RECORDS_PER_BYTE = 4  # of the job's segment, which has two bits for each
 # Of what an earlier job left in partial packs, the part that must be of this job's share.
 _WORTH_KEEPING = 0.5
 
@@ -134,7 +135,7 @@ def _stage_datasets(
     for info, staged in datasets:
         if info.dataset_id not in opened:
             dataset, written = stage_index(crew, info, staged, room)
-            room = less(room, written)
+            room = less(room, written + dataset.header.record_count // _RECORDS_PER_BYTE)
             opened[info.dataset_id] = _part_of(crew, dataset, staged)
     parts = list(opened.values())
     rooms = _tell_held(crew, parts, room, settings.verify)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
 
 from fanstore import _native
@@ -64,6 +65,7 @@ class Job:
         self.world = World()
         self.server: NodeServer | None = None
         self.outputs: OutputService | None = None
+        self._lanes = default_lanes(notes=plan.settings.trace != "off")
         self.lanes: LaneKeeper | None = None
         self.watching: Watching | None = None
         self._stop = stop
@@ -134,15 +136,16 @@ class Job:
                 crew.submit(open_dataset, item.info.directory, True)
             return [check_in_place(crew, dataset, settings.verify) for dataset in crew.settle()]
         pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
-        return stage_datasets(crew, pairs, self.plan.local, settings, self.plan.budget)
+        budget = replace(self.plan.budget, tables_bytes=self._lanes.size_bytes())
+        return stage_datasets(crew, pairs, self.plan.local, settings, budget)
 
     def _publish(self) -> None:
         self._preload = self._preload_library()
         damaged = self._damaged_for_all()
         entries = [self._mount_entry(n, item, damaged[n]) for n, item in enumerate(self.served)]
         rank, world_size = self.world.rank, self.world.world_size
-        lanes = default_lanes(notes=self.plan.settings.trace != "off")
-        write_segment(self.directory.file("segment"), entries, os.getpid(), rank, world_size, lanes)
+        segment = self.directory.file("segment")
+        write_segment(segment, entries, os.getpid(), rank, world_size, self._lanes)
         for item in self.served:
             self.warnings += drifted_files(item.dataset, item.prefix.path)
         self.directory.describe(self.about())

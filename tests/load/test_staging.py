@@ -255,9 +255,9 @@ def test_every_rank_without_room_is_named() -> None:
 
 
 def test_a_small_local_directory_is_refused_before_copying(stage: Stage) -> None:
-    source = stage.source(files={f"f{n}": os.urandom(300_000) for n in range(6)})
+    source = stage.source(files={f"f{n}": os.urandom(1_500_000) for n in range(6)})
     dataset = stage.dataset(source)
-    with small_disk(stage.local):
+    with small_disk(stage.local, "6m"):
         done = stage.run(dataset, "true", options=("--stage", "full"), code=125)
         assert "are needed" in done.stderr and "--in-place" in done.stderr
         assert stage.leftovers() == []
