@@ -158,7 +158,8 @@ enum fan_trace_section_kind {
     FAN_TRACE_JOB = 1,       /* JSON in UTF-8, of one rank: see docs/format.md */
     FAN_TRACE_PROCESSES = 2, /* struct fan_traced_process, one after the other */
     FAN_TRACE_NOTES = 3,     /* runs: a struct fan_traced_run, and its notes */
-    FAN_TRACE_END = 4        /* empty: the trace of this rank is whole */
+    FAN_TRACE_END = 4,       /* empty: the trace of this rank is whole */
+    FAN_TRACE_SAMPLES = 5    /* struct fan_traced_sample, one after the other */
 };
 
 /* What a program counted in one lane since the entry before: entries add up. start_ns: when the
@@ -175,6 +176,23 @@ struct fan_traced_process {
     uint8_t comm[FAN_COMM_BYTES];
     uint64_t dropped;
     struct fan_counters counters;
+};
+
+/* What all programs of a rank had counted by some time, since base_ns, and how its daemon was then.
+ * cache_used_bytes: of the block cache; published: outputs, of which placed are in the output
+ * directory and waiting_bytes are still to be copied there. */
+struct fan_traced_sample {
+    uint64_t time_ns;
+    uint64_t opens;
+    uint64_t remote_opens;
+    uint64_t read_bytes;
+    uint64_t stall_ns[FAN_STALL_SOURCES];
+    uint64_t stall_bytes[FAN_STALL_SOURCES];
+    uint64_t cache_bytes;
+    uint64_t cache_used_bytes;
+    uint64_t published;
+    uint64_t placed;
+    uint64_t waiting_bytes;
 };
 
 /* Notes of one owner of one lane, in their order. Runs of one lane belong together in the order of

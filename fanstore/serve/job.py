@@ -39,7 +39,7 @@ from fanstore.serve.segment import (
     read_processes,
     write_segment,
 )
-from fanstore.serve.served import ServedDataset, about_dataset
+from fanstore.serve.served import ServedDataset, about_dataset, traced_dataset
 from fanstore.serve.trace_join import part_path
 from fanstore.serve.watching import Watching
 from fanstore.world import World
@@ -219,22 +219,28 @@ class Job:
         if file:
             from fanstore.serve.trace_file import KeptTrace  # with NumPy, which others do not need
 
-            datasets = [
-                {
-                    "name": item.info.name, "dataset_id": item.info.dataset_id,
-                    "mount_prefix": item.prefix.path,
-                }
-                for item in self.served
-            ]  # fmt: skip
+            datasets = [traced_dataset(item) for item in self.served]
             about = {
                 "job_id": self.directory.job_id, "host": os.uname().nodename,
                 "world_size": self.world.world_size, "datasets": datasets,
             }  # fmt: skip
-            kept = KeptTrace(
-                segment, part_path(file, self.directory.job_id), self.world.rank, about
-            )
+            part = part_path(file, self.directory.job_id)
+            kept = KeptTrace(segment, part, self.world.rank, about, self._sampled)
         self.lanes = LaneKeeper(segment, kept)
         self.lanes.start()
+
+    def _sampled(self) -> dict[str, int]:
+        """Returns figures of this moment for the trace. Called by the thread that keeps it."""
+        node = {} if self.server is None else self.server.figures()["node"]
+        outputs = {} if self.outputs is None else self.outputs.figures()
+        placed = outputs.get("staged", 0) + outputs.get("gone", 0)
+        return {
+            "cache_bytes": node.get("cache_bytes", 0),
+            "cache_used_bytes": node.get("resident_bytes", 0),
+            "published": outputs.get("published", 0),
+            "placed": placed,
+            "waiting_bytes": outputs.get("waiting_bytes", 0),
+        }
 
     def _serve_outputs(self) -> None:
         mounts = [Mount(item.dataset, _spellings(item.prefix)) for item in self.served]

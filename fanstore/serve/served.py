@@ -66,3 +66,16 @@ def about_dataset(item: ServedDataset, rank: int) -> dict[str, Any]:
         "damaged_count": sum(len(ids) for ids in report.damaged.values()),
         "damaged_files": item.damaged_names(),
     }
+
+
+def traced_dataset(item: ServedDataset) -> dict[str, Any]:
+    """What a kept trace says of a dataset: who has what of it, too."""
+    shares = item.staging.shares
+    return {
+        "name": item.info.name,
+        "directory": item.info.directory,
+        "dataset_id": item.info.dataset_id,
+        "mount_prefix": item.prefix.path,
+        "pack_ranks": item.staging.staged_ranks,
+        "bounds": () if shares is None else shares.bounds,
+    }

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from fanstore._native import dtype_of, lib
@@ -15,24 +16,36 @@ from fanstore.arrays import np
 from fanstore.trace.lanes import LaneFile
 from fanstore.trace.notes import time_note
 from fanstore.trace.sections import Section, encode, file_header
+from fanstore.trace.tables import summed
 
 _PAUSE_S = 0.01
 _IDLE_PAUSE_S = 0.05
 _HURRY_S = 0.002
+_SAMPLE_S, _SAMPLE_PART = 1.0, 0.001  # a long job is sampled less often
 _FLUSH_S = 5.0
 _FLUSH_BYTES = 1 << 20
 _PROCESS = dtype_of("struct fan_traced_process")
 _RUN = dtype_of("struct fan_traced_run")
+_SAMPLE = dtype_of("struct fan_traced_sample")
 
 
 class KeptTrace:
-    """Writes the trace of one rank to `path`. about: what the job says of itself, for the file.
-    After an error the trace ends, `problem` says why, and the job goes on."""
+    """Writes the trace of one rank to `path`. about: what the job says of itself, for the file;
+    look: gives some figures of the daemon, fields of `struct fan_traced_sample`. After an error the
+    trace ends, `problem` says why, and the job goes on."""
 
-    def __init__(self, segment: str, path: str, rank: int, about: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        segment: str,
+        path: str,
+        rank: int,
+        about: dict[str, Any],
+        look: Callable[[], dict[str, int]] = dict,
+    ) -> None:
         """Raises OSError where the file cannot be made."""
         self._file = LaneFile(segment)
         self._rank = rank
+        self._look = look
         self.path = path
         self.problem = ""
         self._taken = self._file.lanes["head"].copy()
@@ -41,7 +54,9 @@ class KeptTrace:
         self._runs: list[bytes] = []
         self._runs_bytes = 0
         self._rows: list[Any] = []
-        self._flushed_s = time.monotonic()
+        self._samples: list[Any] = []
+        self._sample_due_s = 0.0
+        self._flushed_s = self._begun_s = time.monotonic()
         self._stream: BinaryIO = open(path, "xb", buffering=0)  # noqa: SIM115 - for the job's time
         about = {**about, "base_realtime_ns": int(self._file.trace["base_realtime_ns"])}
         self._write(file_header())
@@ -53,6 +68,8 @@ class KeptTrace:
         waiting = heads - self._taken
         for number in np.flatnonzero(waiting):
             self._take_lane(int(number))
+        if time.monotonic() >= self._sample_due_s:
+            self._sample()
         late = self._runs_bytes >= _FLUSH_BYTES or time.monotonic() > self._flushed_s + _FLUSH_S
         if late:
             self._flush()
@@ -71,6 +88,7 @@ class KeptTrace:
 
     def finish(self) -> None:
         """Takes what is left and ends the file."""
+        self._sample_due_s = 0.0
         self.take()
         self._flush()
         self._put(int(lib.FAN_TRACE_END), b"")
@@ -113,6 +131,21 @@ class KeptTrace:
         self._dropped[number] = 0
         self._rows.append(row)
 
+    def _sample(self) -> None:
+        """Makes a sample of what was counted by now, and of the daemon."""
+        now_s = time.monotonic()
+        self._sample_due_s = now_s + max(_SAMPLE_S, _SAMPLE_PART * (now_s - self._begun_s))
+        lanes, ended = self._file.lanes_with_ended()
+        counted = summed([*lanes["counters"], ended])
+        row = np.zeros((), _SAMPLE)
+        row["time_ns"] = self._now_ns()
+        for name in ("opens", "remote_opens", "read_bytes"):
+            row[name] = counted[name]
+        row["stall_ns"], row["stall_bytes"] = counted["stalls"]["ns"], counted["stalls"]["bytes"]
+        for name, value in self._look().items():
+            row[name] = value
+        self._samples.append(row)
+
     def _flush(self) -> None:
         """Writes what is gathered, and what was counted meanwhile."""
         for number in np.flatnonzero(self._file.lanes["state"] != lib.FAN_LANE_FREE):
@@ -121,7 +154,9 @@ class KeptTrace:
             self._put(int(lib.FAN_TRACE_NOTES), b"".join(self._runs))
         if self._rows:
             self._put(int(lib.FAN_TRACE_PROCESSES), np.array(self._rows, _PROCESS).tobytes())
-        self._runs, self._rows, self._runs_bytes = [], [], 0
+        if self._samples:
+            self._put(int(lib.FAN_TRACE_SAMPLES), np.array(self._samples, _SAMPLE).tobytes())
+        self._runs, self._rows, self._samples, self._runs_bytes = [], [], [], 0
         self._flushed_s = time.monotonic()
 
     def _put(self, kind: int, content: bytes) -> None:

@@ -16,6 +16,7 @@ from fanstore.trace.tables import (
     COUNTS,
     OPEN,
     PROCESS,
+    SAMPLE,
     STALL,
     Table,
     Trace,
@@ -25,7 +26,8 @@ from fanstore.trace.tables import (
 
 _PROCESS = dtype_of("struct fan_traced_process")
 _RUN = dtype_of("struct fan_traced_run")
-_TIME_END_NS = 1 << 62
+_SAMPLE = dtype_of("struct fan_traced_sample")
+_TIME_END_NS = 1 << 61  # the year 2043
 
 
 class _Rank:
@@ -35,6 +37,7 @@ class _Rank:
         self.about: dict[str, Any] = {}
         self.processes: dict[int, list[Table]] = {}
         self.lanes: dict[int, list[tuple[int, Table]]] = {}
+        self.samples: list[Table] = []
         self.whole = False
 
     @property
@@ -72,13 +75,26 @@ def _take(rank: _Rank, section: Section, name: str) -> None:
     elif section.kind == lib.FAN_TRACE_PROCESSES:
         if len(section.content) % _PROCESS.itemsize:
             raise TraceDamaged(f"{name}: a list of processes is cut off")
-        for row in np.frombuffer(section.content, _PROCESS):
+        rows = np.frombuffer(section.content, _PROCESS)
+        _check_times(name, rows["start_ns"], rows["end_ns"])
+        for row in rows:
             rank.processes.setdefault(int(row["process"]), []).append(row)
     elif section.kind == lib.FAN_TRACE_NOTES:
         for lane, process, notes in _runs(section.content, name):
             rank.lanes.setdefault(lane, []).append((process, notes))
+    elif section.kind == lib.FAN_TRACE_SAMPLES:
+        if len(section.content) % _SAMPLE.itemsize:
+            raise TraceDamaged(f"{name}: a list of samples is cut off")
+        samples = np.frombuffer(section.content, _SAMPLE)
+        _check_times(name, samples["time_ns"])
+        rank.samples.append(samples)
     elif section.kind == lib.FAN_TRACE_END:
         rank.whole = True
+
+
+def _check_times(name: str, *times_ns: Table) -> None:
+    if any((times >= _TIME_END_NS).any() for times in times_ns):
+        raise TraceDamaged(f"{name}: a time in it is beyond all that a job can last")
 
 
 def _json(content: bytes, name: str) -> dict[str, Any]:
@@ -112,6 +128,7 @@ def _joined(ranks: dict[int, _Rank], problem: str) -> Trace:
     processes: list[Table] = []
     counts: list[Table] = []
     tables: list[tuple[Table, Table, Table]] = []
+    samples: list[Table] = []
     for number, rank in sorted(ranks.items()):
         rows = _rows(rank, len(processes))
         base_ns = int(rank.about.get("base_realtime_ns", 0))
@@ -119,6 +136,7 @@ def _joined(ranks: dict[int, _Rank], problem: str) -> Trace:
             traced = np.array(rank.processes.get(process, []), _PROCESS)
             processes.append(_process(traced, process, number, rank.about, base_ns))
             counts.append(summed(traced["counters"]))
+        samples += [_samples(each, number, base_ns) for each in rank.samples]
         for runs in rank.lanes.values():
             owners = [np.full(len(notes), rows[process], np.uint32) for process, notes in runs]
             joined = np.concatenate([notes for _, notes in runs])
@@ -136,6 +154,7 @@ def _joined(ranks: dict[int, _Rank], problem: str) -> Trace:
         blocks,
         stalls,
         problem,
+        by_time(samples, SAMPLE),
     )
 
 
@@ -145,10 +164,20 @@ def _rows(rank: _Rank, first: int) -> dict[int, int]:
     return {number: first + at for at, number in enumerate(sorted({*named, *rank.processes}))}
 
 
+def _samples(taken: Table, rank: int, base_ns: int) -> Table:
+    table = np.empty(len(taken), SAMPLE)
+    for name in _SAMPLE.names or ():
+        table[name] = taken[name]
+    table["rank"] = rank
+    table["time_ns"] += np.uint64(base_ns)
+    return table
+
+
 def _process(traced: Table, number: int, rank: int, about: dict[str, Any], base_ns: int) -> Table:
     """Returns what the entries of a program say of it together."""
     row = np.zeros((), PROCESS)
-    row["rank"], row["number"], row["host"] = rank, number, about.get("host", "").encode()[:64]
+    row["rank"], row["number"] = rank, number
+    row["host"] = str(about.get("host", "")).encode("utf-8", "backslashreplace")[:64]
     if not len(traced):
         return row
     last = {int(each["lane"]): each for each in traced}.values()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fanstore._native import dtype_of
@@ -25,6 +25,7 @@ OPEN = np.dtype([("time_ns", "<i8"), ("process", "<u4"), ("dataset", "<u2"), ("f
 BLOCK = np.dtype([*OPEN.descr, ("block", "<u4")])
 STALL = np.dtype([*OPEN.descr, ("source", "<u1"), ("duration_ns", "<i8")])
 COUNTS = dtype_of("struct fan_counters")
+SAMPLE = np.dtype([("rank", "<u4"), *dtype_of("struct fan_traced_sample").descr])
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Trace:
     blocks: reads that went on to a further MiB of a large file; block: which MiB.
     stalls: waits, at their ends; source (a number of SOURCES), duration_ns, file (NO_FILE: none).
     problem: why the rest of a file could not be read, or "".
+    samples: of a kept trace, what each rank had counted by some times, and how its daemon was then:
+        rank, and the fields of `struct fan_traced_sample`.
 
     Each table is sorted by time; `opens`, `blocks` and `stalls` lack what `dropped` counts.
     """
@@ -55,6 +58,7 @@ class Trace:
     blocks: Table
     stalls: Table
     problem: str = ""
+    samples: Table = field(default_factory=lambda: np.empty(0, SAMPLE))
 
     def total(self, name: str) -> int:
         """Returns the sum of one counter over all programs, such as "opens"."""

@@ -18,6 +18,7 @@ ON_DISK = [
     "fan_pack_header", "fan_pack_entry", "fan_pack_trailer", "fan_index_header", "fan_section",
     "fan_record", "fan_owner", "fan_link", "fan_pack_info", "fan_trace_file_header",
     "fan_trace_section", "fan_traced_process", "fan_traced_run", "fan_counters", "fan_stalls",
+    "fan_traced_sample",
 ]  # fmt: skip
 ENUMS = [
     "fan_codec", "fan_pack_flags", "fan_section_kind", "fan_index_flags",

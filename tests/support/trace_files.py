@@ -15,6 +15,7 @@ from fanstore.trace.tables import NO_FILE, SOURCES
 BASE_NS = 1_700_000_000_000_000_000
 _PROCESS = dtype_of("struct fan_traced_process")
 _RUN = dtype_of("struct fan_traced_run")
+_SAMPLE = dtype_of("struct fan_traced_sample")
 
 
 class RankTrace:
@@ -25,6 +26,7 @@ class RankTrace:
         self.about = {"job_id": "0123abcd", "host": host, "base_realtime_ns": BASE_NS, **about}
         self.processes = np.zeros(0, _PROCESS)
         self.notes: dict[int, list[int]] = {}
+        self.samples = np.zeros(0, _SAMPLE)
 
     def process(
         self, pid: int, comm: str = "python", start_ns: int = 0, end_ns: int = 0, dropped: int = 0
@@ -71,6 +73,14 @@ class RankTrace:
         bins = stalls["bins"][0]
         bins[min(len(bins), max(1, duration_ns.bit_length())) - 1] += 1
 
+    def sample(self, time_ns: int, **values: Any) -> None:
+        """Adds a sample; values: fields of `struct fan_traced_sample`."""
+        row = np.zeros(1, _SAMPLE)
+        row["time_ns"] = time_ns
+        for name, value in values.items():
+            row[name] = value
+        self.samples = np.append(self.samples, row)
+
     def _at(self, process: int, time_ns: int, what: int) -> None:
         self.notes[process] += [time_note(time_ns), what, time_note(time_ns)]
 
@@ -89,6 +99,7 @@ class RankTrace:
             Section(int(lib.FAN_TRACE_JOB), self.rank, json.dumps(self.about).encode()),
             Section(int(lib.FAN_TRACE_NOTES), self.rank, self.runs()),
             Section(int(lib.FAN_TRACE_PROCESSES), self.rank, self.processes.tobytes()),
+            Section(int(lib.FAN_TRACE_SAMPLES), self.rank, self.samples.tobytes()),
         ]
         return [*made, Section(int(lib.FAN_TRACE_END), self.rank, b"")] if whole else made
 
