@@ -84,6 +84,7 @@ PYTHON_ROOMS: Rooms = {
     "trace": {"arrays", "errors", "_native"},
     "simulate": {*_DATASET, "config", "policy", "policy."},
     "whole_file": {"errors", "interruption", "_native"},
+    "report": {*_DATASET, "trace", "whole_file"},
     "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},
     "calibrate": {
         *_DATASET, "config", "policy", "simulate", "launcher", "world", "progress", "placement",
@@ -107,15 +108,19 @@ PYTHON_ROOMS: Rooms = {
     },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",
+        "report",
     },
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
-        "simulate", "plan", "calibrate", "live", "whole_file", "world", "interruption",
+        "simulate", "plan", "calibrate", "live", "whole_file", "world", "interruption", "trace",
+        "report",
     },
     "__main__": {"cli"},
 }  # fmt: skip
 
 # A third-party module that only some rooms may import.
-PYTHON_EXTERNAL: Rooms = {"cffi": {"_native"}, "click": {"cli"}, "matplotlib": {"simulate"},
-                          "mpi4py": {"world", "transport"}}  # fmt: skip
+PYTHON_EXTERNAL: Rooms = {
+    "cffi": {"_native"}, "click": {"cli"}, "matplotlib": {"report", "simulate"},
+    "mpi4py": {"world", "transport"},
+}  # fmt: skip

@@ -41,6 +41,7 @@ SUBCOMMANDS = {
     "exec": ("exec", "Run a command under a node daemon that is already there."),
     "clean": ("clean", "Remove what jobs left on this node."),
     "sbatch": ("sbatch", "Print a job script for Slurm."),
+    "report": ("report", "Show what a job opened and waited for, as a page with plots."),
     "simulate": ("simulate", "Say how long a job would take, under each policy."),
     "calibrate": ("calibrate", "Measure this machine, for simulate and plan."),
     "plan": ("plan", "Plan what each node keeps and fetches in a job."),

@@ -1,0 +1,38 @@
+"""fanstore report: what a kept trace shows, as a page with plots."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+
+@click.command(short_help="Show what a job opened and waited for, as a page with plots.")
+@click.argument("trace", type=click.Path())
+@click.option("--out", metavar="DIR|FILE.html",
+              help="Where the page goes, and JSON beside it [default: beside TRACE].")  # fmt: skip
+@click.option("--dataset", "datasets", multiple=True, metavar="DST",
+              help="Where a dataset of the job is now, if it was moved; for several, in the job's "
+              "order.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="As JSON, and no page unless --out is given.")
+def command(trace: str, out: str | None, datasets: tuple[str, ...], as_json: bool) -> None:
+    """Make a page of TRACE, which `fanstore run --trace TRACE` kept.
+
+    It says who waited for what, and what to do about it, and shows it in plots. It is one HTML file
+    that fetches nothing. A trace that is damaged is shown as far as it is sound.
+    """
+    from fanstore.report.plots import check_can_draw
+    from fanstore.report.write import figures_of, places_of, write_report
+
+    if as_json and out is None:
+        click.echo(json.dumps(figures_of(trace, datasets), indent=1))
+        return
+    check_can_draw()
+    page, _ = places_of(f"{os.fspath(trace)}.html" if out is None else out)
+    written = write_report(trace, page, datasets)
+    if as_json:
+        click.echo(written[-1].read_text(encoding="utf-8"), nl=False)
+        return
+    for path in written:
+        click.echo(os.fspath(path))

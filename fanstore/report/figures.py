@@ -1,0 +1,191 @@
+"""The figures of a report: what is worked out of a trace, for the page, the plots and the JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fanstore.arrays import np
+from fanstore.report.catalogue import NOBODY, Entry, shown
+from fanstore.report.epochs import epoch_starts
+from fanstore.report.waits import Waits, shares_of
+from fanstore.trace import SOURCES, Trace
+
+Array = Any
+
+BINS = 150
+_NUMBERS = range(len(SOURCES))
+
+
+@dataclass(frozen=True)
+class RankFigures:
+    """One rank. readers: its programs that open at least a twentieth as much as its busiest.
+    active_s: how long they ran, from the first thing that each did to the last, added up; waited_s:
+    how much of that time at least one of a program's threads waited, by source. waited_for_s: that
+    for other ranks, by rank. shares: waited of active time in each bin. epoch_starts_s: since the
+    job's start."""
+
+    rank: int
+    host: str
+    programs: int
+    readers: int
+    opens: int
+    read_bytes: int
+    active_s: float
+    waited_s: Array
+    waited_for_s: dict[int, float]
+    shares: Array
+    opens_per_s: Array
+    epoch_starts_s: list[float]
+    epoch_shares: list[float]
+
+    @property
+    def share(self) -> float:
+        """Which part of the time of its readers was spent waiting, 0 to 1."""
+        return float(self.waited_s.sum()) / self.active_s if self.active_s else 0.0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """edges_s: of BINS bins of time since the start; source_shares: waited of active time of all
+    ranks, by source and bin; bins: the histograms of waits, by source and power of two of ns;
+    waits: how many, by source; stall_bytes: what came from each source."""
+
+    start_ns: int
+    duration_s: float
+    edges_s: Array
+    ranks: list[RankFigures]
+    source_shares: Array
+    bins: Array
+    waits: Array
+    waited_ns: Array
+    stall_bytes: Array
+    dropped: int
+    problem: str
+    job_id: str
+    world_size: int
+    datasets: list[Entry] = field(default_factory=list)
+
+    @property
+    def epochs(self) -> int:
+        """The most epochs of a rank."""
+        return max((len(each.epoch_starts_s) for each in self.ranks), default=0)
+
+    def waited_s(self) -> Array:
+        """Returns how long all readers waited, by source."""
+        return sum((each.waited_s for each in self.ranks), np.zeros(len(SOURCES)))
+
+    def active_s(self) -> float:
+        """Returns how long all readers ran, added up."""
+        return sum(each.active_s for each in self.ranks)
+
+    def share(self) -> float:
+        """Returns which part of their time all readers waited, 0 to 1."""
+        active_s = self.active_s()
+        return float(self.waited_s().sum()) / active_s if active_s else 0.0
+
+
+def file_keys(table: Array) -> Array:
+    """Returns one number for each file of the job that a table names."""
+    return table["dataset"].astype(np.int64) << 32 | table["file"]
+
+
+def work_out(trace: Trace, datasets: Sequence[Entry]) -> Figures:
+    """Works the figures of a report out."""
+    start_ns, end_ns = _span(trace)
+    edges_ns = np.linspace(0, max(end_ns - start_ns, 1), BINS + 1)
+    waits = Waits(trace, start_ns, edges_ns)
+    about = trace.ranks[0] if trace.ranks else {}
+    ranks = [_of_rank(trace, waits, each, datasets) for each in trace.ranks]
+    stalls = trace.counts["stalls"]
+    return Figures(
+        start_ns=start_ns,
+        duration_s=(end_ns - start_ns) / 1e9,
+        edges_s=edges_ns / 1e9,
+        ranks=ranks,
+        source_shares=shares_of(waits.by_source(), waits.active(waits.is_reader)),
+        bins=stalls["bins"].sum(axis=0),
+        waits=stalls["count"].sum(axis=0),
+        waited_ns=stalls["ns"].sum(axis=0),
+        stall_bytes=stalls["bytes"].sum(axis=0),
+        dropped=int(trace.processes["dropped"].sum()),
+        problem=trace.problem,
+        job_id=str(about.get("job_id", "")),
+        world_size=_count(about.get("world_size"), len(ranks)),
+        datasets=list(datasets),
+    )
+
+
+def _count(value: Any, least: int) -> int:
+    return max(value, least) if type(value) is int and value < 1 << 20 else least
+
+
+def _span(trace: Trace) -> tuple[int, int]:
+    """Returns the first and the last time of anything in a trace, 0 and 0 where nothing is."""
+    stalls, programs = trace.stalls, trace.processes
+    times = np.concatenate([
+        trace.opens["time_ns"], stalls["time_ns"] - stalls["duration_ns"], stalls["time_ns"],
+        trace.blocks["time_ns"], trace.samples["time_ns"].astype(np.int64),
+        programs["start_ns"][programs["start_ns"] > 0],
+    ])  # fmt: skip
+    return (int(times.min()), int(times.max())) if len(times) else (0, 0)
+
+
+def _of_rank(
+    trace: Trace, waits: Waits, about: dict[str, Any], datasets: Sequence[Entry]
+) -> RankFigures:
+    rank = int(about["rank"])
+    mine = trace.processes["rank"] == rank
+    readers, waited = mine & waits.is_reader, waits.of_readers & (waits.rank == rank)
+    opens = trace.opens[mine[trace.opens["process"]]]
+    times_ns = opens["time_ns"] - waits.start_ns
+    of_reader = readers[opens["process"]]
+    starts = epoch_starts(file_keys(opens[of_reader]))
+    starts_s = [float(each) / 1e9 for each in times_ns[of_reader][starts]]
+    by_bin = np.histogram(times_ns, waits.edges_ns)[0]
+    return RankFigures(
+        rank=rank,
+        host=shown(str(about.get("host", "")).encode("utf-8", "surrogatepass")),
+        programs=int((mine & (trace.processes["number"] > 0)).sum()),
+        readers=int(readers.sum()),
+        opens=int(trace.counts["opens"][mine].sum()),
+        read_bytes=int(trace.counts["read_bytes"][mine].sum()),
+        active_s=waits.active_s(readers),
+        waited_s=np.array([waits.seconds(waited & (waits.source == n)) for n in _NUMBERS]),
+        waited_for_s=_waited_for(trace, waits, waited, datasets),
+        shares=shares_of(waits.in_bins(waited), waits.active(readers)),
+        opens_per_s=by_bin / (waits.edges_ns[1] / 1e9),
+        epoch_starts_s=starts_s,
+        epoch_shares=_epoch_shares(waits, readers, waited, starts_s),
+    )
+
+
+def _waited_for(
+    trace: Trace, waits: Waits, which: Array, datasets: Sequence[Entry]
+) -> dict[int, float]:
+    """Returns how long waits for other ranks took, by the rank that has what was waited for, in
+    seconds; by NOBODY what cannot be told."""
+    which = which & (waits.source == SOURCES.index("rank"))
+    stalls, askers = trace.stalls[which], waits.rank[which]
+    keepers = np.full(len(stalls), NOBODY)
+    for number, entry in enumerate(datasets):
+        own = stalls["dataset"] == number
+        keepers[own] = entry.keepers(stalls["file"][own], askers[own])
+    if len(trace.ranks) == 2:  # there is nobody else
+        keepers = np.where(
+            askers == trace.ranks[0]["rank"], *(r["rank"] for r in trace.ranks[::-1])
+        )
+    lengths_s = (waits.ends[which] - waits.begins[which]) / 1e9
+    return {int(keeper): float(lengths_s[keepers == keeper].sum()) for keeper in np.unique(keepers)}
+
+
+def _epoch_shares(
+    waits: Waits, readers: Array, waited: Array, starts_s: Sequence[float]
+) -> list[float]:
+    """Returns which part of each epoch the readers of a rank waited; what is before the first open
+    counts to the first epoch."""
+    if not starts_s:
+        return []
+    edges = np.r_[0.0, np.array(starts_s[1:]) * 1e9, waits.edges_ns[-1]]
+    return [float(share) for share in waits.shares_between(readers, waited, edges)]

@@ -1,0 +1,148 @@
+"""What the samples of a trace show over time: where bytes came from, the block cache, outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fanstore.arrays import np
+from fanstore.report.figures import Figures, RankFigures
+from fanstore.trace import SOURCES, Trace
+
+Array = Any
+
+POINTS = 300  # of a line, at most
+ORIGINS = ("disk", "cache", "rank", "shared")  # of bytes
+
+
+@dataclass(frozen=True)
+class Line:
+    """A course over time of one rank. times_s: since the start."""
+
+    rank: int
+    times_s: Array
+    values: Array
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """epoch_bytes: of all ranks, by epoch and ORIGINS; None without samples. Bytes of the local
+    disk are what files there gave to programs; others are stored bytes, as they came. cache: the
+    part of each rank's cache that was full; cache_fill, cache_bytes: of the fullest at its fullest.
+    published, placed: outputs of all ranks over time; delay_s: how long one was published before it
+    was in the output directory, on average."""
+
+    epoch_bytes: Array | None
+    cache: list[Line]
+    cache_fill: float
+    cache_bytes: int
+    output_times_s: Array
+    published: Array
+    placed: Array
+    delay_s: float
+    shared_later_part: float
+
+
+def sampled(trace: Trace, figures: Figures) -> Sampled:
+    """Works out what samples show. (The part of waits for the shared file system after the first
+    epoch needs none.)"""
+    by_rank = {
+        each.rank: trace.samples[trace.samples["rank"] == each.rank] for each in figures.ranks
+    }
+    cache = [_fill(rank, taken, figures) for rank, taken in by_rank.items()]
+    cache = [line for line in cache if len(line.values)]
+    fullest = max(cache, key=lambda line: float(line.values.max()), default=None)
+    times_s, published, placed = _outputs([each for each in by_rank.values() if len(each)], figures)
+    total = float(published[-1]) if len(published) else 0.0
+    area = float(_area(times_s, published - placed)) if total else 0.0
+    return Sampled(
+        _epoch_bytes(by_rank, figures) if len(trace.samples) else None,
+        cache,
+        float(fullest.values.max()) if fullest else 0.0,
+        int(by_rank[fullest.rank]["cache_bytes"].max()) if fullest else 0,
+        times_s,
+        published,
+        placed,
+        area / total if total else 0.0,
+        _shared_later(trace, figures),
+    )
+
+
+def _thinned(count: int) -> Array:
+    """Returns at most POINTS places of a line of `count`, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, POINTS)).astype(np.intp))
+
+
+def _times_s(taken: Array, figures: Figures) -> Array:
+    return (taken["time_ns"].astype(np.int64) - figures.start_ns) / 1e9
+
+
+def _fill(rank: int, taken: Array, figures: Figures) -> Line:
+    taken = taken[taken["cache_bytes"] > 0]
+    taken = taken[_thinned(len(taken))] if len(taken) else taken
+    return Line(
+        rank,
+        _times_s(taken, figures),
+        taken["cache_used_bytes"] / np.maximum(taken["cache_bytes"], 1),
+    )
+
+
+def _origins(taken: Array) -> Array:
+    """Returns the bytes that had come by each sample, of shape (samples, ORIGINS). Those of the
+    local disk are not counted where they are mapped: of all bytes they have the part that files
+    there have of all opens."""
+    stored = taken["stall_bytes"].astype(np.float64)
+    opens = np.maximum(taken["opens"].astype(np.float64), 1)
+    here = np.clip(1 - taken["remote_opens"] / opens, 0, 1) * taken["read_bytes"]
+    others = [stored[:, SOURCES.index(name)] for name in ORIGINS[1:]]
+    return np.maximum.accumulate(np.stack([here, *others], axis=1), axis=0)
+
+
+def _epoch_bytes(by_rank: dict[int, Array], figures: Figures) -> Array:
+    total = np.zeros((max(figures.epochs, 1), len(ORIGINS)))
+    for rank in figures.ranks:
+        taken = by_rank[rank.rank]
+        if len(taken) == 0:
+            continue
+        times_s, came = _times_s(taken, figures), _origins(taken)
+        edges_s = [-np.inf, *rank.epoch_starts_s[1:], np.inf]
+        for number in range(len(ORIGINS)):
+            at_edges = np.interp(edges_s, times_s, came[:, number])
+            at_edges[0] = 0.0
+            total[: len(edges_s) - 1, number] += np.diff(at_edges)
+    return total
+
+
+def _outputs(taken: Sequence[Array], figures: Figures) -> tuple[Array, Array, Array]:
+    """Returns times, and how many outputs of all ranks were published and placed by then."""
+    if not any(each["published"].any() for each in taken):
+        return np.empty(0), np.empty(0), np.empty(0)
+    times_s = np.unique(np.concatenate([_times_s(each, figures) for each in taken]))
+    times_s = times_s[_thinned(len(times_s))]
+    both = []
+    for name in ("published", "placed"):
+        lines = [np.interp(times_s, _times_s(each, figures), each[name]) for each in taken]
+        both.append(np.sum(lines, axis=0))
+    return times_s, both[0], np.minimum(both[0], both[1])
+
+
+def _area(times: Array, values: Array) -> float:
+    return float((np.diff(times) * (values[1:] + values[:-1])).sum()) / 2
+
+
+def _shared_later(trace: Trace, figures: Figures) -> float:
+    """Returns which part of the waits for the shared file system came after its rank's first
+    epoch."""
+    shared = trace.stalls[trace.stalls["source"] == SOURCES.index("shared")]
+    total = float(shared["duration_ns"].sum())
+    later = sum(_later_ns(trace, shared, rank, figures.start_ns) for rank in figures.ranks)
+    return later / total if total else 0.0
+
+
+def _later_ns(trace: Trace, shared: Array, rank: RankFigures, start_ns: int) -> float:
+    if len(rank.epoch_starts_s) < 2:
+        return 0.0
+    mine = shared[trace.processes["rank"][shared["process"]] == rank.rank]
+    second_ns = start_ns + int(rank.epoch_starts_s[1] * 1e9)
+    return float(mine["duration_ns"][mine["time_ns"] >= second_ns].sum())
