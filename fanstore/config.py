@@ -151,6 +151,13 @@ SETTINGS = (
         most=65535,
     ),
     Setting("metrics_address", str, "127.0.0.1", "the address of that port"),
+    Setting(
+        "report",
+        str,
+        "",
+        "the directory, or the file that ends in .html, for the report of the job",
+        ".+",
+    ),
     Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
     Setting("trap", bool, False, "serve programs that no library can enter, too (run, exec)"),
 )
@@ -182,6 +189,7 @@ class Settings:
     trace: str
     metrics_port: int | None
     metrics_address: str
+    report: str
     keep_mpi_env: bool
     trap: bool
     sources: Mapping[str, str]

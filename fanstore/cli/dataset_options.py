@@ -15,6 +15,7 @@ from fanstore.launcher import detect, for_rank
 from fanstore.load.budget import budget_of
 from fanstore.load.local_dir import choose
 from fanstore.outputs.stageout.location import problem_of
+from fanstore.report.places import page_at
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.startup_failure import failure_told_to_others
 
@@ -138,6 +139,12 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="The address of that port; 0.0.0.0 for all of this node's [default: 127.0.0.1].",
         ),
         click.option(
+            "--report",
+            metavar="DIR|FILE.html",
+            help="At the end write a page with plots of who waited for what, and beside it JSON "
+            "and the trace [default: none].",
+        ),
+        click.option(
             "--keep-mpi-env",
             is_flag=True,
             default=None,
@@ -211,13 +218,34 @@ def check_output_dir(path: str, settings: config.Settings) -> None:
         raise UsageError(f"output directory {path} ({where}): {problem}")
 
 
-def trace_file(settings: config.Settings) -> str:
-    """Returns the absolute path of the file in which the trace is kept, or "". Raises UsageError
-    where there can be no such file."""
-    if settings.trace in ("on", "off"):
+def report_page(settings: config.Settings) -> str:
+    """Returns the absolute path of the report's page, whose directory it makes, or "". Raises
+    UsageError where there can be none."""
+    if not settings.report:
         return ""
+    where = config.spoken(settings.sources["report"], "report")
+    if settings.trace == "off":
+        raise UsageError(f"{where} needs a trace, and {_trace_source(settings)} says off")
+    page = page_at(settings.report)
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{where}: {page.parent}: {error.strerror}") from None
+    return os.fspath(page)
+
+
+def _trace_source(settings: config.Settings) -> str:
+    return config.spoken(settings.sources["trace"], "trace")
+
+
+def trace_file(settings: config.Settings, page: str) -> str:
+    """Returns the absolute path of the file in which the trace is kept, or "". page: that of the
+    report, beside which it is kept if nothing else is said, or "". Raises UsageError where there
+    can be no such file."""
+    if settings.trace in ("on", "off"):
+        return page and page.removesuffix(".html") + ".trace"
     path = os.path.abspath(settings.trace)
-    where = config.spoken(settings.sources["trace"], "trace")
+    where = _trace_source(settings)
     if os.path.isdir(path):
         raise UsageError(f"{where}: {path} is a directory; name a file, on or off")
     if not os.path.isdir(os.path.dirname(path)):
@@ -240,6 +268,7 @@ def make_plan(
         named = for_rank(settings.local_dir, launcher)
         local = choose(named, settings.sources["local_dir"], make=True)
         budget = budget_of(settings)
+        page = report_page(settings)
         return JobPlan(
             pairs,
             settings,
@@ -249,5 +278,6 @@ def make_plan(
             launcher,
             output_dir,
             current_umask(),
-            trace_file(settings),
+            trace_file(settings, page),
+            page,
         )

@@ -22,17 +22,17 @@ def command(trace: str, out: str | None, datasets: tuple[str, ...], as_json: boo
     It says who waited for what, and what to do about it, and shows it in plots. It is one HTML file
     that fetches nothing. A trace that is damaged is shown as far as it is sound.
     """
-    from fanstore.report.plots import check_can_draw
-    from fanstore.report.write import figures_of, places_of, write_report
+    from fanstore.errors import FanstoreError
+    from fanstore.report.places import NO_PLOTS, can_draw, page_at
+    from fanstore.report.write import figures_of, write_report
 
     if as_json and out is None:
         click.echo(json.dumps(figures_of(trace, datasets), indent=1))
         return
-    check_can_draw()
-    page, _ = places_of(f"{os.fspath(trace)}.html" if out is None else out)
-    written = write_report(trace, page, datasets)
+    written = write_report(trace, page_at(f"{trace}.html" if out is None else out), datasets)
     if as_json:
         click.echo(written[-1].read_text(encoding="utf-8"), nl=False)
-        return
-    for path in written:
-        click.echo(os.fspath(path))
+    else:
+        click.echo("\n".join(map(os.fspath, written)))
+    if not can_draw():
+        raise FanstoreError(NO_PLOTS)

@@ -24,8 +24,11 @@ def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
     As one of several ranks of mpiexec or srun it stays in the foreground until then.
     """
     from fanstore.launch.attach import start
+    from fanstore.launch.job_report import tell_missing_plots
 
     plan = make_plan(ctx, "start", **options)
+    if plan.launcher.rank == 0:
+        tell_missing_plots(plan.report_page)
     started = start(plan)
     if as_json:
         click.echo(json.dumps(started.job, indent=2))

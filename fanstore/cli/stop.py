@@ -23,6 +23,7 @@ def command(job: str | None, local_dir: str | None, flush: bool) -> int:
     """
     from fanstore.launch import report
     from fanstore.launch.flush_report import FlushReport
+    from fanstore.launch.job_report import start_report, tell_report
     from fanstore.serve.jobs import stop_job
 
     found = chosen_job(job, local_dir)
@@ -38,6 +39,9 @@ def command(job: str | None, local_dir: str | None, flush: bool) -> int:
         return remove_dead(found.job_id, found.directory)
     for line in [*report.problem_lines(summary), *summary["trace_lines"]]:
         report.say(line)
+    process = start_report(summary)
+    if process is not None:
+        tell_report(summary, process.wait(), quiet=False)
     return FanstoreError.exit_code if report.is_short_of_outputs(summary) else 0
 
 

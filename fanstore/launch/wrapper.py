@@ -28,6 +28,7 @@ from fanstore.launch.command import start_command
 from fanstore.launch.daemon_process import DaemonFailed, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
+from fanstore.launch.job_report import start_report, tell_missing_plots, tell_report
 from fanstore.launch.mpi_hint import mpi_hint
 from fanstore.launch.probe import prove
 from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
@@ -78,6 +79,8 @@ class Wrapper:
             return ready
         for warning in [*ready["warnings"], *report.damage_lines(ready)]:
             report.say(warning)
+        if self._launcher.rank == 0:
+            tell_missing_plots(self._plan.report_page)
         try:
             self._job_directory = ready["job_directory"]
             self._hold(ready["locks"])
@@ -100,9 +103,21 @@ class Wrapper:
                     report.say(line)
         for name in summary["left"]:
             report.say(f"left in the mount prefix, not FanStore's: {name}")
+        if self._ran:
+            self._make_report(summary)
         if report.is_short_of_outputs(summary):
             return code or FanstoreError.exit_code
         return code
+
+    def _make_report(self, summary: dict[str, Any]) -> None:
+        """Makes the report that was asked for; a signal that ends gives it up."""
+        process = start_report(summary)
+        if process is None:
+            return
+        while process.poll() is None:
+            if any(received.number in ENDING for received in self._events(timeout_s=1.0)):
+                process.terminate()
+        tell_report(summary, process.returncode, self._plan.settings.quiet)
 
     def _events(self, timeout_s: float | None = None) -> list[Received]:
         """Waits for signals or messages; messages are queued, the daemon's end is noted."""

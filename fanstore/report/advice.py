@@ -9,8 +9,9 @@ from statistics import median
 from typing import Any
 
 from fanstore.report.catalogue import NOBODY
+from fanstore.report.figures import RankFigures
 from fanstore.report.gathered import Gathered
-from fanstore.report.verdict import SOURCE_WORDS, percent, slow_rank
+from fanstore.report.verdict import SOURCE_WORDS, duration, percent, slow_rank, slow_source
 from fanstore.trace import SOURCES
 from fanstore.wording import show_bytes
 
@@ -87,17 +88,38 @@ def stage_first(got: Gathered) -> Advice | None:
     )
 
 
+def look_at_slow_source(got: Gathered) -> Advice | None:
+    """One rank reads its disk, or the shared file system, much more slowly than the others do."""
+    slow = slow_source(got.figures)
+    if slow is None:
+        return None
+    return Advice(
+        f"A wait for {SOURCE_WORDS[slow.source]} took rank {_named(slow.rank)} "
+        f"{duration(slow.own_s)} on average, other ranks {duration(slow.others_s)}; with what "
+        f"other ranks waited for this one it cost {percent(slow.part)} of the readers' time: look "
+        f"at this node's {_parts_of_node(slow.source)}.",
+        slow.part * (1 - slow.others_s / slow.own_s),
+        {
+            "rank": slow.rank.rank, "source": slow.source, "mean_wait_s": slow.own_s,
+            "others_mean_wait_s": slow.others_s, "share": slow.part,
+        },
+    )  # fmt: skip
+
+
+def _named(rank: RankFigures) -> str:
+    return f"{rank.rank} ({rank.host})" if rank.host else str(rank.rank)
+
+
 def look_at_slow_rank(got: Gathered) -> Advice | None:
     """One rank waits much longer than the others do."""
-    slow = slow_rank(got.figures)
-    if slow is None:
+    slow, told = slow_rank(got.figures), slow_source(got.figures)
+    if slow is None or (told is not None and told.rank is slow):
         return None
     others = median(each.share for each in got.figures.ranks if each is not slow)
     source = SOURCES[int(slow.waited_s.argmax())]
     gain = (slow.share - others) * slow.active_s / got.figures.active_s()
-    host = f" ({slow.host})" if slow.host else ""
     return Advice(
-        f"Rank {slow.rank}{host} waited {percent(slow.share)} of its readers' time, the others "
+        f"Rank {_named(slow)} waited {percent(slow.share)} of its readers' time, the others "
         f"{percent(others)}; most of that was for {SOURCE_WORDS[source]}: look at this node's "
         f"{_parts_of_node(source)}, for in a job that works in step all wait for it.",
         gain,
@@ -118,17 +140,16 @@ def look_at_keeper(got: Gathered) -> Advice | None:
             totals[keeper] = totals.get(keeper, 0.0) + waited_s
     known = {keeper: s for keeper, s in totals.items() if keeper != NOBODY}
     part = _part(got, "rank")
-    if part < _WORTH or not known:
+    if part < _WORTH or not known or slow_source(got.figures) is not None:
         return None
     worst = max(known, key=lambda keeper: known[keeper])
     of_all = known[worst] / sum(totals.values())
     if of_all < max(0.6, 1.6 / got.figures.world_size):
         return None
-    host = next((each.host for each in got.figures.ranks if each.rank == worst and each.host), "")
-    where = f" ({host})" if host else ""
+    named = next((_named(each) for each in got.figures.ranks if each.rank == worst), str(worst))
     return Advice(
         f"{percent(of_all)} of the time that readers waited for other ranks was for what rank "
-        f"{worst}{where} has: look at this node's disk and network, and at what else runs there.",
+        f"{named} has: look at this node's disk and network, and at what else runs there.",
         part * of_all / 2,
         {"rank": worst, "part_of_waits_for_ranks": of_all, "waited_share": part},
     )
@@ -193,6 +214,6 @@ def pack_less(got: Gathered) -> Advice | None:
 
 
 RULES: tuple[Callable[[Gathered], Advice | None], ...] = (
-    more_replicas, keep_more, stage_first, look_at_slow_rank, look_at_keeper, faster_disk,
-    larger_cache, fewer_outputs, pack_less,
+    more_replicas, keep_more, stage_first, look_at_slow_source, look_at_slow_rank, look_at_keeper,
+    faster_disk, larger_cache, fewer_outputs, pack_less,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from fanstore.report.figures import Figures, RankFigures
 from fanstore.report.gathered import Gathered
 from fanstore.report.plots import drawn, percent_axis, steps, time_axis
 from fanstore.report.sampled import ORIGINS
-from fanstore.report.verdict import SOURCE_WORDS, percent
+from fanstore.report.verdict import SOURCE_WORDS, percent, slow_rank
 from fanstore.trace import SOURCES
 
 if TYPE_CHECKING:
@@ -137,7 +137,8 @@ def throughput(got: Gathered) -> str:
                 axes.plot(*steps(figures.edges_s / scale, each.opens_per_s), color=DRAWN["quiet"],
                           linewidth=0.9, label="other ranks")  # fmt: skip
         if worst is not None:
-            label = f"rank {worst.rank}, which waited most" if several else "files opened"
+            most = ", which waited most" * (slow_rank(figures) is worst)
+            label = f"rank {worst.rank}{most}"
             axes.plot(*steps(figures.edges_s / scale, worst.opens_per_s), color=DRAWN["accent"],
                       linewidth=1.4, label=label)  # fmt: skip
         _epochs(axes, figures, scale)

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from fanstore import __version__
-from fanstore.report import charts, details
+from fanstore.report import charts
 from fanstore.report.advice import Advice
 from fanstore.report.colours import style_of
 from fanstore.report.files import Wait
 from fanstore.report.gathered import Gathered
-from fanstore.report.verdict import SOURCE_WORDS, headline, percent
+from fanstore.report.sections import in_detail, overview
+from fanstore.report.verdict import SOURCE_WORDS, duration, headline, percent
 from fanstore.wording import counted, show_bytes
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A plot on the page."""
-
-    title: str
-    svg: str
-    caption: str
 
 
 def page_of(got: Gathered, advice: list[Advice]) -> str:
@@ -45,9 +35,9 @@ def page_of(got: Gathered, advice: list[Advice]) -> str:
         problems=problems(got),
         tiles=_tiles(got),
         advice=advice,
-        overview=_overview(got),
+        overview=overview(got),
         epochs=_epochs(got),
-        details=_details(got),
+        details=in_detail(got),
         slowest=files.slowest,
         hottest=files.hottest,
         never=_never(got),
@@ -73,15 +63,6 @@ def _marked(sentence: str) -> Any:
     return Markup("").join(
         each for pair in zip(words, [*options, ""], strict=True) for each in pair
     )
-
-
-def duration(seconds: float) -> str:
-    """Returns a time in a unit that suits it."""
-    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size * (2 if size > 1 else 1):
-            value = seconds / size
-            return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-    return f"{seconds * 1e6:.0f} µs"
 
 
 def about(got: Gathered) -> str:
@@ -138,57 +119,13 @@ def _tiles(got: Gathered) -> list[tuple[str, str]]:
     tiles = [
         ("files opened", f"{sum(each.opens for each in figures.ranks):,}"),
         ("read", show_bytes(sum(each.read_bytes for each in figures.ranks))),
-        ("waited, of readers' time", percent(figures.share())),
+        ("time waited", percent(figures.share())),
         ("epochs", f"{figures.epochs:,}"),
     ]
     if got.files.dataset_files:
         never = got.files.never_count / got.files.dataset_files
         tiles.append(("files never opened", percent(never)))
     return tiles
-
-
-def _overview(got: Gathered) -> list[Plot]:
-    """Returns the plots that come first: who waited, when, and how fast it went."""
-    figures = got.figures
-    if not figures.active_s():
-        return []
-    shown, every = len(charts.shown_ranks(figures)), len(figures.ranks)
-    some = f"The {shown} ranks of {every} that waited most. " if shown < every else ""
-    plots = [
-        Plot("Who waited, for what", charts.waits_of_ranks(got), some + _keepers(got)),
-        Plot(
-            "When programs waited",
-            charts.waits_over_time(got),
-            "All ranks together."
-            + " Dashed lines: where the first rank's epochs begin." * charts.has_epochs(figures),
-        ),
-        Plot(
-            "How fast files were opened",
-            charts.throughput(got),
-            f"The first {charts.LINES_SHOWN} ranks." if every > charts.LINES_SHOWN else "",
-        ),
-    ]
-    if got.sampled.epoch_bytes is not None and got.sampled.epoch_bytes.any():
-        plots.append(
-            Plot(
-                "Where bytes came from",
-                charts.bytes_by_epoch(got),
-                "All ranks together; of files elsewhere, bytes as they are stored. Bytes of this "
-                "node's disk are reckoned from the part of opens that found their file there.",
-            )
-        )
-    return plots
-
-
-def _keepers(got: Gathered) -> str:
-    """Says for which other rank each rank waited most, where that is known."""
-    said = []
-    for each in charts.shown_ranks(got.figures):
-        known = {keeper: s for keeper, s in each.waited_for_s.items() if keeper >= 0}
-        if known and sum(known.values()) > 0.01 * each.active_s:
-            keeper = max(known, key=lambda rank: known[rank])
-            said.append(f"rank {each.rank} for rank {keeper} ({duration(known[keeper])})")
-    return f"Of the waits for other ranks, most were: {', '.join(said[:8])}." if said else ""
 
 
 def _epochs(got: Gathered) -> dict[str, Any] | None:
@@ -205,42 +142,6 @@ def _epochs(got: Gathered) -> dict[str, Any] | None:
     names = [f"epoch {at + 1}" if group == 1 else f"{at + 1} to {at + group}" for at in starts]
     note = f"Each column is the mean of {group} epochs." if group > 1 else ""
     return {"names": names, "rows": rows, "note": note}
-
-
-def _details(got: Gathered) -> list[Plot]:
-    in_order = [each.in_order for each in got.patterns]
-    order = f"{percent(sum(in_order) / len(in_order))}" if in_order else ""
-    drawn: list[tuple[bool, str, Callable[[Gathered], str], str]] = [
-        (
-            bool(got.figures.waits.sum()),
-            "How long waits took",
-            details.lengths_of_waits,
-            "All waits of all programs, counted exactly. Each column is for waits twice as long as "
-            "those before it.",
-        ),
-        (
-            bool(got.patterns),
-            "In which order files were read",
-            details.access_pattern,
-            "From top to bottom, the dataset's files in the order of its directories: a line that "
-            f"falls is reading in order, a cloud is shuffled. Here {order} of all opens went on to "
-            "the next file.",
-        ),
-        (
-            bool(got.sampled.cache),
-            "How full the block cache was",
-            details.cache_fill,
-            "In colour, the rank whose cache was fullest.",
-        ),
-        (
-            bool(len(got.sampled.output_times_s)),
-            "Outputs on their way",
-            details.outputs_over_time,
-            f"An output was in the output directory {duration(got.sampled.delay_s)} after it was "
-            "published, on average.",
-        ),
-    ]
-    return [Plot(title, draw(got), caption) for due, title, draw, caption in drawn if due]
 
 
 def _what(wait: Wait) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
-from fanstore.errors import FanstoreError
 from fanstore.report.colours import DRAWN, themed
 
 if TYPE_CHECKING:
@@ -27,20 +25,6 @@ _STYLE: Any = {
     "ytick.labelcolor": DRAWN["ink"], "grid.color": DRAWN["grid"], "grid.linewidth": 0.6,
     "axes.axisbelow": True, "legend.frameon": False, "text.parse_math": False,
 }  # fmt: skip
-
-
-def can_draw() -> bool:
-    """Tells whether matplotlib is there."""
-    return importlib.util.find_spec("matplotlib") is not None
-
-
-def check_can_draw() -> None:
-    """Raises FanstoreError where matplotlib is missing, and says how to get it."""
-    if not can_draw():
-        raise FanstoreError(
-            "the page needs matplotlib, which is not installed: pip install 'fanstore-fs[plots]' "
-            "(--json needs nothing)"
-        )
 
 
 def drawn(name: str, height_in: float, draw: Callable[[Drawing], None]) -> str:

@@ -27,11 +27,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Sampled:
-    """epoch_bytes: of all ranks, by epoch and ORIGINS; None without samples. Bytes of the local
-    disk are what files there gave to programs; others are stored bytes, as they came. cache: the
-    part of each rank's cache that was full; cache_fill, cache_bytes: of the fullest at its fullest.
-    published, placed: outputs of all ranks over time; delay_s: how long one was published before it
-    was in the output directory, on average."""
+    """epoch_bytes: stored bytes that programs of all ranks read, by epoch and ORIGINS; None without
+    samples. cache: the part of each rank's cache that was full; cache_fill, cache_bytes: of the
+    fullest at its fullest. published, placed: outputs of all ranks over time; delay_s: how long one
+    was published before it was in the output directory, on average. shared_later_part: of the waits
+    for the shared file system, that after the first epoch."""
 
     epoch_bytes: Array | None
     cache: list[Line]
@@ -88,24 +88,31 @@ def _fill(rank: int, taken: Array, figures: Figures) -> Line:
     )
 
 
-def _origins(taken: Array) -> Array:
-    """Returns the bytes that had come by each sample, of shape (samples, ORIGINS). Those of the
-    local disk are not counted where they are mapped: of all bytes they have the part that files
-    there have of all opens."""
+def _origins(taken: Array, stored_part: float) -> Array:
+    """Returns the stored bytes that had come by each sample, of shape (samples, ORIGINS). What did
+    not come from elsewhere came from the local disk. stored_part: of what programs read."""
     stored = taken["stall_bytes"].astype(np.float64)
-    opens = np.maximum(taken["opens"].astype(np.float64), 1)
-    here = np.clip(1 - taken["remote_opens"] / opens, 0, 1) * taken["read_bytes"]
     others = [stored[:, SOURCES.index(name)] for name in ORIGINS[1:]]
+    here = np.maximum(taken["read_bytes"] * stored_part - np.sum(others, axis=0), 0)
     return np.maximum.accumulate(np.stack([here, *others], axis=1), axis=0)
+
+
+def _stored_part(figures: Figures) -> float:
+    """Returns how large the datasets' files are as they are stored, of what they hold; 1 where that
+    is not known."""
+    headers = [each.dataset.header for each in figures.datasets if each.dataset is not None]
+    logical = sum(header.logical_bytes for header in headers)
+    return sum(header.stored_bytes for header in headers) / logical if logical else 1.0
 
 
 def _epoch_bytes(by_rank: dict[int, Array], figures: Figures) -> Array:
     total = np.zeros((max(figures.epochs, 1), len(ORIGINS)))
+    stored_part = _stored_part(figures)
     for rank in figures.ranks:
         taken = by_rank[rank.rank]
         if len(taken) == 0:
             continue
-        times_s, came = _times_s(taken, figures), _origins(taken)
+        times_s, came = _times_s(taken, figures), _origins(taken, stored_part)
         edges_s = [-np.inf, *rank.epoch_starts_s[1:], np.inf]
         for number in range(len(ORIGINS)):
             at_edges = np.interp(edges_s, times_s, came[:, number])

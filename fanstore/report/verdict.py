@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import median
 
 from fanstore.report.catalogue import NOBODY
@@ -17,6 +18,7 @@ SOURCE_WORDS = {
 }
 _LITTLE = 0.02
 _SLOW, _SLOWER = 0.05, 1.5
+_SLOW_TIMES, _ENOUGH = 3, 10
 
 
 def percent(share: float) -> str:
@@ -24,6 +26,15 @@ def percent(share: float) -> str:
     if 0 < share < 0.001:
         return "under 0.1 %"
     return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in a unit that suits it."""
+    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size * (2 if size > 1 else 1):
+            value = seconds / size
+            return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return f"{seconds * 1e6:.0f} µs"
 
 
 def slow_rank(figures: Figures) -> RankFigures | None:
@@ -36,24 +47,65 @@ def slow_rank(figures: Figures) -> RankFigures | None:
     return worst if is_slow else None
 
 
+@dataclass(frozen=True)
+class SlowSource:
+    """What one rank reads by itself much more slowly than the others do: mean waits. part: of the
+    time of all readers that went on it, the waits of others for this rank among it."""
+
+    rank: RankFigures
+    source: str
+    own_s: float
+    others_s: float
+    part: float
+
+
+def slow_source(figures: Figures) -> SlowSource | None:
+    """Returns the slow source of a rank that costs most, if there is one."""
+    found = [
+        slow
+        for rank in figures.ranks
+        for source in ("disk", "shared")
+        if (slow := _slow_source(figures, rank, source)) and slow.part >= _SLOW
+    ]
+    return max(found, key=lambda each: each.part, default=None)
+
+
+def _slow_source(figures: Figures, rank: RankFigures, source: str) -> SlowSource | None:
+    number = SOURCES.index(source)
+    means_s = [
+        float(each.mean_wait_s[number])
+        for each in figures.ranks
+        if each is not rank and each.waits[number] >= _ENOUGH
+    ]
+    own_s = float(rank.mean_wait_s[number])
+    if not means_s or rank.waits[number] < _ENOUGH or own_s < _SLOW_TIMES * median(means_s):
+        return None
+    waited_s = float(rank.waited_s[number])
+    waited_s += sum(each.waited_for_s.get(rank.rank, 0.0) for each in figures.ranks)
+    active_s = figures.active_s()
+    return SlowSource(rank, source, own_s, median(means_s), waited_s / active_s if active_s else 0)
+
+
 def headline(figures: Figures) -> str:
     """Returns the verdict: who waited how long, and for what."""
     if not sum(each.opens for each in figures.ranks):
         return "No program of this job opened a file of its datasets."
     slow = slow_rank(figures)
     if slow is not None:
-        return f"Rank {slow.rank} waited {percent(slow.share)} of its time{_cause([slow])}."
+        who = f"Rank {slow.rank} waited {percent(slow.share)} of its time"
+        return f"{who}{_cause(figures, [slow])}."
     share = figures.share()
     if share < _LITTLE:
         return f"Reading held nobody up: programs waited {percent(share)} of their time."
-    shares = [each.share for each in figures.ranks]
-    spread = f" ({percent(min(shares))} to {percent(max(shares))})" if len(shares) > 1 else ""
-    who = f"All {len(shares)} ranks" if len(shares) > 1 else "The programs"
-    return f"{who} waited {percent(share)} of their time{spread}{_cause(figures.ranks)}."
+    shares = [percent(each.share) for each in sorted(figures.ranks, key=lambda each: each.share)]
+    spread = f" ({shares[0]} to {shares[-1]})" if shares[0] != shares[-1] else ""
+    names = {1: "The programs", 2: "Both ranks"}
+    who = names.get(len(shares), f"All {len(shares)} ranks")
+    return f"{who} waited {percent(share)} of their time{spread}{_cause(figures, figures.ranks)}."
 
 
-def _cause(ranks: list[RankFigures]) -> str:
-    """Returns what most of the waiting was for, and how much of it."""
+def _cause(figures: Figures, ranks: list[RankFigures]) -> str:
+    """Returns what most of the waiting of some ranks was for, and how much of it."""
     by_source = sum((each.waited_s for each in ranks[1:]), ranks[0].waited_s)
     total_s = float(by_source.sum())
     if not total_s:
@@ -62,7 +114,22 @@ def _cause(ranks: list[RankFigures]) -> str:
     part, what = float(by_source[number]) / total_s, SOURCE_WORDS[SOURCES[number]]
     if SOURCES[number] == "rank" and (keeper := _main_keeper(ranks)):
         what, part = f"rank {keeper[0]}", keeper[1] / total_s
-    return f", most of it ({percent(part)}) for {what}"
+    most = "most of it" if part > 0.5 else "the largest part of it"
+    return f", {most} ({percent(part)}) for {what}{_slowness(figures, ranks, what)}"
+
+
+def _slowness(figures: Figures, ranks: list[RankFigures], what: str) -> str:
+    """Returns how much more slowly one rank reads, if that explains the waiting."""
+    slow = slow_source(figures)
+    if slow is None:
+        return ""
+    times = f"{slow.own_s / slow.others_s:.0f} times"
+    if what == f"rank {slow.rank.rank}":
+        return f", which waits {times} as long as others for a read of {SOURCE_WORDS[slow.source]}"
+    if what == SOURCE_WORDS[slow.source]:
+        whose = "it" if ranks == [slow.rank] else f"rank {slow.rank.rank}"
+        return f", where a read takes {whose} {times} as long as others"
+    return ""
 
 
 def _main_keeper(ranks: list[RankFigures]) -> tuple[int, float] | None:

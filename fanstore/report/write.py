@@ -1,4 +1,4 @@
-"""Writes a report: where it goes, and its files, each whole or not at all."""
+"""Writes the files of a report, each whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,32 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fanstore.errors import UsageError
 from fanstore.report.advice import advise
 from fanstore.report.catalogue import open_catalogue
 from fanstore.report.document import document
 from fanstore.report.gathered import Gathered, gather
-from fanstore.report.plots import can_draw
+from fanstore.report.places import can_draw
 from fanstore.trace import read_trace
 from fanstore.whole_file import whole_file
-
-_PAGE, _JSON = "report.html", "report.json"
-
-
-def places_of(named: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Returns where the page and the JSON of a report go. named: a file that ends in .html, or a
-    directory, which need not be there yet. Raises UsageError where nothing can be written."""
-    page = Path(os.path.abspath(named))
-    if page.suffix != ".html" or page.is_dir():
-        page = page / _PAGE
-    nearest = next(each for each in page.parents if os.path.lexists(each))
-    if not nearest.is_dir():
-        raise UsageError(f"report {page}: {nearest} is not a directory")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise UsageError(f"report {page}: nothing can be written in {nearest}")
-    if page.is_dir():
-        raise UsageError(f"report {page}: that is a directory")
-    return page, page.with_suffix(".json")
 
 
 def figures_of(trace: str | os.PathLike[str], directories: Sequence[str] = ()) -> dict[str, Any]:

@@ -186,6 +186,8 @@ class Daemon:
             except FanstoreError:
                 self._with_all = False
         status["trace_lines"] = self._place_trace(status)
+        asked = {"page": self._plan.report_page, "trace": self._plan.trace_file}
+        status["report"] = asked if self._plan.report_page else {}
         return status
 
     def _place_trace(self, status: dict[str, Any]) -> list[str]:

@@ -17,7 +17,8 @@ class JobPlan:
     kind: "run" for a job with a wrapper, "start" for one that stands by itself. launcher: this node
     among those that serve together. output_dir: absolute. umask: the wrapper's, for what is made in
     the output directory. budget: what may be taken of this rank's memory. trace_file: where the
-    access trace is kept, absolute; "" for nowhere.
+    access trace is kept, absolute; "" for nowhere. report_page: that of the report to be made of it
+    at the end, or "".
     """
 
     datasets: tuple[tuple[str, str | None], ...]
@@ -29,3 +30,4 @@ class JobPlan:
     output_dir: str = ""
     umask: int = 0o077
     trace_file: str = ""
+    report_page: str = ""

@@ -21,7 +21,7 @@ from fanstore.trace.tables import summed
 _PAUSE_S = 0.01
 _IDLE_PAUSE_S = 0.05
 _HURRY_S = 0.002
-_SAMPLE_S, _SAMPLE_PART = 1.0, 0.001  # a long job is sampled less often
+_SAMPLE_S, _SAMPLE_PART = 0.25, 0.001  # a long job is sampled less often
 _FLUSH_S = 5.0
 _FLUSH_BYTES = 1 << 20
 _PROCESS = dtype_of("struct fan_traced_process")

@@ -1,0 +1,39 @@
+"""Makes the report of a job at its end: in a process of its own, which a signal can end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from fanstore.launch import report
+from fanstore.report.places import NO_PLOTS, can_draw
+
+
+def tell_missing_plots(page: str) -> None:
+    """Says, before hours are spent, that a report will have no page."""
+    if page and not can_draw():
+        report.say(f"report: {NO_PLOTS}; there will be JSON alone")
+
+
+def start_report(summary: dict[str, Any]) -> subprocess.Popen[bytes] | None:
+    """Begins to make the report that was asked for, on rank 0; None: there is nothing to be
+    made."""
+    asked = summary["report"]
+    if not asked or summary["rank"] > 0:
+        return None
+    command = [sys.executable, "-m", "fanstore", "report", asked["trace"], "--out", asked["page"]]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def tell_report(summary: dict[str, Any], code: int, quiet: bool) -> None:
+    """Says what became of a report, by the exit code of what made it."""
+    page, trace = summary["report"]["page"], summary["report"]["trace"]
+    if code == 0:
+        if not quiet:
+            report.say(f"report: {page}")
+    elif code < 0 or not os.path.exists(trace):
+        report.say(f"report: none was made of {trace}")
+    else:
+        report.say(f"report: not made; `fanstore report {trace}` tries again")
