@@ -163,7 +163,7 @@ def faster_disk(got: Gathered) -> Advice | None:
     return Advice(
         f"{percent(part)} of the readers' time went on waits for the local disk; a --local-dir on "
         "a faster one, or in memory where the dataset fits, would spare them.",
-        part,
+        part / 2,
         {"waited_share": part},
     )
 

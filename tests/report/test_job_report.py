@@ -1,0 +1,131 @@
+"""Jobs make their reports at their end: of one node, of two ranks of which one is slow, of jobs
+that are started and stopped, and where there is no matplotlib."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ranks import FANSTORE, RankStage, make_rank_stage, needs_ranks
+from serving import LIMIT_S
+
+pytestmark = needs_ranks
+
+SLOW = Path(__file__).resolve().parents[2] / "tools" / "slow" / "slow.c"
+READ_TWICE = (
+    "import os, time\n"
+    "root = os.environ['FANSTORE_MOUNT_PREFIX']\n"
+    "for name in sorted(os.listdir(root)) * 2:\n"
+    "    open(os.path.join(root, name), 'rb').read()\n"
+)
+NO_MATPLOTLIB = (
+    "import importlib.util as util\n"
+    "found = util.find_spec\n"
+    "util.find_spec = lambda name, *rest: name != 'matplotlib' and found(name, *rest) or None\n"
+)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> RankStage:
+    return make_rank_stage(tmp_path, 2)
+
+
+def packed(stage: RankStage) -> Path:
+    """A dataset of forty files, made once."""
+    if (stage.path / "data").exists():
+        return stage.path / "data"
+    files = {f"f{n:02}": bytes([n]) * 30_000 for n in range(40)}
+    return stage.dataset(stage.source(files=files))
+
+
+def run_alone(stage: RankStage, *options: str, code: int = 0, **env: str) -> Any:
+    command = [sys.executable, "-c", READ_TWICE]
+    argv = [*FANSTORE, "run", *stage.where(packed(stage)), *options, "--", *command]
+    return stage.finished(argv, code, **env)
+
+
+def test_a_job_leaves_a_page_json_and_its_trace(stage: RankStage) -> None:
+    out = stage.path / "new" / "report"
+    done = run_alone(stage, "--report", str(out))
+    assert f"fanstore: report: {out}/report.html\n" in done.stderr
+    assert sorted(os.listdir(out)) == ["report.html", "report.json", "report.trace"]
+    found = json.loads((out / "report.json").read_text())
+    assert [rank["opens"] for rank in found["ranks"]] == [80]
+    assert len(found["ranks"][0]["epoch_starts_s"]) == 2
+    assert (found["files"]["dataset_files"], found["files"]["never_count"]) == (40, 0)
+    assert found["epoch_bytes"] is not None
+    stage.assert_clean()
+
+
+def test_one_slow_rank_is_named_with_its_source(stage: RankStage) -> None:
+    """Rank 1 reads the shared file system slowly, and rank 0 asks it for its share."""
+    dataset, library = packed(stage), stage.path / "slow.so"
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-O2", "-o", library, SLOW], check=True, timeout=LIMIT_S
+    )
+    slow = {
+        "LD_PRELOAD": str(library), "SLOW_DIR": str(dataset), "SLOW_LATENCY_US": "100000",
+        "SLOW_STATE": str(stage.path / "state"),
+    }  # fmt: skip
+    settings = shlex.join(f"{name}={value}" for name, value in slow.items())
+    only = f'if [ "$PMI_RANK" = 1 ]; then export {settings}; fi; exec "$@"'
+    page = stage.path / "job.html"
+    options = ("--stage", "lazy", "--report", str(page))
+    job = [
+        *FANSTORE,
+        "run",
+        *stage.where(dataset),
+        *options,
+        "--",
+        sys.executable,
+        "-c",
+        READ_TWICE,
+    ]
+    stage.finished(stage.mpiexec(2, "sh", "-c", only, "sh", *job))
+    found = json.loads((stage.path / "job.json").read_text())
+    first = found["advice"][0]
+    assert (first["figures"]["rank"], first["figures"]["source"]) == (1, "shared"), found["advice"]
+    assert "A wait for the shared file system took rank 1 (" in first["sentence"]
+    assert "rank 1" in found["headline"].lower(), found["headline"]
+    assert first["sentence"] in page.read_text().replace("&#39;", "'")
+    assert (stage.path / "job.trace").exists()
+    stage.assert_clean()
+
+
+def test_a_started_job_makes_its_report_when_it_is_stopped(stage: RankStage) -> None:
+    local = ("--local-dir", str(stage.local_of(0)))
+    out = stage.path / "r.html"
+    started = [*FANSTORE, "start", *stage.where(packed(stage)), "--report", str(out)]
+    stage.finished(started)
+    stage.finished([*FANSTORE, "exec", *local, "--", sys.executable, "-c", READ_TWICE])
+    done = stage.finished([*FANSTORE, "stop", *local])
+    assert f"fanstore: report: {out}\n" in done.stderr
+    assert json.loads((stage.path / "r.json").read_text())["ranks"][0]["opens"] == 80
+
+
+def test_a_job_without_matplotlib_says_so_before_it_begins(stage: RankStage) -> None:
+    (stage.path / "sitecustomize.py").write_text(NO_MATPLOTLIB)
+    out = stage.path / "report"
+    done = run_alone(stage, "--report", str(out), PYTHONPATH=str(stage.path))
+    lines = done.stderr.splitlines()
+    told = [
+        line for line in lines if "pip install 'fanstore-fs[plots]'; there will be JSON" in line
+    ]
+    opened = [line for line in lines if "files opened" in line]
+    assert lines.index(told[0]) < lines.index(opened[0])
+    assert sorted(os.listdir(out)) == ["report.json", "report.trace"]
+
+
+def test_a_report_needs_a_trace_and_a_place(stage: RankStage) -> None:
+    done = run_alone(stage, "--report", str(stage.path / "r"), "--trace", "off", code=125)
+    assert "--report needs a trace, and --trace says off" in done.stderr
+    (stage.path / "file").write_text("x")
+    done = run_alone(stage, "--report", str(stage.path / "file" / "r"), code=125)
+    assert "is not a directory" in done.stderr
+    assert (stage.path / "file").read_text() == "x"
