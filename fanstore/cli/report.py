@@ -29,10 +29,14 @@ def command(trace: str, out: str | None, datasets: tuple[str, ...], as_json: boo
     if as_json and out is None:
         click.echo(json.dumps(figures_of(trace, datasets), indent=1))
         return
-    written = write_report(trace, page_at(f"{trace}.html" if out is None else out), datasets)
+    written = write_report(trace, page_at(out or _beside(trace)), datasets)
     if as_json:
         click.echo(written[-1].read_text(encoding="utf-8"), nl=False)
     else:
         click.echo("\n".join(map(os.fspath, written)))
     if not can_draw():
         raise FanstoreError(NO_PLOTS)
+
+
+def _beside(trace: str) -> str:
+    return trace.removesuffix(".trace") + ".html"

@@ -12,6 +12,7 @@ from fanstore.report.gathered import Gathered
 from fanstore.report.plots import drawn, percent_axis, time_axis
 from fanstore.report.verdict import SOURCE_WORDS
 from fanstore.trace import SOURCES
+from fanstore.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +38,7 @@ def lengths_of_waits(got: Gathered) -> str:
             color = DRAWN[SOURCES[number]]
             axes.bar(np.arange(first, last) + 0.5, counts, width=0.9, color=color)
             count = int(figures.waits[number])
-            axes.set_title(f"{SOURCE_WORDS[SOURCES[number]]}: {count:,} waits", loc="left")
+            axes.set_title(f"{SOURCE_WORDS[SOURCES[number]]}: {counted(count, 'wait')}", loc="left")
             axes.set_ylim(0, 1.1 * max(1, int(counts.max())))
             axes.locator_params(axis="y", nbins=3, integer=True)
             axes.yaxis.set_major_formatter("{x:,.0f}")

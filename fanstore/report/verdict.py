@@ -17,6 +17,7 @@ SOURCE_WORDS = {
     "output": "answers about outputs",
 }
 _LITTLE = 0.02
+_APART = 0.03
 _SLOW, _SLOWER = 0.05, 1.5
 _SLOW_TIMES, _ENOUGH = 3, 10
 
@@ -97,8 +98,9 @@ def headline(figures: Figures) -> str:
     share = figures.share()
     if share < _LITTLE:
         return f"Reading held nobody up: programs waited {percent(share)} of their time."
-    shares = [percent(each.share) for each in sorted(figures.ranks, key=lambda each: each.share)]
-    spread = f" ({shares[0]} to {shares[-1]})" if shares[0] != shares[-1] else ""
+    shares = sorted(each.share for each in figures.ranks)
+    differ = shares[-1] - shares[0] >= _APART
+    spread = f" ({percent(shares[0])} to {percent(shares[-1])})" if differ else ""
     names = {1: "The programs", 2: "Both ranks"}
     who = names.get(len(shares), f"All {len(shares)} ranks")
     return f"{who} waited {percent(share)} of their time{spread}{_cause(figures, figures.ranks)}."
