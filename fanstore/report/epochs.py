@@ -1,9 +1,10 @@
 """Where the epochs of a rank begin: nothing in a trace says so, but files come again.
 
 The rule: an epoch of a rank ends where it begins to open files again that it has opened in that
-epoch. Files that are opened more than twice as often as most are left out, such as lists of labels.
-Some files may come again early, up to one open in 300 and one in a hundred of the epoch before:
-workers of a loader run ahead of one another.
+epoch. Files that are opened more than twice as often as most are left out, such as lists of labels,
+and so are opens soon after one of the same file. Some files may come again early, for workers of a
+loader run ahead of one another: after the first epoch, a change is looked for in how many of the
+opens are repeats (CUSUM: Page 1954), from next to none to half of what followed the first epoch.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 
 from fanstore.arrays import np
 
-_PART = 300
-_PART_OF_LAST = 100
+_FIRST_PART = 300  # of the opens of a first epoch may be repeats, one in so many
+_SOON_PART = 20  # of all files
+_SURE, _SURE_PART = 5.0, 100  # repeats more than there would be without a change
 _WINDOW = 1024
 EPOCHS_MAX = 10_000
 
@@ -23,50 +25,72 @@ def epoch_starts(files: Any) -> list[int]:
     what was opened, one number for each file, in the order of the opens; none: no epoch."""
     if len(files) == 0:
         return []
-    usual = _usual(files)
-    places = np.flatnonzero(usual)
-    before = _places_before(files[places])
-    starts, least = [0], 1
-    while len(starts) < EPOCHS_MAX and (found := _next_start(before, starts[-1], least)):
-        least = max(1, (found - starts[-1]) // _PART_OF_LAST)
-        starts.append(found)
+    order = np.argsort(files, kind="stable")  # the opens of one file side by side
+    places = np.flatnonzero(_counting(files, order))
+    before = _places_before(files, order, places)
+    starts, second, density = [0], *_end_of_first(before)
+    while second and len(starts) < EPOCHS_MAX:
+        starts.append(second)
+        second = _next_start(before, starts[-1], starts[-1] - starts[-2], density)
     return [0, *(int(places[start]) for start in starts[1:])]
 
 
-def _usual(files: Any) -> Any:
-    """Tells for each open whether its file is opened about as often as most."""
-    _, which, counts = np.unique(files, return_inverse=True, return_counts=True)
-    return counts[which] <= 2 * np.median(counts)
+def _counting(files: Any, order: Any) -> Any:
+    """Tells for each open whether it counts: its file is opened about as often as most, and was not
+    opened just before."""
+    again = np.r_[False, files[order][1:] == files[order][:-1]]
+    file_of = np.cumsum(~again) - 1
+    counts = np.bincount(file_of)
+    soon = np.r_[False, np.diff(order) * _SOON_PART < len(counts)] & again
+    found = np.empty(len(files), bool)
+    found[order] = (counts <= 2 * np.median(counts))[file_of] & ~soon
+    return found
 
 
-def _places_before(files: Any) -> Any:
-    """Returns for each open the place at which its file was opened before, or -1."""
-    order = np.argsort(files, kind="stable")
-    before = np.full(len(files), -1)
-    same = files[order][1:] == files[order][:-1]
-    before[order[1:][same]] = order[:-1][same]
+def _places_before(files: Any, order: Any, places: Any) -> Any:
+    """Returns for each open that counts the place at which its file was opened before, or -1;
+    places: where those opens are among all."""
+    place_of = np.full(len(files), -1)
+    place_of[places] = np.arange(len(places))
+    kept = order[place_of[order] >= 0]
+    same = files[kept][1:] == files[kept][:-1]
+    before = np.full(len(places), -1)
+    before[place_of[kept[1:][same]]] = place_of[kept[:-1][same]]
     return before
 
 
-def _next_start(before: Any, start: int, least: int) -> int:
-    """Returns where the epoch ends that begins at `start`, or 0 where that is the last one. least:
-    how many repeats there must be."""
-    window = _WINDOW
-    while True:
-        repeats = start + np.flatnonzero(before[start : start + window] >= start)
-        counts = np.arange(1, len(repeats) + 1)
-        enough = np.flatnonzero((counts * _PART >= repeats - start) & (counts >= least))
-        if len(enough):
-            return _change(repeats[: enough[0] + 1])
-        if start + window >= len(before):
-            return 0
-        window *= 2
+def _end_of_first(before: Any) -> tuple[int, float]:
+    """Returns where the first epoch ends, 0 where it is the last one, too; and which part of the
+    opens from there on are repeats."""
+    repeats = np.flatnonzero(before >= 0)
+    enough = np.flatnonzero(np.arange(1, len(repeats) + 1) * _FIRST_PART >= repeats)
+    if len(enough) == 0:
+        return 0, 0.0
+    first = _change(repeats[: enough[0] + 1])
+    after = before[first : 2 * first]
+    return first, float((after >= 0).mean())
 
 
 def _change(repeats: Any) -> int:
-    """Returns the repeat from which on they are dense: those before it are stragglers."""
+    """Returns the repeat from which on they are dense."""
     middle = len(repeats) // 2
     density = (len(repeats) - middle) / (repeats[-1] - repeats[middle] + 1)
     left = np.arange(len(repeats), 0, -1)
     gain = left - density / 2 * (repeats[-1] - repeats + 1)
     return int(repeats[np.argmax(gain)])
+
+
+def _next_start(before: Any, start: int, last: int, density: float) -> int:
+    """Returns where the epoch ends that begins at `start`, or 0 where that is the last one. last:
+    how many opens the one before had; density: of repeats, after a change."""
+    sure = max(density / 2, min(_SURE, last / _SURE_PART))
+    window = max(_WINDOW, 2 * last)
+    while True:
+        drift = np.cumsum((before[start : start + window] >= start) - density / 2)
+        lowest = np.minimum.accumulate(np.minimum(drift, 0))
+        found = np.flatnonzero(drift - lowest >= sure)
+        if len(found):
+            return start + 1 + int(np.flatnonzero(drift[: found[0]] == lowest[found[0]])[-1])
+        if start + window >= len(before):
+            return 0
+        window *= 2

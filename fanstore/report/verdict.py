@@ -114,8 +114,10 @@ def _cause(figures: Figures, ranks: list[RankFigures]) -> str:
         return ""
     number = int(by_source.argmax())
     part, what = float(by_source[number]) / total_s, SOURCE_WORDS[SOURCES[number]]
-    if SOURCES[number] == "rank" and (keeper := _main_keeper(ranks)):
+    if SOURCES[number] == "rank" and (keeper := _main_keeper(figures, ranks)):
         what, part = f"rank {keeper[0]}", keeper[1] / total_s
+    elif SOURCES[number] == "rank" and len(ranks) > 1:
+        what = "one another"
     most = "most of it" if part > 0.5 else "the largest part of it"
     return f", {most} ({percent(part)}) for {what}{_slowness(figures, ranks, what)}"
 
@@ -134,14 +136,17 @@ def _slowness(figures: Figures, ranks: list[RankFigures], what: str) -> str:
     return ""
 
 
-def _main_keeper(ranks: list[RankFigures]) -> tuple[int, float] | None:
-    """Returns the rank for which more than half of the waits for other ranks were, and how long
-    they took in seconds."""
+def _main_keeper(figures: Figures, ranks: list[RankFigures]) -> tuple[int, float] | None:
+    """Returns the rank for which most of the waits of some ranks for others were, and how long they
+    took in seconds. (Of two ranks that wait for each other, none.)"""
     totals: dict[int, float] = {}
     for each in ranks:
         for keeper, waited_s in each.waited_for_s.items():
             totals[keeper] = totals.get(keeper, 0.0) + waited_s
     keeper = max(totals, key=lambda each: totals[each])
-    if keeper == NOBODY or totals[keeper] <= 0.5 * sum(totals.values()):
+    slow = slow_source(figures)
+    is_known = len(ranks) == 1 or (slow is not None and slow.rank.rank == keeper)
+    least = 0.5 if is_known else max(0.6, 1.6 / len(ranks))
+    if keeper == NOBODY or totals[keeper] <= least * sum(totals.values()):
         return None
     return keeper, totals[keeper]

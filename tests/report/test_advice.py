@@ -72,6 +72,12 @@ def test_a_rank_whose_network_is_slow_is_named(tmp_path: Path) -> None:
     assert "Rank 2 (node2) waited 55 %" in advice[0]
 
 
+def test_two_ranks_that_wait_for_each_other_are_not_blamed(tmp_path: Path) -> None:
+    ranks = [rank_of(n, 2, {"rank": (50, 10)}) for n in range(2)]
+    text, _ = said(tmp_path, *ranks)
+    assert text == "Both ranks waited 33 % of their time, most of it (100 %) for one another."
+
+
 def test_the_rank_that_others_wait_for_is_named(tmp_path: Path) -> None:
     ranks = [
         rank_of(0, 2, {"shared": (30, 40)}),

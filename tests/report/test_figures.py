@@ -60,13 +60,19 @@ def test_epochs_of_a_shuffled_share_are_found() -> None:
     assert all(abs(start - 2000 * n) < 150 for n, start in enumerate(starts))
 
 
+def test_files_that_are_opened_twice_make_no_epoch() -> None:
+    random = np.random.default_rng(3)
+    files = np.concatenate([np.repeat(random.permutation(1000), 2) for _ in range(3)])
+    assert epoch_starts(files) == [0, 2000, 4000]
+
+
 def test_workers_that_run_ahead_make_no_epoch() -> None:
     random = np.random.default_rng(2)
     files = np.concatenate([random.permutation(5000) for _ in range(3)])
-    blurred = files[np.argsort(np.arange(len(files)) + random.normal(0, 10, len(files)))]
+    blurred = files[np.argsort(np.arange(len(files)) + random.normal(0, 100, len(files)))]
     starts = epoch_starts(blurred)
     assert len(starts) == 3
-    assert all(abs(start - 5000 * n) < 50 for n, start in enumerate(starts))
+    assert all(abs(start - 5000 * n) < 300 for n, start in enumerate(starts))
 
 
 def one_rank() -> RankTrace:
