@@ -90,7 +90,7 @@ SETTINGS = (
         "memory_bytes",
         int,
         None,
-        "the most that FanStore takes of a node's memory: the block cache, and indexes and packs "
+        "the most that a rank takes of its node's memory: the block cache, and indexes and packs "
         "where the local directory is in memory (default: half of what is left)",
         "bytes",
         least=CACHE_LEAST_BYTES,

@@ -106,7 +106,7 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--memory-bytes",
             metavar="BYTES|auto",
-            help="The most that FanStore takes of a node's memory: the block cache, and what is "
+            help="The most that a rank takes of its node's memory: the block cache, and what is "
             "staged where the local directory is in memory [default: half of what is left].",
         ),
         click.option(
@@ -267,7 +267,7 @@ def make_plan(
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
         named = for_rank(settings.local_dir, launcher)
         local = choose(named, settings.sources["local_dir"], make=True)
-        budget = budget_of(settings)
+        budget = budget_of(settings, local)
         page = report_page(settings)
         return JobPlan(
             pairs,

@@ -110,21 +110,29 @@ def _limits() -> dict[str, int | None]:
     }
 
 
-def _worked_out(settings: config.Settings, problems: list[str]) -> dict[str, int]:
+def _worked_out(
+    settings: config.Settings, local: dict[str, Any], problems: list[str]
+) -> dict[str, int]:
     """The settings whose default is computed, with what comes of that here; adds to `problems`
-    where they contradict each other."""
+    where they contradict each other. local: the local directory that a job would take."""
     from fanstore.load.budget import budget_of
+    from fanstore.load.local_dir import LocalDirectory
 
     try:
-        budget = budget_of(settings)
+        budget = budget_of(settings, LocalDirectory(**local))
     except UsageError as error:
         problems.append(str(error))
         return {}
     return {"memory_bytes": budget.limit_bytes, "cache_bytes": budget.cache_bytes}
 
 
-def _settings(settings: config.Settings, problems: list[str]) -> list[dict[str, Any]]:
-    worked_out = _worked_out(settings, problems)
+def _settings(
+    settings: config.Settings, directories: list[dict[str, Any]], problems: list[str]
+) -> list[dict[str, Any]]:
+    """Every setting with its source; `directories`: as `_local_directories` returns them."""
+    chosen = [entry for entry in directories if entry["chosen"]] or directories[-1:]
+    local = {name: value for name, value in chosen[0].items() if name != "chosen"}
+    worked_out = _worked_out(settings, local, problems)
     return [
         {
             "name": setting.name,
@@ -158,6 +166,7 @@ def examine_all() -> dict[str, Any]:
 
     settings, problems = config.resolve_all()
     problems += [f"unknown variable {name}" for name in config.unknown_variables()]
+    directories = _local_directories(settings, _launcher(problems))
     return {
         "platform": f"{platform.machine()}, Linux {platform.release()}, "
         f"{' '.join(platform.libc_ver())}, Python {platform.python_version()}",
@@ -165,12 +174,12 @@ def examine_all() -> dict[str, Any]:
         "libraries": _libraries(),
         "codecs": _codecs(),
         "mpi": _mpi(),
-        "local_directories": _local_directories(settings, _launcher(problems)),
+        "local_directories": directories,
         "limits": _limits(),
         "mount_prefix": default_prefix("<dataset name>"),
         "prepare": _prepare_defaults(),
         "settings_file": os.fspath(config.config_file()),
-        "settings": _settings(settings, problems),
+        "settings": _settings(settings, directories, problems),
     }
 
 
@@ -248,7 +257,7 @@ def _forecast(paths: Sequence[str], as_json: bool) -> int:
     named = for_rank(settings.local_dir, detect(os.environ))
     directory = choose(named, settings.sources["local_dir"])
     tables_bytes = default_lanes(notes=settings.trace != "off").size_bytes()
-    budget = replace(budget_of(settings), tables_bytes=tables_bytes)
+    budget = replace(budget_of(settings, directory), tables_bytes=tables_bytes)
     found = [forecast(path, directory, settings.local_bytes, budget) for path in paths]
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))

@@ -3,11 +3,16 @@ local directory in memory (indexes, packs). --memory-bytes bounds them together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import glob
+import os
+from dataclasses import dataclass, replace
 
 from fanstore.config import CACHE_LEAST_BYTES, Settings
 from fanstore.errors import UsageError
 from fanstore.load import memory
+from fanstore.load.base import Base
+from fanstore.load.local_dir import LocalDirectory
 from fanstore.wording import show_bytes
 
 # What FanStore takes of the memory that is left where nobody says how much: programs need the rest.
@@ -22,13 +27,15 @@ class Budget:
     """What one rank may take of its node's memory.
 
     available_bytes: what is left before anything is taken; allowed_bytes: --memory-bytes, None
-    where it was not given; cache_bytes: what the block cache takes; tables_bytes: what the job's
-    segment takes but for what grows with its datasets.
+    where it was not given; cache_bytes: what the block cache takes; staged_bytes: what lies in a
+    local directory in memory already; tables_bytes: what the job's segment takes but for what grows
+    with its datasets.
     """
 
     available_bytes: int
     allowed_bytes: int | None
     cache_bytes: int
+    staged_bytes: int = 0
     tables_bytes: int = 0
 
     @property
@@ -36,20 +43,19 @@ class Budget:
         """The most that all takes together."""
         if self.allowed_bytes is not None:
             return self.allowed_bytes
-        return int(self.available_bytes * _SHARE)
+        return int((self.available_bytes + self.staged_bytes) * _SHARE)
 
     @property
     def rest_bytes(self) -> int:
-        """What block cache and tables leave for a local directory in memory."""
+        """What block cache and tables leave for a local directory in memory, with what is there."""
         return max(0, self.limit_bytes - self.cache_bytes - self.tables_bytes)
 
 
-def budget_of(settings: Settings) -> Budget:
-    """Returns the budget of this rank, to be asked for before anything is staged. Raises
+def budget_of(settings: Settings, local: LocalDirectory) -> Budget:
+    """Returns the budget of this rank, to be asked for before anything is staged in `local`. Raises
     UsageError where the block cache alone is more than all that is allowed."""
-    available = memory.left_bytes()
     allowed = settings.memory_bytes
-    budget = Budget(available, allowed, 0)
+    budget = Budget(memory.left_bytes(), allowed, 0, _staged_bytes(local))
     cache_bytes = settings.cache_bytes or _default_cache_bytes(budget.limit_bytes)
     if settings.cache_policy == "none":
         cache_bytes = min(cache_bytes, _PASSING_BYTES)
@@ -58,7 +64,19 @@ def budget_of(settings: Settings) -> Budget:
             f"--memory-bytes allows {show_bytes(allowed)}, the block cache takes "
             f"{show_bytes(cache_bytes)}: allow more, or less for --cache-bytes"
         )
-    return Budget(available, allowed, cache_bytes)
+    return replace(budget, cache_bytes=cache_bytes)
+
+
+def _staged_bytes(local: LocalDirectory) -> int:
+    """Returns what earlier jobs left, and others use, in a local directory in memory."""
+    if not local.in_memory:
+        return 0
+    pattern = os.path.join(glob.escape(Base(local.path).folder("datasets")), "*", "*")
+    total = 0
+    for path in glob.iglob(pattern):
+        with contextlib.suppress(FileNotFoundError):
+            total += os.lstat(path).st_blocks * 512
+    return total
 
 
 def _default_cache_bytes(limit_bytes: int) -> int:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "resident"
 _SYNCED = "resident.synced"
+_FAILED = "resident.failed"  # the disk did not take what the packs hold
 _DIGEST_BYTES = 8
 SPARSE = ".sparse"  # what the name of a partial pack ends with
 _MAGIC = b"FANRESI\n"
@@ -85,18 +86,22 @@ def _check(path: str, header: bytes, size_bytes: int) -> None:
 
 def sync_resident(directory: str) -> None:
     """Has the partial packs in a staged directory, which the caller holds, written to the disk, and
-    notes what they held before. Raises OSError where the disk does not take them: nothing is noted
-    then."""
+    notes what they held before. Raises OSError where the disk does not take them: what the packs
+    hold counts for nothing from the next job on that has them for itself."""
     path = os.path.join(directory, _SYNCED)
+    failed = Path(directory, _FAILED)
     try:
-        content = Path(directory, NAME).read_bytes()  # first: what is set now was written before
+        content = _snapshot(os.path.join(directory, NAME))
     except FileNotFoundError:
+        return
+    if failed.exists():  # Linux tells of a write that failed once, and forgets it
         return
     try:
         for pack in _sparse_packs(directory):
             with open(pack.path, "rb") as stream:
                 os.fsync(stream.fileno())
     except OSError:
+        failed.touch()
         _remove(path)
         raise
     temporary = f"{path}.{os.getpid()}.part"  # other jobs of the dataset may end now, too
@@ -105,6 +110,17 @@ def sync_resident(directory: str) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     os.rename(temporary, path)
+
+
+def _snapshot(path: str) -> bytes:
+    """Returns the content of a `resident` that jobs may change: the bits are read first, for a pack
+    has its inode before a record of it has its bit, and its bytes before that."""
+    header = ffi.new("struct fan_resident_header *")
+    with open(path, "rb") as stream:
+        stream.readinto(ffi.buffer(header))
+        start = int(ffi.sizeof(header[0])) + 8 * int(header.pack_count)
+        bits = os.pread(stream.fileno(), os.fstat(stream.fileno()).st_size - start, start)
+        return os.pread(stream.fileno(), start, 0) + bits
 
 
 def _write(path: str, header: bytes, size_bytes: int) -> None:
@@ -121,6 +137,9 @@ def _write(path: str, header: bytes, size_bytes: int) -> None:
 def tidy_resident(directory: str) -> None:
     """Removes partial packs from a staged directory that nobody uses, unless it is known what they
     hold: all that is resident as long as this run of the kernel lasts, else what was synced."""
+    if os.path.exists(os.path.join(directory, _FAILED)):
+        forget_resident(directory)
+        return
     inodes = _inodes(directory)
     found = _parsed(_content(os.path.join(directory, NAME)))
     if found is not None and found == (boot_id(), inodes) and found[0] != "":
@@ -197,6 +216,7 @@ def forget_resident(directory: str) -> None:
     _remove(os.path.join(directory, NAME))
     for pack in _sparse_packs(directory):
         os.unlink(pack.path)
+    _remove(os.path.join(directory, _FAILED))
 
 
 def resident_of(directory: str, records: NDArray[Any]) -> NDArray[Any]:

@@ -4,6 +4,7 @@ tmpfs."""
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -45,12 +46,7 @@ class Room:
 
     def shared_among(self, ranks: int) -> Room:
         """Returns the part of one of so many ranks on one file system of one node."""
-        memory = self.memory_bytes
-        return replace(
-            self,
-            free_bytes=self.free_bytes // ranks,
-            memory_bytes=None if memory is None else memory // ranks,
-        )
+        return replace(self, free_bytes=self.free_bytes // ranks)
 
 
 def room_of(
@@ -64,11 +60,21 @@ def room_of(
         return room
     rest_bytes = budget.rest_bytes
     if budget.allowed_bytes is None:
-        return replace(room, memory_bytes=rest_bytes)
+        return replace(room, memory_bytes=max(0, rest_bytes - budget.staged_bytes))
     if local_bytes is None or rest_bytes < local_bytes:
         room = replace(room, allowed_bytes=rest_bytes, allowed_by="--memory-bytes")
     taken_bytes = budget.cache_bytes + budget.tables_bytes
     return replace(room, memory_bytes=max(0, budget.available_bytes - taken_bytes))
+
+
+def of_shared_memory(rooms: Sequence[Room]) -> list[Room]:
+    """Returns the rooms with the memory of each node divided among its ranks."""
+    ranks = Counter(room.node for room in rooms)
+    return [
+        room if room.memory_bytes is None
+        else replace(room, memory_bytes=room.memory_bytes // ranks[room.node])
+        for room in rooms
+    ]  # fmt: skip
 
 
 def less(room: Room, written_bytes: int, kept_bytes: int = 0) -> Room:

@@ -77,24 +77,26 @@ class StagedDirectory:
             alone = locks.try_lock(self._fd, exclusive=True)
             if alone:
                 forget_resident(self.path)
-                locks.try_lock(self._fd, exclusive=False)
+            locks.try_lock(self._fd, exclusive=False)  # a try in vain gives up what was held
         return alone
 
     def release(self, keep: bool) -> None:
         """Gives the lock back; where this was the last user, `keep` decides whether the files
-        stay. What is kept of partial packs is on the disk then, for after a reboot."""
+        stay."""
         if self._fd is None:
             return
-        if keep:
-            with contextlib.suppress(OSError):  # they are as good as before until the next boot
-                sync_resident(self.path)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), self._base.locked():  # nobody begins to use it meanwhile
             if keep:
                 self._mark_kept()
-            else:
+            elif locks.try_lock(self._fd, exclusive=True):
                 os.unlink(os.path.join(self.path, KEEP))
         os.close(self._fd)
         self._fd = None
+
+    def sync(self) -> None:
+        """Has what is here in part written to the disk, so that it is there after a reboot. Waits
+        for the disk. Raises OSError where that does not take it."""
+        sync_resident(self.path)
 
     def _mark_kept(self) -> None:
         mark = os.path.join(self.path, KEEP)

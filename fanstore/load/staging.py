@@ -30,6 +30,7 @@ from fanstore.load.room import (
     Room,
     check_rooms,
     less,
+    of_shared_memory,
     room_of,
     room_problems,
     size,
@@ -138,7 +139,7 @@ def _stage_datasets(
             room = less(room, written + dataset.header.record_count // _RECORDS_PER_BYTE)
             opened[info.dataset_id] = _part_of(crew, dataset, staged)
     parts = list(opened.values())
-    rooms = _tell_held(crew, parts, room, settings.verify)
+    rooms = of_shared_memory(_tell_held(crew, parts, room, settings.verify))
     replicas = _replicas(parts, rooms, settings)
     for part in parts:
         part.owners = place(part.packs, crew.world.world_size, replicas)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +41,7 @@ from fanstore.serve.segment import (
     write_segment,
 )
 from fanstore.serve.served import ServedDataset, about_dataset, traced_dataset
+from fanstore.serve.syncing import Sync
 from fanstore.serve.trace_join import part_path
 from fanstore.serve.watching import Watching
 from fanstore.world import World
@@ -269,6 +271,15 @@ class Job:
                 "the rest was read from the shared file system"
             )
         return whole
+
+    def sync_of_kept(self, wake: Callable[[], None]) -> Sync | None:
+        """Returns the work of writing what is kept in part to the disk, which is not begun; None
+        where nothing is."""
+        if not self.plan.settings.keep_staged:
+            return None
+        partial = [item for item in self.served if item.outcome and item.outcome.shares]
+        staged = dict.fromkeys(item.staged for item in partial if item.staged is not None)
+        return Sync(list(staged), wake) if staged else None
 
     def ranks_to_serve(self) -> int:
         """Returns how many other ranks may still read from this one, now that its command has

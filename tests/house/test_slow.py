@@ -40,12 +40,14 @@ def test_the_rate_is_linear_between_points(
     assert slow_rate(curve, ctypes.c_uint(readers)) == rate
 
 
-def read_slowly(library: Path, tmp_path: Path, rate: str) -> subprocess.CompletedProcess[str]:
+def read_slowly(
+    library: Path, tmp_path: Path, rate: str, state: str = "state"
+) -> subprocess.CompletedProcess[str]:
     (tmp_path / "data").write_bytes(bytes(1_000_000))
     code = "import os, sys; print(len(os.pread(os.open(sys.argv[1], os.O_RDONLY), 1 << 20, 0)))"
     slow = {
         "LD_PRELOAD": str(library), "SLOW_DIR": str(tmp_path), "SLOW_BYTES": rate,
-        "SLOW_STATE": str(tmp_path / "state"),
+        "SLOW_STATE": str(tmp_path / state),
     }  # fmt: skip
     return subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "data")], env={**os.environ, **slow},
@@ -54,10 +56,17 @@ def read_slowly(library: Path, tmp_path: Path, rate: str) -> subprocess.Complete
 
 
 def test_a_read_takes_as_long_as_the_rate_says(library: Path, tmp_path: Path) -> None:
-    begun = time.monotonic()
+    """By the clock of those who read: the line ends so long after the reader came."""
+    before_ns = time.monotonic_ns()
     done = read_slowly(library, tmp_path, "1:2000000,4:9000000")
     assert (done.returncode, done.stdout) == (0, "1000000\n")
-    assert time.monotonic() - begun >= 0.5
+    end_ns = int.from_bytes((tmp_path / "state").read_bytes()[:8], "little")
+    assert end_ns >= before_ns + 500_000_000
+
+
+def test_a_rate_without_a_file_that_all_share_is_refused(library: Path, tmp_path: Path) -> None:
+    done = read_slowly(library, tmp_path, "1000", "none/state")
+    assert done.returncode == 2 and "SLOW_STATE" in done.stderr
 
 
 @pytest.mark.parametrize("rate", ["fast", "1:", "2:10,1:20", "1:10;2:20", "1:0", "1:10,x"])

@@ -210,7 +210,7 @@ def check_room(needed: Needs, free_bytes: int, fs_type: str = "ext4", **settings
     directory = LocalDirectory("/scratch", "flag", fs_type, free_bytes, None)
     world = World()
     given = config.resolve(settings, {})
-    room = room_of(world, directory, given.local_bytes, budget_of(given))
+    room = room_of(world, directory, given.local_bytes, budget_of(given, directory))
     check_rooms(world, [room], [needed])
 
 
@@ -242,7 +242,7 @@ def test_what_is_staged_in_memory_shares_it_with_the_block_cache(
 def test_a_cache_larger_than_all_that_is_allowed_is_refused() -> None:
     settings = config.resolve({"memory_bytes": "32M", "cache_bytes": "64M"}, {})
     with pytest.raises(UsageError, match=r"allows 32.0 MiB, the block cache takes 64.0 MiB"):
-        budget_of(settings)
+        budget_of(settings, LocalDirectory("/scratch", "flag", "ext4", 0, None))
 
 
 def test_every_rank_without_room_is_named() -> None:

@@ -7,7 +7,9 @@ import errno
 import hashlib
 import json
 import os
+import shlex
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -281,6 +283,20 @@ def test_what_was_synced_is_there_after_a_reboot(stage: Stage, dataset: Path) ->
         assert read(stage, mount) == [expected(stage)]
 
 
+def test_a_note_with_bits_that_were_not_noted_counts_for_nothing(
+    stage: Stage, dataset: Path
+) -> None:
+    with serving(stage, dataset, "--stage", "lazy", "--keep-staged") as mount:
+        first = str(mount / "f03")
+        stage.call("exec", "--job", job_of(stage, "mount").name, "--", "cksum", first)
+    (synced,) = stage.local.rglob("resident.synced")
+    content = synced.read_bytes()
+    synced.write_bytes(content[:-16] + b"\xff" * 8 + content[-8:])  # all files of the dataset
+    reboot(stage)
+    with serving(stage, dataset, "--stage", "lazy") as mount:
+        assert read(stage, mount, 2) == [expected(stage)] * 2
+
+
 @pytest.mark.parametrize("how", ["cut", "flipped", "another pack"])
 def test_a_note_of_what_was_synced_that_is_damaged_counts_for_nothing(
     stage: Stage, dataset: Path, how: str
@@ -300,6 +316,58 @@ def test_a_note_of_what_was_synced_that_is_damaged_counts_for_nothing(
     make_holes(stage)
     with serving(stage, dataset, "--stage", "plan") as mount:
         assert read(stage, mount, 2) == [expected(stage)] * 2
+
+
+# fsync(2) of a partial pack waits until the file GATE is there.
+SLOW_DISK = r"""
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int fsync(int fd)
+{
+    char link[32], path[PATH_MAX] = "";
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    if (readlink(link, path, sizeof(path) - 1) > 0 && strstr(path, ".sparse") != NULL)
+        while (access(getenv("GATE"), F_OK) != 0)
+            usleep(10000);
+    return (int)syscall(SYS_fsync, fd);
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["waited for", "given up"])
+def test_a_disk_that_takes_long_is_waited_for_and_may_be_given_up(
+    stage: Stage, dataset: Path, how: str
+) -> None:
+    source, library, gate = (stage.path / name for name in ("slow.c", "slow.so", "gate"))
+    source.write_text(SLOW_DISK)
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    command = [*compiler, "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(library), str(source)]
+    subprocess.run(command, check=True)
+    said = stage.path / "said"
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--stage", "plan"]
+    env = {"LD_PRELOAD": str(library), "GATE": str(gate)}
+    with (
+        said.open("wb") as stderr,
+        stage.running(
+            "run", *where, "--keep-staged", "--", "true", stderr=stderr.fileno(), **env
+        ) as run,
+    ):
+        wait_for(lambda: b"writing the packs that are kept" in said.read_bytes(), "the wait")
+        if how == "waited for":
+            gate.touch()
+        else:
+            run.send_signal(signal.SIGTERM)
+            wait_for(lambda: b"once more gives up" in said.read_bytes(), "the question")
+            run.send_signal(signal.SIGTERM)
+        assert run.wait(60) == 0
+    assert b"died" not in said.read_bytes()
+    noted = list(stage.local.rglob("resident.synced"))
+    assert len(noted) == (how == "waited for")
 
 
 @pytest.mark.parametrize("how", ["cut", "removed", "replaced", "no bitmap", "bitmap cut"])

@@ -117,7 +117,8 @@ def stage(spec: dict[str, Any], world: World) -> dict[str, Any]:
                 outcome = check_in_place(crew, open_dataset(info.directory), settings.verify)
             else:
                 pairs = [(info, staged)]
-                (outcome,) = stage_datasets(crew, pairs, directory, settings, budget_of(settings))
+                budget = budget_of(settings, directory)
+                (outcome,) = stage_datasets(crew, pairs, directory, settings, budget)
         found = describe(outcome, info, opened)
         found["files"] = staged_files(staged)
     finally:

@@ -55,10 +55,10 @@ static struct line *the_line(void)
     return shared = made == MAP_FAILED ? NULL : made;
 }
 
-static void refuse(const char *curve)
+static void refuse(const char *name, const char *why)
 {
-    fprintf(stderr, "slow: SLOW_BYTES=%s: neither a rate nor points such as 1:1000,8:4000\n",
-            curve);
+    const char *value = getenv(name);
+    fprintf(stderr, "slow: %s=%s: %s\n", name, value != NULL ? value : "", why);
     _exit(2);
 }
 
@@ -79,12 +79,12 @@ static unsigned parse(const char *curve, struct point points[POINTS_MAX])
             at = end + 1;
             point.rate = strtod(at, &end);
         } else if (*end != '\0' || count > 0) {
-            refuse(curve);
+            refuse("SLOW_BYTES", "neither a rate nor points such as 1:1000,8:4000");
         }
         double before = count > 0 ? points[count - 1].readers : 0;
         if (end == at || (*end != ',' && *end != '\0') || point.readers <= before ||
             point.rate <= 0 || count == POINTS_MAX)
-            refuse(curve);
+            refuse("SLOW_BYTES", "neither a rate nor points such as 1:1000,8:4000");
         points[count++] = point;
     }
     return count;
@@ -138,6 +138,8 @@ static void wait_for(uint64_t bytes)
 {
     struct line *line = the_line();
     uint64_t latency_ns = number("SLOW_LATENCY_US") * 1000;
+    if (line == NULL && getenv("SLOW_BYTES") != NULL)
+        refuse("SLOW_STATE", "is no file that can be made, which SLOW_BYTES needs");
     if (line == NULL) {
         sleep_until(now_ns() + latency_ns);
         return;

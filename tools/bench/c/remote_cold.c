@@ -184,7 +184,8 @@ int main(int argc, char **argv)
     bool is_pack = argc == 5 && strcmp(argv[1], "pack") == 0;
     unsigned threads = argc == 5 ? (unsigned)atoi(argv[is_pack ? 4 : 3]) : 0;
     chunk_bytes = is_pack ? (size_t)atol(argv[3]) : 0;
-    if (threads < 1 || threads > THREADS_MAX || chunk_bytes > BUFFER_BYTES) {
+    if (threads < 1 || threads > THREADS_MAX || chunk_bytes > BUFFER_BYTES ||
+        (is_pack && chunk_bytes == 0)) {
         fprintf(stderr, "usage: remote_cold pack FILE CHUNK_BYTES THREADS\n"
                         "       remote_cold files COLD_FOLDER THREADS WARM_FOLDER\n");
         return 2;

@@ -1,0 +1,80 @@
+"""What is kept of staged datasets: who may let go of it, and what a disk that fails leaves."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from fanstore.load import resident
+from fanstore.load.base import Base
+from fanstore.load.staged import StagedDirectory, sweep_datasets
+
+ID = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Base:
+    return Base(str(tmp_path))
+
+
+def held(base: Base, keep: bool = False) -> StagedDirectory:
+    """A job's hold on the dataset, in which one record is resident."""
+    staged = StagedDirectory(base, ID)
+    with base.locked():
+        staged.hold(keep)
+        resident.make_resident(staged.path, 64, 1, lambda: None)
+    Path(staged.path, "pack-00000.fsp.sparse").touch()
+    return staged
+
+
+def sweep(base: Base) -> bool:
+    """Removes what nobody uses; tells whether the dataset is still there."""
+    with base.locked():
+        sweep_datasets(base)
+    return os.path.isdir(os.path.join(base.folder("datasets"), ID))
+
+
+def test_who_may_not_forget_what_is_kept_still_holds_it(base: Base) -> None:
+    one, other = held(base), held(base)
+    assert not one.forget_partial(lambda: None)
+    other.release(keep=False)
+    assert sweep(base)
+    assert one.forget_partial(lambda: None)
+    one.release(keep=False)
+    assert not sweep(base)
+
+
+def test_a_job_that_keeps_nothing_leaves_the_mark_of_one_that_does(base: Base) -> None:
+    keeper, other = held(base, keep=True), held(base)
+    other.release(keep=False)
+    os.close(keeper._fd or -1)  # killed
+    assert sweep(base)
+    held(base).release(keep=False)
+    assert not sweep(base)
+
+
+def test_what_a_disk_once_refused_is_never_noted(
+    base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells of a failed write once: the next fsync succeeds."""
+    staged = held(base, keep=True)
+    synced = Path(staged.path, "resident.synced")
+    staged.sync()
+    assert synced.exists()
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="Input/output"):
+        patched.setattr(os, "fsync", refuse)
+        staged.sync()
+    staged.sync()
+    assert not synced.exists()
+    staged.release(keep=True)
+    held(base).release(keep=True)  # whoever comes next, alone, forgets it
+    staged = held(base, keep=True)
+    staged.sync()
+    assert synced.exists()
