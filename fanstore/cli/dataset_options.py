@@ -243,12 +243,15 @@ def trace_file(settings: config.Settings, page: str) -> str:
     report, beside which it is kept if nothing else is said, or "". Raises UsageError where there
     can be no such file."""
     if settings.trace in ("on", "off"):
-        return page and page.removesuffix(".html") + ".trace"
-    path = os.path.abspath(settings.trace)
-    where = _trace_source(settings)
-    if os.path.isdir(path):
-        raise UsageError(f"{where}: {path} is a directory; name a file, on or off")
-    if not os.path.isdir(os.path.dirname(path)):
+        path = page and page.removesuffix(".html") + ".trace"
+        where = config.spoken(settings.sources["report"], "report")
+    else:
+        path, where = os.path.abspath(settings.trace), _trace_source(settings)
+        if os.path.isdir(path):
+            raise UsageError(f"{where}: {path} is a directory; name a file, on or off")
+    if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/null
+        raise UsageError(f"{where}: {path} is no regular file, and is not replaced")
+    if path and not os.path.isdir(os.path.dirname(path)):
         raise UsageError(f"{where}: there is no directory {os.path.dirname(path)}")
     return path
 

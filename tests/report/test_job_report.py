@@ -123,3 +123,7 @@ def test_a_report_needs_a_trace_and_a_place(stage: RankStage) -> None:
     done = run_alone(stage, "--report", str(stage.path / "file" / "r"), code=125)
     assert "is not a directory" in done.stderr
     assert (stage.path / "file").read_text() == "x"
+    os.mkfifo(stage.path / "report.trace")
+    done = run_alone(stage, "--report", str(stage.path), code=125)
+    assert "--report: " in done.stderr and "is no regular file, and is not replaced" in done.stderr
+    assert (stage.path / "report.trace").is_fifo()

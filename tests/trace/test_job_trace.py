@@ -265,11 +265,17 @@ def test_outputs_and_blocks_of_large_files_are_in_the_trace(stage: Stage) -> Non
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("none/here", "there is no directory"), (".", "is a directory; name a file, on or off")],
+    [
+        ("none/here", "there is no directory"),
+        (".", "is a directory; name a file, on or off"),
+        ("pipe", "is no regular file, and is not replaced"),
+    ],
 )
 def test_a_trace_file_that_cannot_be_is_refused(stage: Stage, given: str, said: str) -> None:
     stage.dataset()
+    os.mkfifo(stage.path / "pipe")
     done = stage.run(
         stage.path / "data", "true", options=("--trace", str(stage.path / given)), code=125
     )
     assert "--trace: " in done.stderr and said in done.stderr
+    assert (stage.path / "pipe").is_fifo()
