@@ -23,6 +23,7 @@ def rank_rates(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Row:
         before = None
     programs = _programs(before, now)
     threads = sum(each["threads"] for each in programs if each["active"])
+    threads += _threads_of_ended(before, now)
     row |= _rates(None if before is None else _flat(before), _flat(now), threads)
     row |= _held(now)
     row["programs"] = programs
@@ -62,8 +63,20 @@ def _programs(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[
         first = None if before is None else {**_zeros(each), "clock_s": before["clock_s"]}
         rates = _rates(old.get(each["number"], first), each, each["threads"])
         row = {name: each[name] for name in ("number", "pid", "name", "threads")}
-        rows.append({**row, **rates, "active": _is_active(rates)})
+        # One of whose threads some ended has counts that fell: it did something, too.
+        fell = each["number"] in old and rates["span_s"] > 0 and rates["opens_per_s"] is None
+        if fell:
+            row["threads"] = max(row["threads"], old[each["number"]]["threads"])
+        rows.append({**row, **rates, "active": fell or _is_active(rates)})
     return rows
+
+
+def _threads_of_ended(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> int:
+    """Returns how many threads had the programs that ended: what they waited is in the rank's
+    counts, and would else be laid to the others."""
+    there = {each["number"] for each in now["programs"]}
+    old = () if before is None else before["programs"]
+    return sum(each["threads"] for each in old if each["number"] not in there)
 
 
 def _zeros(program: Mapping[str, Any]) -> Row:
@@ -78,7 +91,8 @@ def _is_active(rates: Row) -> bool:
 
 def _rates(before: Mapping[str, Any] | None, now: Mapping[str, Any], threads: int) -> Row:
     """Returns rates per second; stall_share: of the time of `threads`, how much they waited. None
-    where they are not known: at first, and when a thread ended, whose counts leave its program."""
+    where they are not known: at first, and when a thread ended, whose counts leave its program;
+    shares also where more was waited than `threads` can, as others came and went meanwhile."""
     span_s = 0.0 if before is None else now["clock_s"] - before["clock_s"]
     counted, waited, came = (
         {name: count - (0 if before is None else before[table][name])
@@ -87,6 +101,10 @@ def _rates(before: Mapping[str, Any] | None, now: Mapping[str, Any], threads: in
     )  # fmt: skip
     known = span_s > 0 and all(n >= 0 for n in (*counted.values(), *waited.values()))
     of_threads_ns = span_s * 1e9 * max(threads, 1)
+    waited_ns = sum(waited.values())
+
+    def share(ns: float) -> float | None:
+        return ns / of_threads_ns if known and waited_ns <= of_threads_ns else None
 
     def per(count: float, of: float) -> float | None:
         return count / of if known else None
@@ -102,8 +120,8 @@ def _rates(before: Mapping[str, Any] | None, now: Mapping[str, Any], threads: in
             "local": per(local, span_s) if known_local else None,
             **{source: per(count, span_s) for source, count in came.items()},
         },
-        "stall_share": per(sum(waited.values()), of_threads_ns),
-        "stall_shares": {source: per(ns, of_threads_ns) for source, ns in waited.items()},
+        "stall_share": share(waited_ns),
+        "stall_shares": {source: share(ns) for source, ns in waited.items()},
         "hit_rate": per(counted["cache_hits"], looked) if looked else None,
     }
 

@@ -61,6 +61,26 @@ def test_nothing_is_made_up_where_nothing_is_known() -> None:
     assert row["opens_per_s"] == 50.0 and row["programs"][0]["opens_per_s"] is None
 
 
+def test_what_ended_programs_and_threads_waited_is_not_laid_to_others() -> None:
+    first = answer()
+    first["programs"].append({**copy.deepcopy(first["programs"][0]), "number": 2, "threads": 6})
+    now = later(first, 2.0, 10, 8 * 10**9)
+    of_ended = now["programs"].pop()
+    (row,) = difference([first], [now])
+    assert row["stall_share"] == 0.5  # 8 s of the two threads' 4 s and of the six's 12 s
+    fewer = {**of_ended, "threads": 1, "clock_s": 102.0, "counters": dict(of_ended["counters"])}
+    fewer["counters"]["opens"] = -1
+    (row,) = difference([first], [{**now, "programs": [*now["programs"], fewer]}])
+    assert row["programs"][1]["active"] and row["stall_share"] == 0.5
+
+
+def test_no_share_is_told_where_threads_came_and_went_unseen() -> None:
+    first = answer()
+    (row,) = difference([first], [later(first, 2.0, 10, 5 * 10**9)])  # two threads have but 4 s
+    assert row["stall_share"] is None and row["stall_shares"]["rank"] is None
+    assert row["opens_per_s"] == 5.0
+
+
 def test_a_program_that_is_new_has_counted_from_zero() -> None:
     first = answer(programs=[])
     now = later(answer(), 2.0, 80, 0)
