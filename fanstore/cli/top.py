@@ -53,11 +53,19 @@ def command(
     if as_json and not once:
         raise UsageError("--json goes with --once")
     look = Look(chosen_job(job, local_dir), this_rank)
-    if once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+    if once or not _is_screen():
         return print_once(look, interval, sort, as_json)
     from fanstore.cli.top_screen import watch
 
     return watch(look, interval, sort)
+
+
+def _is_screen() -> bool:
+    """Tells whether there is a terminal whose lines can be written again, unlike with TERM=dumb."""
+    from rich.console import Console
+
+    both = sys.stdout.isatty() and sys.stdin.isatty()
+    return both and not Console().is_dumb_terminal
 
 
 class Look:

@@ -22,7 +22,7 @@ from fanstore.exit_codes import SIGNALLED
 from fanstore.live.rates import in_order
 
 _KEYS = {"s": "stall", "o": "opens", "b": "bytes", "r": "rank"}
-_HELP = "sort by: s stall  o opens  b bytes  r rank;  p programs on, off;  q quit"
+_HELP = "q quit;  sort by: s stall  o opens  b bytes  r rank;  p programs on, off"
 _FIRST_LOOK_S = 1.0
 _LOOK_AT_SIZE_S = 0.5
 _END_S = 5.0

@@ -164,6 +164,20 @@ def test_json_is_of_one_look(stage: Stage) -> None:
     assert "0.2<=x<=3600" in stage.call("top", "--interval", "0", code=2).stderr
 
 
+def test_a_terminal_without_a_screen_gets_one_look(
+    stage: Stage, job: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    watch = Watch(stage)
+    watch.wait_for(b"stall%")
+    deadline_s = time.monotonic() + LIMIT_S
+    while not os.waitpid(watch.pid, os.WNOHANG)[0]:
+        assert time.monotonic() < deadline_s
+        watch.take()
+    os.close(watch.terminal)
+    assert SCREEN_ON not in watch.shown
+
+
 def test_80_columns_are_enough(stage: Stage, job: dict[str, Any]) -> None:
     watch = Watch(stage, "--once")
     deadline_s = time.monotonic() + LIMIT_S
