@@ -12,7 +12,7 @@ from typing import Any
 
 from fanstore.arrays import np
 from fanstore.dataset import Dataset, open_dataset
-from fanstore.errors import FanstoreError
+from fanstore.errors import FanstoreError, UsageError
 from fanstore.trace import Trace
 
 NOBODY = -1
@@ -91,9 +91,11 @@ class Entry:
 @contextmanager
 def open_catalogue(trace: Trace, directories: Sequence[str] = ()) -> Iterator[list[Entry]]:
     """Opens the indexes of a job's datasets. directories: where the datasets lie, in the job's
-    order, if elsewhere than then."""
+    order, if elsewhere than then. Raises UsageError where one of these is not the job's."""
     told = trace.ranks[0].get("datasets", []) if trace.ranks else []
     told = told if isinstance(told, list) else []
+    if len(directories) > len(told):
+        raise UsageError(f"--dataset: the job had {len(told)}, and {len(directories)} are named")
     with ExitStack() as stack:
         yield [
             _entry(stack, each if isinstance(each, dict) else {}, directories[n : n + 1])
@@ -107,6 +109,8 @@ def _entry(stack: ExitStack, told: dict[str, Any], elsewhere: Sequence[str]) -> 
     try:
         dataset = stack.enter_context(_opened(directory, _text(told, "dataset_id")))
     except (FanstoreError, OSError) as error:
+        if elsewhere:
+            raise UsageError(f"--dataset: {error}") from None
         why = str(error)
     return Entry(
         _escaped(_text(told, "name")),

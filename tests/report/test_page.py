@@ -129,6 +129,20 @@ def test_an_index_of_another_dataset_is_not_believed(stage: Stage) -> None:
     assert found["files"]["dataset_files"] == 0
 
 
+def test_a_dataset_that_is_named_and_not_the_jobs_is_refused(stage: Stage) -> None:
+    dataset = stage.dataset(stage.source(files={"a": b"1"}))
+    other = {"directory": "/moved", "dataset_id": "00" * 16}
+    trace = write_trace(stage.path / "t", small_rank(datasets=[other]))
+    for named, said in (
+        ([dataset], "another dataset than the job's"),
+        ([stage.path / "none"], "none: no such directory"),
+        ([dataset, dataset], "the job had 1, and 2 are named"),
+    ):
+        options = [each for one in named for each in ("--dataset", one)]
+        assert said in call("report", "--json", *options, trace, code=2).stderr
+    assert not list(stage.path.glob("*.html"))
+
+
 @needs_plots
 def test_a_torn_trace_is_shown_up_to_the_damage(tmp_path: Path) -> None:
     whole = trace_bytes(small_rank(world_size=2), small_rank(1, world_size=2))
