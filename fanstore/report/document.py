@@ -73,6 +73,7 @@ def _rank(rank: RankFigures) -> dict[str, Any]:
         "waited_for_s": {str(keeper): s for keeper, s in rank.waited_for_s.items() if keeper >= 0},
         "waits": rank.waits.tolist(),
         "mean_wait_s": rank.mean_wait_s.tolist(),
+        "stall_bytes": rank.stall_bytes.tolist(),
         "shares": rank.shares.tolist(),
         "opens_per_s": rank.opens_per_s.tolist(),
     }

@@ -23,8 +23,8 @@ class RankFigures:
     """One rank. readers: its programs that open at least a twentieth as much as its busiest.
     active_s: how long they ran, from the first thing that each did to the last, added up; waited_s:
     how much of that time at least one of a program's threads waited, by source. waited_for_s: that
-    for other ranks, by rank. waits, mean_wait_s: of all programs, by source, exactly. shares:
-    waited of active time in each bin. epoch_starts_s: since the job's start."""
+    for other ranks, by rank. waits, mean_wait_s, stall_bytes: of all programs, by source, exactly.
+    shares: waited of active time in each bin. epoch_starts_s: since the job's start."""
 
     rank: int
     host: str
@@ -37,6 +37,7 @@ class RankFigures:
     waited_for_s: dict[int, float]
     waits: Array
     mean_wait_s: Array
+    stall_bytes: Array
     shares: Array
     opens_per_s: Array
     epoch_starts_s: list[float]
@@ -159,6 +160,7 @@ def _of_rank(
         waited_s=np.array([waits.seconds(waited & (waits.source == n)) for n in _NUMBERS]),
         waits=counts,
         mean_wait_s=stalls["ns"][mine].sum(axis=0) / np.maximum(counts, 1) / 1e9,
+        stall_bytes=stalls["bytes"][mine].sum(axis=0),
         waited_for_s=_waited_for(trace, waits, waited, datasets),
         shares=shares_of(waits.in_bins(waited), waits.active(readers)),
         opens_per_s=by_bin / (waits.edges_ns[1] / 1e9),

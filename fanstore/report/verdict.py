@@ -73,10 +73,12 @@ def slow_source(figures: Figures) -> SlowSource | None:
 
 def _slow_source(figures: Figures, rank: RankFigures, source: str) -> SlowSource | None:
     number = SOURCES.index(source)
+    # What comes fast comes ahead: a rank that read as much and hardly waited tells as much.
+    much = max(float(rank.stall_bytes[number]) / 2, 1.0)
     means_s = [
         float(each.mean_wait_s[number])
         for each in figures.ranks
-        if each is not rank and each.waits[number] >= _ENOUGH
+        if each is not rank and (each.waits[number] >= _ENOUGH or each.stall_bytes[number] >= much)
     ]
     own_s = float(rank.mean_wait_s[number])
     if not means_s or rank.waits[number] < _ENOUGH or own_s < _SLOW_TIMES * median(means_s):

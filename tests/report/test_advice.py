@@ -11,7 +11,7 @@ from fanstore.report.advice import SHOWN, advise
 from fanstore.report.catalogue import open_catalogue
 from fanstore.report.gathered import gather
 from fanstore.report.verdict import duration, headline, percent
-from fanstore.trace import read_trace
+from fanstore.trace import SOURCES, read_trace
 
 MS = 10**6
 Waits = dict[str, tuple[int, int]]
@@ -86,6 +86,20 @@ def test_the_rank_that_others_wait_for_is_named(tmp_path: Path) -> None:
     text, advice = said(tmp_path, *ranks)
     assert text.startswith("Both ranks waited 55 % of their time")
     assert "A wait for the shared file system took rank 0 (node0) 40 ms" in advice[0]
+
+
+@pytest.mark.parametrize(("other_bytes", "is_told"), [(900_000, True), (100_000, False)])
+def test_a_rank_that_hardly_waited_tells_how_fast_others_read(
+    tmp_path: Path, other_bytes: int, is_told: bool
+) -> None:
+    ranks = [rank_of(0, 2, {"shared": (30, 40)}), rank_of(1, 2, {"shared": (3, 1)})]
+    for made, count in zip(ranks, (900_000, other_bytes), strict=True):
+        made.counters(1)["stalls"][0, SOURCES.index("shared")]["bytes"] = count
+    _, advice = said(tmp_path, *ranks)
+    slow = (
+        "A wait for the shared file system took rank 0 (node0) 40 ms on average, other ranks 1 ms"
+    )
+    assert any(each.startswith(slow) for each in advice) is is_told
 
 
 @pytest.mark.parametrize(("replicas", "word"), [(1, "2"), (3, "all"), (4, None)])
