@@ -5,6 +5,7 @@
 
 #include "inner.h"
 #include "storage/keep.h"
+#include "storage/staged.h"
 #include "machine/shared.h"
 
 /* Requests that may wait for the shared file system. With more, it is slow: whoever asks had better
@@ -36,7 +37,7 @@ static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_
         return;
     if (rc == 0)
         rc = transport->reply(transport->context, rank, request,
-                              fan_mounts_bytes(&node->mounts, request), ++node->reply_token);
+                              fan_staged_bytes(&node->mounts, request), ++node->reply_token);
     if (rc < 0) {
         refuse(node, rank, request, -rc);
         return;
@@ -58,7 +59,7 @@ static void serving_read(struct fan_node *node, struct fan_reading *reading)
 static int read_serving(struct fan_reading *reading)
 {
     const struct serving *serving = (const struct serving *)reading;
-    return fan_mounts_read(serving->mounts, &serving->request);
+    return fan_staged_read(serving->mounts, &serving->request);
 }
 
 static int fill_serving(struct fan_reading *reading)
@@ -109,14 +110,14 @@ static int fill_apart(struct fan_node *node, uint32_t rank, const struct fan_fet
 static void answer_here(struct fan_node *node, uint32_t rank,
                         const struct fan_fetch_request *request, int rc)
 {
-    if (rc == 0 && !fan_mounts_is_in_memory(&node->mounts, request)) {
+    if (rc == 0 && !fan_staged_is_in_memory(&node->mounts, request)) {
         int apart = read_apart(node, rank, request);
         if (apart == 0)
             return;
         rc = apart == -ESHUTDOWN ? -ENOENT : 0;
     }
     if (rc == 0)
-        rc = fan_mounts_read(&node->mounts, request);
+        rc = fan_staged_read(&node->mounts, request);
     answer(node, rank, request, rc);
 }
 
@@ -128,7 +129,7 @@ static void filled(struct fan_node *node, struct fan_reading *reading)
     const struct fan_fetch_request *request = &serving->request;
     int rc = reading->error == -ECANCELED ? -ENOENT : reading->error;
     if (rc == 0)
-        rc = fan_mounts_admit(&node->mounts, request);
+        rc = fan_staged_admit(&node->mounts, request);
     if (fan_mounts_is_damaged(&node->mounts, request->mount, request->record))
         fan_blockcache_forget(&node->cache, fan_cache_file(request->mount, request->record),
                               &node->sessions.live);
@@ -139,10 +140,10 @@ static void filled(struct fan_node *node, struct fan_reading *reading)
 void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event)
 {
     const struct fan_fetch_request *request = &event->request;
-    int rc = fan_mounts_admit(&node->mounts, request);
+    int rc = fan_staged_admit(&node->mounts, request);
     if (rc == -ENOENT && fill_apart(node, event->rank, request) == 0)
         return;
     if (rc == -ENOENT) /* by now it may be */
-        rc = fan_mounts_admit(&node->mounts, request);
+        rc = fan_staged_admit(&node->mounts, request);
     answer_here(node, event->rank, request, rc);
 }

@@ -9,6 +9,7 @@
 #include "../../local/sound.h"
 #include "../../local/whole.h"
 #include "mounts.h"
+#include "shared_packs.h"
 #include "../machine/shared.h"
 
 enum { LOCK_S = 5 };
@@ -23,7 +24,7 @@ static int read_sound(struct fan_mounts *mounts, const struct fan_fetch_request 
 {
     int rc = 0;
     for (unsigned i = 0; i < FAN_KEEP_READINGS; i++) {
-        rc = fan_mounts_read_shared(mounts, request, to);
+        rc = fan_shared_read(mounts, request, to);
         if (rc != 0)
             return rc;
         rc = fan_keep_check(&mounts->mounts[request->mount], request->record, to);
@@ -139,5 +140,5 @@ int fan_keep_and_read(struct fan_mounts *mounts, const struct fan_fetch_request 
     if (rc != -EBUSY)
         return rc;
     return is_whole(mount, request) ? read_sound(mounts, request, to)
-                                    : fan_mounts_read_shared(mounts, request, to);
+                                    : fan_shared_read(mounts, request, to);
 }

@@ -91,25 +91,7 @@ bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uin
 /* Has a record count as damaged from now on: clients get EIO for it. By any thread. */
 void fan_mounts_mark_damaged(struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
-/* Whether the bytes that another rank asks for are here; reads none. 0, -EINVAL (no such bytes),
- * -ENOENT (they are not here), -EIO (damaged). The functions below are for requests that this let
- * pass, and may be called by any thread. */
-int fan_mounts_admit(struct fan_mounts *mounts, const struct fan_fetch_request *request);
-
-/* Where the bytes are mapped. */
-const char *fan_mounts_bytes(const struct fan_mounts *mounts,
-                             const struct fan_fetch_request *request);
-
-/* Whether reading them waits for no disk. */
-bool fan_mounts_is_in_memory(const struct fan_mounts *mounts,
-                             const struct fan_fetch_request *request);
-
-/* Waits until the bytes can be read where they are mapped. 0 or -EIO. */
-int fan_mounts_read(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
-
-/* Reads the bytes of a request of this node's own from the shared file system. By any thread. 0,
- * -EIO, or -errno where this process lacks something. */
-int fan_mounts_read_shared(struct fan_mounts *mounts, const struct fan_fetch_request *request,
-                           void *to);
+/* Whether a request from elsewhere is for bytes that there are. 0 or -EINVAL. */
+int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 #endif

@@ -10,6 +10,7 @@
 #include "../../local/whole.h"
 #include "keep.h"
 #include "mounts.h"
+#include "shared_packs.h"
 #include "../machine/shared.h"
 
 /* The stored bytes of a record as they were written to its partial pack, until the node ends. */
@@ -58,9 +59,8 @@ static int copy_long(struct fan_mounts *mounts, uint32_t number, uint64_t id, in
     for (; piece.offset < end; piece.offset += piece.bytes) {
         uint64_t rest = end - piece.offset;
         piece.bytes = rest < FAN_FILL_MAX_BYTES ? (uint32_t)rest : FAN_FILL_MAX_BYTES;
-        int rc = fan_relaxed32(&mounts->ending) != 0
-                     ? -ECANCELED
-                     : fan_mounts_read_shared(mounts, &piece, buffer);
+        int rc = fan_relaxed32(&mounts->ending) != 0 ? -ECANCELED
+                                                     : fan_shared_read(mounts, &piece, buffer);
         if (rc == 0)
             rc = fan_write_whole(fd, buffer, piece.offset, piece.bytes);
         if (rc != 0)
@@ -216,7 +216,7 @@ int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *rec
         return fill_long(mounts, number, records[0]);
     char *buffer = malloc(bytes);
     run.bytes = (uint32_t)bytes;
-    int rc = buffer != NULL ? fan_mounts_read_shared(mounts, &run, buffer) : -ENOMEM;
+    int rc = buffer != NULL ? fan_shared_read(mounts, &run, buffer) : -ENOMEM;
     if (rc == 0)
         rc = keep_run(mounts, number, records, count, buffer);
     free(buffer);

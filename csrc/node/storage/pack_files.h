@@ -1,0 +1,20 @@
+/*
+ * Opening and mapping the files that datasets consist of.
+ */
+#ifndef FAN_NODE_PACK_FILES_H
+#define FAN_NODE_PACK_FILES_H
+
+#include <limits.h>
+#include <stdint.h>
+
+/* A descriptor, or -errno. */
+int fan_open_file(const char *path, int flags);
+
+/* Maps a whole file of `*bytes`, or of any size when that is 0, and closes it; a negative fd is
+ * returned. 0 or -errno. */
+int fan_map_file(int fd, int protection, uint64_t *bytes, char **base);
+
+/* The path of a pack in a folder. 0 or -ENAMETOOLONG. */
+int fan_pack_path(const char *dir, uint32_t pack, char path[PATH_MAX]);
+
+#endif

@@ -1,0 +1,69 @@
+#include "shared_packs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../local/whole.h"
+#include "../machine/shared.h"
+#include "mounts.h"
+#include "pack_files.h"
+
+/* Opens a pack on the shared file system, which must be as long as it was. -errno. */
+static int open_shared(const struct fan_node_mount *mount, uint32_t pack)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    if (fan_pack_path(mount->dataset_dir, pack, path) != 0)
+        return -ENAMETOOLONG;
+    int fd = fan_open_file(path, O_RDONLY);
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) == 0 && (uint64_t)st.st_size == mount->index.packs[pack].file_bytes)
+        return fd;
+    close(fd);
+    return -EIO;
+}
+
+/* Keeps a descriptor for the next reads of a pack. Whether it is kept. */
+static bool keep_shared(struct fan_mounts *mounts, int32_t *holder, int fd)
+{
+    int32_t none = 0;
+    if (__atomic_fetch_add(&mounts->kept, 1, __ATOMIC_RELAXED) < mounts->kept_most &&
+        __atomic_compare_exchange_n(holder, &none, fd + 1, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED))
+        return true;
+    __atomic_fetch_sub(&mounts->kept, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
+static bool is_own_lack(int error)
+{
+    return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
+static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    int32_t *holder = &mount->shared[request->pack];
+    int kept = __atomic_load_n(holder, __ATOMIC_RELAXED) - 1;
+    if (kept >= 0 && fan_read_whole(kept, to, request->offset, request->bytes) == 0)
+        return 0;
+    int fd = open_shared(mount, request->pack); /* again, too: a server may have been restarted */
+    if (fd < 0)
+        return is_own_lack(fd) ? fd : -EIO;
+    int rc = fan_read_whole(fd, to, request->offset, request->bytes);
+    if (rc != 0 || kept >= 0 || !keep_shared(mounts, holder, fd))
+        close(fd);
+    return rc;
+}
+
+int fan_shared_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
+{
+    int rc = read_shared(mounts, request, to);
+    fan_count64(&mounts->counts.shared_reads, 1);
+    fan_count64(&mounts->counts.shared_bytes, rc == 0 ? request->bytes : 0);
+    return rc;
+}
