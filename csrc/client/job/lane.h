@@ -65,7 +65,8 @@ bool fan_lane_claim(void);
 /* Whether this thread has a lane of its own, fan_thread_lane.lane. */
 static inline bool fan_lane_is_own(void)
 {
-    bool own = fan_thread_lane.program == fan_own_program.number;
+    uint32_t number = __atomic_load_n(&fan_own_program.number, __ATOMIC_RELAXED);
+    bool own = fan_thread_lane.program == number;
     return __builtin_expect(own, 1) ? true : fan_lane_claim();
 }
 
