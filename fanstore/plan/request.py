@@ -15,7 +15,15 @@ from fanstore.plan.recorded import recorded_order
 from fanstore.plan.samples import Samples
 from fanstore.simulate.fields import Fields
 from fanstore.simulate.library import changed, load
-from fanstore.simulate.scenario import JOB_KEYS, SYSTEM_KEYS, Job, System, read_job, read_system
+from fanstore.simulate.scenario import (
+    JOB_KEYS,
+    SYSTEM_KEYS,
+    Job,
+    System,
+    epochs_and_batch,
+    read_job,
+    read_system,
+)
 from fanstore.simulate.sizes import DATASET_KEYS
 
 _PARTS = ("about", "system", "dataset", "job")
@@ -115,7 +123,7 @@ def _check_scalars(file: str, parameters: Mapping[str, Any]) -> None:
 def _job_but_order(file: str, table: dict[str, Any]) -> Job:
     """The job of a recorded order, before that is read."""
     fields = Fields(file, "job", table, JOB_KEYS)
-    return Job(fields.integer("epochs", 1), fields.integer("batch", 1), RECORDED, {})
+    return Job(*epochs_and_batch(fields), RECORDED, {})
 
 
 def _recorded(request: Request, options: Options, dataset: Dataset, samples: Samples) -> Request:

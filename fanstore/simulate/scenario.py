@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanstore.errors import UsageError
+from fanstore.policy.checks import SAMPLES_MAX
 from fanstore.policy.models.curve import Curve
 from fanstore.policy.orders.registry import ORDERS
 from fanstore.simulate.fields import Fields
@@ -23,6 +25,12 @@ SYSTEM_KEYS = (
 JOB_KEYS = ("epochs", "batch", "order")
 
 CLASSES_MAX = 14  # what the codes of fanstore.simulate.sources hold
+_NODES_MAX = 2**20  # also of ranks on a node
+_EPOCHS_MAX = 2**31
+
+# A class is told from other sources, and from what else --sweep changes, by its name.
+_CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_NO_CLASS_NAMES = ("remote", "files", *SYSTEM_KEYS, *JOB_KEYS)
 
 
 @dataclass(frozen=True)
@@ -133,11 +141,11 @@ def scenario_from(file: str, table: dict[str, Any]) -> Scenario:
 def read_system(fields: Fields) -> System:
     """Returns the machine that a table [system] describes. On one node it may leave out the
     network, over which nothing comes then."""
-    nodes = fields.integer("nodes", 1)
+    nodes = fields.integer("nodes", 1, _NODES_MAX)
     alone = nodes == 1 and "network" not in fields
     return System(
         nodes,
-        fields.integer("ranks_per_node", 1),
+        fields.integer("ranks_per_node", 1, _NODES_MAX),
         fields.rate_bytes_per_s("compute"),
         fields.rate_bytes_per_s("preprocess"),
         1.0 if alone else fields.rate_bytes_per_s("network"),
@@ -163,7 +171,7 @@ def _classes(system: Fields) -> tuple[StorageClass, ...]:
     found: list[StorageClass] = []
     for fields in system.tables("classes", ("name", "capacity", "threads", "read", "write")):
         each = StorageClass(
-            fields.text("name"),
+            _class_name(fields),
             fields.size_bytes("capacity"),
             fields.integer("threads", 1),
             fields.curve("read", "threads"),
@@ -180,6 +188,16 @@ def _classes(system: Fields) -> tuple[StorageClass, ...]:
     return tuple(found)
 
 
+def _class_name(fields: Fields) -> str:
+    name = fields.text("name")
+    if _CLASS_NAME.fullmatch(name) is None:
+        raise fields.wrong("name", f"is {name!r}", "letters, digits and _ . -")
+    if name in _NO_CLASS_NAMES:
+        taken = ", ".join(_NO_CLASS_NAMES)
+        raise fields.wrong("name", f"is {name!r}", f"any name that means nothing else ({taken} do)")
+    return name
+
+
 def _read_share(each: StorageClass) -> float:
     return each.read.share(each.threads)
 
@@ -193,4 +211,9 @@ def read_job(file: str, fields: Fields) -> Job:
         raise UsageError(f"{file}: job.order.name is {named!r}; allowed: {allowed}")
     named = {key: value for key, value in order.items() if key != "name"}
     parameters = with_lists(file, "job.order", named)
-    return Job(fields.integer("epochs", 1), fields.integer("batch", 1), order["name"], parameters)
+    return Job(*epochs_and_batch(fields), order["name"], parameters)
+
+
+def epochs_and_batch(fields: Fields) -> tuple[int, int]:
+    """Returns how many epochs a table [job] has, and how many samples a batch of a rank."""
+    return fields.integer("epochs", 1, _EPOCHS_MAX), fields.integer("batch", 1, SAMPLES_MAX)

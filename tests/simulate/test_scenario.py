@@ -48,6 +48,23 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"classes": [storage("ram", "1 GB", "2 GB/s"), storage("ram", "1 GB", "1 GB/s")]},
         "system.classes[1].name is 'ram' a second time; allowed: each name once",
     ),
+    **{
+        f"a class named {name}": (
+            {"classes": [storage(name, "1 GB", "2 GB/s")]},
+            f"system.classes[0].name is {name!r}; allowed: any name that means nothing else",
+        )
+        for name in ("shared", "remote", "network", "files")
+    },
+    "a class named in two lines": (
+        {"classes": [storage("a\nb", "1 GB", "2 GB/s")]},
+        r"system.classes[0].name is 'a\nb'; allowed: letters, digits and _ . -",
+    ),
+    "nodes without end": (
+        {"system__nodes": 10**20},
+        f"system.nodes is {10**20}; allowed: an integer, 1 or more, 1048576 at most",
+    ),
+    "a batch without end": ({"job__batch": 10**20}, "allowed: an integer, 1 or more, 4294967295"),
+    "epochs without end": ({"job__epochs": 10**20}, "allowed: an integer, 1 or more, 2147483648"),
     "fifteen classes": (
         {"classes": [storage(str(n), "1 GB", "1 GB/s") for n in range(15)]},
         "system.classes are 15; allowed: 14 or fewer",
