@@ -288,7 +288,7 @@ def load_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as stream:
             table: dict[str, Any] = tomllib.load(stream)
             return table
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # no TOML, or no UTF-8
         raise UsageError(f"{path}: {error}") from None
 
 

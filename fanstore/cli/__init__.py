@@ -143,6 +143,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         message, code = error, FAILED
     except OSError as error:
         message, code = describe(error), FAILED
+    except MemoryError as error:
+        message, code = f"out of memory: {error}".removesuffix(": "), FAILED
     end(message, code)
 
 

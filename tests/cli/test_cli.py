@@ -123,6 +123,8 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     capsys.readouterr()
     assert exit_code_when(monkeypatch, FileNotFoundError(2, "No such file", "x")) == 125
     assert capsys.readouterr().err == "fanstore: error: x: No such file\n"
+    assert exit_code_when(monkeypatch, MemoryError()) == 125
+    assert capsys.readouterr().err == "fanstore: error: out of memory\n"
 
 
 NONE = "none"  # a path where nothing is

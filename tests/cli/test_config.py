@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -69,10 +70,11 @@ def test_a_variable_that_makes_no_sense_is_named(name: str, value: str) -> None:
         ("quiet = 3", "quiet from .*settings.toml"),
         ('stage_threads = "2"\nlocal_dir = 5', "local_dir from"),
         ("quiet = ", "settings.toml"),
+        ("\udcff\udcfe", "settings.toml: 'utf-8' codec can't decode"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_named(toml: Path, text: str, expected: str) -> None:
-    toml.write_text(text)
+    toml.write_bytes(os.fsencode(text))
     with pytest.raises(UsageError, match=expected):
         config.resolve({}, {"FANSTORE_CONFIG": str(toml)})
 
