@@ -82,7 +82,7 @@ PYTHON_ROOMS: Rooms = {
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
     "trace": {"arrays", "errors", "_native"},
-    "simulate": {*_DATASET, "config", "policy", "policy."},
+    "simulate": {*_DATASET, "config", "policy", "policy.", "whole_file"},
     "whole_file": {"errors", "interruption", "_native"},
     "report": {*_DATASET, "trace", "whole_file"},
     "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},

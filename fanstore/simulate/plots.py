@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore.errors import UsageError
 from fanstore.simulate.results import Outcome, Simulation
 from fanstore.simulate.table import show_s
+from fanstore.whole_file import check_free, whole_file
 from fanstore.wording import counted
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ _MARKS = "osD^vP*X"
 
 def check(path: Path, cases: Sequence[dict[str, str]]) -> None:
     """Raises UsageError where results cannot be drawn to `path`: with another suffix than .svg and
-    .png, without a folder to write to, without matplotlib, and where the cases of a sweep differ in
-    more than two names."""
+    .png, without a folder to write to, in place of what is no regular file, without matplotlib, and
+    where the cases of a sweep differ in more than two names."""
     if path.suffix not in _SUFFIXES:
         allowed = " and ".join(_SUFFIXES)
         raise UsageError(f"--plot {path}: allowed are names that end in {allowed}")
@@ -41,6 +42,7 @@ def check(path: Path, cases: Sequence[dict[str, str]]) -> None:
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise UsageError(f"--plot {path}: {path.parent} is no folder that can be written to")
+    check_free(path, force=True)
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError(
             "--plot needs matplotlib, which is not installed: pip install 'fanstore-fs[plots]'"
@@ -54,6 +56,7 @@ def _swept(cases: Sequence[dict[str, str]]) -> list[str]:
 
 def draw(path: Path, title: str, results: Results) -> None:
     """Draws the results of a sweep, of one case at least, to a file; its suffix says the format.
+    A picture that is there is replaced by a whole one alone.
 
     A single case is a bar for each policy, as in figure 8. A sweep of one name is a line for each
     policy, one of two names a map for each, as in figure 9. Policies that cannot run are left out.
@@ -83,7 +86,8 @@ def draw(path: Path, title: str, results: Results) -> None:
             axes = figure.subplots(rows, columns, squeeze=False)
             _maps(list(axes.ravel()), results, names, ran)
         figure.suptitle(title, size=10)
-        figure.savefig(path, dpi=100)
+        with whole_file(path, force=True) as stream:
+            figure.savefig(stream, dpi=100, format=path.suffix[1:])
 
 
 def _outcome(simulation: Simulation, name: str) -> Outcome | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from inprocess import call
+from small_disk import small_disk
 
 from fanstore.simulate import engine
 
@@ -49,6 +50,19 @@ def test_png_is_drawn_too(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     call(*ONE, "--policy", "nopfs", "--plot", tmp_path / "found.png")
     assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_full_disk_leaves_the_picture_that_was_there(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk, "8k"):
+        (disk / "found.png").write_bytes(b"earlier")
+        told = call(*ONE, "--policy", "nopfs", "--plot", disk / "found.png", code=125).stderr
+        assert f"{disk}/found.png: No space left on device" in told
+        assert {path.name: path.read_bytes() for path in disk.iterdir()} == {
+            "found.png": b"earlier"
+        }
 
 
 def test_what_cannot_be_drawn_is_refused_before_the_simulation(
