@@ -95,7 +95,7 @@ PYTHON_ROOMS: Rooms = {
     "world": {*_BASE, "launcher"},
     "transport": {*_BASE, "world"},
     "peers": set(),
-    "live": {"peers"},
+    "live": {"errors", "peers"},
     "metrics": set(),
     **storeys(
         "outputs", "model ranks objects drafts namespace stageout service", _OUTPUTS, "."

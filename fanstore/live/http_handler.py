@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
+from fanstore.errors import UsageError
 from fanstore.live.http_server import Route
 
 _TEXT = "text/plain; charset=utf-8"
@@ -22,7 +23,8 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(stream, ("", 0), cast(Any, None))
 
     def do_GET(self) -> None:
-        """Answers with what the path's function returns."""
+        """Answers with what the path's function returns; it raises UsageError for a request that
+        makes no sense."""
         url = urlsplit(self.path)
         route = self._routes.get(url.path)
         if route is None:
@@ -30,6 +32,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             kind, body = route(dict(parse_qsl(url.query)), self.headers.get("Accept", ""))
+        except UsageError as error:
+            self._send(400, _TEXT, f"{error}\n".encode())
+            return
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             self._send(500, _TEXT, f"{type(error).__name__}: {error}\n".encode())

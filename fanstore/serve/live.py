@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from fanstore.errors import UsageError
 from fanstore.live.gather import SERVING, Gatherer
 from fanstore.live.http_server import HttpServer, Route
 from fanstore.peers.interface import Peers
@@ -74,7 +75,7 @@ class Live:
 
     def _of_ranks(self, name: str) -> Route:
         def answer(parameters: Mapping[str, str], _: str) -> tuple[str, bytes]:
-            patience_s = min(float(parameters.get("patience_s", "1")), _PATIENCE_MOST_S)
+            patience_s = _patience_s(parameters.get("patience_s", "1"))
             if parameters.get("ranks") == "own":
                 return _rows([{**self._answers[name](), "state": SERVING}])
             assert self._submit is not None
@@ -87,6 +88,17 @@ class Live:
         from fanstore.metrics.exposition import exposition
 
         return exposition(self._measured(), accept)
+
+
+def _patience_s(text: str) -> float:
+    """Returns how long ranks are waited for, _PATIENCE_MOST_S at most."""
+    try:
+        patience_s = min(float(text), _PATIENCE_MOST_S)
+    except ValueError:
+        patience_s = -1.0
+    if not patience_s >= 0:  # nor is that NaN
+        raise UsageError(f"patience_s is {text!r}; allowed: a number of seconds, 0 or more")
+    return patience_s
 
 
 def _load() -> None:

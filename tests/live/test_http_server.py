@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from serving import wait_for
 
+from fanstore.errors import UsageError
 from fanstore.live import http_server
 from fanstore.live.http_server import CONNECTIONS_MOST, HttpServer
 
@@ -24,10 +25,14 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     def wrong(*_: object) -> tuple[str, bytes]:
         raise OSError("the disk is gone")
 
+    def refused(*_: object) -> tuple[str, bytes]:
+        raise UsageError("a is 'b'; allowed: c")
+
     routes = {
         "/said": lambda parameters, accept: ("text/plain", f"{parameters} {accept}".encode()),
         "/wide": lambda *_: ("text/plain", WIDE),
         "/wrong": wrong,
+        "/refused": refused,
     }
     server = HttpServer({listener: routes})
     server.start()
@@ -50,9 +55,11 @@ def asked(address: tuple[str, int], path: str) -> tuple[bytes, bytes]:
 def test_what_is_asked_is_answered(address: tuple[str, int]) -> None:
     assert asked(address, "/said?a=1&b=x%20y")[1] == b"{'a': '1', 'b': 'x y'} text/plain"
     line, body = asked(address, "/other")
-    assert b" 404 " in line and body == b"there is: /said /wide /wrong\n"
+    assert b" 404 " in line and body == b"there is: /said /wide /wrong /refused\n"
     line, body = asked(address, "/wrong")
     assert b" 500 " in line and body == b"OSError: the disk is gone\n"
+    line, body = asked(address, "/refused")
+    assert b" 400 " in line and body == b"a is 'b'; allowed: c\n"
 
 
 def test_half_open_and_slow_connections_keep_nobody_out(address: tuple[str, int]) -> None:
