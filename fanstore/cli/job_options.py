@@ -28,6 +28,6 @@ def local_directory(local_dir: str | None) -> str:
     return choose(named, settings.sources["local_dir"]).path
 
 
-def chosen_job(job: str | None, local_dir: str | None) -> FoundJob:
-    """Returns the job that the options mean."""
-    return pick_job(local_directory(local_dir), job, os.environ)
+def chosen_job(job: str | None, local_dir: str | None, any_rank: bool = False) -> FoundJob:
+    """Returns the job that the options mean; any_rank: as pick_job has it."""
+    return pick_job(local_directory(local_dir), job, os.environ, any_rank)

@@ -55,7 +55,7 @@ def command_all_ranks(job: str | None, local_dir: str | None, as_json: bool) -> 
     """Shows all ranks of one job."""
     from fanstore.serve.jobs import describe_job, describe_ranks
 
-    found = chosen_job(job, local_dir)
+    found = chosen_job(job, local_dir, any_rank=True)
     own = describe_job(found)
     serves = own["state"] == "serving"  # else nobody here knows of the others
     ranks = describe_ranks(found) if serves else [own]

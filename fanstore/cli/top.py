@@ -52,7 +52,7 @@ def command(
 
     if as_json and not once:
         raise UsageError("--json goes with --once")
-    look = Look(chosen_job(job, local_dir), this_rank)
+    look = Look(chosen_job(job, local_dir, any_rank=not this_rank), this_rank)
     if once or not _is_screen():
         return print_once(look, interval, sort, as_json)
     from fanstore.cli.top_screen import watch

@@ -358,6 +358,7 @@ class Job:
             "kind": self.plan.kind,
             "rank": self.world.rank,
             "host": os.uname().nodename,
+            "first_id": "" if self.watching is None else self.watching.first_id,
             "metrics": "" if self.watching is None else self.watching.metrics_url,
             "world_size": self.world.world_size,
             "daemon_pid": os.getpid(),

@@ -54,9 +54,11 @@ def find_jobs(local_dir: str) -> list[FoundJob]:
     return found
 
 
-def pick_job(local_dir: str, job_id: str | None, environ: Mapping[str, str]) -> FoundJob:
+def pick_job(
+    local_dir: str, job_id: str | None, environ: Mapping[str, str], any_rank: bool = False
+) -> FoundJob:
     """Returns the job named; else the one this process runs in; else the only one alive, or the
-    only one.
+    only one. any_rank: of several ranks of one job on this node any will do.
 
     Within a Slurm job, one that was started by another Slurm job has to be named. Raises
     FanstoreError when there is none, SeveralJobs when there is more than one to choose from.
@@ -80,9 +82,15 @@ def pick_job(local_dir: str, job_id: str | None, environ: Mapping[str, str]) -> 
             f"no job under {Base(local_dir).path}: `fanstore start` starts one; one with another "
             "local directory is found with --local-dir"
         )
-    if len(chosen) > 1:
+    if len(chosen) > 1 and not (any_rank and _are_ranks_of_one(chosen)):
         raise SeveralJobs(chosen)
     return chosen[0]
+
+
+def _are_ranks_of_one(jobs: list[FoundJob]) -> bool:
+    """Tells whether ranks of one job are all that is there. Each has a job directory."""
+    first_ids = {_left_behind(job).get("first_id") for job in jobs}
+    return len(first_ids) == 1 and not first_ids & {None, ""}
 
 
 def _is_of_another(job: FoundJob, slurm_job: str) -> bool:

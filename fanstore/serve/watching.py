@@ -28,8 +28,9 @@ class Watching:
         self._deadline_s = settings.deadline_s
         self._directory = directory
         self._began_s = time.monotonic()
+        self.first_id = met[0][1]  # the job's name on rank 0 is the same for all ranks
         self._fixed = {
-            "first_id": met[0][1],  # the job's name on rank 0 is its name in metrics, on all ranks
+            "first_id": self.first_id,
             "rank": world.rank,
             "world_size": world.world_size,
             "host": self._hosts[world.rank],

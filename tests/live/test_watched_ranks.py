@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,8 +55,13 @@ def run(ranks: Ranks) -> Iterator[RankRun]:
 
 def call(ranks: Ranks, rank: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     """fanstore with the local directory of a rank."""
+    return call_in(ranks.local(rank), ranks, *arguments)
+
+
+def call_in(local: Path, ranks: Ranks, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """fanstore with a local directory."""
     return subprocess.run(
-        [sys.executable, "-m", "fanstore", *arguments, "--local-dir", str(ranks.local(rank))],
+        [sys.executable, "-m", "fanstore", *arguments, "--local-dir", str(local)],
         env=ranks.stage.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=LIMIT_S,
     )  # fmt: skip
@@ -90,6 +96,27 @@ def test_all_ranks_from_any_of_them(ranks: Ranks, run: RankRun) -> None:
     assert [each["rank"] for each in json.loads(done.stdout)["ranks"]] == list(range(SIZE))
     done = call(ranks, 1, "top", "--interval", "0.2", "--this-rank")
     assert f"1 {os.uname().nodename}" in done.stdout and done.stdout.startswith("job ")
+
+
+def test_ranks_that_share_a_local_directory_are_one_job(ranks: Ranks, tmp_path: Path) -> None:
+    def asked(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return call_in(tmp_path, ranks, *arguments)
+
+    where = {"FANSTORE_LOCAL_DIR": str(tmp_path)}
+    with ranks.running(2, reader("one", "end"), **where) as run:
+        run.step("one")
+        said = json.loads(asked("status", "--all-ranks", "--json").stdout)["ranks"]
+        assert [(each["rank"], each["state"]) for each in said] == [(0, "serving"), (1, "serving")]
+        done = asked("top", "--once", "--json", "--interval", "0.2")
+        assert sorted(each["rank"] for each in json.loads(done.stdout)["ranks"]) == [0, 1]
+        assert "several jobs" in asked("top", "--this-rank").stderr
+        with ranks.running(2, reader("one", "end"), **where) as other:
+            other.step("one")
+            assert "several jobs" in asked("status", "--all-ranks").stderr
+            other.tell("end", {})
+            other.end()
+        run.tell("end", {})
+        run.end()
 
 
 def states(ranks: Ranks, rank: int) -> list[str]:
