@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import dataclass
 
-from fanstore.dataset import open_dataset
+from fanstore.dataset import INDEX_NAME, Dataset, open_dataset, pack_name
+from fanstore.load.base import Base
 from fanstore.load.budget import Budget
 from fanstore.load.local_dir import LocalDirectory
+from fanstore.load.resident import resident_bytes
 from fanstore.load.room import less, room_of
 from fanstore.load.shares import divide
+from fanstore.load.staged import Expected, StagedDirectory
 from fanstore.wording import counted, show_bytes
 from fanstore.world import World
 
@@ -18,9 +22,10 @@ from fanstore.world import World
 class Forecast:
     """What a dataset needs, and what of it a node has room for.
 
-    kept_bytes: what has room here; nodes: how many like this one hold the packs together, None
-    where its largest file has no room on any. memory_bytes: the most that is taken of the memory;
-    cache_bytes: of that, by the block cache; staged_bytes: by what is staged.
+    kept_bytes: what has room here; there_bytes: what earlier jobs left of it on the disk; nodes:
+    how many like this one hold the packs together, None where its largest file has no room on any.
+    memory_bytes: the most that is taken of the memory; cache_bytes: of that, by the block cache;
+    staged_bytes: by what is staged.
     """
 
     name: str
@@ -31,6 +36,7 @@ class Forecast:
     local_dir: str
     fits: bool
     kept_bytes: int
+    there_bytes: int
     nodes: int | None
     memory_bytes: int
     cache_bytes: int
@@ -40,18 +46,26 @@ class Forecast:
 def forecast(
     path: str, directory: LocalDirectory, local_bytes: int | None, budget: Budget
 ) -> Forecast:
-    """Looks at the dataset at `path` and at the room that there is now. What earlier jobs kept of
-    it is taken for used up. Raises FanstoreError where there is no dataset."""
+    """Looks at the dataset at `path`, at the room that there is now, and at what earlier jobs kept
+    of the dataset. Raises FanstoreError where there is no dataset."""
     with open_dataset(path) as dataset:
         header = dataset.header
         packs = [dataset.pack_info(pack).file_bytes for pack in range(dataset.pack_count)]
-        room = less(room_of(World(), directory, local_bytes, budget), int(header.file_bytes))
-        share_bytes, records = room.share_bytes, dataset.records
+        staged = StagedDirectory(Base(directory.path), dataset.dataset_id)
+        whole = [_is_whole(dataset, staged, pack) for pack in range(len(packs))]
+        rest = [0 if here else amount for amount, here in zip(packs, whole, strict=True)]
+        whole_bytes = sum(packs) - sum(rest)
+        partial_bytes = resident_bytes(staged.path) if os.path.isdir(staged.path) else 0
+        index_bytes = 0 if os.path.exists(staged.file(INDEX_NAME)) else int(header.file_bytes)
+        room = less(room_of(World(), directory, local_bytes, budget), index_bytes, whole_bytes)
+        # What partial packs hold takes room that was allowed, and is room of this dataset's.
+        share_bytes = less(room, -partial_bytes, partial_bytes).share_bytes
+        records = dataset.records
         regular = (records["mode"] & 0o170000) == stat.S_IFREG
         largest_bytes = int(records["stored_size"][regular].max(initial=0))
         holds = 0 < share_bytes >= largest_bytes
-        fits = sum(packs) <= room.bytes
-        kept_bytes = divide(records, packs, [share_bytes], 0).kept_bytes[0]
+        fits = sum(rest) <= room.bytes
+        kept_bytes = whole_bytes + divide(records, rest, [share_bytes], 0).kept_bytes[0]
         here_bytes = int(header.file_bytes) + (sum(packs) if fits else kept_bytes)
         return Forecast(
             dataset.name,
@@ -62,11 +76,19 @@ def forecast(
             directory.path,
             fits,
             kept_bytes,
-            -(-sum(packs) // share_bytes) if holds else None,
+            whole_bytes + partial_bytes,
+            -(-sum(packs) // (whole_bytes + share_bytes)) if holds else None,
             budget.limit_bytes,
             budget.cache_bytes,
             here_bytes if directory.in_memory else 0,
         )
+
+
+def _is_whole(dataset: Dataset, staged: StagedDirectory, pack: int) -> bool:
+    """Tells whether an earlier job left a copy of a pack."""
+    info = dataset.pack_info(pack)
+    expected = Expected(dataset.dataset_id, info.file_bytes, info.checksum)
+    return staged.damaged_in(pack_name(pack), expected) is not None
 
 
 def forecast_lines(found: Forecast) -> list[str]:
@@ -83,12 +105,14 @@ def forecast_lines(found: Forecast) -> list[str]:
 
 
 def _room_lines(found: Forecast) -> list[str]:
+    left = f", where earlier jobs left {show_bytes(found.there_bytes)}"
+    there = left if found.there_bytes else ""
     if found.fits:
-        return [f"  has room in {found.local_dir}: staged before the command starts"]
+        return [f"  has room in {found.local_dir}{there}: staged before the command starts"]
     rest_bytes = max(0, found.pack_bytes - found.kept_bytes)
     line = (
-        f"  does not fit {found.local_dir}: {show_bytes(found.kept_bytes)} are kept there; alone, "
-        f"this node reads {show_bytes(rest_bytes)} from the shared file system in each epoch"
+        f"  does not fit {found.local_dir}: {show_bytes(found.kept_bytes)} are kept there{there}; "
+        f"alone, this node reads {show_bytes(rest_bytes)} from the shared file system in each epoch"
     )
     if found.nodes is None:
         return [line, "  its largest file has no room on a node like this one"]

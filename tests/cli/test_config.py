@@ -6,6 +6,7 @@ import json
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import Stage, make_stage
@@ -114,6 +115,29 @@ def test_doctor_says_what_a_dataset_would_do(stage: Stage) -> None:
     said = stage.call("doctor", "--dataset", str(dataset), FANSTORE_LOCAL_BYTES="1").stdout
     assert "its largest file has no room" in said and "0 bytes are kept there" in said
     assert "no such directory" in stage.call("doctor", "--dataset", "none", code=125).stderr
+
+
+def test_doctor_counts_what_earlier_jobs_kept(stage: Stage) -> None:
+    dataset = stage.dataset(stage.source(files={f"f{n}": bytes(1_000_000) for n in range(9)}))
+    limit = {"FANSTORE_LOCAL_BYTES": "4M"}
+
+    def told(**env: str) -> dict[str, Any]:
+        said = stage.call("doctor", "--json", "--dataset", str(dataset), **env).stdout
+        (found,) = json.loads(said)
+        return dict(found)
+
+    before = told(**limit)
+    assert before["there_bytes"] == 0
+    read_all = ["sh", "-c", f"cat {stage.mount}/* > /dev/null"]
+    stage.run(dataset, *read_all, options=("--keep-staged", "--local-bytes", "4M"))
+    kept = told(**limit)
+    assert kept["there_bytes"] > 900_000
+    assert {**kept, "there_bytes": 0} == {**before, "memory_bytes": kept["memory_bytes"]}
+    stage.run(dataset, *read_all, options=("--keep-staged",))
+    whole = told()
+    assert whole["fits"] and whole["there_bytes"] >= whole["pack_bytes"] > 9_000_000
+    said = stage.call("doctor", "--dataset", str(dataset), FANSTORE_LOCAL_BYTES="10M").stdout
+    assert ", where earlier jobs left " in said and "staged before the command starts" in said
 
 
 def test_doctor_makes_nothing(stage: Stage) -> None:
