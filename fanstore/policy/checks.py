@@ -48,9 +48,9 @@ def seed_of_epochs(value: Any, first_epoch: int) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Returns `value`, which must be True or False."""
+    """Returns `value`, which must be True or False; TOML and the command line write it small."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} is {value!r}; allowed are True and False")
+        raise ValueError(f"{name} is {value!r}; allowed are true and false")
     return bool(value)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from fanstore.load import locks
 from fanstore.load.base import Base
+from fanstore.load.resident import SPARSE
 from fanstore.load.staged import KEEP
 from fanstore.outputs.stageout.rescue import left_behind, needs_rescue, rescue_lines
 from fanstore.outputs.stageout.unstaged import unstaged_of
@@ -22,6 +23,7 @@ _JOB = "job"
 _DATASET = "staged dataset"
 _UNSTAGED = "unstaged outputs"
 _IN_USE = "a job uses it"
+_BLOCK_BYTES = 512  # of st_blocks, stat(2)
 
 
 @dataclass(frozen=True)
@@ -135,10 +137,12 @@ class Cleaner:
 
 
 def bytes_below(path: str) -> int:
-    """Returns the size of all files in a tree, in bytes."""
+    """Returns the size of all files in a tree, in bytes, without what partial packs lack."""
     total = 0
     for directory, _, names in os.walk(path):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(directory, name)).st_size
+                found = os.lstat(os.path.join(directory, name))
+                is_partial = name.endswith(SPARSE)
+                total += found.st_blocks * _BLOCK_BYTES if is_partial else found.st_size
     return total

@@ -36,6 +36,17 @@ def test_what_keep_staged_left_is_listed_and_removed(stage: Stage) -> None:
     assert "nothing to remove" in stage.call("clean").stdout
 
 
+def test_a_partial_pack_has_the_size_that_it_takes(stage: Stage) -> None:
+    files = {"large": bytes(3_000_000), "small": b"s"}
+    dataset = stage.dataset(stage.source(files=files), "data", "--partitions", "1")
+    read = ("head", "-c", "1", str(stage.mount / "small"))
+    stage.run(dataset, *read, options=("--keep-staged", "--stage", "lazy"))
+    (kept,) = stage.local.glob(".fanstore-*/datasets/*/*.sparse")
+    assert kept.stat().st_size > 3_000_000
+    (row,) = json.loads(stage.call("clean", "--dry-run", "--json").stdout)["found"]
+    assert row["bytes"] < 1_000_000
+
+
 def test_what_a_job_uses_stays(stage: Stage) -> None:
     dataset, kept = keep_a_copy(stage)
     where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--keep-staged")

@@ -227,10 +227,10 @@ def test_shards_rotate() -> None:
         ("torch-random", {"seed": True}, "seed is True; allowed are integers"),
         ("torch-random", {"seed": 1, "words_per_epoch": 1}, "words_per_epoch is 1; allowed"),
         ("torch-random", {"seed": 1, "num_samples": 0}, "num_samples is 0; allowed"),
-        ("torch-random", {"seed": 1, "replacement": "no"}, "replacement is 'no'; allowed are True"),
+        ("torch-random", {"seed": 1, "replacement": "no"}, "replacement is 'no'; allowed are true"),
         ("torch-distributed", {**TWO, "drop_last": "false"}, "drop_last is 'false'; allowed are"),
-        ("torch-distributed", {**TWO, "shuffle": 1}, "shuffle is 1; allowed are True and False"),
-        ("torch-distributed", {**TWO, "set_epoch": None}, "set_epoch is None; allowed are True"),
+        ("torch-distributed", {**TWO, "shuffle": 1}, "shuffle is 1; allowed are true and false"),
+        ("torch-distributed", {**TWO, "set_epoch": None}, "set_epoch is None; allowed are true"),
         ("torch-distributed", {**TWO, "seed": 2**64 - 1}, r"seed \+ first_epoch is .*; allowed"),
         ("accelerate-seedable", {"seed": 2**64 - 1}, r"seed \+ first_epoch is .*; allowed are"),
         ("torchdata-stateful", {"seed": 1, "persistent_workers": True}, "with num_workers 0"),
@@ -284,7 +284,7 @@ def test_ranks_and_workers_are_checked() -> None:
         strided(order, 2, 2)
     with pytest.raises(ValueError, match="worker is -1; allowed are integers, 0 to 1"):
         of_worker(order, -1, 2, batch_size=1)
-    with pytest.raises(ValueError, match="drop_last is 'no'; allowed are True and False"):
+    with pytest.raises(ValueError, match="drop_last is 'no'; allowed are true and false"):
         of_worker(order, 0, 2, batch_size=1, drop_last="no")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="batch_size is 0"):
         batch_sampler_shard(order, 0, 2, batch_size=0)
