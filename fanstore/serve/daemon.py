@@ -34,7 +34,7 @@ from fanstore.serve.process import Process
 from fanstore.serve.protocol import Channel, peer_uid
 from fanstore.serve.sessions import Sessions
 from fanstore.serve.stalls import LOOK_EVERY_S
-from fanstore.serve.trace_join import join_traces, place_alone
+from fanstore.serve.trace_join import begun, join_traces, place_alone
 from fanstore.world import MpiWorld, RankLost, World
 
 _REQUEST_TIMEOUT_S = 2.0
@@ -203,22 +203,30 @@ class Daemon:
                 status["ranks"] = self.world.gather_all(dict(status))
             except FanstoreError:
                 self._with_all = False
-        status["trace_lines"] = self._place_trace(status)
+        status["trace_lines"], is_placed = self._place_trace(status)
         asked = {"page": self._plan.report_page, "trace": self._plan.trace_file}
-        status["report"] = asked if self._plan.report_page else {}
+        status["report"] = asked if self._plan.report_page and is_placed else {}
+        if self._plan.report_page and not is_placed and self.world.rank == 0:
+            status["trace_lines"].append("report: not made, for there is no trace")
         return status
 
-    def _place_trace(self, status: dict[str, Any]) -> list[str]:
-        """Puts the trace that was kept where it belongs; returns what is to be said of it."""
+    def _place_trace(self, status: dict[str, Any]) -> tuple[list[str], bool]:
+        """Puts the trace that was kept where it belongs; returns what is to be said of it, and
+        whether there is any."""
         file = self._plan.trace_file
         if not file or not status["trace"]:
-            return []
+            return [], False
         ranks = status.get("ranks", [status])
         parts = [{**rank["trace"], "rank": rank["rank"], "host": rank["host"]} for rank in ranks]
         said = [f"trace: {part['problem']}" for part in parts if part["problem"]]
         if len(ranks) < self.world.world_size or self.world.world_size == 1:
-            return said + place_alone(file, parts[0], self.world.world_size)
-        return said + join_traces(file, parts) if self.world.rank == 0 else []
+            if not begun(parts[:1]):
+                return said, False
+            return said + place_alone(file, parts[0], self.world.world_size), True
+        if self.world.rank != 0:
+            return [], True
+        parts = begun(parts)
+        return said + (join_traces(file, parts) if parts else []), bool(parts)
 
     def catch_signals(self) -> None:
         """Has signals set the stop flag and wake the loop. To be called before `run`, in the main

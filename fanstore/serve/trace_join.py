@@ -19,6 +19,20 @@ def part_path(file: str, job_id: str) -> str:
     return f"{file}.{job_id}.part"
 
 
+def begun(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the parts without those that are empty, for the disk was full from the first: they
+    go, and replace nothing."""
+    return [part for part in parts if not _is_removed(part["path"])]
+
+
+def _is_removed(path: str) -> bool:
+    with contextlib.suppress(OSError):  # another rank's may not be to be seen from here
+        if os.path.getsize(path) == 0:
+            os.unlink(path)
+            return True
+    return False
+
+
 def join_traces(file: str, parts: Sequence[dict[str, Any]]) -> list[str]:
     """Replaces `file` by the traces of all ranks, for rank 0. parts: of each rank `path`, `rank`
     and `host`. Returns what is to be said: a part that is not to be seen from here stays."""

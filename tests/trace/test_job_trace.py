@@ -211,6 +211,21 @@ def test_a_trace_on_a_full_disk_ends_and_the_job_goes_on(stage: Stage) -> None:
         assert trace.problem != "" and len(trace.opens) < 30000
 
 
+def test_a_trace_that_could_not_begin_replaces_nothing(stage: Stage) -> None:
+    stage.dataset()
+    small = stage.path / "small"
+    small.mkdir()
+    with small_disk(small, "64k"):
+        (small / "kept.trace").write_bytes(b"earlier")
+        (small / "other").write_bytes(bytes(60 << 10))
+        options = ("--report", str(small / "kept.html"))
+        done = stage.run(stage.path / "data", "true", options=options)
+        assert "kept.trace." in done.stderr and "the trace ends here" in done.stderr
+        assert "report: not made, for there is no trace" in done.stderr
+        assert (small / "kept.trace").read_bytes() == b"earlier"
+        assert sorted(path.name for path in small.iterdir()) == ["kept.trace", "other"]
+
+
 def test_a_trace_outlives_a_killed_daemon(stage: Stage) -> None:
     stage.dataset()
     file = stage.path / "kept.trace"
