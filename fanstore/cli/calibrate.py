@@ -67,12 +67,12 @@ def command(
 
 def _budget_bytes(text: str) -> int:
     from fanstore.errors import UsageError
-    from fanstore.simulate.units import SIZES, size_bytes
+    from fanstore.simulate.units import size_bytes
 
     with contextlib.suppress(ValueError):
         if size_bytes(text) >= 1 << 20:
             return size_bytes(text)
-    raise UsageError(f"--bytes is {text!r}; allowed: {SIZES}, 1 MiB or more")
+    raise UsageError(f"--bytes is {text!r}; allowed: a number with a unit, from 1 MiB on")
 
 
 def _measure(

@@ -65,7 +65,7 @@ def _steps(ran: Mapping[str, Outcome], caches: Mapping[str, int | str] | None) -
         rows.append(
             (
                 name,
-                f"{outcome.samples_per_s:,.0f}",
+                f"{outcome.samples_per_s:,.{0 if outcome.samples_per_s >= 10 else 2}f}",
                 show_bytes(outcome.bytes_per_s),
                 f"{steps.count:,}",
                 f"{steps.slow:,}",

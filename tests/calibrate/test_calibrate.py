@@ -154,7 +154,7 @@ def test_bad_arguments_are_named(places: tuple[Path, Path, Path]) -> None:
         assert message in call("calibrate", *options(changed), code=code).stderr
     for size in ("5", "1 MB/s", "1000 B", "-1 MB"):
         said = call("calibrate", *options(places), "--bytes", size, code=2).stderr
-        assert f"--bytes is {size!r}; allowed: a number from 0 on with a unit" in said
+        assert f"--bytes is {size!r}; allowed: a number with a unit, from 1 MiB on" in said
     assert left(places) == []
 
 

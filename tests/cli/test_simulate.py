@@ -19,6 +19,12 @@ def test_each_table_has_a_row_for_each_policy() -> None:
     assert max(map(len, lines[:sources])) <= 80
 
 
+def test_less_than_ten_samples_a_second_have_digits() -> None:
+    lines = call("simulate", "nopfs-4-512", "--epochs=1", "--policy=naive").stdout.decode()
+    row = next(line for line in lines.splitlines()[4:] if line.startswith("naive"))
+    assert 0 < float(row.split()[1]) < 10
+
+
 def test_json_has_the_cases_of_a_sweep() -> None:
     asked = ["--policy", "nopfs", "--policy", "lbann-dynamic", "--sweep", "ram=1MB,1GB"]
     few, many = json.loads(call("simulate", "nopfs-1", "--epochs=2", *asked, "--json").stdout)

@@ -161,7 +161,7 @@ def test_a_sweep_changes_what_it_names() -> None:
     read = scenario_from("t.toml", changed("t.toml", table(), cases[1]))
     assert (read.system.nodes, read.system.classes[0].capacity_bytes) == (8, 2 * 10**9)
     assert combinations([]) == [{}]
-    for bad in (["ram"], ["=1GB"], ["ram=1GB,"], ["ram=1GB", "ram=2GB"]):
+    for bad in (["ram"], ["=1GB"], ["ram=1GB,"], ["ram=1GB,1GB"], ["ram=1GB", "ram=2GB"]):
         with pytest.raises(UsageError, match="--sweep: "):
             combinations(bad)
     with pytest.raises(UsageError, match=r"nothing is named 'rma' .*allowed: batch, compute, disk"):
