@@ -22,6 +22,7 @@ from fanstore.world import World
 class Forecast:
     """What a dataset needs, and what of it a node has room for.
 
+    index_fits: there is room for the index, without which no job begins; fits: for all packs, too.
     kept_bytes: what has room here; there_bytes: what earlier jobs left of it on the disk; nodes:
     how many like this one hold the packs together, None where its largest file has no room on any.
     memory_bytes: the most that is taken of the memory; cache_bytes: of that, by the block cache;
@@ -34,6 +35,7 @@ class Forecast:
     pack_bytes: int
     index_bytes: int
     local_dir: str
+    index_fits: bool
     fits: bool
     kept_bytes: int
     there_bytes: int
@@ -57,7 +59,8 @@ def forecast(
         whole_bytes = sum(packs) - sum(rest)
         partial_bytes = resident_bytes(staged.path) if os.path.isdir(staged.path) else 0
         index_bytes = 0 if os.path.exists(staged.file(INDEX_NAME)) else int(header.file_bytes)
-        room = less(room_of(World(), directory, local_bytes, budget), index_bytes, whole_bytes)
+        free = less(room_of(World(), directory, local_bytes, budget), 0, whole_bytes)
+        room = less(free, index_bytes)
         # What partial packs hold takes room that was allowed, and is room of this dataset's.
         share_bytes = less(room, -partial_bytes, partial_bytes).share_bytes
         records = dataset.records
@@ -74,6 +77,7 @@ def forecast(
             sum(packs),
             int(header.file_bytes),
             directory.path,
+            index_bytes <= free.bytes,
             fits,
             kept_bytes,
             whole_bytes + partial_bytes,
@@ -107,6 +111,8 @@ def forecast_lines(found: Forecast) -> list[str]:
 def _room_lines(found: Forecast) -> list[str]:
     left = f", where earlier jobs left {show_bytes(found.there_bytes)}"
     there = left if found.there_bytes else ""
+    if not found.index_fits:
+        return [f"  does not fit {found.local_dir}: not even the index has room; a job is refused"]
     if found.fits:
         return [f"  has room in {found.local_dir}{there}: staged before the command starts"]
     rest_bytes = max(0, found.pack_bytes - found.kept_bytes)
