@@ -11,46 +11,6 @@ enum { PASSING_SHARE = 16, PASSING_BLOCKS = 4 };
 _Static_assert((int)FAN_NO_FRAME == (int)FAN_NO_SLOT, "the slots of a policy are frames");
 _Static_assert((int)FAN_GRANULES_RUN_MAX == (int)FAN_BLOCK_GRANULES, "a run holds a block");
 
-static void append(struct fan_blockcache *cache, struct fan_frames *list, uint32_t id)
-{
-    struct fan_frame *frame = &cache->frames[id];
-    frame->previous = list->tail;
-    frame->next = FAN_NO_FRAME;
-    if (list->tail == FAN_NO_FRAME)
-        list->head = id;
-    else
-        cache->frames[list->tail].next = id;
-    list->tail = id;
-    list->count++;
-}
-
-static void prepend(struct fan_blockcache *cache, struct fan_frames *list, uint32_t id)
-{
-    struct fan_frame *frame = &cache->frames[id];
-    frame->previous = FAN_NO_FRAME;
-    frame->next = list->head;
-    if (list->head == FAN_NO_FRAME)
-        list->tail = id;
-    else
-        cache->frames[list->head].previous = id;
-    list->head = id;
-    list->count++;
-}
-
-static void detach(struct fan_blockcache *cache, struct fan_frames *list, uint32_t id)
-{
-    struct fan_frame *frame = &cache->frames[id];
-    if (frame->previous == FAN_NO_FRAME)
-        list->head = frame->next;
-    else
-        cache->frames[frame->previous].next = frame->next;
-    if (frame->next == FAN_NO_FRAME)
-        list->tail = frame->previous;
-    else
-        cache->frames[frame->next].previous = frame->previous;
-    list->count--;
-}
-
 static void set_state(struct fan_blockcache *cache, uint32_t id, enum fan_entry_state state)
 {
     cache->frames[id].state = (uint8_t)state;
@@ -183,9 +143,9 @@ uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fa
     if (id == FAN_NO_FRAME || !take_room(cache, &cache->frames[id], granules))
         return FAN_NO_FRAME;
     struct fan_frame *frame = &cache->frames[id];
-    detach(cache, &cache->free, id);
+    fan_frames_detach(cache->frames, &cache->free, id);
     frame->source = (uint8_t)fill->source;
-    append(cache, filling_with(cache, id), id);
+    fan_frames_append(cache->frames, filling_with(cache, id), id);
     frame->file = fill->file;
     frame->block = fill->block;
     frame->bytes = fill->bytes;
@@ -221,7 +181,7 @@ void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id)
     fan_put32(&entry->bytes, frame->bytes);
     fan_put32(&entry->touched, 0);
     set_state(cache, id, FAN_ENTRY_READY);
-    detach(cache, filling_with(cache, id), id);
+    fan_frames_detach(cache->frames, filling_with(cache, id), id);
     join_siblings(cache, id);
     bool listed = list_entry(cache, id);
     if (!may_go(cache, id))
@@ -239,7 +199,7 @@ static void set_free(struct fan_blockcache *cache, uint32_t id)
     set_state(cache, id, FAN_ENTRY_FREE);
     fan_granules_give(&cache->areas[frame->area], frame->start, granules);
     count_resident(cache, -(int64_t)granules);
-    prepend(cache, &cache->free, id);
+    fan_frames_prepend(cache->frames, &cache->free, id);
 }
 
 void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id)
@@ -247,13 +207,13 @@ void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id)
     if (cache->frames[id].state == FAN_ENTRY_QUARANTINED)
         cache->quarantined[cache->frames[id].source]--;
     else
-        detach(cache, filling_with(cache, id), id);
+        fan_frames_detach(cache->frames, filling_with(cache, id), id);
     set_free(cache, id);
 }
 
 void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id)
 {
-    detach(cache, filling_with(cache, id), id);
+    fan_frames_detach(cache->frames, filling_with(cache, id), id);
     cache->quarantined[cache->frames[id].source]++;
     set_state(cache, id, FAN_ENTRY_QUARANTINED);
 }
@@ -294,7 +254,7 @@ void fan_blockcache_doom(struct fan_blockcache *cache, uint32_t id)
     frame->pinned = false;
     if (may_go(cache, id))
         fan_victims_leave(&cache->victims, id);
-    append(cache, &cache->doomed, id);
+    fan_frames_append(cache->frames, &cache->doomed, id);
 }
 
 static void mark_pinned(struct fan_blockcache *cache, const struct fan_session *session)
@@ -330,7 +290,7 @@ uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live
         mark_pinned(cache, &cache->segment->sessions[live->sessions[i]]);
     while (cache->doomed.count > 0) {
         uint32_t id = cache->doomed.head;
-        detach(cache, &cache->doomed, id);
+        fan_frames_detach(cache->frames, &cache->doomed, id);
         if (cache->frames[id].pinned) {
             make_ready_again(cache, id);
             continue;
@@ -410,7 +370,7 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
         return -ENOMEM;
     }
     for (uint32_t id = 0; id < count; id++)
-        append(cache, &cache->free, id);
+        fan_frames_append(cache->frames, &cache->free, id);
     return secure_passing(cache);
 }
 

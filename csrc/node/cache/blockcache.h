@@ -17,16 +17,11 @@
 #include <stdint.h>
 
 #include "../../policy/victims.h"
+#include "frames.h"
 #include "granules.h"
 #include "segment.h"
 
-enum { FAN_NO_FRAME = UINT32_MAX, FAN_CACHE_AREAS = 2 };
-
-struct fan_flight;
-struct fan_reading;
-
-/* Where the bytes of a frame come from while it is filled. */
-enum fan_source { FAN_FROM_RANK, FAN_FROM_SHARED, FAN_SOURCES };
+enum { FAN_CACHE_AREAS = 2 };
 
 /* What a frame is to be filled with. urgency: enum fan_urgency. */
 struct fan_fill {
@@ -35,34 +30,6 @@ struct fan_fill {
     uint32_t bytes;
     enum fan_source source;
     uint32_t urgency;
-};
-
-/* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by fetch.c.
- * sibling_before, sibling: in the chain of its file, while its block can be found. */
-struct fan_frame {
-    uint64_t file;
-    uint64_t block;
-    uint64_t deadline_ns;
-    struct fan_flight *flight;
-    struct fan_reading *reading;
-    uint32_t previous;
-    uint32_t next;
-    uint32_t sibling_before;
-    uint32_t sibling;
-    uint32_t start; /* first granule of its area */
-    uint32_t bytes;
-    uint32_t generation;
-    uint32_t rank;
-    uint8_t state; /* enum fan_entry_state */
-    uint8_t area;
-    uint8_t source; /* enum fan_source */
-    bool pinned;
-};
-
-struct fan_frames {
-    uint32_t head;
-    uint32_t tail;
-    uint32_t count;
 };
 
 /* The sessions whose pins count. */
