@@ -21,13 +21,14 @@
 
 /* cffi: begin */
 enum {
-    FAN_CACHE_VERSION = 3,
-    FAN_CACHE_LAYOUT_ID = 0x46430003,
+    FAN_CACHE_VERSION = 4,
+    FAN_CACHE_LAYOUT_ID = 0x46430004,
     FAN_CACHE_GRANULE_BYTES = 4096,
     FAN_CACHE_BLOCK_BYTES = 1048576, /* a remote file is fetched in pieces of this many bytes */
     FAN_CACHE_WAYS = 8,
     FAN_SESSIONS_MAX = 1024,
     FAN_SESSION_PINS = 64,
+    FAN_SESSION_HINTS = 16,
     FAN_SESSION_FILES = 512,
     FAN_SESSION_WAYS = 16 /* of a session's open files, where one may be noted */
 };
@@ -46,6 +47,9 @@ enum fan_pin_state {
     FAN_PIN_WANTED = 3,
     FAN_PIN_FAILED = 4
 };
+
+/* FREE -> CLAIMED -> GIVEN: the client. GIVEN -> FREE: the daemon, once it took the hint. */
+enum fan_hint_state { FAN_HINT_FREE = 0, FAN_HINT_CLAIMED = 1, FAN_HINT_GIVEN = 2 };
 
 enum fan_entry_state {
     FAN_ENTRY_FREE = 0,
@@ -70,18 +74,30 @@ struct fan_pin {
     uint32_t reserved[7];
 };
 
+/* `count` blocks of a file, from `block` on, that the client will read soon. Nobody waits for them,
+ * and it is not said what became of them. */
+struct fan_hint {
+    uint32_t state;
+    uint32_t reserved;
+    uint64_t file;
+    uint64_t block;
+    uint64_t count;
+};
+
 /* files: what this client has open, 0 where free; it enters them, and sets a bit of `closed` when
  * it closes one; the daemon takes the bits and frees the places. A file that finds no place is not
  * noted: its blocks may go while it is open, and stay after its close until room is needed. wanted:
- * set by the client after a pin is WANTED, taken by the daemon. */
+ * set by the client after a pin is WANTED, taken by the daemon. hinted: after a hint is GIVEN. */
 struct fan_session {
     uint32_t state;
     uint32_t wanted;
     uint32_t pid;
-    uint32_t reserved[13];
+    uint32_t hinted;
+    uint32_t reserved[12];
     uint64_t closed[8]; /* a bit a place in `files` */
     struct fan_pin pins[FAN_SESSION_PINS];
     uint64_t files[FAN_SESSION_FILES];
+    struct fan_hint hints[FAN_SESSION_HINTS];
 };
 
 struct fan_bucket {
@@ -123,7 +139,8 @@ struct fan_cache_header {
     uint64_t resident_bytes;
     uint64_t peak_resident_bytes;
     uint64_t wanted_sessions[16]; /* a bit a session, set by clients, taken by the daemon */
-    uint64_t reserved[8];
+    uint32_t hinted;              /* set by clients once their session's is, taken by the daemon */
+    uint32_t reserved[15];
 };
 /* cffi: end */
 

@@ -41,14 +41,16 @@ void fan_ahead_fini(struct fan_ahead *ahead)
         drop_first(ahead);
 }
 
-int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count)
+/* NULL: there is no memory. */
+static struct fan_ahead_list *make_list(const struct fan_node *node, uint32_t mount,
+                                        const uint64_t *records, uint64_t count)
 {
     struct fan_ahead_list *list = malloc(sizeof(*list));
     uint64_t *copy = malloc((count + 1) * sizeof(*copy));
     if (list == NULL || copy == NULL) {
         free(list);
         free(copy);
-        return -ENOMEM;
+        return NULL;
     }
     uint64_t sound = 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -56,8 +58,28 @@ int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *reco
             copy[sound++] = records[i];
     }
     *list = (struct fan_ahead_list){.records = copy, .count = sound, .mount = mount};
+    return list;
+}
+
+int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count)
+{
+    struct fan_ahead_list *list = make_list(node, mount, records, count);
+    if (list == NULL)
+        return -ENOMEM;
     *node->ahead.end = list;
     node->ahead.end = &list->after;
+    return 0;
+}
+
+int fan_ahead_first(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count)
+{
+    struct fan_ahead_list *list = make_list(node, mount, records, count);
+    if (list == NULL)
+        return -ENOMEM;
+    list->after = node->ahead.first;
+    if (list->after == NULL)
+        node->ahead.end = &list->after;
+    node->ahead.first = list;
     return 0;
 }
 

@@ -35,6 +35,9 @@ void fan_ahead_fini(struct fan_ahead *ahead);
 int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records,
                      uint64_t count);
 
+/* The same, before all others. */
+int fan_ahead_first(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count);
+
 /* Begins what may be begun. Whether there is more to be looked at. */
 bool fan_ahead_advance(struct fan_node *node);
 

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "inner.h"
+#include "cache/unread.h"
 #include "storage/keep.h"
 #include "machine/shared.h"
 
-/* ahead: blocks that nobody wants yet, under way at once. */
-enum { RETRY_NS = 200000, AHEAD_MAX = 16, AHEAD_SHARE = 4 };
+enum { RETRY_NS = 200000 };
 
 static void fail_flight(struct fan_node *node, struct fan_flight *flight)
 {
@@ -33,6 +33,8 @@ static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint3
     bool from_rank = node->cache.frames[id].source == FAN_FROM_RANK;
     if (flight->wants == NULL && flight->request.urgency == FAN_DEMAND)
         fan_eviction_check(&node->eviction, flight->file);
+    if (flight->wants == NULL && flight->hinted)
+        fan_unread_enter(&node->cache, id);
     while (flight->wants != NULL) {
         struct fan_want *want = flight->wants;
         fan_flight_leave(want);
@@ -223,32 +225,22 @@ static void start_flight(struct fan_node *node, struct fan_want *want,
     go_on(node, flight, now_ns);
 }
 
-/* How many blocks that nobody wants yet may be under way: demands need most of the room. */
-static uint32_t ahead_most(const struct fan_node *node)
-{
-    uint32_t share = fan_blockcache_passing(&node->cache) / FAN_BLOCK_GRANULES / AHEAD_SHARE;
-    return share < AHEAD_MAX ? share : AHEAD_MAX;
-}
-
-/* Brings a block that nobody wants yet. Whether the next one may be brought, too. */
-static bool bring_ahead(struct fan_node *node, uint64_t file, uint64_t block, uint64_t now_ns)
+enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t block,
+                               enum fan_bring_for whom, uint64_t now_ns)
 {
     struct fan_fetch_request request;
-    if (fan_blockcache_find(&node->cache, file, block) != FAN_NO_FRAME ||
-        fan_flight_find(&node->flights, file, block) != NULL)
-        return true;
-    if (node->flights.counts[FAN_AHEAD] >= ahead_most(node) || node->flights.grounded != NULL ||
-        fan_mounts_request(&node->mounts, file, block, &request) != 0)
-        return false;
-    request.urgency = FAN_AHEAD;
+    enum fan_bring rc = fan_bring_check(node, file, block, whom, &request);
+    if (rc != FAN_BRING)
+        return rc;
     struct fan_flight *flight = fan_flight_begin(&node->flights, file, block, &request);
     if (flight == NULL)
-        return false;
+        return FAN_BRING_NO_ROOM;
+    flight->hinted = whom == FAN_FOR_HINT;
     go_on(node, flight, now_ns);
     if (fan_flight_find(&node->flights, file, block) == NULL)
-        return false; /* there is no room for it */
+        return FAN_BRING_NO_ROOM;
     fan_add64(&node->stats.ahead, 1);
-    return true;
+    return FAN_BRING;
 }
 
 static void read_ahead(struct fan_node *node, const struct fan_want *want, uint64_t now_ns)
@@ -256,8 +248,10 @@ static void read_ahead(struct fan_node *node, const struct fan_want *want, uint6
     uint32_t session = (uint32_t)(want - node->sessions.wants) / FAN_SESSION_PINS;
     uint64_t file = want->file, block = want->block;
     uint32_t count = fan_streams_note(&node->streams, session, file, block);
-    for (uint32_t i = 1; i <= count && bring_ahead(node, file, block + i, now_ns);)
-        i++;
+    for (uint32_t i = 1; i <= count; i++) {
+        if (fan_fetch_ahead(node, file, block + i, FAN_FOR_RUN, now_ns) > FAN_BRING_THERE)
+            return;
+    }
 }
 
 static void answer_or_fly(struct fan_node *node, struct fan_want *want, uint64_t now_ns)

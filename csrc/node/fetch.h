@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bring.h"
 #include "cache/blockcache.h"
 #include "flights.h"
 #include "machine/transport.h"
@@ -20,6 +21,10 @@ struct fan_want;
 /* Answers a want at once, or puts it into a flight. Where it goes on with a run, blocks behind it
  * are brought ahead. */
 void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_ns);
+
+/* Begins a flight that nobody wants yet, where that may be. */
+enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t block,
+                               enum fan_bring_for whom, uint64_t now_ns);
 
 /* A FETCHED or CANCELLED event. */
 void fan_fetch_ended(struct fan_node *node, const struct fan_transport_event *event,

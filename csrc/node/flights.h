@@ -16,7 +16,8 @@ struct fan_want;
 
 /* frame: of the attempt that is under way, FAN_NO_FRAME. unreadable: a replica said that the bytes
  * are damaged, or the shared file system could not give them. read_shared: it was asked.
- * asked_ahead: a rank was, when nobody wanted the block yet, and is no late one therefore.
+ * asked_ahead: a rank was, when nobody wanted the block yet, and is no late one therefore. hinted:
+ * it was begun for a hint.
  * grounded_ns: since when the flight waits for room. */
 struct fan_flight {
     uint64_t file;
@@ -29,6 +30,7 @@ struct fan_flight {
     bool unreadable;
     bool read_shared;
     bool asked_ahead;
+    bool hinted;
     struct fan_flight *chained; /* the next in its chain of the table */
     struct fan_flight *waiting; /* the next that is grounded */
 };

@@ -12,6 +12,7 @@
 #include "cache/blockcache.h"
 #include "cache/eviction.h"
 #include "fetch.h"
+#include "hints.h"
 #include "messages.h"
 #include "storage/mounts.h"
 #include "node.h"
@@ -33,6 +34,7 @@ struct fan_node {
     struct fan_sessions sessions;
     struct fan_flights flights;
     struct fan_streams streams;
+    struct fan_hints hints;
     struct fan_ranks ranks;
     struct fan_messages messages;
     struct fan_readers disk;   /* of packs that are staged here, for other ranks */

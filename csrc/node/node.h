@@ -32,6 +32,8 @@ struct fan_node_stats {
     uint64_t fetched_bytes;
     uint64_t coalesced;        /* wants that joined a fetch already under way */
     uint64_t ahead;            /* blocks brought before anybody wanted them */
+    uint64_t
+        hints_dropped; /* hints of programs that found no room, in whole or from some block on */
     uint64_t retries;          /* attempts at a further replica */
     uint64_t timeouts;         /* attempts that passed their deadline */
     uint64_t failures;         /* wants answered with FAILED */

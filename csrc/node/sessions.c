@@ -62,6 +62,9 @@ static void clear_shared(struct fan_session *session)
         fan_put32(&session->pins[i].waiters, 0);
     for (unsigned word = 0; word < FAN_SESSION_FILES / 64; word++)
         fan_put64(&session->closed[word], 0);
+    for (unsigned i = 0; i < FAN_SESSION_HINTS; i++)
+        fan_put32(&session->hints[i].state, FAN_HINT_FREE);
+    fan_put32(&session->hinted, 0);
     fan_put32(&session->wanted, 0);
     fan_put32(&session->pid, 0);
 }

@@ -67,6 +67,24 @@ static void ask(struct node_client *client, struct fan_pin *pin)
     ring(client);
 }
 
+int client_hint(struct node_client *client, uint64_t file, uint64_t block, uint64_t count)
+{
+    for (unsigned i = 0; i < FAN_SESSION_HINTS; i++) {
+        struct fan_hint *hint = &client->session->hints[i];
+        if (__atomic_load_n(&hint->state, __ATOMIC_ACQUIRE) != FAN_HINT_FREE)
+            continue;
+        __atomic_store_n(&hint->file, file, __ATOMIC_RELAXED);
+        __atomic_store_n(&hint->block, block, __ATOMIC_RELAXED);
+        __atomic_store_n(&hint->count, count, __ATOMIC_RELAXED);
+        __atomic_store_n(&hint->state, FAN_HINT_GIVEN, __ATOMIC_RELEASE);
+        __atomic_store_n(&client->session->hinted, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&client->header->hinted, 1, __ATOMIC_SEQ_CST);
+        ring(client);
+        return 0;
+    }
+    return -EAGAIN;
+}
+
 void client_want(struct node_client *client, unsigned pin, uint64_t file, uint64_t block)
 {
     name_block(&client->session->pins[pin], file, block);

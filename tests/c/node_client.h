@@ -28,6 +28,9 @@ void client_close(struct node_client *client);
 /* Wants a block with a free pin of the caller's; does not wait. */
 void client_want(struct node_client *client, unsigned pin, uint64_t file, uint64_t block);
 
+/* Gives a hint. 0, or -EAGAIN: the daemon has not taken those before it. */
+int client_hint(struct node_client *client, uint64_t file, uint64_t block, uint64_t count);
+
 /* Waits until a pin is not WANTED. 0, or the -errno it failed with; the test ends after a minute. */
 int client_wait(struct node_client *client, unsigned pin);
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "../../csrc/client/content/content_io.h"
+#include "../../csrc/client/content/hint.h"
 #include "../../csrc/client/content/session.h"
 #include "../../csrc/client/files/overlay.h"
 #include "../../csrc/client/handoff/process.h"

@@ -160,6 +160,71 @@ static void scenario_no_pin(void)
     CHECK(pthread_join(helper, NULL) == 0);
 }
 
+static const struct fan_hint *hint_at(unsigned i)
+{
+    return &fan_session_now()->session->hints[i];
+}
+
+static unsigned hints_given(void)
+{
+    unsigned given = 0;
+    for (unsigned i = 0; i < FAN_SESSION_HINTS; i++)
+        given += hint_at(i)->state == FAN_HINT_GIVEN;
+    return given;
+}
+
+/* What hints say, of which part of a file; this daemon takes none, so later ones are forgotten, and
+ * what is read is read all the same. */
+static void scenario_hints(void)
+{
+    int fd = open_record(LARGE), coded_fd = open_record(CODED);
+    struct fan_file *file = fan_file_get(fd);
+    fan_hint(file, 2 * MIB - 1, 2);
+    CHECK(hint_at(0)->block == 1 && hint_at(0)->count == 2);
+    CHECK(hint_at(0)->file == fan_cache_file(0, LARGE));
+    fan_hint(file, LARGE_BYTES, 1);
+    fan_hint(file, -5, 5);
+    CHECK(hints_given() == 1);
+    fan_hint(file, 4 * MIB, 0);
+    CHECK(hint_at(1)->block == 4 && hint_at(1)->count == 2);
+    fan_hint(file, 0, INT64_MAX);
+    CHECK(hint_at(2)->block == 0 && hint_at(2)->count == 6);
+    check_range(fd, LARGE, 0, LARGE_BYTES);
+    fan_hint(file, 0, 0);
+    CHECK(hints_given() == 3);                            /* it is all there */
+    fan_hint(fan_file_get(coded_fd), CODED_BYTES - 1, 1); /* its table, and where that may lie */
+    CHECK(hint_at(3)->block == 0 && hint_at(3)->count == 1);
+    CHECK(hint_at(4)->block > 0 &&
+          (hint_at(4)->block + hint_at(4)->count) * MIB >= stored_bytes(CODED));
+    while (hints_given() < FAN_SESSION_HINTS)
+        fan_hint(fan_file_get(coded_fd), 0, 1);
+    fan_hint(fan_file_get(coded_fd), 0, 1);
+    check_range(coded_fd, CODED, 0, CODED_BYTES);
+    close_record(coded_fd);
+    close_record(fd);
+    check_no_pin_left();
+}
+
+/* A fork child has no session yet, and makes none for a hint; nor does anybody once the daemon is
+ * gone. */
+static void scenario_hints_of_nobody(void)
+{
+    int fd = open_record(LARGE);
+    pid_t pid = fork_client();
+    fan_hint(fan_file_get(fd), 0, 0);
+    if (pid == 0) {
+        CHECK(fan_session_now() == NULL);
+        exit(0);
+    }
+    check_exit(pid);
+    kill(daemon_pid, SIGKILL);
+    while (fan_session_check())
+        usleep(1000);
+    fan_hint(fan_file_get(fd), 0, 0);
+    check_range(fd, LARGE, 0, LARGE_BYTES);
+    close_record(fd);
+}
+
 int main(void)
 {
     begin();
@@ -177,6 +242,8 @@ int main(void)
     for (enum lie lie = LIE_ENTRY; lie <= LIE_FREED; lie++)
         run("lie", scenario_lie, (struct control){.entries = 8, .lie = lie});
     run("staged later", scenario_staged_later, (struct control){.entries = 8});
+    run("hints", scenario_hints, (struct control){.entries = 12});
+    run("hints of nobody", scenario_hints_of_nobody, (struct control){.entries = 12});
     run("no pin", scenario_no_pin, (struct control){.entries = 8});
     printf("test_remote: no fault\n");
     return 0;

@@ -101,17 +101,45 @@ static void wake(uint32_t *word)
     FAN_SYS(futex, word, FUTEX_WAKE, 1, NULL);
 }
 
-void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin)
+static void ring(struct fan_cache_header *header)
 {
-    struct fan_cache_header *header = cache->header;
-    __atomic_store_n(&pin->error, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&pin->state, FAN_PIN_WANTED, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&cache->session->wanted, 1, __ATOMIC_SEQ_CST);
-    __atomic_fetch_or(&header->wanted_sessions[cache->number / 64],
-                      UINT64_C(1) << cache->number % 64, __ATOMIC_SEQ_CST);
     __atomic_fetch_add(&header->doorbell, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&header->sleeping, __ATOMIC_SEQ_CST) != 0)
         wake(&header->doorbell);
+}
+
+void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin)
+{
+    __atomic_store_n(&pin->error, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&pin->state, FAN_PIN_WANTED, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&cache->session->wanted, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_or(&cache->header->wanted_sessions[cache->number / 64],
+                      UINT64_C(1) << cache->number % 64, __ATOMIC_SEQ_CST);
+    ring(cache->header);
+}
+
+static bool claim(struct fan_hint *hint)
+{
+    uint32_t expected = FAN_HINT_FREE;
+    return __atomic_load_n(&hint->state, __ATOMIC_RELAXED) == FAN_HINT_FREE &&
+           __atomic_compare_exchange_n(&hint->state, &expected, FAN_HINT_CLAIMED, false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+void fan_cache_hint(struct fan_cache *cache, uint64_t file, uint64_t block, uint64_t count)
+{
+    struct fan_hint *hint = cache->session->hints, *end = hint + FAN_SESSION_HINTS;
+    while (hint < end && !claim(hint))
+        hint++;
+    if (hint == end)
+        return;
+    __atomic_store_n(&hint->file, file, __ATOMIC_RELAXED);
+    __atomic_store_n(&hint->block, block, __ATOMIC_RELAXED);
+    __atomic_store_n(&hint->count, count, __ATOMIC_RELAXED);
+    __atomic_store_n(&hint->state, FAN_HINT_GIVEN, __ATOMIC_RELEASE);
+    __atomic_store_n(&cache->session->hinted, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&cache->header->hinted, 1, __ATOMIC_SEQ_CST);
+    ring(cache->header);
 }
 
 void fan_cache_wait(struct fan_pin *pin, int64_t ns)

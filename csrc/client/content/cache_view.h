@@ -135,6 +135,10 @@ static inline void fan_pin_free(struct fan_pin *pin)
  * which is the order in which the daemon takes them backwards. Wakes it when it sleeps. */
 void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin);
 
+/* Tells the daemon that `count` blocks of a file will be read soon. Waits for nothing; forgotten
+ * where the daemon has not taken the hints before it. */
+void fan_cache_hint(struct fan_cache *cache, uint64_t file, uint64_t block, uint64_t count);
+
 /* Sleeps until a pin is not WANTED, or `ns` have passed; may return early. */
 void fan_cache_wait(struct fan_pin *pin, int64_t ns);
 

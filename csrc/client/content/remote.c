@@ -338,6 +338,17 @@ void fan_remote_open(struct fan_file *file)
         register_file(cache, file);
 }
 
+void fan_remote_hint(const struct fan_file *file, uint64_t offset, uint64_t bytes)
+{
+    struct fan_cache *cache = fan_session_now();
+    uint64_t first = offset / FAN_CACHE_BLOCK_BYTES;
+    uint64_t last = (offset + bytes - 1) / FAN_CACHE_BLOCK_BYTES;
+    while (cache != NULL && first <= last && fan_cache_find(cache, key_of(file), first) != NULL)
+        first++;
+    if (cache != NULL && first <= last)
+        fan_cache_hint(cache, key_of(file), first, last - first + 1);
+}
+
 static int run(struct fan_file *file, struct transfer *transfer)
 {
     struct fan_cache *cache = fan_session();

@@ -22,6 +22,10 @@ int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t b
 int fan_remote_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
                     uint64_t bytes);
 
+/* Tells the daemon that [offset, offset + bytes), bytes > 0, will be read soon, where there is a
+ * session already. Waits for nothing; the hint may be forgotten. */
+void fan_remote_hint(const struct fan_file *file, uint64_t offset, uint64_t bytes);
+
 /* Tells the daemon that this process has the file open, so that its blocks are kept. Where that
  * fails, the first read does it. */
 void fan_remote_open(struct fan_file *file);

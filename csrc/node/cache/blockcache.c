@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../machine/shared.h"
+#include "unread.h"
 
 /* Under minio: what is kept apart for blocks in passing. */
 enum { PASSING_SHARE = 16, PASSING_BLOCKS = 4 };
@@ -220,6 +221,7 @@ void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id)
 
 void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id)
 {
+    fan_unread_leave(cache, id);
     if (may_go(cache, id))
         fan_victims_use(&cache->victims, id);
 }
@@ -233,7 +235,7 @@ void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file)
 {
     uint32_t id = *chain_of(cache, file);
     for (; id != FAN_NO_FRAME; id = cache->frames[id].sibling) {
-        if (is_ready_block_of(cache, id, file) && may_go(cache, id))
+        if (is_ready_block_of(cache, id, file) && may_go(cache, id) && !fan_unread_is(cache, id))
             fan_victims_close(&cache->victims, id);
     }
 }
@@ -244,12 +246,14 @@ bool fan_blockcache_touched(struct fan_blockcache *cache, uint32_t id)
     if (fan_relaxed32(touched) == 0)
         return false;
     fan_put32(touched, 0);
+    fan_unread_leave(cache, id);
     return true;
 }
 
 void fan_blockcache_doom(struct fan_blockcache *cache, uint32_t id)
 {
     struct fan_frame *frame = &cache->frames[id];
+    fan_unread_leave(cache, id);
     set_state(cache, id, FAN_ENTRY_EVICTING);
     frame->pinned = false;
     if (may_go(cache, id))
@@ -360,6 +364,7 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
                                      .free = none,
                                      .filling = {none, none},
                                      .doomed = none,
+                                     .unread = none,
                                      .area_start = {0, count - passing}};
     cache->frames = calloc(count, sizeof(*cache->frames));
     if (cache->frames == NULL || make_chains(cache) != 0 ||

@@ -38,8 +38,8 @@ struct fan_live {
     uint32_t sessions[FAN_SESSIONS_MAX];
 };
 
-/* victims: ready frames that may go. files: by a file's hash, the first of the ready and doomed
- * frames of a chain, FAN_NO_FRAME; a chain holds all blocks of a file. */
+/* unread: unread.h. victims: ready frames that may go. files: by a file's hash, the first of the
+ * ready and doomed frames of a chain, FAN_NO_FRAME; a chain holds all blocks of a file. */
 struct fan_blockcache {
     struct fan_segment *segment;
     struct fan_granules areas[FAN_CACHE_AREAS];
@@ -48,6 +48,8 @@ struct fan_blockcache {
     struct fan_frames free;
     struct fan_frames filling[FAN_SOURCES]; /* oldest first */
     struct fan_frames doomed;
+    struct fan_frames unread; /* oldest first */
+    uint32_t unread_granules;
     struct fan_victims victims;
     uint32_t *files;
     uint32_t file_mask;
@@ -87,7 +89,7 @@ void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file,
 /* A ready frame was used now. */
 void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id);
 
-/* Nobody has a file open any more: the policy is told of each of its blocks. */
+/* Nobody has a file open any more: the policy is told of each of its blocks that is not unread. */
 void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file);
 
 /* Whether a client used it since this was last asked. */

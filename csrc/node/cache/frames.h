@@ -1,5 +1,6 @@
 /*
- * What the daemon itself knows of the entries of the cache segment, a frame each, and lists of them.
+ * What the daemon itself knows of the entries of the cache segment, a frame each, and lists of
+ * them.
  */
 #ifndef FAN_NODE_FRAMES_H
 #define FAN_NODE_FRAMES_H
@@ -17,7 +18,7 @@ enum fan_source { FAN_FROM_RANK, FAN_FROM_SHARED, FAN_SOURCES };
 
 /* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by fetch.c.
  * sibling_before, sibling: in the chain of its file, while its block can be found. previous, next:
- * in the list that it is in; a ready frame is in none. */
+ * in the list that it is in; a ready frame is in none but that of the unread ones. */
 struct fan_frame {
     uint64_t file;
     uint64_t block;
@@ -36,6 +37,7 @@ struct fan_frame {
     uint8_t area;
     uint8_t source; /* enum fan_source */
     bool pinned;
+    bool unread;
 };
 
 struct fan_frames {

@@ -13,6 +13,7 @@
 
 #include "../../client/machine/vfork.h"
 #include "../../client/content/content_io.h"
+#include "../../client/content/hint.h"
 #include "../../client/open/control.h"
 #include "../../client/outputs/outputs.h"
 #include "../../client/files/overlay.h"
@@ -216,16 +217,27 @@ FAN_EXPORT int sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned f
 
 FAN_EXPORT int posix_fadvise(int fd, off_t offset, off_t bytes, int advice)
 {
-    if (regular(fd) == NULL)
+    struct fan_file *file = regular(fd);
+    if (file == NULL)
         return REAL(posix_fadvise)(fd, offset, bytes, advice);
-    return advice < POSIX_FADV_NORMAL || advice > POSIX_FADV_NOREUSE || bytes < 0 ? EINVAL : 0;
+    if (advice < POSIX_FADV_NORMAL || advice > POSIX_FADV_NOREUSE || bytes < 0)
+        return EINVAL;
+    if (advice == POSIX_FADV_WILLNEED)
+        fan_hint(file, offset, bytes);
+    return 0;
 }
 
 FAN_ALIAS(posix_fadvise64, posix_fadvise);
 
 FAN_EXPORT ssize_t readahead(int fd, off64_t offset, size_t bytes)
 {
-    return regular(fd) != NULL ? 0 : REAL(readahead)(fd, offset, bytes);
+    struct fan_file *file = regular(fd);
+    if (file == NULL)
+        return REAL(readahead)(fd, offset, bytes);
+    if ((off64_t)bytes < 0)
+        return fan_answer(-EINVAL);
+    fan_hint(file, offset, (off64_t)bytes);
+    return 0;
 }
 
 FAN_EXPORT int ftruncate(int fd, off_t bytes)

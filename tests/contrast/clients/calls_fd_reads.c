@@ -244,6 +244,20 @@ CASE(advice)
     TELL(readahead(fd, 100000, 100));
     TELL(readahead(pair[0], 0, 100));
     TELL(readahead(-1, 0, 100));
+    TELL(readahead(fd, 0, (size_t)-1));
+    TELL(readahead(fd, -5, 100));
+    const long offsets[] = {0, -5, 3, 1 << 20, LONG_MAX}, counts[] = {0, 1, 4096, LONG_MAX, -1};
+    for (int i = 0; i < 25; i++) {
+        TELL_CODE(posix_fadvise(fd, offsets[i / 5], counts[i % 5], POSIX_FADV_WILLNEED));
+    }
+    TELL_CODE(posix_fadvise(-1, 0, 0, POSIX_FADV_WILLNEED));
+    TELL_CODE(posix_fadvise(pair[0], 0, 0, POSIX_FADV_WILLNEED));
+    int path = open(in_r("small"), O_PATH), directory = open(in_r(""), O_RDONLY);
+    OK(path >= 0 && directory >= 0);
+    TELL_CODE(posix_fadvise(path, 0, 0, POSIX_FADV_WILLNEED));
+    TELL(readahead(path, 0, 100));
+    TELL(readahead(directory, 0, 100));
+    TELL(lseek(fd, 0, SEEK_CUR));
 }
 
 CASE(system_calls_read)
