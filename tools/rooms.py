@@ -110,11 +110,12 @@ PYTHON_ROOMS: Rooms = {
         *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",
         "report",
     },
+    "warm": {*_DATASET, "interruption", "progress", "load", "serve"},
     "cli": {
         *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
         "simulate", "plan", "calibrate", "live", "whole_file", "world", "interruption", "trace",
-        "report",
+        "report", "warm",
     },
     "__main__": {"cli"},
 }  # fmt: skip

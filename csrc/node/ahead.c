@@ -14,6 +14,7 @@ enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS =
 struct run {
     struct fan_reading reading;
     struct fan_mounts *mounts;
+    struct fan_ahead_list *list;
     uint32_t mount;
     uint64_t count;
     uint64_t records[];
@@ -25,12 +26,12 @@ void fan_ahead_init(struct fan_ahead *ahead)
     ahead->end = &ahead->first;
 }
 
-static void drop_first(struct fan_ahead *ahead)
+static void drop(struct fan_ahead *ahead, struct fan_ahead_list **at)
 {
-    struct fan_ahead_list *list = ahead->first;
-    ahead->first = list->after;
-    if (ahead->first == NULL)
-        ahead->end = &ahead->first;
+    struct fan_ahead_list *list = *at;
+    *at = list->after;
+    if (*at == NULL)
+        ahead->end = at;
     free(list->records);
     free(list);
 }
@@ -38,11 +39,11 @@ static void drop_first(struct fan_ahead *ahead)
 void fan_ahead_fini(struct fan_ahead *ahead)
 {
     while (ahead->first != NULL)
-        drop_first(ahead);
+        drop(ahead, &ahead->first);
 }
 
 /* NULL: there is no memory. */
-static struct fan_ahead_list *make_list(const struct fan_node *node, uint32_t mount,
+static struct fan_ahead_list *make_list(struct fan_node *node, uint32_t mount,
                                         const uint64_t *records, uint64_t count)
 {
     struct fan_ahead_list *list = malloc(sizeof(*list));
@@ -57,7 +58,10 @@ static struct fan_ahead_list *make_list(const struct fan_node *node, uint32_t mo
         if (fan_mounts_has_content(&node->mounts, mount, records[i]))
             copy[sound++] = records[i];
     }
-    *list = (struct fan_ahead_list){.records = copy, .count = sound, .mount = mount};
+    *list = (struct fan_ahead_list){.records = copy,
+                                    .count = sound,
+                                    .mount = mount,
+                                    .number = ++node->ahead.lists % INT32_MAX + 1};
     return list;
 }
 
@@ -80,7 +84,15 @@ int fan_ahead_first(struct fan_node *node, uint32_t mount, const uint64_t *recor
     if (list->after == NULL)
         node->ahead.end = &list->after;
     node->ahead.first = list;
-    return 0;
+    return (int)list->number;
+}
+
+bool fan_ahead_goes_on(const struct fan_ahead *ahead, uint32_t number)
+{
+    const struct fan_ahead_list *list = ahead->first;
+    while (list != NULL && list->number != number)
+        list = list->after;
+    return list != NULL;
 }
 
 static bool is_missing(const struct fan_node *node, const struct fan_ahead_list *list, uint64_t i)
@@ -123,6 +135,7 @@ static void brought(struct fan_node *node, struct fan_reading *reading)
                                   &node->sessions.live);
     }
     node->ahead.running--;
+    run->list->running--;
     free(run);
 }
 
@@ -135,6 +148,7 @@ static bool begin(struct fan_node *node, struct fan_ahead_list *list)
         return false;
     *run = (struct run){.reading = {.urgency = FAN_AHEAD, .read = bring, .done = brought},
                         .mounts = &node->mounts,
+                        .list = list,
                         .mount = list->mount,
                         .count = count};
     memcpy(run->records, list->records + list->next, count * sizeof(*run->records));
@@ -143,6 +157,7 @@ static bool begin(struct fan_node *node, struct fan_ahead_list *list)
         return false;
     }
     node->ahead.running++;
+    list->running++;
     list->next += count;
     return true;
 }
@@ -150,12 +165,15 @@ static bool begin(struct fan_node *node, struct fan_ahead_list *list)
 bool fan_ahead_advance(struct fan_node *node)
 {
     struct fan_ahead *ahead = &node->ahead;
-    for (unsigned looked = 0; ahead->first != NULL && ahead->running < ahead->most; looked++) {
-        struct fan_ahead_list *list = ahead->first;
+    struct fan_ahead_list **at = &ahead->first;
+    for (unsigned looked = 0; *at != NULL && ahead->running < ahead->most; looked++) {
+        struct fan_ahead_list *list = *at;
         if (looked == RUN_RECORDS)
             return true;
-        if (list->next == list->count)
-            drop_first(ahead);
+        if (list->next == list->count && list->running == 0)
+            drop(ahead, at);
+        else if (list->next == list->count)
+            at = &list->after;
         else if (!is_missing(node, list, list->next))
             list->next++;
         else if (!begin(node, list))
@@ -166,5 +184,5 @@ bool fan_ahead_advance(struct fan_node *node)
 
 bool fan_ahead_is_done(const struct fan_ahead *ahead)
 {
-    return ahead->first == NULL && ahead->running == 0;
+    return ahead->first == NULL;
 }

@@ -11,21 +11,25 @@
 
 struct fan_node;
 
-/* What is left of one list; next: the first that was not begun. */
+/* What is left of one list; next: the first that was not begun. running: runs of it that reader
+ * threads are at: the list stays for as long. */
 struct fan_ahead_list {
     uint64_t *records;
     uint64_t count;
     uint64_t next;
     uint32_t mount;
+    uint32_t number;
+    uint32_t running;
     struct fan_ahead_list *after;
 };
 
-/* running: runs that reader threads are at. most: how many there may be. */
+/* running: of all lists. most: how many there may be. lists: how many there have been. */
 struct fan_ahead {
     struct fan_ahead_list *first;
     struct fan_ahead_list **end;
     uint32_t running;
     uint32_t most;
+    uint32_t lists;
 };
 
 void fan_ahead_init(struct fan_ahead *ahead);
@@ -35,11 +39,14 @@ void fan_ahead_fini(struct fan_ahead *ahead);
 int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records,
                      uint64_t count);
 
-/* The same, before all others. */
+/* The same, before all others. The number of the list, above 0, or -ENOMEM. */
 int fan_ahead_first(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count);
 
 /* Begins what may be begun. Whether there is more to be looked at. */
 bool fan_ahead_advance(struct fan_node *node);
+
+/* Whether something of a list is still to be brought. */
+bool fan_ahead_goes_on(const struct fan_ahead *ahead, uint32_t number);
 
 /* Whether all was brought that could be. */
 bool fan_ahead_is_done(const struct fan_ahead *ahead);

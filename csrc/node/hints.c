@@ -11,13 +11,22 @@ static void drop(struct fan_node *node)
     fan_add64(&node->stats.hints_dropped, 1);
 }
 
-static void enter(struct fan_node *node, struct fan_hinted hinted)
+bool fan_hints_enter(struct fan_hints *hints, const struct fan_hinted *hinted)
 {
-    struct fan_hints *hints = &node->hints;
-    if (hints->count == FAN_HINTS || hinted.block >= hinted.end)
-        drop(node);
-    else
-        hints->line[(hints->first + hints->count++) % FAN_HINTS] = hinted;
+    if (hints->count == FAN_HINTS || hinted->block >= hinted->end)
+        return false;
+    hints->line[(hints->first + hints->count++) % FAN_HINTS] = *hinted;
+    return true;
+}
+
+bool fan_hints_have(const struct fan_hints *hints, uint64_t file, uint64_t block)
+{
+    for (uint32_t i = 0; i < hints->count; i++) {
+        const struct fan_hinted *hinted = &hints->line[(hints->first + i) % FAN_HINTS];
+        if (hinted->file == file && hinted->block <= block && block < hinted->end)
+            return true;
+    }
+    return false;
 }
 
 /* The slot is the client's again once its hint was taken out of it. */
@@ -25,9 +34,10 @@ static bool take(struct fan_node *node, struct fan_hint *hint)
 {
     if (fan_acquire32(&hint->state) != FAN_HINT_GIVEN)
         return false;
-    uint64_t file = fan_relaxed64(&hint->file), first = fan_relaxed64(&hint->block);
-    uint64_t count = fan_relaxed64(&hint->count);
-    enter(node, (struct fan_hinted){file, first, first + count});
+    uint64_t first = fan_relaxed64(&hint->block), count = fan_relaxed64(&hint->count);
+    if (!fan_hints_enter(&node->hints,
+                         &(struct fan_hinted){fan_relaxed64(&hint->file), first, first + count}))
+        drop(node);
     fan_release32(&hint->state, FAN_HINT_FREE);
     return true;
 }
@@ -69,7 +79,7 @@ static enum fan_bring bring_next(struct fan_node *node, struct fan_hinted *hinte
     if (!here && node->ahead.running >= node->ahead.most)
         return FAN_BRING_LATER;
     hinted->block = hinted->end - 1;
-    bool begun = !here && fan_ahead_first(node, request.mount, &request.record, 1) == 0;
+    bool begun = !here && fan_ahead_first(node, request.mount, &request.record, 1) > 0;
     return begun ? FAN_BRING : FAN_BRING_THERE;
 }
 

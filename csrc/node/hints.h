@@ -27,6 +27,12 @@ struct fan_hints {
     uint32_t count;
 };
 
+/* Adds to the line. False: it is full, or the hint is for nothing. */
+bool fan_hints_enter(struct fan_hints *hints, const struct fan_hinted *hinted);
+
+/* Whether a hint for a block stands in the line. */
+bool fan_hints_have(const struct fan_hints *hints, uint64_t file, uint64_t block);
+
 /* Takes what clients have hinted at, begins what may be begun. Whether there was anything. */
 bool fan_hints_advance(struct fan_node *node, uint64_t now_ns);
 

@@ -81,6 +81,32 @@ int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bo
 int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *records,
                         uint64_t count);
 
+/* The same of records that somebody waits for, before all others. A number, above 0, or -ENOMEM.
+ * Whether what was given under a number is still being brought. */
+int fan_node_fill_first(struct fan_node *node, uint32_t mount, const uint64_t *records,
+                        uint64_t count);
+int fan_node_is_filling(struct fan_node *node, uint32_t number);
+
+/* Where a block is. DISK, CACHED: here. COMING: on its way. BEGUN: from now on. LATER: so many are
+ * in line that there is no place for it. TO_KEEP: its record is to come to the disk
+ * (fan_node_fill_first). NO_ROOM: in what hints may fill of the cache. NOWHERE: there is no such
+ * block, or it is damaged. */
+enum fan_reach {
+    FAN_REACH_DISK = 0,
+    FAN_REACH_CACHED = 1,
+    FAN_REACH_COMING = 2,
+    FAN_REACH_BEGUN = 3,
+    FAN_REACH_LATER = 4,
+    FAN_REACH_TO_KEEP = 5,
+    FAN_REACH_NO_ROOM = 6,
+    FAN_REACH_NOWHERE = 7
+};
+
+/* Has blocks of a mount's records be brought near, as for a hint; says where each is. What was
+ * BEGUN and is so again did not come. */
+void fan_node_reach(struct fan_node *node, uint32_t mount, const uint64_t *records,
+                    const uint64_t *blocks, uint64_t count, uint32_t *reached);
+
 /* A session for a client that connected: its number, or -EAGAIN when all are taken. */
 int fan_node_session_begin(struct fan_node *node, uint32_t pid);
 

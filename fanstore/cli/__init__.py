@@ -39,6 +39,7 @@ SUBCOMMANDS = {
     "status": ("status", "Show the node daemons of this machine."),
     "top": ("top", "Watch a job: what each rank and program reads, and waits for."),
     "exec": ("exec", "Run a command under a node daemon that is already there."),
+    "warmup": ("warmup", "Bring files of a running job near this node, before they are read."),
     "clean": ("clean", "Remove what jobs left on this node."),
     "sbatch": ("sbatch", "Print a job script for Slurm."),
     "report": ("report", "Show what a job opened and waited for, as a page with plots."),

@@ -15,14 +15,14 @@ from fanstore.prepare.tree import Item, Tree, tree_of
 _TARGET_BYTES = 4096
 
 
-def read_list(path: str) -> list[bytes]:
-    """The entries of a list file (`-`: standard input): separated by NUL where it holds one,
-    else by newlines. Raises UsageError."""
+def read_list(path: str, null: bool = False) -> list[bytes]:
+    """The entries of a list file (`-`: standard input): separated by NUL where it holds one or
+    `null` is set, else by newlines. Raises UsageError."""
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    separator = b"\0" if b"\0" in data else b"\n"
+    separator = b"\0" if null or b"\0" in data else b"\n"
     return [entry for entry in data.split(separator) if entry]
 
 

@@ -26,6 +26,7 @@ from fanstore.errors import FanstoreError
 from fanstore.load.stopping import Stop, Stopped
 from fanstore.outputs.service.service import OutputService
 from fanstore.outputs.stageout.unstaged import unstaged_of
+from fanstore.serve import near
 from fanstore.serve.flush import FLUSH_TELL_S, Flush
 from fanstore.serve.job import Job
 from fanstore.serve.job_plan import JobPlan
@@ -346,6 +347,8 @@ class Daemon:
             self._sessions.begin(channel)
         elif operation == "status":
             channel.send(self.job.status())
+        elif operation in near.OPERATIONS:
+            channel.send(near.answer(self.job, request))
         elif operation == "stop" and self._wrapped:
             channel.send({"error": "this job ends with its command"})
         elif operation == "stop":

@@ -100,10 +100,10 @@ def _is_of_another(job: FoundJob, slurm_job: str) -> bool:
     return bool(slurm_job and started_by and started_by != slurm_job)
 
 
-def ask(job: FoundJob, operation: str) -> dict[str, Any]:
+def ask(job: FoundJob, operation: str, **arguments: Any) -> dict[str, Any]:
     """Returns the daemon's answer. Raises FanstoreError when it does not answer, or refuses."""
     with contextlib.closing(_connect(job)) as channel:
-        return _request(job, channel, {"op": operation})
+        return _request(job, channel, {"op": operation, **arguments})
 
 
 def _connect(job: FoundJob) -> Channel:

@@ -71,6 +71,22 @@ class Node:
         ids = ffi.from_buffer("uint64_t[]", records.astype("uint64"))
         check(lib.fan_node_fill_ahead(self._node, mount, ids, len(ids)))
 
+    def fill_first(self, mount: int, records: Sequence[int]) -> int:
+        """Has records be brought before all that `fill_ahead` was given; returns a number for
+        `is_filling`. Raises OSError."""
+        return check(lib.fan_node_fill_first(self._node, mount, list(records), len(records)))
+
+    def is_filling(self, number: int) -> bool:
+        """Tells whether what `fill_first` was given is still being brought."""
+        return bool(lib.fan_node_is_filling(self._node, number))
+
+    def reach(self, mount: int, records: Sequence[int], blocks: Sequence[int]) -> list[int]:
+        """Has blocks of records, as many of both, be brought near as for a hint; returns where each
+        is by now, an enum fan_reach."""
+        reached = ffi.new("uint32_t[]", len(records))
+        lib.fan_node_reach(self._node, mount, list(records), list(blocks), len(records), reached)
+        return list(reached)
+
     def start(self, transport: Any) -> None:
         """Starts the core's thread, to which the transport, and MPI with it, belong from now on."""
         check(lib.fan_node_start(self._node, transport))

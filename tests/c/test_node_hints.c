@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "../../csrc/node/hints.h"
 #include "check.h"
@@ -252,8 +253,79 @@ static void test_share_of_disk(void)
     world_close(&world);
 }
 
+/* Asks where block 0 of each of `records` is until none of them is on its way; what is BEGUN twice
+ * did not come. How many are in each place at the end. */
+static void reach_all(struct world *world, uint64_t count, const uint64_t *records,
+                      unsigned *places)
+{
+    uint64_t blocks[WORLD_FILES] = {0}, begun[WORLD_FILES] = {0};
+    uint32_t reached[WORLD_FILES];
+    bool left = true;
+    for (int steps = 0; left; steps++) {
+        CHECK(steps < 30000);
+        fan_node_reach(world->nodes[0], 0, records, blocks, count, reached);
+        memset(places, 0, (FAN_REACH_NOWHERE + 1) * sizeof(*places));
+        left = false;
+        for (uint64_t i = 0; i < count; i++) {
+            CHECK(reached[i] <= FAN_REACH_NOWHERE);
+            begun[i] += reached[i] == FAN_REACH_BEGUN;
+            CHECK(begun[i] <= 1);
+            places[reached[i]]++;
+            left |= reached[i] >= FAN_REACH_COMING && reached[i] <= FAN_REACH_LATER;
+        }
+        pause_ms(1);
+    }
+}
+
+/* Whoever waits for files learns of each where it is by now. */
+static void test_reach(void)
+{
+    struct world world;
+    struct node_client client;
+    open_two(&world, &client, WORLD_LARGE_BYTES, FAN_POLICY_CLOSE);
+    uint64_t records[WORLD_FILES], others = 0;
+    unsigned places[FAN_REACH_NOWHERE + 1];
+    for (uint64_t record = 1; record <= WORLD_FILES; record++) {
+        records[record - 1] = record;
+        others += is_remote(&world, record);
+    }
+    reach_all(&world, WORLD_FILES, records, places);
+    CHECK(places[FAN_REACH_CACHED] == others && others > 0);
+    CHECK(places[FAN_REACH_DISK] + others + places[FAN_REACH_NOWHERE] == WORLD_FILES);
+    const uint64_t odd[] = {0, WORLD_FILES + 1, UINT64_MAX, UINT64_C(1) << 56};
+    reach_all(&world, 4, odd, places);
+    CHECK(places[FAN_REACH_NOWHERE] == 4);
+    client_close(&client);
+    world_close(&world);
+}
+
+/* What is to come to the disk comes as one list, of which it is known when it is done. */
+static void test_fill_first(void)
+{
+    struct world world;
+    struct world_shape shape = {2, 0, WORLD_LARGE_BYTES, LONG_MS, FAN_POLICY_MINIO, true, true};
+    uint64_t own[WORLD_FILES], count = 0;
+    unsigned places[FAN_REACH_NOWHERE + 1];
+    world_open(&world, shape, 0);
+    for (uint64_t record = 1; record <= WORLD_FILES; record++) {
+        if (world_keeper(&world, record) == 0)
+            own[count++] = record;
+    }
+    reach_all(&world, count, own, places);
+    CHECK(places[FAN_REACH_TO_KEEP] == count && count > 0);
+    int number = fan_node_fill_first(world.nodes[0], 0, own, count);
+    CHECK(number > 0);
+    EVENTUALLY(!fan_node_is_filling(world.nodes[0], (uint32_t)number));
+    reach_all(&world, count, own, places);
+    CHECK(places[FAN_REACH_DISK] == count && world_stats(&world, 0).kept_records == count);
+    CHECK(!fan_node_is_filling(world.nodes[0], 12345));
+    world_close(&world);
+}
+
 int main(void)
 {
+    test_reach();
+    test_fill_first();
     test_brought(FAN_POLICY_CLOSE);
     test_brought(FAN_POLICY_LRU);
     test_brought(FAN_POLICY_MINIO);

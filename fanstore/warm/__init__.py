@@ -1,0 +1,1 @@
+"""Brings files of a job that runs near this node, before anybody reads them."""

@@ -1,0 +1,97 @@
+"""Reads what is on a disk of this node, or in place, so that its pages are in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any
+
+from fanstore._native import lib
+from fanstore.dataset import pack_name
+from fanstore.load.resident import SPARSE
+from fanstore.warm.mounts import Mount
+from fanstore.warm.tally import Count
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PIECE_BYTES = 4 << 20
+_BATCH = 32  # pieces whose reading is begun before the first of them is waited for
+
+
+def read_into_memory(mount: Mount, records: NDArray[Any], count: Count) -> None:
+    """Reads records of packs that are here, in their order; what cannot be read is counted."""
+    rows = mount.dataset.records[records]
+    for pack, of_pack in groupby(rows, key=lambda row: int(row["pack"])):
+        with _opened(mount, pack) as fd:
+            pieces = _pieces(of_pack)
+            while batch := list(islice(pieces, _BATCH)):
+                _read(fd, batch, count)
+
+
+def _pieces(rows: Iterable[Any]) -> Iterator[tuple[int, int]]:
+    """Yields (offset, bytes) of no more than a piece each."""
+    for row in rows:
+        offset, end = int(row["offset"]), int(row["offset"]) + int(row["stored_size"])
+        for start in range(offset, end, _PIECE_BYTES):
+            yield start, min(_PIECE_BYTES, end - start)
+
+
+@contextmanager
+def _opened(mount: Mount, pack: int) -> Iterator[int | None]:
+    """Yields a descriptor of this node's copy of a pack; None where it cannot be opened."""
+    place, name = mount.places[pack], pack_name(pack)
+    if place == lib.FAN_PLACE_IN_PLACE:
+        path = os.fspath(mount.dataset.pack_path(pack))
+    elif place == lib.FAN_PLACE_PARTIAL:
+        path = os.path.join(mount.staged, name + SPARSE)
+    else:
+        path = os.path.join(mount.staged, name)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        # Whole pieces are asked for: what the kernel would read beyond them counts as there.
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _read(fd: int | None, pieces: list[tuple[int, int]], count: Count) -> None:
+    """Reads pieces, and counts of each what was in memory before any of them was read."""
+    if fd is None:
+        count.add("failed", sum(size for _, size in pieces))
+        return
+    buffer = memoryview(bytearray(_PIECE_BYTES))
+    there = [_in_memory(fd, buffer[:size], offset) for offset, size in pieces]
+    for (offset, size), known in zip(pieces, there, strict=True):
+        if known < size:
+            os.posix_fadvise(fd, offset + known, size - known, os.POSIX_FADV_WILLNEED)
+    for (offset, size), known in zip(pieces, there, strict=True):
+        read = _read_rest(fd, buffer[: size - known], offset + known)
+        count.add("there", known)
+        count.add("to_memory", read)
+        count.add("failed", size - known - read)
+
+
+def _in_memory(fd: int, piece: memoryview, offset: int) -> int:
+    """Reads what is in memory from an offset on; returns how much that was."""
+    try:
+        return os.preadv(fd, [piece], offset, os.RWF_NOWAIT)
+    except OSError:  # nothing is, or this file system cannot say
+        return 0
+
+
+def _read_rest(fd: int, piece: memoryview, offset: int) -> int:
+    done = 0
+    try:
+        while done < len(piece) and (got := os.preadv(fd, [piece[done:]], offset + done)) > 0:
+            done += got
+    except OSError:
+        pass
+    return done

@@ -1,0 +1,54 @@
+"""Brings the files that paths name near this node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from fanstore._native import lib
+from fanstore.interruption import Ended, Interrupted, ending_on_signals
+from fanstore.progress import progress_of
+from fanstore.serve.jobs import FoundJob, ask
+from fanstore.warm.elsewhere import Bringing
+from fanstore.warm.mounts import Mount, mounts_of, named_files
+from fanstore.warm.page_cache import read_into_memory
+from fanstore.warm.tally import Count, Tally
+from fanstore.wording import show_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LOCAL = (lib.FAN_PLACE_STAGED, lib.FAN_PLACE_IN_PLACE)
+
+
+def warm_up(job: FoundJob, paths: Iterable[bytes], quiet: bool) -> tuple[Tally, int]:
+    """Returns what became of the bytes, and how many files with content the paths name.
+
+    Raises UsageError for paths that are not there, FanstoreError where the daemon does not answer,
+    Interrupted at a signal that ends the process.
+    """
+    described = ask(job, "mounts")
+    mounts = mounts_of(described["mounts"])
+    files = named_files(mounts, paths)
+    with progress_of("warmup", quiet=quiet) as progress:
+        count = Count(progress)
+        sizes = [mounts[n].dataset.records["stored_size"][ids] for n, ids in files.items()]
+        progress.expect(sum(int(each.sum()) for each in sizes))
+        try:
+            with ending_on_signals():
+                for number, ids in files.items():
+                    _warm_mount(job, mounts[number], ids, count)
+        except Ended as ended:
+            brought = show_bytes(count.tally.brought)
+            raise Interrupted(ended, f"{brought} were brought by then, and stay") from None
+    return count.tally, sum(len(ids) for ids in files.values())
+
+
+def _warm_mount(job: FoundJob, mount: Mount, ids: NDArray[Any], count: Count) -> None:
+    """What others have first: their disks work meanwhile."""
+    from fanstore.arrays import np
+
+    local = np.isin(np.asarray(mount.places), _LOCAL)[mount.dataset.records["pack"][ids]]
+    here = Bringing(job, mount, count).bring(ids[~local])
+    read_into_memory(mount, ids[local], count)
+    read_into_memory(mount, np.array(here, dtype=np.int64), count)
