@@ -81,6 +81,7 @@ PYTHON_ROOMS: Rooms = {
     "policy.orders": {"arrays", "_native", "policy"},
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
+    "order": {"arrays", "policy"},
     "trace": {"arrays", "errors", "_native"},
     "simulate": {*_DATASET, "config", "policy", "policy.", "whole_file"},
     "whole_file": {"errors", "interruption", "_native"},
