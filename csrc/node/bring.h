@@ -11,8 +11,9 @@
 
 struct fan_node;
 
-/* Who would have the block: whoever reads the file from front to back, or gave a hint. */
-enum fan_bring_for { FAN_FOR_RUN, FAN_FOR_HINT };
+/* Who would have the block: whoever reads the file from front to back, gave a hint, or reads in an
+ * order that is known (prefetch.h). */
+enum fan_bring_for { FAN_FOR_RUN, FAN_FOR_HINT, FAN_FOR_ORDER };
 
 /* BRING: it may be, or was begun. THERE: it is in the cache, or on its way. LATER: as many as may
  * be are under way. NO_ROOM: nor will there be any soon. NOWHERE: there is no such block, or it is

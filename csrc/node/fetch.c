@@ -31,10 +31,11 @@ static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint3
                          uint64_t now_ns)
 {
     bool from_rank = node->cache.frames[id].source == FAN_FROM_RANK;
-    if (flight->wants == NULL && flight->request.urgency == FAN_DEMAND)
-        fan_eviction_check(&node->eviction, flight->file);
+    node->cache.frames[id].awaited = flight->awaited;
     if (flight->wants == NULL && flight->hinted)
         fan_unread_enter(&node->cache, id);
+    else if (flight->wants == NULL)
+        fan_eviction_check(&node->eviction, flight->file);
     while (flight->wants != NULL) {
         struct fan_want *want = flight->wants;
         fan_flight_leave(want);
@@ -207,6 +208,7 @@ static void retry_grounded(struct fan_node *node, uint64_t now_ns)
 static void join(struct fan_node *node, struct fan_flight *flight, struct fan_want *want)
 {
     bool ahead = flight->request.urgency == FAN_AHEAD;
+    fan_add64(&node->stats.ahead_late, ahead && flight->wants == NULL);
     fan_flight_join(&node->flights, flight, want);
     if (ahead && flight->frame != FAN_NO_FRAME &&
         node->cache.frames[flight->frame].source == FAN_FROM_SHARED)
@@ -235,11 +237,13 @@ enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t bl
     struct fan_flight *flight = fan_flight_begin(&node->flights, file, block, &request);
     if (flight == NULL)
         return FAN_BRING_NO_ROOM;
-    flight->hinted = whom == FAN_FOR_HINT;
+    flight->hinted = whom != FAN_FOR_RUN;
+    flight->awaited = whom == FAN_FOR_ORDER;
     go_on(node, flight, now_ns);
     if (fan_flight_find(&node->flights, file, block) == NULL)
         return FAN_BRING_NO_ROOM;
     fan_add64(&node->stats.ahead, 1);
+    fan_add64(&node->stats.ahead_bytes, request.bytes);
     return FAN_BRING;
 }
 

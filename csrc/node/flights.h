@@ -17,7 +17,7 @@ struct fan_want;
 /* frame: of the attempt that is under way, FAN_NO_FRAME. unreadable: a replica said that the bytes
  * are damaged, or the shared file system could not give them. read_shared: it was asked.
  * asked_ahead: a rank was, when nobody wanted the block yet, and is no late one therefore. hinted:
- * it was begun for a hint.
+ * what it brings is kept until it is read. awaited: as of a frame.
  * grounded_ns: since when the flight waits for room. */
 struct fan_flight {
     uint64_t file;
@@ -27,6 +27,7 @@ struct fan_flight {
     struct fan_want *wants;
     uint64_t grounded_ns;
     uint32_t frame;
+    uint32_t awaited;
     bool unreadable;
     bool read_shared;
     bool asked_ahead;

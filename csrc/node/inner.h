@@ -16,6 +16,7 @@
 #include "messages.h"
 #include "storage/mounts.h"
 #include "node.h"
+#include "prefetch.h"
 #include "ranks.h"
 #include "storage/readers.h"
 #include "sessions.h"
@@ -40,6 +41,8 @@ struct fan_node {
     struct fan_readers disk;   /* of packs that are staged here, for other ranks */
     struct fan_readers shared; /* of the shared file system, for this node */
     struct fan_ahead ahead;
+    struct fan_prefetch prefetch;
+    uint32_t disk_ahead; /* pieces that are being read by `disk` before anybody wants them */
     struct fan_transport *transport;
     uint64_t reply_token;
     uint64_t replying;

@@ -40,6 +40,7 @@ static void free_all(struct fan_node *node)
 {
     fan_flights_fini(&node->flights);
     fan_ahead_fini(&node->ahead);
+    fan_prefetch_fini(&node->prefetch);
     fan_readers_fini(&node->disk);
     fan_readers_fini(&node->shared);
     fan_blockcache_fini(&node->cache);
@@ -124,6 +125,33 @@ int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *r
     fan_put64(&node->stats.filling_ahead, !fan_ahead_is_done(&node->ahead));
     fan_node_leave(node);
     fan_node_ring(node);
+    return rc;
+}
+
+int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
+                             uint64_t count, uint64_t behind)
+{
+    fan_node_enter(node);
+    int64_t id = fan_prefetch_begin(node, mount, records, count, behind);
+    fan_node_leave(node);
+    fan_node_ring(node);
+    return id;
+}
+
+int fan_node_order_pass(struct fan_node *node, uint64_t id, uint64_t position)
+{
+    fan_node_enter(node);
+    int rc = fan_prefetch_pass(node, id, position);
+    fan_node_leave(node);
+    fan_node_ring(node);
+    return rc;
+}
+
+int fan_node_order_end(struct fan_node *node, uint64_t id)
+{
+    fan_node_enter(node);
+    int rc = fan_prefetch_end(node, id);
+    fan_node_leave(node);
     return rc;
 }
 

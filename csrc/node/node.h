@@ -32,6 +32,9 @@ struct fan_node_stats {
     uint64_t fetched_bytes;
     uint64_t coalesced;        /* wants that joined a fetch already under way */
     uint64_t ahead;            /* blocks brought before anybody wanted them */
+    uint64_t ahead_bytes;
+    uint64_t ahead_late;         /* of those, wanted before they had come */
+    uint64_t ahead_unread_bytes; /* brought for an order, which was passed without a read of them */
     uint64_t
         hints_dropped; /* hints of programs that found no room, in whole or from some block on */
     uint64_t retries;          /* attempts at a further replica */
@@ -106,6 +109,17 @@ enum fan_reach {
  * BEGUN and is so again did not come. */
 void fan_node_reach(struct fan_node *node, uint32_t mount, const uint64_t *records,
                     const uint64_t *blocks, uint64_t count, uint32_t *reached);
+
+/* What one loader will read, in that order: records of a mount, which are copied. They are brought
+ * ahead of it, in so far as there is room (prefetch.h); those of the order `behind`, where that is
+ * not 0, before. Returns the order's id, from 1; -EINVAL, -ENOMEM. */
+int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
+                             uint64_t count, uint64_t behind);
+
+/* The loader is past the first `position` records; reads no more of an order, whose id is free from
+ * then on. 0, -EINVAL: there is no such order. */
+int fan_node_order_pass(struct fan_node *node, uint64_t id, uint64_t position);
+int fan_node_order_end(struct fan_node *node, uint64_t id);
 
 /* A session for a client that connected: its number, or -EAGAIN when all are taken. */
 int fan_node_session_begin(struct fan_node *node, uint32_t pid);

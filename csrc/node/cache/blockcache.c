@@ -151,6 +151,7 @@ uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fa
     frame->block = fill->block;
     frame->bytes = fill->bytes;
     frame->generation++;
+    frame->awaited = 0;
     set_state(cache, id, FAN_ENTRY_FILLING);
     count_resident(cache, granules);
     return id;
@@ -226,6 +227,36 @@ void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id)
         fan_victims_use(&cache->victims, id);
 }
 
+bool fan_blockcache_stays(const struct fan_blockcache *cache, uint32_t id)
+{
+    return !may_go(cache, id);
+}
+
+/* Whether somebody is to come to a block that nobody has open. */
+static bool is_kept(struct fan_blockcache *cache, uint32_t id)
+{
+    return cache->frames[id].awaited > 0 || fan_unread_is(cache, id);
+}
+
+void fan_blockcache_await(struct fan_blockcache *cache, uint32_t id)
+{
+    cache->frames[id].awaited++;
+    if (!may_go(cache, id) || fan_unread_is(cache, id))
+        return;
+    fan_put32(&cache->segment->entries[id].touched, 0);
+    fan_victims_leave(&cache->victims, id); /* and comes back as a block of an open file */
+    fan_victims_enter(&cache->victims, id);
+    fan_unread_enter(cache, id);
+}
+
+bool fan_blockcache_spare(struct fan_blockcache *cache, uint32_t id)
+{
+    bool kept = is_kept(cache, id);
+    if (kept)
+        fan_victims_use(&cache->victims, id);
+    return kept;
+}
+
 static bool is_ready_block_of(const struct fan_blockcache *cache, uint32_t id, uint64_t file)
 {
     return cache->frames[id].file == file && cache->frames[id].state == FAN_ENTRY_READY;
@@ -235,7 +266,7 @@ void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file)
 {
     uint32_t id = *chain_of(cache, file);
     for (; id != FAN_NO_FRAME; id = cache->frames[id].sibling) {
-        if (is_ready_block_of(cache, id, file) && may_go(cache, id) && !fan_unread_is(cache, id))
+        if (is_ready_block_of(cache, id, file) && may_go(cache, id) && !is_kept(cache, id))
             fan_victims_close(&cache->victims, id);
     }
 }

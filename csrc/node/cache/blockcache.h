@@ -89,6 +89,15 @@ void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file,
 /* A ready frame was used now. */
 void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id);
 
+/* Whether a frame that is filling or ready stays for good, once it is filled. */
+bool fan_blockcache_stays(const struct fan_blockcache *cache, uint32_t id);
+
+/* An order is to come to a ready frame, which is unread again. */
+void fan_blockcache_await(struct fan_blockcache *cache, uint32_t id);
+
+/* Passes over a victim that is unread or awaited. Whether it is. */
+bool fan_blockcache_spare(struct fan_blockcache *cache, uint32_t id);
+
 /* Nobody has a file open any more: the policy is told of each of its blocks that is not unread. */
 void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file);
 

@@ -80,7 +80,8 @@ bool fan_eviction_advance(struct fan_eviction *eviction, uint64_t now_ns)
 }
 
 /* Dooms the blocks that go next, until they hold `granules`. What a client used since it was last
- * seen here is passed over once. `budget`: how many blocks may still be looked at. */
+ * seen here is passed over once, as is what was brought ahead and not read yet. `budget`: how many
+ * blocks may still be looked at. */
 static void doom_next(struct fan_eviction *eviction, uint32_t granules, uint32_t *budget)
 {
     struct fan_blockcache *cache = eviction->cache;
@@ -93,6 +94,8 @@ static void doom_next(struct fan_eviction *eviction, uint32_t granules, uint32_t
             fan_blockcache_use(cache, id);
             continue;
         }
+        if (*budget > cache->victims.count && fan_blockcache_spare(cache, id))
+            continue;
         found += fan_granules_for(cache->frames[id].bytes);
         fan_blockcache_doom(cache, id);
     }

@@ -33,6 +33,7 @@ struct fan_frame {
     uint32_t bytes;
     uint32_t generation;
     uint32_t rank;
+    uint32_t awaited; /* how many orders (../prefetch.h) are to come to it */
     uint8_t state; /* enum fan_entry_state */
     uint8_t area;
     uint8_t source; /* enum fan_source */

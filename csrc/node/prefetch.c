@@ -1,0 +1,294 @@
+#include "prefetch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bring.h"
+#include "inner.h"
+#include "cache/unread.h"
+#include "disk_ahead.h"
+#include "machine/shared.h"
+
+/* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; as much again is
+ * left for demands. WAKE_SHARE: of that, what is read before more is brought. AHEAD_RECORDS: of an
+ * order, however small they are. TURN_RECORDS: looked at in a turn. */
+enum {
+    ROOM_SHARE = 2,
+    WAKE_SHARE = 4,
+    AHEAD_RECORDS = 65536,
+    TURN_RECORDS = 64,
+    RETRY_NS = 1000000
+};
+
+/* What became of the next record of an order. */
+enum step { MOVED, BEGUN, HELD_UP, ALL_HELD_UP };
+
+static uint64_t most_ahead(const struct fan_node *node)
+{
+    return (uint64_t)fan_blockcache_passing(&node->cache) * FAN_CACHE_GRANULE_BYTES / ROOM_SHARE;
+}
+
+static struct fan_order *find(struct fan_prefetch *prefetch, uint64_t id)
+{
+    struct fan_order *order = prefetch->first;
+    while (order != NULL && order->id != id)
+        order = order->after;
+    return order;
+}
+
+static void append(struct fan_prefetch *prefetch, struct fan_order *order)
+{
+    order->after = NULL;
+    if (prefetch->last == NULL)
+        prefetch->first = order;
+    else
+        prefetch->last->after = order;
+    prefetch->last = order;
+}
+
+static void take_out(struct fan_prefetch *prefetch, const struct fan_order *order)
+{
+    struct fan_order *before = NULL, *each = prefetch->first;
+    for (; each != order; each = each->after)
+        before = each;
+    if (before == NULL)
+        prefetch->first = order->after;
+    else
+        before->after = order->after;
+    if (prefetch->last == order)
+        prefetch->last = before;
+}
+
+static void free_order(struct fan_order *order)
+{
+    free(order->records);
+    free(order->brought);
+    free(order);
+}
+
+void fan_prefetch_fini(struct fan_prefetch *prefetch)
+{
+    while (prefetch->first != NULL) {
+        struct fan_order *order = prefetch->first;
+        prefetch->first = order->after;
+        free_order(order);
+    }
+}
+
+int64_t fan_prefetch_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
+                           uint64_t count, uint64_t behind)
+{
+    if (mount >= node->mounts.count)
+        return -EINVAL;
+    struct fan_order *order = calloc(1, sizeof(*order));
+    if (order == NULL)
+        return -ENOMEM;
+    order->records = malloc((count + 1) * sizeof(*records));
+    order->brought = malloc(AHEAD_RECORDS * sizeof(*order->brought));
+    if (order->records == NULL || order->brought == NULL) {
+        free_order(order);
+        return -ENOMEM;
+    }
+    if (count > 0)
+        memcpy(order->records, records, count * sizeof(*records));
+    order->count = count;
+    order->mount = mount;
+    order->behind = behind;
+    order->id = ++node->prefetch.last_id;
+    append(&node->prefetch, order);
+    node->prefetch.resting = false;
+    return (int64_t)order->id;
+}
+
+/* An order does not come to a block any more. */
+static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
+{
+    struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
+    uint32_t id = fan_blockcache_find(&node->cache, file, block);
+    uint32_t *awaited = flight != NULL       ? &flight->awaited
+                        : id != FAN_NO_FRAME ? &node->cache.frames[id].awaited
+                                             : NULL;
+    if (awaited == NULL || *awaited == 0 || --*awaited > 0)
+        return;
+    if (flight != NULL) {
+        flight->hinted = false;
+        return;
+    }
+    if (fan_unread_is(&node->cache, id))
+        fan_add64(&node->stats.ahead_unread_bytes, node->cache.frames[id].bytes);
+    fan_unread_leave(&node->cache, id);
+    fan_eviction_check(&node->eviction, file);
+}
+
+/* The size of a record that is brought as a whole, or 0. */
+static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order *order,
+                             uint64_t record)
+{
+    if (!fan_mounts_has_content(&node->mounts, order->mount, record) ||
+        fan_mounts_is_damaged(&node->mounts, order->mount, record))
+        return 0;
+    uint64_t bytes = fan_mount_record(&node->mounts.mounts[order->mount], record)->stored_size;
+    return bytes <= FAN_FILL_MAX_BYTES ? bytes : 0;
+}
+
+/* The loader is past the first record that was brought. */
+static void pass_one(struct fan_node *node, struct fan_order *order)
+{
+    uint64_t record = order->records[order->passed];
+    uint32_t bytes = order->brought[order->passed % AHEAD_RECORDS];
+    uint64_t file = fan_cache_file(order->mount, record);
+    uint64_t stored = stored_bytes(node, order, record);
+    for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored; block++)
+        let_go(node, file, block);
+    node->prefetch.bytes -= bytes;
+    order->passed++;
+}
+
+static void pass(struct fan_node *node, struct fan_order *order, uint64_t position)
+{
+    while (order->passed < position && order->passed < order->next)
+        pass_one(node, order);
+    if (order->block > 0 && order->passed < position) { /* of the next one a part was brought */
+        uint64_t file = fan_cache_file(order->mount, order->records[order->next]);
+        for (uint64_t block = 0; block < order->block; block++)
+            let_go(node, file, block);
+        order->block = order->bytes = 0;
+    }
+    if (position > order->passed)
+        order->passed = order->next = position;
+    order->retry_ns = 0;
+    if (node->prefetch.bytes <= most_ahead(node) - most_ahead(node) / WAKE_SHARE)
+        node->prefetch.resting = false;
+}
+
+int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
+{
+    struct fan_order *order = find(&node->prefetch, id);
+    if (order == NULL)
+        return -EINVAL;
+    pass(node, order, position < order->count ? position : order->count);
+    return 0;
+}
+
+int fan_prefetch_end(struct fan_node *node, uint64_t id)
+{
+    struct fan_order *order = find(&node->prefetch, id);
+    if (order == NULL)
+        return -EINVAL;
+    pass(node, order, order->count);
+    take_out(&node->prefetch, order);
+    free_order(order);
+    return 0;
+}
+
+/* On to the next record. */
+static void go_on(struct fan_node *node, struct fan_order *order)
+{
+    order->brought[order->next % AHEAD_RECORDS] = order->bytes;
+    node->prefetch.bytes += order->bytes;
+    order->next++;
+    order->block = 0;
+    order->bytes = 0;
+}
+
+/* A record that is on this node's disk, or is to be: its pages are read. */
+static enum step bring_here(struct fan_node *node, struct fan_order *order,
+                            const struct fan_fetch_request *request)
+{
+    enum fan_bring rc = fan_disk_ahead(node, request);
+    if (rc == FAN_BRING_LATER)
+        return HELD_UP;
+    go_on(node, order);
+    return rc == FAN_BRING ? BEGUN : MOVED;
+}
+
+/* An order is to come to a block that is there, or on its way: what that takes of the room for
+ * those that are ahead. begun: it was, just now, for this order. */
+static uint32_t await(struct fan_node *node, uint64_t file, uint64_t block, bool begun)
+{
+    struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
+    uint32_t id = flight != NULL ? flight->frame : fan_blockcache_find(&node->cache, file, block);
+    if (flight != NULL)
+        flight->awaited += !begun;
+    else if (id != FAN_NO_FRAME)
+        fan_blockcache_await(&node->cache, id);
+    if (id == FAN_NO_FRAME || fan_blockcache_stays(&node->cache, id))
+        return 0;
+    return node->cache.frames[id].bytes;
+}
+
+static enum step bring_block(struct fan_node *node, struct fan_order *order, uint64_t stored_bytes,
+                             uint64_t now_ns)
+{
+    uint64_t file = fan_cache_file(order->mount, order->records[order->next]);
+    enum fan_bring rc = fan_fetch_ahead(node, file, order->block, FAN_FOR_ORDER, now_ns);
+    if (rc == FAN_BRING_LATER)
+        return ALL_HELD_UP;
+    if (rc == FAN_BRING_NO_ROOM) {
+        order->retry_ns = now_ns + RETRY_NS;
+        return HELD_UP;
+    }
+    if (rc != FAN_BRING_NOWHERE)
+        order->bytes += await(node, file, order->block, rc == FAN_BRING);
+    order->block++;
+    if (rc == FAN_BRING_NOWHERE || order->block * FAN_CACHE_BLOCK_BYTES >= stored_bytes)
+        go_on(node, order);
+    return rc == FAN_BRING ? BEGUN : MOVED;
+}
+
+/* Whether another order is to be brought first. */
+static bool is_behind(struct fan_prefetch *prefetch, struct fan_order *order)
+{
+    const struct fan_order *first = order->behind != 0 ? find(prefetch, order->behind) : NULL;
+    if (first == NULL || first->next == first->count)
+        order->behind = 0;
+    return order->behind != 0;
+}
+
+/* Brings the next record of an order, or a block of it. */
+static enum step bring_next(struct fan_node *node, struct fan_order *order, uint64_t now_ns)
+{
+    if (is_behind(&node->prefetch, order) || now_ns < order->retry_ns ||
+        order->next == order->count || order->next - order->passed == AHEAD_RECORDS)
+        return HELD_UP;
+    uint64_t id = order->records[order->next];
+    const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
+    if (stored_bytes(node, order, id) == 0) {
+        go_on(node, order);
+        return MOVED;
+    }
+    struct fan_fetch_request whole = fan_share_whole(mount, order->mount, id);
+    if (fan_disk_ahead_serves(node, &whole))
+        return bring_here(node, order, &whole);
+    if (node->prefetch.bytes > 0 && node->prefetch.bytes + whole.bytes > most_ahead(node)) {
+        node->prefetch.resting = true;
+        return ALL_HELD_UP;
+    }
+    return bring_block(node, order, whole.bytes, now_ns);
+}
+
+bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns)
+{
+    struct fan_prefetch *prefetch = &node->prefetch;
+    struct fan_order *held_up = NULL; /* all since this one are */
+    bool any = false;
+    for (unsigned i = 0; i < TURN_RECORDS && prefetch->first != NULL && !prefetch->resting; i++) {
+        struct fan_order *order = prefetch->first;
+        if (order == held_up)
+            return any;
+        enum step step = bring_next(node, order, now_ns);
+        if (step == ALL_HELD_UP)
+            return any;
+        if (step != HELD_UP)
+            held_up = NULL;
+        else if (held_up == NULL)
+            held_up = order;
+        any |= step == BEGUN || step == MOVED;
+        if (order->block == 0 || step == HELD_UP) { /* a record is brought as a whole */
+            take_out(prefetch, order);
+            append(prefetch, order);
+        }
+    }
+    return any;
+}

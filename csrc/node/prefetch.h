@@ -1,0 +1,61 @@
+/*
+ * Bringing what programs will read, in the order in which they will (NoPFS, section 5.1). An order
+ * is what one loader reads in one epoch. Of all orders together as much is brought ahead as fits in
+ * a part of the cache; that stays until it is used, or until the loader is past it. Orders take
+ * turns, record by record. Records on this node's disk are passed over, as are those too long to be
+ * brought as a whole.
+ */
+#ifndef FAN_NODE_PREFETCH_H
+#define FAN_NODE_PREFETCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fan_node;
+
+/* Of its records those before `passed` were read, and those before `next` brought; `block` of that
+ * one is next, and its blocks before that take `bytes`. brought: what each record between them
+ * takes of the room for what is ahead, a ring; what stays in the cache for good takes none. behind:
+ * the id of an order all of which is brought before, or 0. retry_ns: there was no room for the next
+ * one, which is tried again then, or when the loader has moved on. */
+struct fan_order {
+    struct fan_order *after;
+    uint64_t id;
+    uint64_t behind;
+    uint64_t *records;
+    uint64_t count;
+    uint64_t passed;
+    uint64_t next;
+    uint64_t block;
+    uint32_t bytes;
+    uint32_t *brought;
+    uint32_t mount;
+    uint64_t retry_ns;
+};
+
+/* first: whose turn it is. bytes: of all that is ahead. resting: enough is, until a part of it was
+ * read: so that the thread brings much at a time, and sleeps between. */
+struct fan_prefetch {
+    struct fan_order *first;
+    struct fan_order *last;
+    uint64_t last_id;
+    uint64_t bytes;
+    bool resting;
+};
+
+void fan_prefetch_fini(struct fan_prefetch *prefetch);
+
+/* Copies the records of an order. behind: the id of one that comes first, or 0. Its id, from 1, or
+ * -EINVAL, -ENOMEM. */
+int64_t fan_prefetch_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
+                           uint64_t count, uint64_t behind);
+
+/* The loader is past the first `position` records; ends an order, of which no more is read. What
+ * was brought for them stays no longer than other blocks do. 0 or -EINVAL: there is none. */
+int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position);
+int fan_prefetch_end(struct fan_node *node, uint64_t id);
+
+/* Begins what may be begun. Whether anything was. */
+bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns);
+
+#endif
