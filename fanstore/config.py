@@ -143,6 +143,13 @@ SETTINGS = (
         "on|off|.+",
     ),
     Setting(
+        "order",
+        str,
+        "off",
+        "the order in which the command reads, for prefetching: off, or a file with a path a line",
+        "off|.+",
+    ),
+    Setting(
         "metrics_port",
         int,
         None,
@@ -187,6 +194,7 @@ class Settings:
     peer_wait_s: float
     output_wait_s: float
     trace: str
+    order: str
     metrics_port: int | None
     metrics_address: str
     report: str

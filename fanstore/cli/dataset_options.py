@@ -11,7 +11,7 @@ import click
 
 from fanstore import config
 from fanstore.errors import FanstoreError, UsageError
-from fanstore.launcher import detect, for_rank
+from fanstore.launcher import Launcher, detect, for_rank
 from fanstore.load.budget import budget_of
 from fanstore.load.local_dir import choose
 from fanstore.outputs.stageout.location import problem_of
@@ -126,6 +126,12 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="on|off|FILE",
             help="Trace what programs open and wait for: the newest in memory (on), counts alone "
             "(off), or all of it, kept in FILE [default: on].",
+        ),
+        click.option(
+            "--order",
+            metavar="off|FILE",
+            help="Bring what the command reads before it opens it, in the order of FILE, a path a "
+            "line [default: off].",
         ),
         click.option(
             "--metrics-port",
@@ -256,6 +262,20 @@ def trace_file(settings: config.Settings, page: str) -> str:
     return path
 
 
+def order_file(settings: config.Settings, launcher: Launcher) -> str:
+    """Returns the absolute path of the file with the order of reads, or "". Raises UsageError where
+    there is none, or nothing could be told of how far the command is."""
+    if settings.order == "off":
+        return ""
+    where = config.spoken(settings.sources["order"], "order")
+    path = os.path.abspath(for_rank(settings.order, launcher) or "")
+    if settings.trace == "off":
+        raise UsageError(f"{where} needs a trace, and {_trace_source(settings)} says off")
+    if not os.path.isfile(path):
+        raise UsageError(f"{where}: there is no file {path}")
+    return path
+
+
 def make_plan(
     ctx: click.Context, kind: str, dataset: tuple[str, ...], mount: tuple[str, ...], **flags: Any
 ) -> JobPlan:
@@ -283,4 +303,5 @@ def make_plan(
             current_umask(),
             trace_file(settings, page),
             page,
+            order_file(settings, launcher),
         )

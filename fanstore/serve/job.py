@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fanstore import _native
 from fanstore.dataset import open_dataset
@@ -24,6 +24,7 @@ from fanstore.progress import Meter, progress_of
 from fanstore.serve.agreement import agreed, check_agreement
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
+from fanstore.serve.job_orders import begin_prefetch
 from fanstore.serve.job_outputs import check_output_dir, open_service
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.lanes import LaneKeeper
@@ -45,6 +46,9 @@ from fanstore.serve.syncing import Sync
 from fanstore.serve.trace_join import part_path
 from fanstore.serve.watching import Watching
 from fanstore.world import World
+
+if TYPE_CHECKING:
+    from fanstore.serve.prefetch import Prefetch
 
 _DEVICE_MAJOR = 0xFA5
 
@@ -70,6 +74,7 @@ class Job:
         self._lanes = default_lanes(notes=plan.settings.trace != "off")
         self.lanes: LaneKeeper | None = None
         self.watching: Watching | None = None
+        self.prefetch: Prefetch | None = None
         self._stop = stop
         self._preload = ""
         self._entered = False
@@ -201,6 +206,7 @@ class Job:
             for mount, item in enumerate(self.served):
                 self._tell_places(server.node, mount, item.staging)
             server.start()
+            self.prefetch = begin_prefetch(self.plan, self.served, server.node, segment)
         self._keep_trace()
         self._serve_outputs()
 
@@ -264,6 +270,8 @@ class Job:
             self.outputs.close()
         if self.lanes is not None:
             self.lanes.stop()
+        if self.prefetch is not None:
+            self.prefetch.stop()
         whole = self.server is None or self.server.stop()
         if self.server is not None and self.server.figures()["node"]["full_disks"]:
             self.warnings.append(
@@ -301,6 +309,7 @@ class Job:
             self._note_damage(segment)
         return {
             "counters": counters, "processes": processes, **node, "outputs": outputs,
+            "order": {} if self.prefetch is None else self.prefetch.figures(),
             "trace": {} if self.lanes is None else self.lanes.figures(),
             "raw_calls": self.directory.raw_calls(), "memory": self._memory(node["node"]),
         }  # fmt: skip

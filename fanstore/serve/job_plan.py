@@ -18,7 +18,7 @@ class JobPlan:
     among those that serve together. output_dir: absolute. umask: the wrapper's, for what is made in
     the output directory. budget: what may be taken of this rank's memory. trace_file: where the
     access trace is kept, absolute; "" for nowhere. report_page: that of the report to be made of it
-    at the end, or "".
+    at the end, or "". order_file: what says in which order the command reads, absolute, or "".
     """
 
     datasets: tuple[tuple[str, str | None], ...]
@@ -31,3 +31,4 @@ class JobPlan:
     umask: int = 0o077
     trace_file: str = ""
     report_page: str = ""
+    order_file: str = ""

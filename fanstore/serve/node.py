@@ -87,6 +87,20 @@ class Node:
         lib.fan_node_reach(self._node, mount, list(records), list(blocks), len(records), reached)
         return list(reached)
 
+    def begin_order(self, mount: int, records: Any, behind: int = 0) -> int:
+        """Has records, an array of ids, be brought before they are read, in that order, those of
+        the order `behind` first. Returns its number. Raises OSError."""
+        ids = ffi.from_buffer("uint64_t[]", records.astype("uint64"))
+        return check(lib.fan_node_order_begin(self._node, mount, ids, len(ids), behind))
+
+    def pass_order(self, order: int, position: int) -> None:
+        """Says that the first `position` records of an order were read."""
+        check(lib.fan_node_order_pass(self._node, order, position))
+
+    def end_order(self, order: int) -> None:
+        """Says that no more of an order is read."""
+        check(lib.fan_node_order_end(self._node, order))
+
     def start(self, transport: Any) -> None:
         """Starts the core's thread, to which the transport, and MPI with it, belong from now on."""
         check(lib.fan_node_start(self._node, transport))
