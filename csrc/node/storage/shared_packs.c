@@ -32,7 +32,7 @@ static bool keep_shared(struct fan_mounts *mounts, int32_t *holder, int fd)
 {
     int32_t none = 0;
     if (__atomic_fetch_add(&mounts->kept, 1, __ATOMIC_RELAXED) < mounts->kept_most &&
-        __atomic_compare_exchange_n(holder, &none, fd + 1, false, __ATOMIC_RELAXED,
+        __atomic_compare_exchange_n(holder, &none, fd + 1, false, __ATOMIC_RELEASE,
                                     __ATOMIC_RELAXED))
         return true;
     __atomic_fetch_sub(&mounts->kept, 1, __ATOMIC_RELAXED);
@@ -48,7 +48,7 @@ static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request
 {
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     int32_t *holder = &mount->shared[request->pack];
-    int kept = __atomic_load_n(holder, __ATOMIC_RELAXED) - 1;
+    int kept = __atomic_load_n(holder, __ATOMIC_ACQUIRE) - 1;
     if (kept >= 0 && fan_read_whole(kept, to, request->offset, request->bytes) == 0)
         return 0;
     int fd = open_shared(mount, request->pack); /* again, too: a server may have been restarted */

@@ -1,0 +1,184 @@
+"""--order FILE: what it names is there before it is read; a wrong one costs nothing but that."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ranks import RankStage, make_rank_stage, needs_ranks
+from serving import make_stage, wait_for
+
+from fanstore.dataset import open_dataset
+from fanstore.errors import UsageError
+from fanstore.serve.jobs import ask, find_jobs
+from fanstore.serve.order_file import read_order
+
+COUNT = 60
+
+
+def files_of(count: int, size: int) -> dict[str, bytes]:
+    return {f"f{n:03}": bytes([n % 251]) * (size + n) for n in range(count)}
+
+
+FILES = files_of(COUNT, 30_000)
+
+# Reads all files, from the last to the first of the sorted names if `back` is given, once the node
+# has nothing under way; says what the node did until then and in the end.
+READ = """
+import json, os, sys, time
+from fanstore.serve.jobs import FoundJob, ask
+root = os.environ["FANSTORE_MOUNT_PREFIX"]
+def status():
+    return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")
+wanted = int(sys.argv[1])
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    node = status()["node"]
+    if node["ahead"] >= wanted and not node["outstanding"]:
+        break
+    time.sleep(0.02)
+names = sorted(os.listdir(root), reverse="back" in sys.argv)
+bad = [n for n in names if open(os.path.join(root, n), "rb").read() !=
+       bytes([int(n[1:]) % 251]) * (int(sys.argv[3]) + int(n[1:]))]
+found, is_wrong = None, "back" in sys.argv
+while time.monotonic() < end:
+    found = status()
+    (loader,) = found["order"]["loaders"].values()
+    if loader["state"] == "broken" or (loader["predicted"] > len(names) // 2 and not is_wrong):
+        break
+    for name in names if is_wrong else []:
+        open(os.path.join(root, name)).close()
+        time.sleep(0.001)
+with open(sys.argv[2] + os.environ["FANSTORE_RANK"], "w") as out:
+    json.dump({"before": node, "after": found, "bad": bad}, out)
+"""
+
+
+def order_file(path: Path, *epochs: list[str]) -> Path:
+    path.write_text("\n\n".join("\n".join(epoch) for epoch in epochs))
+    return path
+
+
+@needs_ranks
+def test_what_it_names_is_there_before_it_is_read(tmp_path: Path) -> None:
+    stage = make_rank_stage(tmp_path, 2)
+    said = run(stage, tmp_path, FILES, COUNT // 4, "30000")
+    for rank in said:
+        assert rank["bad"] == []
+        assert rank["before"]["ahead"] > 0
+        assert rank["after"]["counters"]["cache_misses"] == 0
+        assert rank["after"]["node"]["ahead_late"] == 0
+        (loader,) = rank["after"]["order"]["loaders"].values()
+        assert loader["predicted"] > COUNT // 2 and loader["strange"] == 0
+
+
+@needs_ranks
+def test_a_wrong_order_is_dropped(tmp_path: Path) -> None:
+    stage = make_rank_stage(tmp_path, 2)
+    said = run(stage, tmp_path, files_of(600, 10), 0, "10", "back")
+    for rank in said:
+        assert rank["bad"] == []
+        (loader,) = rank["after"]["order"]["loaders"].values()
+        assert loader["state"] == "broken"
+
+
+def run(
+    stage: RankStage, place: Path, files: dict[str, bytes], wanted: int, *how: str
+) -> list[dict[str, Any]]:
+    """What both ranks say of a job in which READ runs; the order is that of the names."""
+    dataset = stage.dataset(stage.source(files=files))
+    order = order_file(place / "order", sorted(files))
+    out = place / "said-"
+    command = [sys.executable, "-c", READ, str(wanted), str(out), *how]
+    stage.run_ranks(2, dataset, *command, options=["--order", str(order)])
+    stage.assert_clean()
+    return [json.loads((place / f"said-{rank}").read_text()) for rank in range(2)]
+
+
+def test_what_is_to_be_kept_here_comes_to_the_disk(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path)
+    dataset = stage.dataset(stage.source(files=FILES))
+    order = order_file(tmp_path / "order", sorted(FILES)[:20])
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--stage", "lazy"]
+    stage.call("start", *where, "--order", str(order))
+    try:
+        (job,) = find_jobs(str(stage.local))
+        wait_for(lambda: ask(job, "status")["node"]["kept_records"] == 20, "files to be kept")
+    finally:
+        stage.call("stop")
+
+
+# What such a file says.
+
+
+@pytest.fixture
+def mounts(tmp_path: Path) -> list[Any]:
+    stage = make_stage(tmp_path)
+    files = {"a": b"1", "d/b": b"2", "new\nline": b"3", "back\\slash": b"4"}
+    dataset = stage.dataset(stage.source(files=files))
+    os.symlink("a", stage.path / "plain" / "link")
+    other = stage.dataset(stage.source("plain2", {"a": b"5"}), "other")
+    return [("/mnt/one", open_dataset(dataset)), ("/mnt/two", open_dataset(other))]
+
+
+def names_of(dataset: Any, records: Any) -> list[bytes]:
+    return [dataset.relpath(int(record)) for record in records]
+
+
+def test_epochs_and_odd_names(tmp_path: Path, mounts: list[Any]) -> None:
+    (tmp_path / "o").write_bytes(b"\n\na\n./d//b\n\n\n\nnew\\nline\nback\\\\slash\na")
+    found = read_order(str(tmp_path / "o"), mounts[:1])
+    assert list(found) == [0]
+    epochs = [names_of(mounts[0][1], next(found[0]).records) for _ in range(4)]
+    last = [b"new\nline", b"back\\slash", b"a"]
+    assert epochs == [[b"a", b"d/b"], last, last, last]
+
+
+def test_several_datasets(tmp_path: Path, mounts: list[Any]) -> None:
+    (tmp_path / "o").write_bytes(b"/mnt/one/d/b\n/mnt/two/a\n\n/mnt/one/a\n")
+    found = read_order(str(tmp_path / "o"), mounts)
+    assert [names_of(mounts[0][1], next(found[0]).records) for _ in range(3)] == [
+        [b"d/b"], [b"a"], [b"a"]
+    ]  # fmt: skip
+    assert names_of(mounts[1][1], next(found[1]).records) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "message"),
+    [
+        (b"", 1, "names no file; it has a path a line"),
+        (b"\n\n\n", 1, "names no file"),
+        (b"a\nmissing\n", 1, "line 2: missing is not in the dataset"),
+        (b"a\n\nd\n", 1, "line 3: d is no regular file"),
+        (b"../a\n", 1, "line 1: ../a is not in the dataset"),
+        (b"/mnt/three/a\n", 2, "line 1: /mnt/three/a is in none of /mnt/one, /mnt/two"),
+        (b"a\n", 2, "paths begin with a mount prefix"),
+        (b"back\\slash\n", 1, r"line 1: \ stands before n or \ alone"),
+    ],
+)
+def test_mistakes_are_told(
+    tmp_path: Path, mounts: list[Any], text: bytes, count: int, message: str
+) -> None:
+    (tmp_path / "o").write_bytes(text)
+    with pytest.raises(UsageError) as caught:
+        read_order(str(tmp_path / "o"), mounts[:count])
+    assert message in str(caught.value)
+
+
+def test_what_cannot_be_begins_no_job(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path)
+    dataset = stage.dataset(stage.source(files={"a": b"1"}))
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount)]
+    ran = ["--", "touch", str(tmp_path / "ran")]
+    done = stage.call("run", *where, "--order", str(tmp_path / "none"), *ran, code=125)
+    assert f"--order: there is no file {tmp_path}/none" in done.stderr
+    order = order_file(tmp_path / "order", ["b"])
+    done = stage.call("run", *where, "--order", str(order), "--stage", "lazy", *ran, code=125)
+    assert f"--order {order}, line 1: b is not in the dataset" in done.stderr
+    done = stage.call("run", *where, "--order", str(order), "--trace", "off", *ran, code=125)
+    assert "--order needs a trace, and --trace says off" in done.stderr
+    assert not (tmp_path / "ran").exists()
