@@ -81,7 +81,8 @@ PYTHON_ROOMS: Rooms = {
     "policy.orders": {"arrays", "_native", "policy"},
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
-    "order": {"arrays", "policy"},
+    "order": {"arrays", "policy", "policy.orders"},
+    "peek": set(),  # runs in the Python of a job
     "trace": {"arrays", "errors", "_native"},
     "simulate": {*_DATASET, "config", "policy", "policy.", "whole_file"},
     "whole_file": {"errors", "interruption", "_native"},
@@ -105,7 +106,7 @@ PYTHON_ROOMS: Rooms = {
     "load": {*_DATASET, "config", "progress", "placement", "world"},
     "serve": {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
-        "peers", "outputs.", "trace", "live", "metrics", "order",
+        "peers", "outputs.", "trace", "live", "metrics", "order", "peek",
     },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",

@@ -22,7 +22,7 @@ class Follower:
     position: so many samples at its head are surely passed. matched: opens that were due. strange:
     opens of the expected files that were not. broken: the loader does not read in this order; it
     stays so. An open of a file again, shortly after it was due, says nothing, and nor do opens of
-    other files.
+    other files. left: of the opens noted last those that may be of the next epoch.
     """
 
     def __init__(self, expected: Expected) -> None:
@@ -30,6 +30,7 @@ class Follower:
         self.matched = 0
         self.strange = 0
         self.broken = False
+        self.left = np.empty(0, np.uint64)
         self._expected = expected
         self._places = Places(expected.records)
         self._opened = np.zeros(len(expected.records), dtype=bool)
@@ -43,25 +44,51 @@ class Follower:
         """Takes the record ids that were opened since the last call, by all processes of the loader
         and in about that order. Returns the position. It takes time for what is noted, none for
         the length of the order but its logarithm."""
-        if self.broken:
+        self.left = np.asarray(opened, dtype=np.uint64)
+        if self.broken or self.position == len(self._opened):
             return self.position
-        groups, places, last = self._places.of(np.asarray(opened, dtype=np.uint64), self.position)
+        which, numbers, places, last = self._places.of(self.left, self.position)
         # Notes of several processes are not read at one moment: some may come this much late.
         self._room = max(self._room, self._expected.reordered + len(places))
-        due = self._mark(places)
-        self._places.take(groups[due])
+        due = self._match(numbers, places)
         # A place far ahead of a file that was just read: it is read again.
         again = ~due & (last >= max(0, self.position - 2 * self._room))
-        matched = int(due.sum())
-        self.matched += matched
         astray = np.where(places < len(self._opened), places, last)[~due & ~again]
+        self._advance()
+        if self.position == len(self._opened):
+            self.left = np.delete(self.left, which[due])
+        else:
+            self.left = np.delete(self.left, which[due | again])
+            self._doubt_it(astray.tolist(), int(due.sum()))
+        return self.position
+
+    def catch_up(self, opened: ArrayLike) -> int:
+        """Takes record ids that were opened before it was known that the epoch has begun, the last
+        of them perhaps in later epochs. What is not due says nothing; it is left. Returns the
+        position."""
+        rest, left = np.asarray(opened, np.uint64), []
+        while len(rest) and self.position < len(self._opened):
+            piece, rest = np.split(rest, [self._expected.reordered])
+            which, numbers, places, _ = self._places.of(piece, self.position)
+            left.append(np.delete(piece, which[self._match(numbers, places)]))
+            self._advance()
+        self.left = np.concatenate([*left, rest])
+        return self.position
+
+    def _doubt_it(self, astray: list[int], matched: int) -> None:
+        """Notes opens that were not due, at these places, and how many were."""
         self.strange += len(astray)
         self._doubt = max(0, self._doubt + len(astray) - _STRANGE_RATIO * matched)
-        self._astray = [*self._astray, *astray.tolist()][-_STRANGE_MAX:]
-        self._advance()
+        self._astray = [*self._astray, *astray][-_STRANGE_MAX:]
         if self._doubt > _STRANGE_MAX:
             self.broken = not self._begin_later()
-        return self.position
+
+    def _match(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Takes the opens that are due, and returns which those are."""
+        due = self._mark(places)
+        self._places.take(numbers[due])
+        self.matched += int(due.sum())
+        return due
 
     def _mark(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Marks the places that may be opened by now: few before them are not. Returns which those

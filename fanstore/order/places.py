@@ -29,21 +29,23 @@ class Places:
 
     def of(
         self, opened: NDArray[np.uint64], position: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Returns three arrays with an entry for each open of a record of the order: the number of
-        the record; its next place that is not taken and not before `position`, or the length of
-        the order where there is none; the place before that, or -1."""
+    ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Returns four arrays with an entry for each open of a record of the order: where it is in
+        `opened`; the number of the record; its next place that is not taken and not before
+        `position`, or the length of the order where there is none; the place before that, or
+        -1."""
         numbers = np.searchsorted(self._records, opened)
         known = numbers < len(self._records)
         known[known] = self._records[numbers[known]] == opened[known]
         numbers = numbers[known]
+        which = np.flatnonzero(known)
         self._pass(np.unique(numbers), position)
         at = self._next[numbers] + _nth_of_its_kind(numbers)
         before = np.minimum(at, self._ends[numbers]) - 1
         last = np.where(before >= self._starts[numbers], self._places[before], -1)
         there = at < self._ends[numbers]
         at[~there] = 0
-        return numbers, np.where(there, self._places[at], self._count), last
+        return which, numbers, np.where(there, self._places[at], self._count), last
 
     def take(self, numbers: NDArray[np.int64]) -> None:
         """Takes the next place of each of these records; one that is there twice has two taken."""

@@ -111,13 +111,32 @@ def test_a_wrong_order_is_broken_in_one_look():
     assert follower.broken
 
 
-def test_the_same_order_again_is_strange():
-    records = random_order(np.random.default_rng(1))
-    follower = Follower(Expected(0, records))
-    for piece in in_pieces(np.append(records, records), np.random.default_rng(2), most=50):
+def test_what_comes_after_the_end_is_left_for_the_next_epoch():
+    rng = np.random.default_rng(1)
+    records = random_order(rng)
+    follower, following = Follower(Expected(0, records)), Follower(Expected(0, records[::-1]))
+    left = []
+    for piece in in_pieces(np.append(records, records[::-1][:1000]), rng, most=50):
         follower.note(piece)
-    assert follower.position == 4000
-    assert follower.broken
+        left += follower.left.tolist()
+    assert (follower.position, follower.strange) == (4000, 0)
+    assert len(left) > 990
+    following.catch_up(left)
+    assert (following.matched, following.strange, len(following.left)) == (len(left), 0, 0)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_epochs_that_were_read_before_they_were_known(seed):
+    rng = np.random.default_rng(seed)
+    how = loader(rng)
+    epochs = [random_order(rng, 200, 200) for _ in range(3)]
+    left = np.concatenate([list(as_opened(each, rng=rng, **how)) for each in epochs])
+    for epoch in epochs:
+        follower = Follower(Expected(0, epoch, **how))
+        follower.catch_up(left)
+        left = follower.left
+        assert (follower.position, follower.strange) == (200, 0)
+    assert len(left) == 0
 
 
 @pytest.mark.parametrize("seed", _SEEDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 
@@ -17,6 +17,14 @@ class Mt19937:
         seeded = np.random.RandomState(seed & 0xFFFFFFFF).get_state(legacy=False)
         self._bits = np.random.MT19937(0)
         self._bits.state = {"bit_generator": "MT19937", "state": seeded["state"]}
+
+    @classmethod
+    def at(cls, words: NDArray[np.uint32], place: int) -> Mt19937:
+        """Returns a generator in a given state: its 624 words, and which of them comes next."""
+        generator = cls(0)
+        state: Any = {"key": words, "pos": place}
+        generator._bits.state = {"bit_generator": "MT19937", "state": state}
+        return generator
 
     def take(self, count: int) -> NDArray[np.uint64]:
         """Returns the next `count` words of the generator: numbers of 32 bits, as uint64."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _REPLACED_MAX = 2**28 - 1  # beyond, torch draws 64 bits for each index
 
 
-class _Sampler:
+class RandomSamples:
     """The numbers that one RandomSampler yields in an epoch that is read to its end."""
 
     def __init__(self, sample_count: int, num_samples: int | None, replacement: bool) -> None:
@@ -72,7 +72,7 @@ def random_sampler(
     range; replacement goes up to 2**28 - 1 samples. Source: torch 2.13 utils/data/sampler.py,
     dataloader.py; compared with it in tests.
     """
-    sampler = _Sampler(sample_count, num_samples, replacement)
+    sampler = RandomSamples(sample_count, num_samples, replacement)
     generator = Mt19937(checks.seed(seed))
     gap = checks.integer("words_per_epoch", words_per_epoch, 2) - 2
     first = checks.integer("first_epoch", first_epoch, 0) * words_per_epoch
@@ -80,7 +80,7 @@ def random_sampler(
     return _seeded(sampler, generator, gap)
 
 
-def _seeded(sampler: _Sampler, generator: Mt19937, gap: int) -> Iterator[NDArray[np.uint32]]:
+def _seeded(sampler: RandomSamples, generator: Mt19937, gap: int) -> Iterator[NDArray[np.uint32]]:
     while True:
         yield sampler.indices(Mt19937(int(generator.take(2)[1])))
         generator.skip(gap)
@@ -103,7 +103,7 @@ def random_sampler_generator(
     The sampler draws one permutation more than it needs where num_samples is a multiple of
     sample_count. Shapes, errors and source as those of random_sampler.
     """
-    sampler = _Sampler(sample_count, num_samples, replacement)
+    sampler = RandomSamples(sample_count, num_samples, replacement)
     return drawn_epochs(
         sampler.indices,
         sampler.words(),

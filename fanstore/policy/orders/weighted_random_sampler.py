@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
@@ -39,6 +39,22 @@ def weighted_random_sampler(
     replacement fewer than num_samples weights are above 0. Source: torch 2.13
     utils/data/sampler.py and torch.multinomial on the CPU; compared with it in tests.
     """
+    draw, words = weighted_samples(sample_count, weights, num_samples, replacement)
+    return drawn_epochs(
+        draw,
+        words,
+        first_epoch=first_epoch,
+        seed=seed,
+        words_before=words_before,
+        words_between=words_between,
+    )
+
+
+def weighted_samples(
+    sample_count: int, weights: ArrayLike, num_samples: int | None, replacement: bool
+) -> tuple[Callable[[Mt19937], NDArray[np.uint32]], int]:
+    """Returns what draws one epoch of a WeightedRandomSampler from a generator, and how many words
+    of it that takes. Arguments and errors as those of weighted_random_sampler."""
     count = checks.integer("sample_count with weights", sample_count, 1, _SAMPLES_MAX)
     given = _checked(weights, count)
     drawn = checks.integer("num_samples", count if num_samples is None else num_samples, 1)
@@ -58,14 +74,7 @@ def weighted_random_sampler(
             keys = given / -np.log1p(-_uniform(generator, count))
             return np.argsort(-keys, kind="stable")[:drawn].astype(np.uint32)
 
-    return drawn_epochs(
-        draw,
-        words,
-        first_epoch=first_epoch,
-        seed=seed,
-        words_before=words_before,
-        words_between=words_between,
-    )
+    return draw, words
 
 
 def _checked(weights: ArrayLike, count: int) -> NDArray[np.float64]:
