@@ -33,6 +33,7 @@ _PACK_HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 _PACK_MAGIC = b"FANPACK\n"
 _TRAILER_MAGIC = b"FANPEND\n"
 _PATH_ROOM = 65536
+NO_RECORD = 2**64 - 1  # of lookup_all
 
 
 def pack_name(pack: int) -> str:
@@ -256,6 +257,24 @@ class Dataset:
         if found < 0:
             raise DatasetDamaged(self.index_path, "slots", 0, "look-up failed")
         return found
+
+    def lookup_all(
+        self, paths: bytes | memoryview, prefix: bytes, count: int
+    ) -> NDArray[np.uint64]:
+        """The record ids of `count` paths as programs spell them below the mount prefix: uint64
+        (count), NO_RECORD for what is not there. paths: bytes or their like, each path with a NUL
+        behind it; ".." and links are not followed. Raises ValueError where there are more or
+        less."""
+        from fanstore.arrays import np
+
+        ids = np.empty(count, np.uint64)
+        found = lib.fan_core_index_lookup_all(
+            self._buffer, self._bytes, ffi.from_buffer(paths), len(paths), prefix, len(prefix),
+            ffi.cast("uint64_t *", ffi.from_buffer(ids)), count,
+        )  # fmt: skip
+        if found < 0:
+            raise ValueError(f"{len(paths)} bytes are not {count} paths")
+        return ids
 
     def children(self, record: int) -> range:
         """The ids of a directory's children, sorted by name. Raises DatasetDamaged."""

@@ -17,6 +17,14 @@ int fan_core_index_check(const void *base, uint64_t bytes, const char **field, u
 int64_t fan_core_index_lookup(const void *base, uint64_t bytes, const char *relpath,
                               uint64_t relpath_bytes);
 
+/* The record ids of `count` paths, which lie one behind the other in `paths`, each with a NUL:
+ * UINT64_MAX for one that is not below `prefix`, which has no slash at its end, or is no record.
+ * A path may have empty components and ".", but no "..". Links are not followed. Returns how many
+ * were found, -EINVAL for a bad index, or where `paths` holds another number of them. */
+int64_t fan_core_index_lookup_all(const void *base, uint64_t bytes, const char *paths,
+                                  uint64_t paths_bytes, const char *prefix, uint64_t prefix_bytes,
+                                  uint64_t *ids, uint64_t count);
+
 /* The relpath of a record. Its length, -ERANGE when longer than `capacity`, or -EIO. */
 int64_t fan_core_index_path(const void *base, uint64_t bytes, uint64_t id, char *buffer,
                             uint64_t capacity);
