@@ -145,9 +145,10 @@ SETTINGS = (
     Setting(
         "order",
         str,
-        "off",
-        "the order in which the command reads, for prefetching: off, or a file with a path a line",
-        "off|.+",
+        "auto",
+        "the order in which the command reads, for prefetching: auto: what torch's DataLoaders are "
+        "about to read, as they say themselves; off; or a file with a path a line",
+        "auto|off|.+",
     ),
     Setting(
         "metrics_port",

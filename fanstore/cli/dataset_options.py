@@ -129,9 +129,9 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--order",
-            metavar="off|FILE",
-            help="Bring what the command reads before it opens it, in the order of FILE, a path a "
-            "line [default: off].",
+            metavar="auto|off|FILE",
+            help="Bring what the command reads before it opens it: what its DataLoaders are about "
+            "to read (auto), or in the order of FILE, a path a line [default: auto].",
         ),
         click.option(
             "--metrics-port",
@@ -265,7 +265,7 @@ def trace_file(settings: config.Settings, page: str) -> str:
 def order_file(settings: config.Settings, launcher: Launcher) -> str:
     """Returns the absolute path of the file with the order of reads, or "". Raises UsageError where
     there is none, or nothing could be told of how far the command is."""
-    if settings.order == "off":
+    if settings.order in ("auto", "off"):
         return ""
     where = config.spoken(settings.sources["order"], "order")
     path = os.path.abspath(for_rank(settings.order, launcher) or "")

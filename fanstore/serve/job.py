@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fanstore import _native
 from fanstore.dataset import open_dataset
@@ -24,13 +24,13 @@ from fanstore.progress import Meter, progress_of
 from fanstore.serve.agreement import agreed, check_agreement
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
-from fanstore.serve.job_orders import begin_prefetch
+from fanstore.serve.job_orders import Orders, begin_orders
 from fanstore.serve.job_outputs import check_output_dir, open_service
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.lanes import LaneKeeper
 from fanstore.serve.node import Node
 from fanstore.serve.node_server import NodeServer
-from fanstore.serve.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
+from fanstore.serve.prefix import PrefixHold, check_prefixes, default_prefix, spell
 from fanstore.serve.protocol import listen
 from fanstore.serve.segment import (
     MountEntry,
@@ -46,9 +46,6 @@ from fanstore.serve.syncing import Sync
 from fanstore.serve.trace_join import part_path
 from fanstore.serve.watching import Watching
 from fanstore.world import World
-
-if TYPE_CHECKING:
-    from fanstore.serve.prefetch import Prefetch
 
 _DEVICE_MAJOR = 0xFA5
 
@@ -73,8 +70,8 @@ class Job:
         self.outputs: OutputService | None = None
         self._lanes = default_lanes(notes=plan.settings.trace != "off")
         self.lanes: LaneKeeper | None = None
+        self.orders: Orders | None = None
         self.watching: Watching | None = None
-        self.prefetch: Prefetch | None = None
         self._stop = stop
         self._preload = ""
         self._entered = False
@@ -206,8 +203,9 @@ class Job:
             for mount, item in enumerate(self.served):
                 self._tell_places(server.node, mount, item.staging)
             server.start()
-            self.prefetch = begin_prefetch(self.plan, self.served, server.node, segment)
         self._keep_trace()
+        node = None if self.server is None else self.server.node
+        self.orders = begin_orders(self.plan, self.directory, self.served, node)
         self._serve_outputs()
 
     def _tell_places(self, node: Node, mount: int, outcome: Outcome) -> None:
@@ -251,7 +249,7 @@ class Job:
         }
 
     def _serve_outputs(self) -> None:
-        mounts = [Mount(item.dataset, _spellings(item.prefix)) for item in self.served]
+        mounts = [Mount(item.dataset, item.prefix.spellings()) for item in self.served]
         prefixes = [item.prefix.path for item in self.served]
         peers = None if self.server is None else self.server.peers()
         if self.watching is not None:
@@ -268,10 +266,10 @@ class Job:
             self.watching.close()
         if self.outputs is not None:
             self.outputs.close()
+        if self.orders is not None:
+            self.orders.stop()
         if self.lanes is not None:
             self.lanes.stop()
-        if self.prefetch is not None:
-            self.prefetch.stop()
         whole = self.server is None or self.server.stop()
         if self.server is not None and self.server.figures()["node"]["full_disks"]:
             self.warnings.append(
@@ -309,8 +307,8 @@ class Job:
             self._note_damage(segment)
         return {
             "counters": counters, "processes": processes, **node, "outputs": outputs,
-            "order": {} if self.prefetch is None else self.prefetch.figures(),
             "trace": {} if self.lanes is None else self.lanes.figures(),
+            "order": {} if self.orders is None else self.orders.figures(),
             "raw_calls": self.directory.raw_calls(), "memory": self._memory(node["node"]),
         }  # fmt: skip
 
@@ -399,8 +397,3 @@ class Job:
 def _separates(path: str) -> bool:
     """Tells whether the dynamic linker takes a path apart, or puts something else into it."""
     return any(separator in path for separator in " :\t\n$")
-
-
-def _spellings(prefix: Prefix) -> tuple[bytes, ...]:
-    """A mount prefix and its other name, if it has one."""
-    return tuple(os.fsencode(path) for path in (prefix.path, prefix.alias) if path)

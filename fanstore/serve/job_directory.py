@@ -7,6 +7,9 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               sock         the daemon's socket
               live         the socket for whoever watches (HTTP, see serve/live.py)
               outputs      the socket for what is written (csrc/format/output_format.h)
+              order        the socket for what loaders will read (fanstore/serve/announcement.py)
+              peek         a link to the code that tells it, for Python programs (fanstore/peek)
+              order-notes  why programs tell nothing
               objects/     what programs of this node wrote
               outputs.journal   which of that is in the output directory
               copies/      what programs of other nodes wrote, fetched
@@ -56,8 +59,16 @@ class JobDirectory:
     def raw_calls(self) -> list[str]:
         """The programs and libraries whose own system calls a client could not redirect
         (csrc/preload/syscall/raw.c)."""
+        return self._notes("raw-calls")
+
+    def order_notes(self) -> list[str]:
+        """Why Python programs do not tell what they will read
+        (csrc/preload/loading/python_hook.c)."""
+        return self._notes("order-notes")
+
+    def _notes(self, name: str) -> list[str]:
         try:
-            text = Path(self.file("raw-calls")).read_text("utf-8", "surrogateescape")
+            text = Path(self.file(name)).read_text("utf-8", "surrogateescape")
         except FileNotFoundError:
             return []
         return sorted(set(text.splitlines()))

@@ -1,30 +1,70 @@
-"""What is known beforehand of the order in which a job reads, for the node that prefetches."""
+"""What is known beforehand of the order in which a job reads, for its node to prefetch."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any, Protocol
 
+from fanstore import peek
+from fanstore.serve.announced import Announced
+from fanstore.serve.job_directory import JobDirectory
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.node import Node
 from fanstore.serve.served import ServedDataset
-
-if TYPE_CHECKING:
-    from fanstore.serve.prefetch import Prefetch
+from fanstore.serve.sink import NodeSink, Sink
 
 
-def begin_prefetch(
-    plan: JobPlan, served: Sequence[ServedDataset], node: Node, segment: str
-) -> Prefetch | None:
-    """Has the node bring what the file of `--order` says; None where there is none. Raises
-    UsageError for a file with errors."""
-    if not plan.order_file:
+class Source(Protocol):
+    """Where orders come from: a thread."""
+
+    def start(self) -> None:
+        """Begins."""
+
+    def stop(self) -> None:
+        """Ends it, when all that was opened is counted."""
+
+    def figures(self) -> dict[str, Any]:
+        """Returns what was foreseen (docs/orders.md). May be called in any thread."""
+
+
+class Orders:
+    """A source of orders at work, and the node that it tells."""
+
+    def __init__(self, source: Source, sink: Sink, directory: JobDirectory) -> None:
+        self._source = source
+        self._sink = sink
+        self._directory = directory
+        source.start()
+
+    def stop(self) -> None:
+        """Ends it. To be called before the node is closed."""
+        self._source.stop()
+        if isinstance(self._sink, NodeSink):
+            self._sink.close()
+
+    def figures(self) -> dict[str, Any]:
+        """Returns what was foreseen, and why programs did not tell more."""
+        return {**self._source.figures(), "notes": self._directory.order_notes()}
+
+
+def begin_orders(
+    plan: JobPlan, directory: JobDirectory, served: Sequence[ServedDataset], node: Node | None
+) -> Orders | None:
+    """Begins to hear what will be read, as `--order` says; None where that is not wanted. node:
+    None where all is on the local disk. Raises UsageError for an order file with errors."""
+    if plan.settings.order == "off":
         return None
+    # Without notes nobody could tell how far a loader is, and what was brought would stay.
+    sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
+    if not plan.order_file:
+        mounts = [(item.dataset, item.prefix.spellings()) for item in served]
+        announced = Announced(directory.path, mounts, sink)
+        os.symlink(Path(peek.__file__).parent, directory.file("peek"))
+        return Orders(announced, sink, directory)
     from fanstore.serve.order_file import read_order  # with NumPy, which others do not need
-    from fanstore.serve.prefetch import Prefetch
+    from fanstore.serve.planned import Planned
 
-    mounts = [(item.prefix.path, item.dataset) for item in served]
-    made = Prefetch(node, segment)
-    for mount, epochs in read_order(plan.order_file, mounts).items():
-        made.expect(f"file {mount}", epochs, f"file {plan.order_file}")
-    return made
+    epochs = read_order(plan.order_file, [(item.prefix.path, item.dataset) for item in served])
+    return Orders(Planned(directory.file("segment"), epochs, sink), sink, directory)

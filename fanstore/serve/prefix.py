@@ -45,6 +45,10 @@ class Prefix:
     path: str
     alias: str
 
+    def spellings(self) -> tuple[bytes, ...]:
+        """Returns the mount prefix and its other name, if it has one."""
+        return tuple(os.fsencode(path) for path in (self.path, self.alias) if path)
+
 
 def default_prefix(dataset_name: str) -> str:
     """Returns /tmp/fanstore-<user>/<dataset name>. Raises FanstoreError when that directory is

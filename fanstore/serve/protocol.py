@@ -76,9 +76,9 @@ def _short_name(directory: str, name: str) -> Iterator[str]:
         os.close(fd)
 
 
-def bind(directory: str, name: str) -> socket.socket:
+def bind(directory: str, name: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
     """Returns a socket at `directory`/`name`, which its owner alone may use."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, kind)
     os.fchmod(listener.fileno(), 0o600)  # what the name gets, less the umask
     with _short_name(directory, name) as path:
         listener.bind(path)

@@ -15,6 +15,7 @@
 #include "../process/environment.h"
 #include "../syscall/raw.h"
 #include "load.h"
+#include "python_hook.h"
 
 /* The value of a variable in an environment, taken out of it when `take`: from the one
  * that the constructor is given, which nobody has changed yet. */
@@ -63,6 +64,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     fan_log_begin(variable(env, FAN_LOG_ENV, 0));
     fan_load_begin(env);
     fan_raw_begin(variable(env, FAN_REDIRECT_ENV, 0));
+    fan_python_begin();
     pthread_atfork(fan_file_before_fork, NULL, fan_process_after_fork_child);
     if (handed == NULL)
         return;

@@ -11,6 +11,7 @@
 
 #include "../../client/code/elf.h"
 #include "../../client/job/job.h"
+#include "../../client/job/notes.h"
 #include "../../client/machine/raw_sites.h"
 #include "../../common/sys.h"
 #include "../real.h"
@@ -25,22 +26,6 @@ enum { NAMES_BYTES_MAX = 256 << 10 };
 static bool has_mark(const char *names, size_t bytes)
 {
     return memmem(names, bytes, mark, sizeof(mark)) != NULL;
-}
-
-/* The job's report names what could not be redirected: a line each in a file of the job's. */
-static void note_left(const char *path)
-{
-    enum { NOTES_BYTES_MAX = 64 << 10 };
-    char text[2 * PATH_MAX];
-    int length = snprintf(text, sizeof(text), "%s/raw-calls", fan_job.directory.text);
-    if (length >= (int)sizeof(text))
-        return;
-    int fd = fan_sys_openat(AT_FDCWD, text, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    length = snprintf(text, sizeof(text), "%s\n", path);
-    if (fd >= 0 && length < (int)sizeof(text) && FAN_SYS(lseek, fd, 0, SEEK_END) < NOTES_BYTES_MAX)
-        FAN_SYS(write, fd, text, length);
-    if (fd >= 0)
-        fan_sys_close(fd);
 }
 
 /* Code that may be read, and is not written by its program. */
@@ -60,7 +45,7 @@ static void redirect_segments(const struct dl_phdr_info *info, const char *path)
             rc = fan_raw_redirect(begin, begin + segment->p_filesz);
     }
     if (rc < 0)
-        note_left(path);
+        fan_job_note("raw-calls", path); /* for the report */
 }
 
 /* 1: this is the library, and the search ends. */

@@ -1,0 +1,176 @@
+/*
+ * A CPython interpreter tells its audit hooks of each import (PEP 578). Once torch's DataLoader is
+ * there, peek/start.py of the job directory is run, which has the loader tell the daemon in which
+ * order it will read. CPython's functions are looked up by name: nothing of Python is needed to
+ * build or load this library. Whatever fails here is noted for the report, and the program goes on.
+ */
+#include "python_hook.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "../../client/job/job.h"
+#include "../../client/job/notes.h"
+#include "../../common/sys.h"
+
+#define LOADER_MODULE "torch.utils.data.dataloader"
+#define LOADER_LAST "_MultiProcessingDataLoaderIter" /* the last class of that module */
+
+enum { FILE_INPUT = 257, TEXT_BYTES_MAX = 64 << 10 }; /* Py_file_input */
+
+static struct {
+    void *(*PyDict_New)(void);
+    int (*PyDict_SetItemString)(void *dict, const char *key, void *value);
+    void (*PyErr_Clear)(void);
+    void *(*PyEval_EvalCode)(void *code, void *globals, void *locals);
+    void *(*PyEval_GetBuiltins)(void);
+    void *(*PyImport_GetModule)(void *name);
+    int (*PyObject_HasAttrString)(void *object, const char *name);
+    void *(*PyTuple_GetItem)(void *tuple, ssize_t at);
+    const char *(*PyUnicode_AsUTF8)(void *text);
+    void *(*PyUnicode_FromString)(const char *text);
+    void *(*PyUnicode_DecodeFSDefault)(const char *text);
+    void *(*Py_CompileString)(const char *text, const char *file, int start);
+    void (*Py_DecRef)(void *object);
+} python;
+
+static const struct {
+    const char *name;
+    void **function;
+} functions[] = {
+#define LOOK_UP(name) {#name, (void **)&python.name}
+    LOOK_UP(PyDict_New),
+    LOOK_UP(PyDict_SetItemString),
+    LOOK_UP(PyErr_Clear),
+    LOOK_UP(PyEval_EvalCode),
+    LOOK_UP(PyEval_GetBuiltins),
+    LOOK_UP(PyImport_GetModule),
+    LOOK_UP(PyObject_HasAttrString),
+    LOOK_UP(PyTuple_GetItem),
+    LOOK_UP(PyUnicode_AsUTF8),
+    LOOK_UP(PyUnicode_FromString),
+    LOOK_UP(PyUnicode_DecodeFSDefault),
+    LOOK_UP(Py_CompileString),
+    LOOK_UP(Py_DecRef),
+#undef LOOK_UP
+};
+
+static enum { WAITING, LOADING, DONE } state;
+
+static bool start_path(char path[PATH_MAX])
+{
+    int length = snprintf(path, PATH_MAX, "%s/peek/start.py", fan_job.directory.text);
+    return length < PATH_MAX;
+}
+
+/* The text of a file, to be freed; NULL where it cannot be read. */
+static char *read_text(const char *path)
+{
+    int fd = fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return NULL;
+    char *text = calloc(1, TEXT_BYTES_MAX + 1);
+    long got = text != NULL ? fan_sys_pread(fd, text, TEXT_BYTES_MAX, 0) : 0;
+    fan_sys_close(fd);
+    if (got > 0 && got < TEXT_BYTES_MAX)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static void put(void *dict, const char *key, void *value)
+{
+    if (value != NULL)
+        python.PyDict_SetItemString(dict, key, value);
+    python.Py_DecRef(value);
+}
+
+/* Runs code in a namespace of its own. */
+static bool run(const char *text, const char *path)
+{
+    void *code = python.Py_CompileString(text, path, FILE_INPUT);
+    void *globals = code != NULL ? python.PyDict_New() : NULL;
+    void *result = NULL;
+    if (globals != NULL) {
+        python.PyDict_SetItemString(globals, "__builtins__", python.PyEval_GetBuiltins());
+        put(globals, "__name__", python.PyUnicode_FromString("_fanstore_peek"));
+        put(globals, "__file__", python.PyUnicode_DecodeFSDefault(path));
+        result = python.PyEval_EvalCode(code, globals, globals);
+    }
+    bool ran = result != NULL;
+    if (!ran)
+        python.PyErr_Clear();
+    python.Py_DecRef(result);
+    python.Py_DecRef(globals);
+    python.Py_DecRef(code);
+    return ran;
+}
+
+static void start(void)
+{
+    char path[PATH_MAX];
+    char *text = start_path(path) ? read_text(path) : NULL;
+    if (text == NULL)
+        fan_job_note("order-notes", "the code that looks at loaders could not be read");
+    else if (!run(text, path))
+        fan_job_note("order-notes", "the code that looks at loaders failed in this Python");
+    free(text);
+}
+
+/* Whether all of the DataLoader's module is there. */
+static bool loader_there(void)
+{
+    void *name = python.PyUnicode_FromString(LOADER_MODULE);
+    void *module = name != NULL ? python.PyImport_GetModule(name) : NULL;
+    bool there = module != NULL && python.PyObject_HasAttrString(module, LOADER_LAST) == 1;
+    python.PyErr_Clear();
+    python.Py_DecRef(module);
+    python.Py_DecRef(name);
+    return there;
+}
+
+/* Called by the interpreter, which holds its lock, for each event; nearly all are of others. The
+ * import is about to begin: so what DataLoader's own module imports comes while it is loaded. */
+static int hear(const char *event, void *arguments, void *unused)
+{
+    (void)unused;
+    if (event[0] != 'i' || state == DONE || strcmp(event, "import") != 0)
+        return 0;
+    if (state == LOADING) {
+        if (loader_there()) {
+            state = DONE;
+            start();
+        }
+        return 0;
+    }
+    void *name = python.PyTuple_GetItem(arguments, 0);
+    const char *text = name != NULL ? python.PyUnicode_AsUTF8(name) : NULL;
+    if (text == NULL)
+        python.PyErr_Clear();
+    else if (strcmp(text, LOADER_MODULE) == 0)
+        state = LOADING;
+    return 0;
+}
+
+void fan_python_begin(void)
+{
+    typedef int hook(const char *, void *, void *);
+    int (*add)(hook *, void *) = (int (*)(hook *, void *))dlsym(RTLD_DEFAULT, "PySys_AddAuditHook");
+    char path[PATH_MAX];
+    if (add == NULL || !start_path(path) || FAN_SYS(faccessat, AT_FDCWD, path, 0) != 0)
+        return;
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        *functions[i].function = dlsym(RTLD_DEFAULT, functions[i].name);
+        if (*functions[i].function == NULL) {
+            fan_job_note("order-notes", "this Python lacks functions to look at loaders with");
+            return;
+        }
+    }
+    add(hear, NULL);
+}

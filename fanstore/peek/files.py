@@ -1,0 +1,172 @@
+"""Which files the samples of a dataset are, where it has a list of them. See start.py."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    # A list of paths: the list, which member of its entries (None: the entry itself), and the
+    # directory that goes before.
+    _Column = tuple[Any, int | None, str]
+
+_MAJOR = 0xFA5  # of the device number of FanStore's files
+_NESTED_MAX = 4
+_TRIES_MAX = 32  # calls of stat
+_PIECE = 1 << 14
+
+
+def paths_of(data: Any, dataset: Any) -> tuple[int, Iterator[bytes]] | None:
+    """Returns how many files each sample of a dataset has, and the paths of all samples in pieces,
+    each path with a NUL behind it; None where the dataset has no list that is sure to be that.
+    data: torch.utils.data."""
+    columns = _columns(data, dataset, 0)
+    if not columns:
+        return None
+    return len(columns), _joined(columns)
+
+
+def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
+    if depth > _NESTED_MAX:
+        return []
+    if isinstance(dataset, data.Subset):
+        inner = _columns(data, dataset.dataset, depth + 1)
+        return [(_Picked(values, dataset.indices), member, root) for values, member, root in inner]
+    if isinstance(dataset, data.ConcatDataset):
+        return _chained([_columns(data, each, depth + 1) for each in dataset.datasets])
+    count = len(dataset)
+    own = getattr(dataset, "__dict__", {})
+    found = _listed(own, count) if count else []
+    for value in own.values():
+        if not found and isinstance(value, data.Dataset) and _length(value) == count:
+            found = _columns(data, value, depth + 1)
+    return found
+
+
+def _length(value: Any) -> int:
+    try:
+        return len(value)
+    except TypeError:
+        return -1
+
+
+def _listed(attributes: Any, count: int) -> list[_Column]:
+    """Finds lists of `count` paths of files of FanStore, or of tuples that have some."""
+    roots = [""]
+    for value in attributes.values():
+        if isinstance(value, (str, os.PathLike)):
+            roots.append(os.fsdecode(value))
+    found: list[_Column] = []
+    seen: list[tuple[str, str]] = []
+    tries = _TRIES_MAX
+    for value in attributes.values():
+        values = _row(value, count)
+        members: list[int | None] = [None]
+        if values is not None and isinstance(values[0], (tuple, list)):
+            members = list(range(min(len(values[0]), 8)))
+        for member, root in itertools.product(members if values is not None else [], roots):
+            first, last = (_path(values, at, member, root) for at in (0, count - 1))
+            if not first or not last or (first, last) in seen:
+                continue
+            tries -= 1
+            if tries >= 0 and _is_ours(first) and _is_ours(last):
+                seen.append((first, last))
+                found.append((values, member, root))
+    return found
+
+
+def _row(value: Any, count: int) -> Sequence[Any] | None:
+    if isinstance(value, (list, tuple)) and len(value) == count:
+        return value
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == (count,):
+        return value if value.dtype.kind in "USO" else None
+    return None
+
+
+def _path(values: Any, at: int, member: int | None, root: str) -> str:
+    """Returns the full path that an entry of a list is, or ""."""
+    text = _text(values, at, member)
+    return os.path.join(root or os.getcwd(), text) if text else ""
+
+
+def _text(values: Any, at: int, member: int | None) -> str:
+    try:
+        value = values[at] if member is None else values[at][member]
+    except (IndexError, KeyError, TypeError):
+        return ""
+    return os.fsdecode(value) if isinstance(value, (str, bytes, os.PathLike)) else ""
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return os.major(found.st_dev) == _MAJOR and stat.S_ISREG(found.st_mode)
+
+
+class _Picked:
+    """Some entries of a sequence, by their numbers."""
+
+    def __init__(self, values: Any, chosen: Any) -> None:
+        self._values, self._chosen = values, chosen
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __getitem__(self, at: Any) -> Any:
+        if not isinstance(at, slice):
+            return self._values[self._chosen[at]]
+        chosen = self._chosen[at]
+        # itemgetter of one thing gives no tuple of it, and of none nothing.
+        if len(chosen) < 2 or isinstance(self._values, _Picked):
+            return [self._values[each] for each in chosen]
+        return operator.itemgetter(*chosen)(self._values)
+
+
+def _chained(parts: list[list[_Column]]) -> list[_Column]:
+    """Puts the lists of several datasets one behind the other, as full paths."""
+    width = len(parts[0]) if parts else 0
+    if any(len(each) != width for each in parts):
+        return []
+    chained: list[_Column] = []
+    for column in range(width):
+        whole: list[str] = []
+        for part in parts:
+            for piece in _pieces(part[column]):
+                whole += piece.split("\0")
+        chained.append((whole, None, ""))
+    return chained
+
+
+def _pieces(column: _Column) -> Iterator[str]:
+    """Yields the full paths of a list, some at a time with a NUL between them. They are all
+    relative, or none is."""
+    values, member, root = column
+    absolute = not len(values) or _text(values, 0, member).startswith("/")
+    before = "" if absolute else os.path.join(root or os.getcwd(), "")
+    between = "\0" + before
+    for at in range(0, len(values), _PIECE):
+        piece: Iterable[Any] = values[at : at + _PIECE]
+        if member is not None:
+            piece = map(operator.itemgetter(member), piece)
+        texts = list(piece)
+        try:
+            yield before + between.join(texts)
+        except TypeError:
+            yield before + between.join(map(os.fsdecode, texts))
+
+
+def _joined(columns: list[_Column]) -> Iterator[bytes]:
+    for pieces in zip(*(_pieces(column) for column in columns)):
+        paths = pieces[0]
+        if len(pieces) > 1:
+            samples = zip(*(piece.split("\0") for piece in pieces))
+            paths = "\0".join(path for sample in samples for path in sample)
+        yield os.fsencode(paths + "\0")

@@ -1,0 +1,83 @@
+"""What a sampler of torch is going to draw, as parameters. See start.py."""
+
+from __future__ import annotations
+
+import array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Described = tuple[dict[str, Any], dict[str, bytes]]
+
+
+def described(torch: Any, index_sampler: Any) -> Described | None:
+    """Returns the parameters of an index sampler of a DataLoader and arrays that belong to them, or
+    None where only its own code knows what it will draw. `index_sampler`: not yet begun."""
+    data = torch.utils.data
+    batch, drop_last, sampler = 1, False, index_sampler
+    if _iterates_as(index_sampler, data.BatchSampler):
+        sampler = index_sampler.sampler
+        batch, drop_last = int(index_sampler.batch_size), bool(index_sampler.drop_last)
+    found = _of_sampler(torch, sampler)
+    if found is None:
+        return None
+    parameters, arrays = found
+    return dict(parameters, batch=batch, drop_last=drop_last), arrays
+
+
+def _iterates_as(sampler: Any, kind: Any) -> bool:
+    return getattr(type(sampler), "__iter__", None) is kind.__iter__
+
+
+def _of_sampler(torch: Any, sampler: Any) -> Described | None:
+    data = torch.utils.data
+    if _iterates_as(sampler, data.SequentialSampler):
+        return {"kind": "SequentialSampler", "samples": len(sampler.data_source)}, {}
+    if _iterates_as(sampler, data.distributed.DistributedSampler):
+        return _distributed(sampler), {}
+    drawn = _generator(torch, getattr(sampler, "generator", None))
+    if drawn is None:
+        return None
+    if _iterates_as(sampler, data.RandomSampler):
+        parameters = {
+            "kind": "RandomSampler",
+            "samples": len(sampler.data_source),
+            "drawn": int(sampler.num_samples),
+            "replacement": bool(sampler.replacement),
+        }
+        return dict(parameters, **drawn), {}
+    if _iterates_as(sampler, data.SubsetRandomSampler):
+        chosen = array.array("q", map(int, sampler.indices))
+        return dict(drawn, kind="SubsetRandomSampler"), {"indices": chosen.tobytes()}
+    if _iterates_as(sampler, data.WeightedRandomSampler):
+        weights = array.array("d", sampler.weights.tolist())
+        parameters = {
+            "kind": "WeightedRandomSampler",
+            "drawn": int(sampler.num_samples),
+            "replacement": bool(sampler.replacement),
+        }
+        return dict(parameters, **drawn), {"weights": weights.tobytes()}
+    return None
+
+
+def _distributed(sampler: Any) -> dict[str, Any]:
+    return {
+        "kind": "DistributedSampler",
+        "samples": len(sampler.dataset),
+        "seed": int(sampler.seed) + (int(sampler.epoch) if sampler.shuffle else 0),
+        "shuffle": bool(sampler.shuffle),
+        "pads": not sampler.drop_last,
+        "rank": int(sampler.rank),
+        "world_size": int(sampler.num_replicas),
+    }
+
+
+def _generator(torch: Any, own: Any) -> dict[str, Any] | None:
+    """Returns the state of a sampler's own generator, or of torch's where it has none; None of one
+    that is not on the CPU."""
+    generator = torch.default_generator if own is None else own
+    if generator.device.type != "cpu":
+        return None
+    state = bytes(generator.get_state().tolist())
+    return {"own_generator": own is not None, "state": state.hex()}

@@ -1,0 +1,63 @@
+"""Begins to watch torch's DataLoader. Run by csrc/preload/loading/python_hook.c in a job's Python,
+as soon as torch.utils.data.dataloader is there, in a namespace that no module has.
+
+The job must notice nothing: no generator is advanced, nothing is kept alive or left open, and what
+fails here is said to the daemon, once, and not to the job.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _part(name: str) -> Any:
+    """Runs a file beside this one as a module that sys.modules does not name."""
+    path = os.path.join(_HERE, name + ".py")
+    with open(path, "rb") as stream:
+        code = compile(stream.read(), path, "exec")
+    module = types.ModuleType("_fanstore_peek." + name)
+    exec(code, module.__dict__)
+    return module
+
+
+def _watch(loader_module: Any, epochs: Any) -> None:
+    """Has `epochs` see each iterator of a DataLoader when it is made, and before it draws the first
+    indices of an epoch."""
+    iterator = loader_module._BaseDataLoaderIter
+    made, drawing = iterator.__init__, iterator._next_index
+
+    @functools.wraps(made)
+    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, loader, *args, **kwargs)
+        epochs.made(self, loader)
+
+    @functools.wraps(drawing)
+    def _next_index(self: Any, *args: Any, **kwargs: Any) -> Any:
+        epochs.drawing(self)
+        return drawing(self, *args, **kwargs)
+
+    iterator.__init__, iterator._next_index = __init__, _next_index
+
+
+def _start() -> None:
+    teller = _part("teller").Teller(os.path.dirname(_HERE))
+    try:
+        torch = sys.modules["torch"]
+        data = sys.modules["torch.utils.data"]
+        loader_module = sys.modules["torch.utils.data.dataloader"]
+        samplers, files = _part("samplers"), _part("files")
+        sampler_of = functools.partial(samplers.described, torch)
+        files_of = functools.partial(files.paths_of, data)
+        _watch(loader_module, _part("epochs").Epochs(sampler_of, files_of, teller))
+        teller.began()
+    except Exception as error:
+        teller.failed(error)
+
+
+_start()

@@ -1,0 +1,81 @@
+"""Telling the node daemon, without waiting for it. See start.py."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import json
+import os
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+_SOCKET = "order"
+# The module fcntl names them since 3.9: nobody can shrink, enlarge or write the file any more.
+_ADD_SEALS, _SEALS = 1033, 2 | 4 | 8
+
+
+class Teller:
+    """Sends messages to the daemon of the job in `directory`."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._failed = False
+
+    def began(self) -> None:
+        """Says that loaders may come, for the daemon to be ready then. Raises OSError."""
+        self._send(b"{}", [])
+
+    def tell(self, message: dict[str, Any], parts: dict[str, Iterable[bytes]]) -> None:
+        """Sends a message, with each of `parts` as a memory file of that name. Raises OSError."""
+        fds: list[int] = []
+        try:
+            for pieces in parts.values():
+                fds.append(_memory_file(pieces))
+            message = dict(message, parts=list(parts))
+            self._send(json.dumps(message).encode(), fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def failed(self, error: Exception) -> None:
+        """Says why this process looks at no loader any more: once."""
+        if not self._failed:
+            self._failed = True
+            try:
+                where = error.__traceback__
+                while where is not None and where.tb_next is not None:
+                    where = where.tb_next
+                line = 0 if where is None else where.tb_lineno
+                why = f"{type(error).__name__}: {error} (line {line})"
+                self._send(json.dumps({"failed": why[:500]}).encode(), [])
+            except Exception:
+                pass
+
+    def _send(self, text: bytes, fds: list[int]) -> None:
+        directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
+                link.setblocking(False)
+                link.connect(f"/proc/self/fd/{directory}/{_SOCKET}")
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
+                link.sendmsg([text], [rights] if fds else [])
+        finally:
+            os.close(directory)
+
+
+def _memory_file(pieces: Iterable[bytes]) -> int:
+    fd = os.memfd_create("fanstore-order", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        for piece in pieces:
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(fd, view) :]
+        fcntl.fcntl(fd, _ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

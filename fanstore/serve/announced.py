@@ -1,0 +1,143 @@
+"""Hearing from the loaders of a job what they will read, and following them: a thread of the
+daemon. NumPy is loaded with the first announcement."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fanstore.dataset import NO_RECORD, Dataset
+from fanstore.serve.announcement import ORDER_SOCKET, Announcement, received
+from fanstore.serve.protocol import bind, peer_uid
+from fanstore.serve.sink import Sink
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fanstore.serve.loaders import Loaders
+    from fanstore.serve.opens import Opens
+
+_PAUSE_S = 0.02
+_LOOK_S = 5.0  # for processes that have ended
+_END_WAIT_S = 20.0
+_BACKLOG = 128
+_REASONS_MAX = 8
+
+
+class Announced:
+    """Listens at the socket `order` of the job directory until `stop`.
+
+    mounts: of each mount the dataset and the spellings of its prefix. sink: hears of what will be
+    read, in the thread of this.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        mounts: Sequence[tuple[Dataset, Sequence[bytes]]],
+        sink: Sink | None = None,
+    ) -> None:
+        self._segment = os.path.join(directory, "segment")
+        self._mounts = mounts
+        self._sink = sink
+        self._loaders: Loaders | None = None
+        self._opens: Opens | None = None
+        self._refused: Counter[str] = Counter()
+        self._listener = bind(directory, ORDER_SOCKET, socket.SOCK_SEQPACKET)
+        self._listener.listen(_BACKLOG)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
+
+    def start(self) -> None:
+        """Begins to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it, when all that was opened is counted."""
+        self._stopping = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends a wait in accept
+        self._thread.join(_END_WAIT_S)
+        self._listener.close()
+
+    def figures(self) -> dict[str, Any]:
+        """Returns what Loaders.figures does, and `refused`: announcements that nothing can be made
+        of, by reason. May be called from any thread."""
+        nothing = {"epochs": 0, "predicted": 0, "samplers": {}, "strange": 0, "broken": 0}
+        counts = nothing if self._loaders is None else self._loaders.figures()
+        return {**counts, "refused": dict(self._refused)}
+
+    def _run(self) -> None:
+        passed_s = 0.0
+        while not self._stopping:
+            self._listener.settimeout(None if self._loaders is None else _PAUSE_S)
+            try:
+                link, _ = self._listener.accept()
+            except TimeoutError:
+                passed_s += _PAUSE_S
+            except OSError:
+                break
+            else:
+                with link:
+                    self._hear(link)
+            self._follow()
+            if passed_s >= _LOOK_S and self._loaders is not None:
+                passed_s = 0.0
+                self._loaders.forget(_is_alive)
+        self._follow()
+
+    def _follow(self) -> None:
+        if self._loaders is not None and self._opens is not None:
+            self._loaders.note(self._opens.take())
+
+    def _hear(self, link: socket.socket) -> None:
+        """Takes one announcement. What is wrong with it is counted; nothing ends the thread."""
+        try:
+            if peer_uid(link) == os.getuid():
+                with received(link) as said:
+                    self._take(said)
+        except (OSError, ValueError, OverflowError, MemoryError) as error:
+            self._refuse(str(error) or type(error).__name__)
+        except Exception as error:
+            traceback.print_exception(error, file=sys.stderr)
+            self._refuse(f"{type(error).__name__}: {error}")
+
+    def _take(self, said: Announcement | None) -> None:
+        if said is not None and said.failed:
+            raise ValueError(f"the job's Python: {said.failed}")
+        if self._loaders is None:
+            from fanstore.serve.loaders import Loaders
+            from fanstore.serve.opens import Opens
+
+            self._opens = Opens(self._segment)
+            self._loaders = Loaders(self._find, self._sink or Sink())
+        self._follow()  # what was opened until now is of the epoch before
+        if said is not None:
+            self._loaders.announce(said)
+
+    def _find(self, paths: Any, count: int) -> list[tuple[int, NDArray[np.uint64]]]:
+        """Looks paths up in all mounts that have some of them."""
+        found = []
+        for number, (dataset, prefixes) in enumerate(self._mounts):
+            for prefix in prefixes:
+                ids = dataset.lookup_all(paths, prefix, count)
+                if (ids != NO_RECORD).any():
+                    found.append((number, ids))
+                    break
+        return found
+
+    def _refuse(self, reason: str) -> None:
+        if reason in self._refused or len(self._refused) < _REASONS_MAX:
+            self._refused[reason] += 1
+
+
+def _is_alive(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")

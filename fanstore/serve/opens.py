@@ -1,0 +1,76 @@
+"""Which files programs opened, as the notes of their lanes say, while they run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from fanstore._native import lib
+from fanstore.arrays import np
+from fanstore.trace.lanes import LaneFile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_KIND_SHIFT, _MOUNT_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(56), np.uint64(24)
+_MOUNT_MASK, _FILE_MASK = np.uint64(15), np.uint64(0xFFFFFFFF)
+_DEPTH_MAX = 64  # of parents
+
+
+class Opens:
+    """Takes the new notes of all lanes of a job segment, again and again."""
+
+    def __init__(self, segment: str) -> None:
+        """Raises FanstoreError or OSError."""
+        self._file = LaneFile(segment)
+        self._taken = self._file.lanes["first"].copy()
+        self._parents: dict[int, frozenset[int]] = {}
+        self._space = os.stat("/proc/self/ns/pid").st_ino
+
+    def take(self) -> list[tuple[frozenset[int], dict[int, NDArray[np.uint64]]]]:
+        """Returns for each lane with new opens its process and the parents of that, and the record
+        ids by mount. No process: it is not known."""
+        if not self._file.rings.shape[1]:
+            return []
+        heads = self._file.lanes["head"].copy()
+        found = []
+        for number in np.flatnonzero(heads != self._taken):
+            opened = self._opened(int(number), int(heads[number]))
+            if opened:
+                found.append((self._family(int(number)), opened))
+        return found
+
+    def _opened(self, number: int, head: int) -> dict[int, NDArray[np.uint64]]:
+        """Takes the notes of a lane before `head`: of all lanes those up to one moment."""
+        notes, _, end = self._file.notes_of(number, int(self._taken[number]))
+        later = max(0, end - head)
+        notes = notes[: max(0, len(notes) - later)]
+        self._taken[number] = end - later
+        notes = notes[notes >> _KIND_SHIFT == np.uint64(lib.FAN_NOTE_OPEN)]
+        mounts = notes >> _MOUNT_SHIFT & _MOUNT_MASK
+        files = notes >> _FILE_SHIFT & _FILE_MASK
+        return {int(mount): files[mounts == mount] for mount in np.unique(mounts)}
+
+    def _family(self, number: int) -> frozenset[int]:
+        """Returns the process that a lane belongs to, with its parents, where that can be seen."""
+        lane: Any = self._file.lanes[number]
+        if int(lane["pid_space"]) != self._space or not int(lane["pid"]):
+            return frozenset()
+        pid = int(lane["pid"])
+        if pid not in self._parents:
+            self._parents[pid] = _with_parents(pid)
+        return self._parents[pid]
+
+
+def _with_parents(pid: int) -> frozenset[int]:
+    found = {pid}
+    for _ in range(_DEPTH_MAX):
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as stream:
+                pid = int(stream.read().rpartition(b") ")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return frozenset() if len(found) == 1 else frozenset(found)
+        if pid <= 1:
+            break
+        found.add(pid)
+    return frozenset(found)

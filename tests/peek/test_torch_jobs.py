@@ -1,0 +1,110 @@
+"""Jobs with loaders of torch: what they will read is known, and they notice nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from serving import Stage, make_stage
+
+torch = pytest.importorskip("torch")
+
+_JOB = str(Path(__file__).with_name("torch_job.py"))
+_FILES = 101
+_KNOWN = (
+    "shuffled", "own_generator", "persistent", "replacement", "sequential", "distributed",
+    "subsets", "weighted", "validation", "together", "pairs",
+)  # fmt: skip
+_ALL = "order of reading known for 100.0 % of opens"
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    stage = make_stage(tmp_path_factory.mktemp("jobs"))
+    files = {f"c{n % 7}/{n:03}": bytes([n, 255 - n, n // 3] * 8) for n in range(_FILES)}
+    stage.dataset(stage.source(files=files))
+    return stage
+
+
+def run_job(
+    stage: Stage, *names: str, order: str = "auto", flags: tuple[str, ...] = (), **env: str
+) -> tuple[dict[str, object], str]:
+    """Runs a job in a mount; returns what it says, and what FanStore says."""
+    mount = str(stage.path / "plain")  # where the files are, too
+    where = ("--dataset", str(stage.path / "data"), "--mount", mount)
+    command = (sys.executable, *flags, _JOB, mount, *names)
+    done = stage.call("run", *where, "--", *command, FANSTORE_ORDER=order, **env)
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("workers", "context"), [("0", ""), ("2", "fork"), ("2", "spawn"), ("3", "forkserver")]
+)
+def test_all_opens_are_known_and_nothing_changes(stage: Stage, workers: str, context: str) -> None:
+    names = _KNOWN if context in ("", "fork") else ("persistent",)  # which starts workers once
+    how = {"WORKERS": workers, "CONTEXT": context}
+    watched, said = run_job(stage, *names, **how)
+    assert _ALL in said, said
+    assert "wrong" not in said, said
+    alone, said = run_job(stage, *names, order="off", **how)
+    assert "order of reading" not in said
+    assert watched == alone
+
+
+def test_losses_are_those_without_fanstore(stage: Stage) -> None:
+    names = (*_KNOWN, "broken_off", "unknown", "iterable")
+    plain = subprocess.run(
+        [sys.executable, _JOB, str(stage.path / "plain"), *names],
+        capture_output=True, text=True, check=True, env={**os.environ, "WORKERS": "2"},
+    )  # fmt: skip
+    expected = json.loads(plain.stdout)
+    watched, _ = run_job(stage, *names, WORKERS="2")
+    assert (watched["losses"], watched["states"]) == (expected["losses"], expected["states"])
+
+
+def test_random_numbers_drawn_by_the_job_between_batches(stage: Stage) -> None:
+    _, said = run_job(stage, "augmented", "single_samples")
+    assert _ALL in said
+
+
+def test_an_epoch_that_is_broken_off(stage: Stage) -> None:
+    _, said = run_job(stage, "broken_off", WORKERS="2")
+    assert _ALL in said
+    assert "wrong" not in said
+
+
+@pytest.mark.parametrize("flags", [("-I",), ("-E", "-S", "-s")])
+def test_isolated_interpreters(stage: Stage, flags: tuple[str, ...]) -> None:
+    packages = str(Path(torch.__file__).parents[1])
+    code = f"import sys; sys.path.append({packages!r}); sys.argv[1:] = sys.argv[2:]; "
+    code += f"exec(compile(open({_JOB!r}).read(), 'job', 'exec'))"
+    mount = str(stage.path / "plain")
+    done = stage.call(
+        "run", "--dataset", str(stage.path / "data"), "--mount", mount, "--",
+        sys.executable, *flags, "-c", code, _JOB, mount, "shuffled",
+    )  # fmt: skip
+    assert _ALL in done.stderr
+
+
+@pytest.mark.parametrize("name", ["unknown", "iterable", "patched"])
+def test_what_cannot_be_known_is_left_alone(stage: Stage, name: str) -> None:
+    watched, said = run_job(stage, name)
+    assert "order of reading" not in said, said
+    assert watched["modules"] == []
+
+
+def test_a_failing_hook_is_said_once(stage: Stage) -> None:
+    code = (
+        "import os, torch.utils.data as data\n"
+        "open(os.path.join(os.environ['FANSTORE_MOUNT_PREFIX'], 'c0/000')).close()\n"
+        "del data.DistributedSampler, data.distributed.DistributedSampler\n"
+        "loader = data.DataLoader([1, 2, 3], shuffle=True)\n"
+        "print([len(list(loader)) for _ in range(3)])\n"
+    )
+    done = stage.run(stage.path / "data", sys.executable, "-c", code)
+    assert done.stdout == "[3, 3, 3]\n"
+    assert done.stderr.count("order of reading not known: the job's Python: AttributeError") == 1

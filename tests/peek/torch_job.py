@@ -1,0 +1,235 @@
+"""A job with loaders of torch, which prints what must not depend on who looks: losses bit for bit,
+the states of all random generators, descriptors, threads. Called with a directory and the names of
+what is to be done; WORKERS and CONTEXT say with which workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import random
+import sys
+import threading
+
+import numpy as np
+import torch
+from torch.utils import data
+
+WORKERS = int(os.environ.get("WORKERS", "0"))
+CONTEXT = os.environ.get("CONTEXT") or None
+EPOCHS = 3
+
+
+class Folder(data.Dataset):
+    """Like torchvision's ImageFolder: a sorted list of (path, label)."""
+
+    def __init__(self, root):
+        self.root = root
+        found = sorted(os.path.join(d, f) for d, _, files in os.walk(root) for f in files)
+        self.samples = [(path, len(path)) for path in found]
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        with open(self.samples[index][0], "rb") as stream:
+            return torch.tensor(list(stream.read(16)), dtype=torch.float32)
+
+
+class Pairs(Folder):
+    """Two files a sample, named below a root."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        names = [os.path.relpath(path, root) for path, _ in self.samples]
+        half = len(names) // 2
+        self.images, self.masks = names[:half], names[half : 2 * half]
+        del self.samples
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        both = [os.path.join(self.root, each[index]) for each in (self.images, self.masks)]
+        return torch.tensor([sum(open(path, "rb").read()) for path in both], dtype=torch.float32)
+
+
+def loader(dataset, **options):
+    options.setdefault("batch_size", 8)
+    context = CONTEXT if WORKERS else None
+    return data.DataLoader(dataset, num_workers=WORKERS, multiprocessing_context=context, **options)
+
+
+class Trainer:
+    """A model that learns from what is read, and so depends on the order bit for bit."""
+
+    def __init__(self):
+        self.weight = torch.nn.Parameter(torch.rand(16, dtype=torch.float64))
+        self.losses = []
+
+    def step(self, batch):
+        batch = batch.double() / 255
+        loss = ((batch @ self.weight[: batch.shape[1]]) - 1).square().mean()
+        loss.backward()
+        with torch.no_grad():
+            self.weight -= 0.01 * self.weight.grad
+        self.weight.grad = None
+        self.losses.append(loss.item().hex())
+
+    def epochs(self, over, count=EPOCHS, steps=None):
+        for _ in range(count):
+            for number, batch in enumerate(over):
+                if number == steps:
+                    break
+                self.step(batch)
+
+
+def shuffled(root, trainer):
+    trainer.epochs(loader(Folder(root), shuffle=True))
+
+
+def own_generator(root, trainer):
+    generator = torch.Generator().manual_seed(5)
+    trainer.epochs(loader(Folder(root), shuffle=True, generator=generator))
+    sampler = data.RandomSampler(Folder(root), generator=torch.Generator().manual_seed(6))
+    trainer.epochs(loader(Folder(root), sampler=sampler))
+
+
+def persistent(root, trainer):
+    trainer.epochs(loader(Folder(root), shuffle=True, persistent_workers=WORKERS > 0))
+
+
+def replacement(root, trainer):
+    dataset = Folder(root)
+    sampler = data.RandomSampler(dataset, replacement=True, num_samples=70)
+    trainer.epochs(loader(dataset, sampler=sampler, drop_last=True))
+
+
+def sequential(root, trainer):
+    trainer.epochs(loader(Folder(root), batch_size=7))
+
+
+def distributed(root, trainer):
+    dataset = Folder(root)
+    for set_epoch in (False, True):
+        sampler = data.DistributedSampler(dataset, num_replicas=3, rank=1, seed=4)
+        over = loader(dataset, sampler=sampler)
+        for epoch in range(EPOCHS):
+            if set_epoch:
+                sampler.set_epoch(epoch)
+            trainer.epochs(over, 1)
+
+
+def subsets(root, trainer):
+    dataset = Folder(root)
+    first, second = data.random_split(dataset, [60, len(dataset) - 60])
+    trainer.epochs(loader(first, shuffle=True))
+    trainer.epochs(loader(data.ConcatDataset([second, first]), shuffle=True))
+    trainer.epochs(loader(dataset, sampler=data.SubsetRandomSampler(range(3, 90, 2))))
+
+
+def weighted(root, trainer):
+    dataset = Folder(root)
+    weights = [1 + index % 5 for index in range(len(dataset))]
+    sampler = data.WeightedRandomSampler(weights, 100)
+    trainer.epochs(loader(dataset, sampler=sampler))
+
+
+def validation(root, trainer):
+    dataset = Folder(root)
+    training, held = data.random_split(dataset, [80, len(dataset) - 80])
+    over, check = loader(training, shuffle=True), loader(held)
+    for _ in range(EPOCHS):
+        trainer.epochs(over, 1)
+        trainer.epochs(check, 1)
+
+
+def together(root, trainer):
+    one, two = data.random_split(Folder(root), [50, len(Folder(root)) - 50])
+    for _ in range(EPOCHS):
+        for pair in zip(loader(one, shuffle=True), loader(two, shuffle=True), strict=False):
+            for batch in pair:
+                trainer.step(batch)
+
+
+def pairs(root, trainer):
+    trainer.epochs(loader(Pairs(root), shuffle=True))
+
+
+def single_samples(root, trainer):
+    trainer.epochs(
+        loader(Folder(root), batch_size=None, shuffle=True, collate_fn=lambda x: x[None])
+    )
+
+
+def augmented(root, trainer):
+    """Draws random numbers between the batches, in the process of the loader."""
+    over = loader(Folder(root), shuffle=True)
+    for _ in range(EPOCHS):
+        for batch in over:
+            trainer.step(batch + torch.rand(()) * np.random.rand() * random.random())
+
+
+def broken_off(root, trainer):
+    trainer.epochs(loader(Folder(root), shuffle=True), steps=4)
+
+
+class Odd(data.RandomSampler):
+    """A sampler that only its own code knows."""
+
+    def __iter__(self):
+        return iter(list(super().__iter__())[::-1])
+
+
+def unknown(root, trainer):
+    trainer.epochs(loader(Folder(root), sampler=Odd(Folder(root))))
+
+
+class Streamed(data.IterableDataset):
+    """Reads by itself."""
+
+    def __init__(self, root):
+        self.inner = Folder(root)
+
+    def __iter__(self):
+        return (self.inner[index] for index in range(len(self.inner)))
+
+
+def iterable(root, trainer):
+    trainer.epochs(loader(Streamed(root)), 1)
+
+
+def patched(root, trainer):
+    """The job has its own ideas of a loader."""
+    data.DataLoader._get_iterator = lambda self: iter([torch.ones(2, 16)])
+    trainer.epochs(loader(Folder(root)))
+
+
+def states():
+    kinds = (torch.get_rng_state().tolist(), np.random.get_state(), random.getstate())
+    return [hashlib.sha256(pickle.dumps(each)).hexdigest() for each in kinds]
+
+
+def main():
+    root, names = sys.argv[1], sys.argv[2:]
+    torch.manual_seed(1)
+    np.random.seed(2)
+    random.seed(3)
+    trainer = Trainer()
+    for name in names:
+        globals()[name](root, trainer)
+    said = {
+        "losses": trainer.losses,
+        "states": states(),
+        "finders": [getattr(each, "__name__", type(each).__name__) for each in sys.meta_path],
+        "modules": [name for name in sys.modules if "fanstore" in name],
+    }
+    if not WORKERS:  # torch's own threads end when they like
+        said["descriptors"] = len(os.listdir("/proc/self/fd"))
+        said["threads"] = [threading.active_count(), len(os.listdir("/proc/self/task"))]
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()
