@@ -40,9 +40,9 @@ def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
         return [(_Picked(values, dataset.indices), member, root) for values, member, root in inner]
     if isinstance(dataset, data.ConcatDataset):
         return _chained([_columns(data, each, depth + 1) for each in dataset.datasets])
-    count = len(dataset)
+    count = _length(dataset)
     own = getattr(dataset, "__dict__", {})
-    found = _listed(own, count) if count else []
+    found = _listed(own, count) if count > 0 else []
     for value in own.values():
         if not found and isinstance(value, data.Dataset) and _length(value) == count:
             found = _columns(data, value, depth + 1)
@@ -52,7 +52,7 @@ def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
 def _length(value: Any) -> int:
     try:
         return len(value)
-    except TypeError:
+    except Exception:  # whatever the job's own code raises
         return -1
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fanstore.serve.loaders import Loaders
     from fanstore.serve.opens import Opens
 
-_PAUSE_S = 0.02
+_PAUSE_S = 0.05  # a look takes 0.2 ms for each loader
 _LOOK_S = 5.0  # for processes that have ended
 _END_WAIT_S = 20.0
 _BACKLOG = 128
@@ -140,4 +140,4 @@ class Announced:
 
 
 def _is_alive(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")
+    return pid == 0 or os.path.exists(f"/proc/{pid}")  # 0: of another PID namespace

@@ -16,9 +16,11 @@ torch = pytest.importorskip("torch")
 _JOB = str(Path(__file__).with_name("torch_job.py"))
 _FILES = 101
 _KNOWN = (
-    "shuffled", "own_generator", "persistent", "replacement", "sequential", "distributed",
-    "subsets", "weighted", "validation", "together", "pairs",
-)  # fmt: skip
+    ("shuffled", "own_generator", "persistent", "replacement"),
+    ("sequential", "distributed", "weighted", "pairs"),
+    ("subsets", "validation", "together"),
+)
+_SLOW = ("persistent",)  # where each worker imports torch: they are started once
 _ALL = "order of reading known for 100.0 % of opens"
 
 
@@ -41,12 +43,7 @@ def run_job(
     return json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize(
-    ("workers", "context"), [("0", ""), ("2", "fork"), ("2", "spawn"), ("3", "forkserver")]
-)
-def test_all_opens_are_known_and_nothing_changes(stage: Stage, workers: str, context: str) -> None:
-    names = _KNOWN if context in ("", "fork") else ("persistent",)  # which starts workers once
-    how = {"WORKERS": workers, "CONTEXT": context}
+def check(stage: Stage, names: tuple[str, ...], **how: str) -> None:
     watched, said = run_job(stage, *names, **how)
     assert _ALL in said, said
     assert "wrong" not in said, said
@@ -55,19 +52,34 @@ def test_all_opens_are_known_and_nothing_changes(stage: Stage, workers: str, con
     assert watched == alone
 
 
-def test_losses_are_those_without_fanstore(stage: Stage) -> None:
-    names = (*_KNOWN, "broken_off", "unknown", "iterable")
+def test_all_opens_are_known_and_nothing_changes(stage: Stage) -> None:
+    check(stage, tuple(name for names in _KNOWN for name in names))
+
+
+@pytest.mark.parametrize("names", _KNOWN)
+def test_workers_that_are_forked(stage: Stage, names: tuple[str, ...]) -> None:
+    check(stage, names, WORKERS="2", CONTEXT="fork")
+
+
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+def test_workers_that_are_started_anew(stage: Stage, context: str) -> None:
+    check(stage, _SLOW, WORKERS="2", CONTEXT=context)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_losses_are_those_without_fanstore(stage: Stage, workers: str) -> None:
+    names = ("shuffled", "validation", "broken_off", "unknown", "iterable")
     plain = subprocess.run(
         [sys.executable, _JOB, str(stage.path / "plain"), *names],
-        capture_output=True, text=True, check=True, env={**os.environ, "WORKERS": "2"},
+        capture_output=True, text=True, check=True, env={**os.environ, "WORKERS": workers},
     )  # fmt: skip
     expected = json.loads(plain.stdout)
-    watched, _ = run_job(stage, *names, WORKERS="2")
+    watched, _ = run_job(stage, *names, WORKERS=workers)
     assert (watched["losses"], watched["states"]) == (expected["losses"], expected["states"])
 
 
-def test_random_numbers_drawn_by_the_job_between_batches(stage: Stage) -> None:
-    _, said = run_job(stage, "augmented", "single_samples")
+def test_odd_loaders_hide_no_other_ones(stage: Stage) -> None:
+    _, said = run_job(stage, "augmented", "single_samples", "odd_datasets")
     assert _ALL in said
 
 

@@ -18,7 +18,7 @@ from torch.utils import data
 
 WORKERS = int(os.environ.get("WORKERS", "0"))
 CONTEXT = os.environ.get("CONTEXT") or None
-EPOCHS = 3
+EPOCHS = 2
 
 
 class Folder(data.Dataset):
@@ -169,6 +169,22 @@ def augmented(root, trainer):
     for _ in range(EPOCHS):
         for batch in over:
             trainer.step(batch + torch.rand(()) * np.random.rand() * random.random())
+
+
+class Lengthless(data.Dataset):
+    """Its length is nobody's business."""
+
+    def __getitem__(self, index):
+        return torch.ones(16)
+
+
+def odd_datasets(root, trainer):
+    """What is no file of anybody's, and then a loader of files."""
+    trainer.epochs(loader([torch.ones(16)] * 5, shuffle=True))
+    trainer.epochs(loader([torch.ones(16)] * 5, batch_sampler=[[1, 2], [3]], batch_size=1))
+    trainer.epochs(loader(Lengthless(), sampler=[4, 5, 6]))
+    trainer.epochs(loader(Lengthless(), sampler=data.SubsetRandomSampler([4, 5, 6])))
+    shuffled(root, trainer)
 
 
 def broken_off(root, trainer):
