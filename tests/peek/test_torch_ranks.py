@@ -1,0 +1,70 @@
+"""What a loader of torch will read is brought from the other rank before it is opened."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from ranks import make_rank_stage, needs_ranks
+
+pytest.importorskip("torch")
+
+COUNT, BATCH = 64, 4
+
+# Reads one epoch in a random order; behind the first batch it waits until the node has done all
+# that it wants to.
+TRAIN = """
+import json, os, sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+from fanstore.serve.jobs import FoundJob, ask
+
+def status():
+    return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")
+
+class Files(Dataset):
+    def __init__(self, root):
+        self.samples = [(os.path.join(root, name), 0) for name in sorted(os.listdir(root))]
+    def __len__(self):
+        return len(self.samples)
+    def __getitem__(self, index):
+        with open(self.samples[index][0], "rb") as stream:
+            return torch.tensor(len(stream.read()) - 30000 == index)
+
+def main():
+    good = []
+    for number, batch in enumerate(DataLoader(
+        Files(os.environ["FANSTORE_MOUNT_PREFIX"]), batch_size=int(sys.argv[1]), shuffle=True
+    )):
+        good += batch.tolist()
+        end = time.monotonic() + 60
+        while number == 0 and time.monotonic() < end:
+            node = status()["node"]
+            if node["ahead"] > 0 and not node["outstanding"]:
+                break
+            time.sleep(0.02)
+    while status()["order"]["predicted"] < len(good) and time.monotonic() < end:
+        time.sleep(0.02)
+    with open(sys.argv[2] + os.environ["FANSTORE_RANK"], "w") as out:
+        json.dump({**status(), "good": good}, out)
+
+main()
+"""
+
+
+@needs_ranks
+def test_what_a_loader_will_read_is_there(tmp_path: Path) -> None:
+    stage = make_rank_stage(tmp_path, 2)
+    files = {f"f{n:03}": bytes([n]) * (30_000 + n) for n in range(COUNT)}
+    dataset = stage.dataset(stage.source(files=files))
+    out = tmp_path / "said-"
+    stage.run_ranks(2, dataset, sys.executable, "-c", TRAIN, str(BATCH), str(out))
+    stage.assert_clean()
+    for rank in range(2):
+        said = json.loads((tmp_path / f"said-{rank}").read_text())
+        assert said["good"] == [True] * COUNT
+        assert said["order"]["predicted"] == COUNT
+        assert said["node"]["ahead"] > COUNT // 4
+        assert said["counters"]["cache_misses"] <= 2 * BATCH  # of the first batch
