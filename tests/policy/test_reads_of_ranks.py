@@ -68,10 +68,10 @@ def test_frequencies_take_what_ranks_read() -> None:
         (
             "accelerate-seedable",
             {**EIGHT, "even_batches": 1},
-            "even_batches is 1; allowed are True",
+            "even_batches is 1; allowed are true",
         ),
         ("accelerate-seedable", {**EIGHT, "drop_last": "false"}, "drop_last is 'false'; allowed"),
-        ("dali-shuffle", {"stick_to_shard": None}, "stick_to_shard is None; allowed are True and"),
+        ("dali-shuffle", {"stick_to_shard": None}, "stick_to_shard is None; allowed are true and"),
     ),
 )
 def test_bad_arguments_are_refused_at_once(

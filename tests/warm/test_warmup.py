@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -247,7 +248,9 @@ def test_each_rank_warms_up_its_own_node(tmp_path: Path) -> None:
     stage = make_rank_stage(tmp_path, 2)
     stage.source(files={f"f{n}": os.urandom(SMALL) for n in range(10)})
     dataset = stage.dataset(stage.path / "plain", "data")
-    step = f'set -e; for n in 0 1; do {" ".join(FANSTORE)} warmup --json "$FANSTORE_MOUNT_PREFIX" '
+    step = (
+        f'set -e; for n in 0 1; do {shlex.join(FANSTORE)} warmup --json "$FANSTORE_MOUNT_PREFIX" '
+    )
     step += '> "$OUT.$n.$FANSTORE_RANK"; done'
     for how in ("full", "lazy"):
         out = tmp_path / how
