@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.policy import checks
+from fanstore.policy.orders.batch_sampler_shard import batch_sampler_shard
 from fanstore.policy.orders.mt19937 import Mt19937
 from fanstore.policy.orders.random_sampler import RandomSamples
 from fanstore.policy.orders.randperm import drawn_randperm, randperm
@@ -28,9 +29,15 @@ def samples(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[np.i
     if kind not in _KINDS:
         raise ValueError(f"the sampler is {kind!r}; known are {', '.join(_KINDS)}")
     order = _KINDS[kind](said, parts)
-    batch = _whole(said, "batch", 1)
-    whole = len(order) // batch * batch
-    return order[:whole] if _field(said, "drop_last", bool) else order
+    batch, drop_last = _whole(said, "batch", 1), _field(said, "drop_last", bool)
+    if "shard" in said:
+        shard = _field(said, "shard", dict)
+        world_size = _whole(shard, "world_size", 1, 1 << 24)
+        return batch_sampler_shard(
+            order, _whole(shard, "rank", 0, world_size - 1), world_size,
+            batch_size=batch, drop_last=drop_last, even_batches=_field(shard, "even", bool),
+        )  # fmt: skip
+    return order[: len(order) // batch * batch] if drop_last else order
 
 
 def _field(said: Mapping[str, Any], name: str, kind: type) -> Any:

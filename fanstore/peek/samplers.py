@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,19 +16,44 @@ def described(torch: Any, index_sampler: Any) -> Described | None:
     """Returns the parameters of an index sampler of a DataLoader and arrays that belong to them, or
     None where only its own code knows what it will draw. `index_sampler`: not yet begun."""
     data = torch.utils.data
-    batch, drop_last, sampler = 1, False, index_sampler
-    if _iterates_as(index_sampler, data.BatchSampler):
-        sampler = index_sampler.sampler
-        batch, drop_last = int(index_sampler.batch_size), bool(index_sampler.drop_last)
+    batch, drop_last, shard, sampler = 1, False, None, index_sampler
+    if _iterates_as(sampler, _accelerate("BatchSamplerShard")):
+        shard, sampler = _shard(sampler), sampler.batch_sampler
+        if not _iterates_as(sampler, data.BatchSampler):
+            return None
+    if _iterates_as(sampler, data.BatchSampler):
+        batch, drop_last = int(sampler.batch_size), bool(sampler.drop_last)
+        sampler = sampler.sampler
     found = _of_sampler(torch, sampler)
     if found is None:
         return None
     parameters, arrays = found
+    if shard is not None:
+        batch, drop_last = int(shard.pop("batch", batch)), bool(shard.pop("drop_last"))
+        parameters = dict(parameters, shard=shard)
     return dict(parameters, batch=batch, drop_last=drop_last), arrays
 
 
 def _iterates_as(sampler: Any, kind: Any) -> bool:
-    return getattr(type(sampler), "__iter__", None) is kind.__iter__
+    return kind is not None and getattr(type(sampler), "__iter__", None) is kind.__iter__
+
+
+def _accelerate(name: str) -> Any:
+    """Returns a class of accelerate, which Hugging Face's Trainer uses, where the job has it."""
+    return getattr(sys.modules.get("accelerate.data_loader"), name, None)
+
+
+def _shard(sampler: Any) -> dict[str, Any]:
+    """Describes which of all batches are those of this process (BatchSamplerShard)."""
+    whole = {
+        "rank": int(sampler.process_index),
+        "world_size": int(sampler.num_processes),
+        "even": bool(sampler.even_batches),
+        "drop_last": bool(sampler.drop_last),
+    }
+    if sampler.split_batches:  # each is a part of every batch
+        whole["batch"] = sampler.batch_sampler.batch_size // sampler.num_processes
+    return whole
 
 
 def _of_sampler(torch: Any, sampler: Any) -> Described | None:
@@ -37,9 +63,13 @@ def _of_sampler(torch: Any, sampler: Any) -> Described | None:
     if _iterates_as(sampler, data.distributed.DistributedSampler):
         return _distributed(sampler), {}
     drawn = _generator(torch, getattr(sampler, "generator", None))
+    seedable = _iterates_as(sampler, _accelerate("SeedableRandomSampler"))
+    if seedable:
+        seeded = torch.Generator().manual_seed(sampler.epoch + sampler.initial_seed)
+        drawn = _generator(torch, seeded)
     if drawn is None:
         return None
-    if _iterates_as(sampler, data.RandomSampler):
+    if seedable or _iterates_as(sampler, data.RandomSampler):
         parameters = {
             "kind": "RandomSampler",
             "samples": len(sampler.data_source),

@@ -96,6 +96,27 @@ def test_samplers_with_code_of_their_own_are_not_known() -> None:
     assert described(torch, Renamed(_THINGS)) is not None
 
 
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("rank", [0, 2])
+def test_accelerate(drop_last: bool, even: bool, split: bool, rank: int) -> None:
+    loaders = pytest.importorskip("accelerate.data_loader")
+    sampler = loaders.SeedableRandomSampler(_THINGS, data_seed=42)
+    sampler.set_epoch(3)
+    batches = data.BatchSampler(sampler, 9, drop_last)
+    if split and not even:
+        even = True  # accelerate refuses the other for batches that cannot be split evenly
+    shard = loaders.BatchSamplerShard(batches, 3, rank, split_batches=split, even_batches=even)
+    for of in (batches, shard):
+        found = described(torch, of)
+        assert found is not None
+        sampler.set_epoch(3)
+        drawn = [index for batch in of for index in batch]
+        sampler.set_epoch(3)
+        assert samples(*found).tolist() == drawn
+
+
 RIGHT = {
     "kind": "RandomSampler", "samples": 101, "drawn": 101, "replacement": False, "batch": 8,
     "drop_last": False, "own_generator": True,
@@ -109,6 +130,8 @@ RIGHT = {
      {"batch": 1.5}, {"drop_last": None}, {"state": "zz"}, {"state": ""}, {"state": "00" * 5056},
      {"state": "ff" * 5056}, {"state": 5}, {"own_generator": "yes"},
      {"kind": "SubsetRandomSampler"}, {"kind": "WeightedRandomSampler"},
+     {"shard": 5}, {"shard": {"rank": 3, "world_size": 3, "even": True}},
+     {"shard": {"rank": 0, "world_size": 3}},
      {"kind": "DistributedSampler", "shuffle": True, "pads": True, "rank": 3, "world_size": 3,
       "seed": 0},
      {"kind": "DistributedSampler", "shuffle": True, "pads": True, "rank": 0, "world_size": 3,
