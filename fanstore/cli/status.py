@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fanstore.cli.job_options import chosen_job, job_options, local_directory
+from fanstore.launch.foreseen import order_lines
 from fanstore.wording import counted, show_bytes
 
 if TYPE_CHECKING:
@@ -106,8 +107,8 @@ def show(job: dict[str, Any]) -> None:
             click.echo(f"    damaged: {rest:,} more")
     if memory := job.get("memory"):
         click.echo(f"  {_memory_line(memory)}")
-    for line in outputs_lines(job.get("outputs", {})):
-        click.echo(f"  {line}")
+    for line in [*order_lines([job]), *outputs_lines(job.get("outputs", {}))]:
+        click.echo(f"  {_printable(line)}")
     for rank in job.get("lost_ranks", []):
         click.echo(f"  lost: rank {rank} does not answer any more")
     numbers = {n: v for n, v in job.get("node", {}).items() if isinstance(v, int)}

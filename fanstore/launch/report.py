@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from fanstore.launch.foreseen import order_lines
 from fanstore.launcher import Launcher
 from fanstore.wording import counted
 
@@ -94,26 +95,7 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
         lines.append(_remote_line(ranks))
     if summary["world_size"] > 1 or _shared_bytes(ranks):
         lines.append(_staged_line(ranks))
-    return lines + _order_lines(ranks)
-
-
-def _order_lines(ranks: list[dict[str, Any]]) -> list[str]:
-    """Says which share of the opens loaders had announced, or why none had: nothing where nothing
-    was opened, or no program has loaders that could."""
-    told = [rank["order"] for rank in ranks if rank.get("order")]
-    opens = _total(ranks, "counters", "opens")
-    epochs, predicted = (sum(each[name] for each in told) for name in ("epochs", "predicted"))
-    if not opens:
-        return []
-    if epochs:
-        samplers = sorted({f"torch {name}" for each in told for name in each["samplers"]})
-        samplers = samplers or ["the file of --order"]
-        broken = sum(each["broken"] for each in told)
-        wrong = f", wrong in {counted(broken, 'epoch')}" if broken else ""
-        share = f"{min(100, 100 * predicted / opens):.1f} %"
-        return [f"order of reading known for {share} of opens ({', '.join(samplers)}){wrong}"]
-    reasons = [reason for each in told for reason in (*each["refused"], *each["notes"])]
-    return [f"order of reading not known: {reason}" for reason in sorted(set(reasons))[:1]]
+    return lines + order_lines(ranks)
 
 
 def unseen_lines(summary: dict[str, Any], entered: int) -> list[str]:
@@ -216,10 +198,11 @@ def _read_line(ranks: list[dict[str, Any]]) -> str:
 def _remote_line(ranks: list[dict[str, Any]]) -> str:
     hits, misses = (_total(ranks, "counters", f"cache_{kind}") for kind in ("hits", "misses"))
     bins = [sum(column) for column in zip(*(r["node"]["latency_bins"] for r in ranks), strict=True)]
+    waits = f"{latency(bins, 0.5)} median, {latency(bins, 0.99)} at 99 %" if any(bins) else ""
     return (
         f"remote: {size(_total(ranks, 'node', 'fetched_bytes'))} fetched from other ranks in "
-        f"{_total(ranks, 'node', 'fetches'):,} requests ({latency(bins, 0.5)} median, "
-        f"{latency(bins, 0.99)} at 99 %), {hits:,} blocks found in the cache, {misses:,} not"
+        f"{_total(ranks, 'node', 'fetches'):,} requests ({waits or 'nobody waited'}), "
+        f"{hits:,} blocks found in the cache, {misses:,} not"
     )
 
 

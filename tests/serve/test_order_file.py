@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,9 @@ def run(stage: RankStage, place: Path, files: dict[str, bytes], *how: str) -> li
     order, out = order_file(place / "order", sorted(files)), place / "said-"
     wanted = 0 if "back" in how else remote
     command = [sys.executable, "-c", READ, str(wanted), str(out), *how]
-    stage.run_ranks(2, dataset, *command, options=["--order", str(order)])
+    done = stage.run_ranks(2, dataset, *command, options=["--order", str(order)])
+    known = re.search(r"order of reading known for (\S+) % of opens \(the file of", done.stderr)
+    assert known is not None and ("wrong in 2 epochs" in done.stderr) is ("back" in how)
     stage.assert_clean()
     return [json.loads((place / f"said-{rank}").read_text()) for rank in range(2)]
 
