@@ -264,13 +264,16 @@ def trace_file(settings: config.Settings, page: str) -> str:
 
 def order_file(settings: config.Settings, launcher: Launcher) -> str:
     """Returns the absolute path of the file with the order of reads, or "". Raises UsageError where
-    there is none, or nothing could be told of how far the command is."""
+    there is none, nothing could be told of how far the command is, or nothing would be brought."""
     if settings.order in ("auto", "off"):
         return ""
     where = config.spoken(settings.sources["order"], "order")
     path = os.path.abspath(for_rank(settings.order, launcher) or "")
     if settings.trace == "off":
         raise UsageError(f"{where} needs a trace, and {_trace_source(settings)} says off")
+    if settings.in_place:
+        in_place = config.spoken(settings.sources["in_place"], "in_place")
+        raise UsageError(f"{where} brings nothing of what is read in place, and {in_place} asks so")
     if not os.path.isfile(path):
         raise UsageError(f"{where}: there is no file {path}")
     return path

@@ -191,10 +191,10 @@ class Job:
 
     def serve(self) -> None:
         """Begins to answer the other ranks, where there are any, and to fetch what is not on the
-        local disk."""
+        local disk, or what is read next."""
         elsewhere = {int(_native.lib.FAN_PLACE_REMOTE), int(_native.lib.FAN_PLACE_PARTIAL)}
         states = {place.state for item in self.served for place in item.staging.places}
-        if self.world.world_size > 1 or states & elsewhere:
+        if self.world.world_size > 1 or states & elsewhere or self.plan.order_file:
             segment = self.directory.file("segment")
             server = NodeServer(
                 self.world, segment, self.plan.budget.cache_bytes, self.plan.settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,15 @@ def test_what_is_to_be_kept_here_comes_to_the_disk(tmp_path: Path) -> None:
         stage.call("stop")
 
 
+def test_one_node_that_has_all_follows_it_too(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path)
+    dataset = stage.dataset(stage.source(files=FILES))
+    order = order_file(tmp_path / "order", sorted(FILES))
+    where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--order", str(order)]
+    done = stage.call("run", *where, "--", "sh", "-c", f"cat {shlex.quote(str(stage.mount))}/*")
+    assert "order of reading known for 100.0 % of opens (the file of --order)" in done.stderr
+
+
 # What such a file says.
 
 
@@ -184,4 +194,6 @@ def test_what_cannot_be_begins_no_job(tmp_path: Path) -> None:
     assert f"--order {order}, line 1: b is not in the dataset" in done.stderr
     done = stage.call("run", *where, "--order", str(order), "--trace", "off", *ran, code=125)
     assert "--order needs a trace, and --trace says off" in done.stderr
+    done = stage.call("run", *where, "--order", str(order), "--in-place", *ran, code=125)
+    assert "--order brings nothing of what is read in place, and --in-place asks so" in done.stderr
     assert not (tmp_path / "ran").exists()
