@@ -11,23 +11,38 @@ from fanstore.simulate.fields import Fields
 _Number = TypeVar("_Number", int, float)
 
 # Parameters of orders that may be a list or the name of a file with one, and what it has.
-_LISTS: dict[str, Callable[[str], Any]] = {"indices": int, "weights": float}
+_LISTS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "indices": (int, "a whole number on each line"),
+    "weights": (float, "a number on each line"),
+}
+_SHOWN_MAX = 40  # characters of what is no number
 
 
 def numbers_of_file(
-    fields: Fields, key: str, folder: Path, number: Callable[[str], _Number]
+    fields: Fields, key: str, folder: Path, number: Callable[[str], _Number], allowed: str
 ) -> list[_Number]:
     """Returns the numbers in the file that a key names; its path is relative to `folder`.
 
-    number: int or float. Raises UsageError with the key where the file cannot be read, or has
-    something else in it.
+    number: makes one of a text, or raises ValueError; allowed: says of what. Raises UsageError with
+    the key where the file cannot be read, and with the line, too, where something else is in it.
     """
     path = folder / fields.text(key)
     try:
-        return [number(line) for line in path.read_text().split()]
-    except (OSError, ValueError) as error:
-        allowed = "a file with a number on each line"
-        raise fields.wrong(key, f"is {str(path)!r}: {error}", allowed) from None
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        raise fields.wrong(key, f"is {str(path)!r}: {error.strerror}", allowed) from None
+    except UnicodeDecodeError:
+        raise fields.wrong(key, f"is {str(path)!r}, which is no text", allowed) from None
+    found = []
+    for line_number, line in enumerate(lines, 1):
+        for word in line.split():
+            try:
+                found.append(number(word))
+            except ValueError:
+                shown = word if len(word) <= _SHOWN_MAX else f"{word[:_SHOWN_MAX]}..."
+                what = f"is {str(path)!r}, whose line {line_number:,} has {shown!r}"
+                raise fields.wrong(key, what, allowed) from None
+    return found
 
 
 def with_lists(file: str, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -38,8 +53,8 @@ def with_lists(file: str, name: str, parameters: dict[str, Any]) -> dict[str, An
     """
     fields = Fields(file, name, parameters, parameters.keys())
     lists: dict[str, Any] = {
-        key: numbers_of_file(fields, key, Path(file).parent, number)
-        for key, number in _LISTS.items()
+        key: numbers_of_file(fields, key, Path(file).parent, *kind)
+        for key, kind in _LISTS.items()
         if isinstance(parameters.get(key), str)
     }
     return {**parameters, **lists}

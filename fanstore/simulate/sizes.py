@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.errors import UsageError
-from fanstore.policy.checks import SAMPLES_MAX
+from fanstore.policy.checks import BYTES_MAX, SAMPLES_MAX
 from fanstore.simulate.fields import Fields
 from fanstore.simulate.listing import numbers_of_file
 
@@ -25,6 +26,7 @@ _KINDS = {
     "list": ("list",),
     "dataset": ("path",),
 }
+_ALLOWED = f"the size of a file in bytes on each line, 0 to {BYTES_MAX:,}"
 DATASET_KEYS = ("sizes", *dict.fromkeys(key for keys in _KINDS.values() for key in keys))
 
 
@@ -78,12 +80,20 @@ def _listed(folder: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:
     fields.text("list")
 
     def draw() -> NDArray[np.int64]:
-        sizes = numbers_of_file(fields, "list", folder, int)
-        if not len(sizes) or min(sizes) < 0:
-            raise fields.wrong("list", "names no sizes, or some below 0", "bytes, one size a line")
+        sizes = numbers_of_file(fields, "list", folder, _bytes, _ALLOWED)
+        if not sizes:
+            raise fields.wrong("list", "names a file without sizes", _ALLOWED)
+        if sum(sizes) > BYTES_MAX:
+            raise fields.wrong("list", f"has {sum(sizes):,} bytes together", f"up to {BYTES_MAX:,}")
         return np.array(sizes, dtype=np.int64)
 
     return draw
+
+
+def _bytes(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,19}", text) or int(text) > BYTES_MAX:
+        raise ValueError
+    return int(text)
 
 
 def _dataset(folder: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:

@@ -123,11 +123,32 @@ def test_sizes_of_a_list_and_of_a_dataset(tmp_path: Path) -> None:
         (tmp_path / "source" / str(size)).write_bytes(b"x" * size)
     call("prepare", tmp_path / "source", tmp_path / "data", "--quiet")
     assert sorted(of_sizes("dataset", tmp_path, path="data")) == [0, 5, 70]
-    (tmp_path / "list").write_text("5\n-1\n")
-    with pytest.raises(UsageError, match="some below 0; allowed: bytes, one size a line"):
-        of_sizes("list", tmp_path, list="list")
     with pytest.raises(UsageError, match="No such file"):
         of_sizes("list", tmp_path, list="missing")
+
+
+@pytest.mark.parametrize("wrong", ["-1", "x", "1e3", "\u0663", str(2**63), "9" * 5000])
+def test_a_list_of_sizes_says_which_line_is_none(tmp_path: Path, wrong: str) -> None:
+    (tmp_path / "list").write_text(f"5\n\n{wrong}\n", "utf-8")
+    with pytest.raises(UsageError) as told:
+        of_sizes("list", tmp_path, list="list")
+    shown = wrong if len(wrong) <= 40 else "9" * 40 + "..."
+    assert str(told.value) == (
+        f"{tmp_path / 't.toml'}: dataset.list is '{tmp_path / 'list'}', "
+        f"whose line 3 has {shown!r}; "
+        "allowed: the size of a file in bytes on each line, 0 to 9,223,372,036,854,775,807"
+    )
+
+
+def test_the_sizes_of_a_list_are_bounded_together(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text(f"{2**63 - 1}\n")
+    assert of_sizes("list", tmp_path, list="list") == [2**63 - 1]
+    (tmp_path / "list").write_text(f"{2**63 - 1}\n1\n")
+    with pytest.raises(UsageError, match="has 9,223,372,036,854,775,808 bytes together"):
+        of_sizes("list", tmp_path, list="list")
+    (tmp_path / "list").write_text("\n")
+    with pytest.raises(UsageError, match="a file without sizes"):
+        of_sizes("list", tmp_path, list="list")
 
 
 def test_an_order_takes_its_lists_from_files(tmp_path: Path) -> None:
