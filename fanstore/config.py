@@ -213,7 +213,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 def parse_bytes(text: str) -> int:
     """A number of bytes such as 65536, 64K or 1MiB. ValueError."""
-    match = re.fullmatch(r"(\d+)\s*([kmg]?)(i?b)?", text.strip().lower())
+    match = re.fullmatch(r"([0-9]+)\s*([kmg]?)(i?b)?", text.strip().lower())
     if match is None:
         raise ValueError(f"{text!r} is no number of bytes such as 64K or 1MiB")
     return int(match[1]) * _UNITS[match[2]]
@@ -265,7 +265,7 @@ def _wanted(setting: Setting) -> str:
     """Returns what a value of the setting must look like, for people."""
     if setting.form == "bytes":
         auto = ", or auto" if _may_be_worked_out(setting) else ""
-        return f"a number of bytes, such as 64M, from {setting.least:,} on{auto}"
+        return f"a number of bytes, such as 64M, from {setting.least:,} to {setting.most:,}{auto}"
     if setting.kind in (int, float):
         kind = "a whole number" if setting.kind is int else "a number"
         return f"{kind} from {setting.least:g} to {setting.most:,.0f}"

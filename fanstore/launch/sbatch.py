@@ -20,7 +20,7 @@ WAIT_S = 600
 _OWN_OPTIONS = ("--nodes", "--ntasks", "--ntasks-per-node")
 _OPTION = re.compile(r"--[a-z][a-z-]*(=[^\n\r]*)?")
 _VARIABLE = re.compile(r"\$(?=[A-Za-z_]|\{[A-Za-z_][A-Za-z0-9_]*\})")
-_DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_DURATION = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from fanstore.simulate.scenario import Scenario
 from fanstore.simulate.sizes import Sizes
 from fanstore.simulate.workload import Workload
 from fanstore.whole_file import whole_file
+from fanstore.wording import counted, show_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,13 +58,21 @@ def make_plan(
             placement = _placement(request, samples, steps)
             told = _described(dataset, under, samples, request, placement, steps)
         except MemoryError:
-            count, nodes = len(samples.records), request.system.nodes
-            needs = f"a plan of {count:,} files on {nodes} nodes needs about"
-            amount = f"{(4 * nodes + 60) * count >> 20:,} MiB of memory"
-            raise FanstoreError(f"{path}: {needs} {amount}") from None
+            raise FanstoreError(f"{path}: {_memory_words(request, len(samples.records))}") from None
         sections = 1 + sum(map(len, told.kept_files)) + told.recorded_epochs * told.system.ranks
         write_container(stream, _sections(told, request, placement), sections)
     return told
+
+
+def _memory_words(request: Request, files: int) -> str:
+    """Says what a plan takes of memory, and of what: 56 bytes of each read, in whole batches."""
+    system, batch = request.system, request.job.batch_size
+    batches = -(-files // (system.ranks * batch))
+    needed = (4 * system.nodes + 60) * files + 56 * system.ranks * batches * batch
+    return (
+        f"a plan of {counted(files, 'file')} on {counted(system.nodes, 'node')}, in batches of "
+        f"{batch:,}, needs about {show_bytes(needed)} of memory"
+    )
 
 
 def _scenario(request: Request, samples: Samples) -> Scenario:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,12 @@ def load(name: str) -> tuple[str, dict[str, Any]]:
         return name, load_toml(Path(name))
     path = _FOLDER / f"{name}.toml"
     if not path.is_file():
-        known = ", ".join(sorted(each.stem for each in _FOLDER.glob("*.toml")))
+        known = sorted(each.stem for each in _FOLDER.glob("*.toml"))
+        close = get_close_matches(name, known, 1)
+        guess = f" (is {close[0]} meant?)" if close else ""
         raise UsageError(
-            f"there is no scenario {name!r}; built in are {known}; a file is named with its path, "
-            f"such as .{os.sep}{name}.toml"
+            f"there is no scenario {name!r}{guess}; built in are {', '.join(known)}; a file is "
+            f"named with its path, such as .{os.sep}{name}.toml"
         )
     return str(path), load_toml(path)
 

@@ -17,7 +17,7 @@ _POWERS_OF_1000 = [("B", 1), *((name, UNITS_BYTES[name]) for name in ("kB", "MB"
 SIZES = f"a number from 0 on with a unit ({', '.join(UNITS_BYTES)}), such as '120 GB'"
 RATES = "a number above 0 with a unit a second, such as '64 MB/s'"
 
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)(/s)?")
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)(/s)?")
 
 
 def size_bytes(text: object) -> int:

@@ -161,6 +161,19 @@ def test_samples_are_the_files_below_a_directory_in_the_order_of_the_index(tmp_p
             assert samples_below(opened, under).records.tolist() == expected
 
 
+def test_want_of_memory_counts_the_batches(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("fanstore.plan.making.outcome_of", no_memory)
+    machine(tmp_path, ("nodes = 4", "nodes = 1"))
+    said = "a plan of 60 files on 1 node, in batches of 1,000,000, needs about 106.8 MiB of memory"
+    refused = plan(tmp_path, dataset, *JOB, "--batch", "1000000", code=125)
+    assert said in refused.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_nothing_of_a_plan(dataset: Path, tmp_path: Path, number: int) -> None:
     where = ["--machine", str(machine(tmp_path)), "--out", str(tmp_path / "p.plan"), "--quiet"]

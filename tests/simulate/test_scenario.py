@@ -168,6 +168,16 @@ def test_units() -> None:
     assert (size_bytes("5 GB"), size_bytes("1.5KiB"), size_bytes("2G")) == (5 * 10**9, 1536, 2**31)
     assert size_bytes("760 B") == 760
     assert rate_bytes_per_s("0.5 MB/s") == 500_000
+    for text in ("\u0665 GB", "5.\u0665 GB"):
+        with pytest.raises(ValueError):
+            size_bytes(text)
+
+
+def test_an_unknown_scenario_is_told_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match=r"no scenario 'nopfs1' \(is nopfs-1 meant\?\); built in"):
+        load("nopfs1")
+    with pytest.raises(UsageError, match="no scenario 'xyz'; built in"):
+        load("xyz")
 
 
 @pytest.mark.parametrize("name", built_in())
