@@ -103,22 +103,23 @@ def _options(given: dict[str, Any]) -> Options:
     for name in ("seed", "parameters"):
         if given[name] not in (None, ()) and given["order"] is None:
             raise click.UsageError(f"--{name.rstrip('s')} goes with --order.")
-    return Options(
-        given["machine"], given["scenario"], _changes(given), _order(given), given["recorded"]
-    )
+    changes, sources = _changes(given)
+    order, recorded = _order(given), given["recorded"]
+    return Options(given["machine"], given["scenario"], changes, sources, order, recorded)
 
 
-def _changes(given: dict[str, Any]) -> dict[str, str]:
-    """The values that options give to what a scenario names so."""
+def _changes(given: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """The values that options give to what a scenario names so, and the option of each."""
     names = ("nodes", "ranks_per_node", "epochs", "batch", "compute", "preprocess")
     changes = {name: given[name] for name in names if given[name] is not None}
+    sources = {name: f"--{name.replace('_', '-')}" for name in changes}
     for setting in given["settings"]:
         name, value = _pair("--set", setting)
         if name in changes or name == "files":
             reason = "has no meaning here" if name == "files" else "is given twice"
             raise click.UsageError(f"--set: {name} {reason}.")
-        changes[name] = value
-    return changes
+        changes[name], sources[name] = value, f"--set: {name}"
+    return changes, sources
 
 
 def _order(given: dict[str, Any]) -> dict[str, Any] | None:

@@ -46,12 +46,13 @@ class Request:
 @dataclass(frozen=True)
 class Options:
     """What the command line says. machine, scenario: paths, one of them at most. changes: as
-    fanstore.simulate.library.changed takes them. order: its table, or None; recorded: the file of
-    each rank."""
+    fanstore.simulate.library.changed takes them; sources: the option of each. order: its table, or
+    None; recorded: the file of each rank."""
 
     machine: str | None
     scenario: str | None
     changes: Mapping[str, str]
+    sources: Mapping[str, str]
     order: dict[str, Any] | None
     recorded: Sequence[Path]
 
@@ -66,7 +67,8 @@ def request_of(options: Options, dataset: Dataset, samples: Samples) -> Request:
         if key not in system_table and not (key == "network" and system_table.get("nodes") == 1):
             where = f"in the file, or --set {key}=VALUE"
             raise Fields(file, "system", {}, ()).wrong(key, "is missing", where)
-    system = read_system(Fields(file, "system", system_table, SYSTEM_KEYS))
+    given = _options_by_key(options, system_table)
+    system = read_system(Fields(file, "system", system_table, SYSTEM_KEYS, given))
     job_table = dict(table.get("job", {}))
     if options.recorded:
         job_table["order"] = {"name": RECORDED}
@@ -75,12 +77,27 @@ def request_of(options: Options, dataset: Dataset, samples: Samples) -> Request:
     if "order" not in job_table:
         raise fields.wrong("job.order", "is missing", "in a scenario, or --order or --recorded")
     if not options.recorded:
-        job = read_job(file, Fields(file, "job", job_table, JOB_KEYS))
+        source = "" if options.order is None else "--order"
+        job = read_job(file, Fields(file, "job", job_table, JOB_KEYS, given), source)
         _check_scalars(file, job.order_parameters)
         return Request(file, system_table, job_table, system, job)
-    job = _job_but_order(file, job_table)
+    fields = Fields(file, "job", job_table, JOB_KEYS, given)
+    job = Job(*epochs_and_batch(fields), RECORDED, {})
     request = Request(file, system_table, job_table, system, job)
     return _recorded(request, options, dataset, samples)
+
+
+def _options_by_key(options: Options, system_table: Mapping[str, Any]) -> dict[str, str]:
+    """The options that gave a value, by its full key; a storage class has the key of its place."""
+    keys = {name: f"{'job' if name in JOB_KEYS else 'system'}.{name}" for name in options.changes}
+    if "staging_buffer" in keys:
+        keys["staging_buffer"] = "system.staging_buffer.capacity"
+    classes = system_table.get("classes")
+    for number, each in enumerate(classes if isinstance(classes, list) else []):
+        if isinstance(each, dict) and each.get("name") in options.changes:
+            keys[each["name"]] = f"system.classes[{number}].capacity"
+    found = {key: options.sources[name] for name, key in keys.items()}
+    return found if options.order is None else {**found, "job.order.name": "--order"}
 
 
 def _tables(options: Options, dataset: Dataset) -> tuple[str, dict[str, Any]]:
@@ -118,12 +135,6 @@ def _check_scalars(file: str, parameters: Mapping[str, Any]) -> None:
         if not isinstance(value, bool | int | float | str):
             what = f"is {value!r}"
             raise Fields(file, "job.order", {}, ()).wrong(key, what, "a number, a text or a flag")
-
-
-def _job_but_order(file: str, table: dict[str, Any]) -> Job:
-    """The job of a recorded order, before that is read."""
-    fields = Fields(file, "job", table, JOB_KEYS)
-    return Job(*epochs_and_batch(fields), RECORDED, {})
 
 
 def _recorded(request: Request, options: Options, dataset: Dataset, samples: Samples) -> Request:

@@ -30,7 +30,7 @@ def reads_of_epochs(scenario: Scenario, sample_count: int) -> Iterator[list[NDAr
         )
         yield from islice(coming, job.epochs)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{scenario.file}: job.order: {error}") from None
+        raise UsageError(f"{job.order_source}: {error}") from None
 
 
 def by_node(reads: list[NDArray[Any]], ranks_per_node: int) -> list[NDArray[Any]]:

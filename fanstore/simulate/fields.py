@@ -3,8 +3,9 @@ and what is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from fanstore.errors import UsageError
@@ -13,6 +14,7 @@ from fanstore.policy.models.curve import Curve
 from fanstore.simulate.units import RATES, SIZES, rate_bytes_per_s, size_bytes
 
 _Value = TypeVar("_Value")
+_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 _COUNT_MAX = 2**31  # of readers and threads
 
 
@@ -20,9 +22,19 @@ class Fields:
     """One table of a TOML file, known by its full key such as `system.shared`, or by an empty name
     where it is the whole file. Methods raise UsageError where a value is missing or wrong."""
 
-    def __init__(self, file: str, name: str, values: Any, keys: Collection[str]) -> None:
-        """Raises UsageError where `values` is no table, or has a key that is not one of `keys`."""
+    def __init__(
+        self,
+        file: str,
+        name: str,
+        values: Any,
+        keys: Collection[str],
+        options: Mapping[str, str] = _NO_OPTIONS,
+    ) -> None:
+        """options: by full key the option of the command line that gave its value instead of the
+        file. Raises UsageError where `values` is no table, or has a key that is not one of
+        `keys`."""
         self._file, self._name, self._values = file, name, values
+        self._options = options
         if not isinstance(values, dict):
             raise UsageError(f"{file}: {name} is {values!r}; allowed is a table [{name}]")
         for key in values:
@@ -41,7 +53,8 @@ class Fields:
     def wrong(self, key: str, what: str, allowed: str) -> UsageError:
         """Returns, and does not raise, the error that says what is wrong with the value of a
         key."""
-        return UsageError(f"{self._file}: {self.key(key)} {what}; allowed: {allowed}")
+        where = self._options.get(self.key(key)) or f"{self._file}: {self.key(key)}"
+        return UsageError(f"{where} {what}; allowed: {allowed}")
 
     def value(self, key: str, allowed: str) -> Any:
         """Returns a value as TOML has it. allowed: for the error where there is no such key."""
@@ -51,7 +64,8 @@ class Fields:
 
     def table(self, key: str, keys: Collection[str]) -> Fields:
         """Returns a table within this one, which may have no other keys than `keys`."""
-        return Fields(self._file, self.key(key), self.value(key, f"a table [{key}]"), keys)
+        values = self.value(key, f"a table [{key}]")
+        return Fields(self._file, self.key(key), values, keys, self._options)
 
     def tables(self, key: str, keys: Collection[str]) -> list[Fields]:
         """Returns the tables of an array of tables within this one; none where there is no such
@@ -60,7 +74,7 @@ class Fields:
         if not isinstance(values, list):
             raise self.wrong(key, f"is {values!r}", f"tables [[{self.key(key)}]]")
         named = [(f"{self.key(key)}[{number}]", each) for number, each in enumerate(values)]
-        return [Fields(self._file, name, each, keys) for name, each in named]
+        return [Fields(self._file, name, each, keys, self._options) for name, each in named]
 
     def integer(self, key: str, least: int, most: int | None = None) -> int:
         """Returns an integer from `least` to `most` (None: no limit)."""

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanstore.errors import UsageError
 from fanstore.policy.checks import SAMPLES_MAX
 from fanstore.policy.models.curve import Curve
 from fanstore.policy.orders.registry import ORDERS
@@ -104,13 +103,15 @@ class System:
 @dataclass(frozen=True)
 class Job:
     """order: its name; order_parameters: of fanstore.policy.orders.ranks.reads_of_ranks. recorded:
-    instead of these, what each rank reads in each epoch, over and over (epochs x ranks)."""
+    instead of these, what each rank reads in each epoch, over and over (epochs x ranks).
+    order_source: where the order was named, for messages."""
 
     epochs: int
     batch_size: int
     order: str
     order_parameters: dict[str, Any]
     recorded: tuple[list[NDArray[Any]], ...] = ()
+    order_source: str = "job.order"
 
 
 @dataclass(frozen=True)
@@ -202,16 +203,18 @@ def _read_share(each: StorageClass) -> float:
     return each.read.share(each.threads)
 
 
-def read_job(file: str, fields: Fields) -> Job:
-    """Returns the job that a table [job] describes. file: for messages."""
+def read_job(file: str, fields: Fields, order_source: str = "") -> Job:
+    """Returns the job that a table [job] describes. file: for messages; order_source: what these
+    name instead of the file where the order is wrong."""
     order = fields.value("order", 'a table such as { name = "torch-distributed", seed = 0 }')
     if not isinstance(order, dict) or order.get("name") not in ORDERS:
         named = order.get("name") if isinstance(order, dict) else order
         allowed = ", ".join(sorted(ORDERS))
-        raise UsageError(f"{file}: job.order.name is {named!r}; allowed: {allowed}")
+        raise fields.wrong("order.name", f"is {named!r}", allowed)
     named = {key: value for key, value in order.items() if key != "name"}
     parameters = with_lists(file, "job.order", named)
-    return Job(*epochs_and_batch(fields), order["name"], parameters)
+    source = order_source or f"{file}: job.order"
+    return Job(*epochs_and_batch(fields), order["name"], parameters, order_source=source)
 
 
 def epochs_and_batch(fields: Fields) -> tuple[int, int]:

@@ -238,12 +238,19 @@ def test_a_bad_machine_is_named_with_key_and_what_is_allowed(
 
 
 BAD_JOBS = {
-    "order": (["--order", "torch"], "job.order.name is 'torch'; allowed: accelerate"),
-    "parameter": (["--parameter", "sede=1"], "has no parameter 'sede'; allowed are seed"),
-    "one rank": (["--order", "torch-random"], "order torch-random"),
-    "batch": (["--batch", "0"], "job.batch is 0; allowed: an integer, 1 or more"),
-    "epochs": (["--epochs", "many"], "job.epochs is 'many'; allowed: an integer"),
-    "rate": (["--compute", "64"], "system.compute is 64; allowed: a number above 0 with a unit"),
+    "order": (["--order", "torch"], "error: --order is 'torch'; allowed: accelerate"),
+    "parameter": (
+        ["--parameter", "sede=1"],
+        "error: --order: order torch-distributed has no parameter 'sede'; allowed are seed",
+    ),
+    "one rank": (["--order", "torch-random"], "error: --order: order torch-random"),
+    "batch": (["--batch", "0"], "error: --batch is 0; allowed: an integer, 1 or more"),
+    "epochs": (["--epochs", "many"], "error: --epochs is 'many'; allowed: an integer"),
+    "rate": (["--compute", "64"], "error: --compute is 64; allowed: a number above 0 with a unit"),
+    "ranks": (["--ranks-per-node", "x"], "error: --ranks-per-node is 'x'; allowed: an integer"),
+    "network": (["--set", "network=64"], "error: --set: network is 64; allowed: a number above 0"),
+    "buffer": (["--set", "staging_buffer=x"], "error: --set: staging_buffer is 'x'; allowed"),
+    "class": (["--set", "disk=x"], "error: --set: disk is 'x'; allowed: a number from 0 on"),
     "name": (["--set", "rma=1GB"], "nothing is named 'rma' to be changed; allowed: batch"),
     "under": (["--under", "test"], "there is no directory 'test' in it"),
 }
