@@ -25,6 +25,7 @@ from fanstore.simulate.scenario import (
     read_system,
 )
 from fanstore.simulate.sizes import DATASET_KEYS
+from fanstore.wording import counted
 
 _PARTS = ("about", "system", "dataset", "job")
 # What the file of a machine may leave open, since it is of the job.
@@ -68,7 +69,11 @@ def request_of(options: Options, dataset: Dataset, samples: Samples) -> Request:
             where = f"in the file, or --set {key}=VALUE"
             raise Fields(file, "system", {}, ()).wrong(key, "is missing", where)
     given = _options_by_key(options, system_table)
-    system = read_system(Fields(file, "system", system_table, SYSTEM_KEYS, given))
+    system_fields = Fields(file, "system", system_table, SYSTEM_KEYS, given)
+    system, files = read_system(system_fields), len(samples.records)
+    if system.ranks > files and not options.recorded:
+        what = f"makes {counted(system.ranks, 'rank')}, which is more than {counted(files, 'file')}"
+        raise system_fields.wrong("nodes", what, "as many ranks as files, or fewer")
     job_table = dict(table.get("job", {}))
     if options.recorded:
         job_table["order"] = {"name": RECORDED}

@@ -252,6 +252,10 @@ BAD_JOBS = {
     "buffer": (["--set", "staging_buffer=x"], "error: --set: staging_buffer is 'x'; allowed"),
     "class": (["--set", "disk=x"], "error: --set: disk is 'x'; allowed: a number from 0 on"),
     "name": (["--set", "rma=1GB"], "nothing is named 'rma' to be changed; allowed: batch"),
+    "ranks for files": (
+        ["--nodes", "31"],
+        "error: --nodes makes 62 ranks, which is more than 60 files; allowed: as many ranks as",
+    ),
     "under": (["--under", "test"], "there is no directory 'test' in it"),
 }
 
