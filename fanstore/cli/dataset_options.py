@@ -15,11 +15,12 @@ from fanstore.launcher import Launcher, detect, for_rank
 from fanstore.load.budget import budget_of
 from fanstore.load.local_dir import choose
 from fanstore.outputs.stageout.location import problem_of
-from fanstore.report.places import page_at
+from fanstore.report.places import make_folder, page_at, remove_empty
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.startup_failure import failure_told_to_others
 
 _ORDER = "fanstore.order"
+_MADE = "fanstore.made"  # directories for the report
 
 
 class ServingCommand(click.Command):
@@ -224,7 +225,7 @@ def check_output_dir(path: str, settings: config.Settings) -> None:
         raise UsageError(f"output directory {path} ({where}): {problem}")
 
 
-def report_page(settings: config.Settings) -> str:
+def report_page(ctx: click.Context, settings: config.Settings) -> str:
     """Returns the absolute path of the report's page, whose directory it makes, or "". Raises
     UsageError where there can be none."""
     if not settings.report:
@@ -234,10 +235,15 @@ def report_page(settings: config.Settings) -> str:
         raise UsageError(f"{where} needs a trace, and {_trace_source(settings)} says off")
     page = page_at(settings.report)
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
+        ctx.meta[_MADE] = make_folder(page.parent)
     except OSError as error:
         raise UsageError(f"{where}: {page.parent}: {error.strerror}") from None
     return os.fspath(page)
+
+
+def remove_empty_report(ctx: click.Context) -> None:
+    """Removes the directory that was made for a report, where nothing came into it."""
+    remove_empty(ctx.meta.get(_MADE, ()))
 
 
 def _trace_source(settings: config.Settings) -> str:
@@ -294,7 +300,7 @@ def make_plan(
         named = for_rank(settings.local_dir, launcher)
         local = choose(named, settings.sources["local_dir"], make=True)
         budget = budget_of(settings, local)
-        page = report_page(settings)
+        page = report_page(ctx, settings)
         return JobPlan(
             pairs,
             settings,

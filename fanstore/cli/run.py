@@ -11,6 +11,7 @@ from fanstore import exit_codes
 from fanstore.cli.dataset_options import (
     ServingCommand,
     make_plan,
+    remove_empty_report,
     serving_options,
     usage_as_failure,
 )
@@ -39,4 +40,7 @@ def command(ctx: click.Context, /, command: tuple[str, ...], **options: Any) -> 
 
     refuse_nesting(os.environ)
     with usage_as_failure():
-        return run(make_plan(ctx, "run", **options), command)
+        try:
+            return run(make_plan(ctx, "run", **options), command)
+        finally:
+            remove_empty_report(ctx)

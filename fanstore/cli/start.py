@@ -9,7 +9,12 @@ from typing import Any
 
 import click
 
-from fanstore.cli.dataset_options import ServingCommand, make_plan, serving_options
+from fanstore.cli.dataset_options import (
+    ServingCommand,
+    make_plan,
+    remove_empty_report,
+    serving_options,
+)
 
 
 @click.command(
@@ -26,10 +31,14 @@ def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
     from fanstore.launch.attach import start
     from fanstore.launch.job_report import tell_missing_plots
 
-    plan = make_plan(ctx, "start", **options)
-    if plan.launcher.rank == 0:
-        tell_missing_plots(plan.report_page)
-    started = start(plan)
+    try:
+        plan = make_plan(ctx, "start", **options)
+        if plan.launcher.rank == 0:
+            tell_missing_plots(plan.report_page)
+        started = start(plan)
+    except BaseException:
+        remove_empty_report(ctx)
+        raise
     if as_json:
         click.echo(json.dumps(started.job, indent=2))
     else:

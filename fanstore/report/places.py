@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from fanstore.errors import UsageError
@@ -27,6 +29,29 @@ def page_at(named: str | os.PathLike[str]) -> Path:
     if page.is_dir():
         raise UsageError(f"report {page}: that is a directory")
     return page
+
+
+def make_folder(folder: Path) -> list[Path]:
+    """Makes a directory with those above it; returns the ones that were made, the innermost first.
+    Raises OSError, and leaves none of them then."""
+    missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    made: list[Path] = []
+    try:
+        for each in reversed(missing):
+            with contextlib.suppress(FileExistsError):  # another rank was quicker
+                each.mkdir()
+                made.insert(0, each)
+    except OSError:
+        remove_empty(made)
+        raise
+    return made
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Removes those directories in which nothing is."""
+    for each in folders:
+        with contextlib.suppress(OSError):
+            each.rmdir()
 
 
 def can_draw() -> bool:

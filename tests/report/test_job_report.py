@@ -127,3 +127,20 @@ def test_a_report_needs_a_trace_and_a_place(stage: RankStage) -> None:
     done = run_alone(stage, "--report", str(stage.path), code=125)
     assert "--report: " in done.stderr and "is no regular file, and is not replaced" in done.stderr
     assert (stage.path / "report.trace").is_fifo()
+
+
+@pytest.mark.parametrize("verb", ["run", "start"])
+def test_a_job_that_never_starts_leaves_no_directory_for_its_report(
+    stage: RankStage, verb: str
+) -> None:
+    (stage.path / "mine").mkdir()
+    command = ("--", "true") if verb == "run" else ()
+    missing = (*FANSTORE, verb, *stage.where(stage.path / "no-dataset"))
+    for out in (stage.path / "new" / "report", stage.path / "mine"):
+        stage.finished([*missing, "--report", str(out), *command], 125)
+    trace = ("--trace", str(stage.path / "no" / "trace"))
+    refused = [*FANSTORE, verb, *stage.where(packed(stage)), *trace]
+    report = ("--report", str(stage.path / "new" / "report"))
+    stage.finished([*refused, *report, *command], 125 if verb == "run" else 2)
+    assert not (stage.path / "new").exists()
+    assert (stage.path / "mine").is_dir()
