@@ -263,6 +263,8 @@ def _forecast(paths: Sequence[str], as_json: bool) -> int:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
     else:
         click.echo("\n".join(line for each in found for line in forecast_lines(each)))
+        if len(found) > 1:
+            click.echo("each is judged alone; a job with all of them needs their room together")
     return 0
 
 

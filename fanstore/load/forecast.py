@@ -13,7 +13,7 @@ from fanstore.load.local_dir import LocalDirectory
 from fanstore.load.resident import resident_bytes
 from fanstore.load.room import less, room_of
 from fanstore.load.shares import divide
-from fanstore.load.staged import Expected, StagedDirectory
+from fanstore.load.staged import Expected, StagedDirectory, kept_of_others, others_words
 from fanstore.wording import counted, show_bytes
 from fanstore.world import World
 
@@ -26,7 +26,8 @@ class Forecast:
     kept_bytes: what has room here; there_bytes: what earlier jobs left of it on the disk; nodes:
     how many like this one hold the packs together, None where its largest file has no room on any.
     memory_bytes: the most that is taken of the memory; cache_bytes: of that, by the block cache;
-    staged_bytes: by what is staged.
+    staged_bytes: by what is staged. others_bytes: what other datasets take there that earlier jobs
+    kept.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Forecast:
     memory_bytes: int
     cache_bytes: int
     staged_bytes: int
+    others_bytes: int
 
 
 def forecast(
@@ -85,6 +87,7 @@ def forecast(
             budget.limit_bytes,
             budget.cache_bytes,
             here_bytes if directory.in_memory else 0,
+            kept_of_others(Base(directory.path), [dataset.dataset_id]),
         )
 
 
@@ -112,13 +115,15 @@ def _room_lines(found: Forecast) -> list[str]:
     left = f", where earlier jobs left {show_bytes(found.there_bytes)}"
     there = left if found.there_bytes else ""
     if not found.index_fits:
-        return [f"  does not fit {found.local_dir}: not even the index has room; a job is refused"]
+        what = f"{found.local_dir}: not even the index has room; a job is refused"
+        return [f"  does not fit {what}{others_words(found.others_bytes)}"]
     if found.fits:
         return [f"  has room in {found.local_dir}{there}: staged before the command starts"]
     rest_bytes = max(0, found.pack_bytes - found.kept_bytes)
     line = (
         f"  does not fit {found.local_dir}: {show_bytes(found.kept_bytes)} are kept there{there}; "
         f"alone, this node reads {show_bytes(rest_bytes)} from the shared file system in each epoch"
+        f"{others_words(found.others_bytes)}"
     )
     if found.nodes is None:
         return [line, "  its largest file has no room on a node like this one"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fanstore.errors import FanstoreError
 from fanstore.load.budget import Budget
 from fanstore.load.local_dir import LocalDirectory
+from fanstore.load.staged import others_words
 from fanstore.placement import MARGIN
 from fanstore.world import World
 
@@ -21,7 +22,8 @@ class Room:
 
     memory_bytes: what may be taken of the memory, None where the directory is on a disk.
     allowed_bytes: what the option `allowed_by` leaves, None where none was given. device: of the
-    file system (st_dev), to tell which ranks share one.
+    file system (st_dev), to tell which ranks share one. others_bytes: what datasets take there that
+    earlier jobs kept and this one does not want.
     """
 
     rank: int
@@ -32,6 +34,7 @@ class Room:
     allowed_bytes: int | None = None
     allowed_by: str = "--local-bytes"
     device: int = 0
+    others_bytes: int = 0
 
     @property
     def bytes(self) -> int:
@@ -127,23 +130,29 @@ def room_problems(
 
 def _problem(room: Room, needed: Needs, instead: str) -> str | None:
     total = sum(amount for _, amount in needed)
-    named = ", ".join(f"{name} {size(amount)}" for name, amount in needed if amount)
+    needs = f"{size(total)} are needed to stage {_named(needed)}"
     if room.allowed_bytes is not None and total > room.allowed_bytes:
         return (
-            f"{size(total)} are needed to stage {named}, {room.allowed_by} leaves "
+            f"{needs}, {room.allowed_by} leaves "
             f"{size(max(0, room.allowed_bytes))}; allow more, or use {instead}"
         )
+    others = others_words(room.others_bytes)
     if total > room.free_bytes:
-        return (
-            f"{room.path}: {size(total)} are needed to stage {named}, "
-            f"{size(room.free_bytes)} are free; use {instead}"
-        )
+        return f"{room.path}: {needs}, {size(room.free_bytes)} are free; use {instead}{others}"
     if room.memory_bytes is not None and total > room.memory_bytes:
         return (
-            f"{room.path} is in memory: {size(total)} are needed to stage {named}, of the memory "
-            f"that is left {size(room.memory_bytes)} may be taken (--memory-bytes); use {instead}"
+            f"{room.path} is in memory: {needs}, of the memory that is left "
+            f"{size(room.memory_bytes)} may be taken (--memory-bytes); use {instead}{others}"
         )
     return None
+
+
+def _named(needed: Needs) -> str:
+    """The datasets; with the bytes of each where there are several."""
+    some = [(name, amount) for name, amount in needed if amount]
+    if len(some) == 1:
+        return some[0][0]
+    return ", ".join(f"{name} {size(amount)}" for name, amount in some)
 
 
 def size(amount_bytes: int) -> str:

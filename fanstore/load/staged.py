@@ -28,6 +28,7 @@ from fanstore.load.resident import (
     sync_resident,
     tidy_resident,
 )
+from fanstore.wording import show_bytes
 
 KEEP = "keep"  # the file that says so
 
@@ -223,6 +224,28 @@ def kept_words(paths: Iterable[str]) -> str:
     return (
         f"{packs:,} whole {noun} kept in {where} ({total_bytes / (1 << 20):,.1f} MiB) for the next "
         "job; `fanstore clean` removes them"
+    )
+
+
+def kept_of_others(base: Base, own: Iterable[str]) -> int:
+    """Returns the bytes on the disk of staged datasets that were kept for later jobs, but for those
+    of the ids `own`."""
+    total = 0
+    for path in base.entries("datasets"):
+        if os.path.basename(path) in own or not os.path.exists(os.path.join(path, KEEP)):
+            continue
+        with contextlib.suppress(FileNotFoundError):  # a job may sweep it
+            total += sum(entry.stat(follow_symlinks=False).st_blocks for entry in os.scandir(path))
+    return total * 512  # stat(2)
+
+
+def others_words(kept_bytes: int) -> str:
+    """Returns what those bytes are, and how to be rid of them; "" for none."""
+    if not kept_bytes:
+        return ""
+    return (
+        f"; other datasets, kept by earlier jobs, take {show_bytes(kept_bytes)} there "
+        "(`fanstore clean` removes what no job uses)"
     )
 
 

@@ -13,12 +13,13 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanstore._native import lib
 from fanstore.config import Settings
 from fanstore.dataset import Dataset, pack_name
 from fanstore.errors import FanstoreError
+from fanstore.load.base import Base
 from fanstore.load.budget import Budget
 from fanstore.load.crew import Crew
 from fanstore.load.exchange import Exchange
@@ -38,7 +39,7 @@ from fanstore.load.room import (
 )
 from fanstore.load.shares import Shares, divide
 from fanstore.load.stage import Stager, StageReport
-from fanstore.load.staged import StagedDirectory
+from fanstore.load.staged import StagedDirectory, kept_of_others
 from fanstore.placement import (
     ExchangePlan,
     Packs,
@@ -115,6 +116,8 @@ def stage_datasets(
     """
     try:
         room = room_of(crew.world, directory, settings.local_bytes, budget)
+        own = [info.dataset_id for info, _ in datasets]
+        room = replace(room, others_bytes=kept_of_others(Base(directory.path), own))
         return _stage_datasets(crew, datasets, room, settings)
     except OSError as error:
         if error.errno not in _DISK_FULL:

@@ -109,6 +109,8 @@ def test_doctor_says_what_a_dataset_would_do(stage: Stage) -> None:
     assert "data: 9 files in 2 packs" in said and "staged before the command starts" in said
     env = {"FANSTORE_LOCAL_BYTES": "4M"}
     said = stage.call("doctor", "--dataset", str(dataset), **env).stdout
+    assert "judged alone" not in said
+    assert "judged alone" in stage.call("doctor", *("--dataset", str(dataset)) * 2, **env).stdout
     assert "does not fit" in said and "3 nodes like this one hold it together" in said
     (found,) = json.loads(stage.call("doctor", "--json", "--dataset", str(dataset), **env).stdout)
     assert not found["fits"] and 3_900_000 < found["kept_bytes"] < 4 << 20

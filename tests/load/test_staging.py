@@ -264,6 +264,23 @@ def test_a_small_local_directory_is_refused_before_copying(stage: Stage) -> None
         stage.run(dataset, "true", options=("--in-place",))
 
 
+def test_what_earlier_jobs_kept_is_named_where_it_leaves_no_room(stage: Stage) -> None:
+    files = {f"f{n}": os.urandom(1_000_000) for n in range(4)}
+    kept = stage.dataset(stage.source("kept", files=files), "kept.fan")
+    wanted = stage.dataset(stage.source("wanted", files=files), "wanted.fan")
+    said = "; other datasets, kept by earlier jobs, take 3."
+    with small_disk(stage.local, "7m"):
+        stage.run(kept, "true", options=("--keep-staged",))
+        refused = stage.run(wanted, "true", options=("--stage", "full"), code=125).stderr
+        assert said in refused
+        assert len(re.findall("needed to stage wanted, [0-9.]+ MiB", refused)) == 1
+        assert said in stage.call("doctor", "--dataset", str(wanted)).stdout
+        assert said not in stage.call("doctor", "--dataset", str(kept)).stdout
+        stage.call("clean")
+        stage.run(wanted, "true", options=("--stage", "full"))
+        assert said not in stage.call("doctor", "--dataset", str(wanted)).stdout
+
+
 def test_a_full_disk_while_copying_is_named() -> None:
     with (
         open("/dev/full", "wb", buffering=0) as full,
