@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "inner.h"
 #include "machine/shared.h"
@@ -27,8 +28,7 @@ static int build(struct fan_node *node)
     if (rc == 0)
         rc = fan_sessions_init(&node->sessions, node->segment.session_count);
     if (rc == 0)
-        rc = fan_ranks_init(&node->ranks, options->rank, options->world_size,
-                            options->deadline_ns);
+        rc = fan_ranks_init(&node->ranks, options->rank, options->world_size, options->deadline_ns);
     if (rc == 0)
         rc = fan_messages_init(&node->messages);
     if (rc == 0)
@@ -138,21 +138,36 @@ int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64
     return id;
 }
 
+/* Lets the thread, which waits for the lock, have it: who gives it back would be first again. */
+static void let_thread_in(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
 int fan_node_order_pass(struct fan_node *node, uint64_t id, uint64_t position)
 {
-    fan_node_enter(node);
-    int rc = fan_prefetch_pass(node, id, position);
-    fan_node_leave(node);
-    fan_node_ring(node);
-    return rc;
+    for (;; let_thread_in()) {
+        fan_node_enter(node);
+        int rc = fan_prefetch_pass(node, id, position);
+        fan_node_leave(node);
+        if (rc == -EAGAIN)
+            continue;
+        fan_node_ring(node);
+        return rc;
+    }
 }
 
 int fan_node_order_end(struct fan_node *node, uint64_t id)
 {
-    fan_node_enter(node);
-    int rc = fan_prefetch_end(node, id);
-    fan_node_leave(node);
-    return rc;
+    for (;; let_thread_in()) {
+        fan_node_enter(node);
+        int rc = fan_prefetch_end(node, id);
+        fan_node_leave(node);
+        if (rc == -EAGAIN)
+            continue;
+        fan_node_ring(node); /* other orders may have waited for its room */
+        return rc;
+    }
 }
 
 int fan_node_session_begin(struct fan_node *node, uint32_t pid)

@@ -12,12 +12,14 @@
 
 /* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; as much again is
  * left for demands. WAKE_SHARE: of that, what is read before more is brought. AHEAD_RECORDS: of an
- * order, however small they are. TURN_RECORDS: looked at in a turn. */
+ * order, however small they are. TURN_RECORDS: looked at in a turn. PASS_RECORDS: passed at once,
+ * as nobody else has the lock of the node meanwhile. */
 enum {
     ROOM_SHARE = 2,
     WAKE_SHARE = 4,
     AHEAD_RECORDS = 65536,
     TURN_RECORDS = 64,
+    PASS_RECORDS = 1024,
     RETRY_NS = 1000000
 };
 
@@ -125,8 +127,7 @@ static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
 static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order *order,
                              uint64_t record)
 {
-    if (!fan_mounts_has_content(&node->mounts, order->mount, record) ||
-        fan_mounts_is_damaged(&node->mounts, order->mount, record))
+    if (!fan_mounts_has_content(&node->mounts, order->mount, record))
         return 0;
     uint64_t bytes = fan_mount_record(&node->mounts.mounts[order->mount], record)->stored_size;
     return bytes <= FAN_FILL_MAX_BYTES ? bytes : 0;
@@ -145,10 +146,15 @@ static void pass_one(struct fan_node *node, struct fan_order *order)
     order->passed++;
 }
 
-static void pass(struct fan_node *node, struct fan_order *order, uint64_t position)
+/* Whether all is done; if not, nothing more is brought until it is. */
+static bool pass(struct fan_node *node, struct fan_order *order, uint64_t position)
 {
-    while (order->passed < position && order->passed < order->next)
+    for (unsigned i = 0; order->passed < position && order->passed < order->next; i++) {
+        order->retry_ns = UINT64_MAX;
+        if (i == PASS_RECORDS)
+            return false;
         pass_one(node, order);
+    }
     if (order->block > 0 && order->passed < position) { /* of the next one a part was brought */
         uint64_t file = fan_cache_file(order->mount, order->records[order->next]);
         for (uint64_t block = 0; block < order->block; block++)
@@ -160,6 +166,7 @@ static void pass(struct fan_node *node, struct fan_order *order, uint64_t positi
     order->retry_ns = 0;
     if (node->prefetch.bytes <= most_ahead(node) - most_ahead(node) / WAKE_SHARE)
         node->prefetch.resting = false;
+    return true;
 }
 
 int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
@@ -167,8 +174,7 @@ int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
     struct fan_order *order = find(&node->prefetch, id);
     if (order == NULL)
         return -EINVAL;
-    pass(node, order, position < order->count ? position : order->count);
-    return 0;
+    return pass(node, order, position < order->count ? position : order->count) ? 0 : -EAGAIN;
 }
 
 int fan_prefetch_end(struct fan_node *node, uint64_t id)
@@ -176,7 +182,8 @@ int fan_prefetch_end(struct fan_node *node, uint64_t id)
     struct fan_order *order = find(&node->prefetch, id);
     if (order == NULL)
         return -EINVAL;
-    pass(node, order, order->count);
+    if (!pass(node, order, order->count))
+        return -EAGAIN;
     take_out(&node->prefetch, order);
     free_order(order);
     return 0;
@@ -215,7 +222,7 @@ static uint32_t await(struct fan_node *node, uint64_t file, uint64_t block, bool
         fan_blockcache_await(&node->cache, id);
     if (id == FAN_NO_FRAME || fan_blockcache_stays(&node->cache, id))
         return 0;
-    return node->cache.frames[id].bytes;
+    return fan_granules_for(node->cache.frames[id].bytes) * FAN_CACHE_GRANULE_BYTES;
 }
 
 static enum step bring_block(struct fan_node *node, struct fan_order *order, uint64_t stored_bytes,
@@ -254,7 +261,8 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, uint
         return HELD_UP;
     uint64_t id = order->records[order->next];
     const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
-    if (stored_bytes(node, order, id) == 0) {
+    if (stored_bytes(node, order, id) == 0 ||
+        fan_mounts_is_damaged(&node->mounts, order->mount, id)) {
         go_on(node, order);
         return MOVED;
     }

@@ -51,7 +51,8 @@ int64_t fan_prefetch_begin(struct fan_node *node, uint32_t mount, const uint64_t
                            uint64_t count, uint64_t behind);
 
 /* The loader is past the first `position` records; ends an order, of which no more is read. What
- * was brought for them stays no longer than other blocks do. 0 or -EINVAL: there is none. */
+ * was brought for them stays no longer than other blocks do. 0; -EINVAL: there is none; -EAGAIN:
+ * not all was done, call it again. */
 int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position);
 int fan_prefetch_end(struct fan_node *node, uint64_t id);
 

@@ -60,6 +60,24 @@ with open(sys.argv[2] + os.environ["FANSTORE_RANK"], "w") as out:
 """
 
 
+# Reads nothing; says what the node has once it brings no more.
+WINDOW = """
+import json, os, sys, time
+from fanstore.serve.jobs import FoundJob, ask
+def node():
+    return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")["node"]
+before, now = node(), None
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    time.sleep(0.3)
+    before, now = now, node()
+    if before and now["ahead"] == before["ahead"] > 0 and not now["outstanding"]:
+        break
+with open(sys.argv[1] + os.environ["FANSTORE_RANK"], "w") as out:
+    json.dump(now, out)
+"""
+
+
 def order_file(path: Path, *epochs: list[str]) -> Path:
     path.write_text("\n\n".join("\n".join(epoch) for epoch in epochs))
     return path
@@ -85,6 +103,21 @@ def test_a_wrong_order_is_dropped(tmp_path: Path) -> None:
     for rank in said:
         assert rank["bad"] == []
         assert rank["after"]["order"]["broken"] == 1
+
+
+@needs_ranks
+def test_short_files_take_no_more_room_than_long_ones(tmp_path: Path) -> None:
+    """A block takes whole granules, so that 10 bytes are 4,096 of the room for what is ahead."""
+    stage = make_rank_stage(tmp_path, 2)
+    files = files_of(5000, 10)
+    dataset = stage.dataset(stage.source(files=files))
+    order = order_file(tmp_path / "order", sorted(files))
+    command = [sys.executable, "-c", WINDOW, str(tmp_path / "said-")]
+    options = ["--order", str(order), "--cache-bytes", "10MiB", "--cache-policy", "close"]
+    stage.run_ranks(2, dataset, *command, options=options)
+    for rank in range(2):
+        node = json.loads((tmp_path / f"said-{rank}").read_text())
+        assert 0 < node["peak_resident_bytes"] <= node["cache_bytes"] // 2
 
 
 def run(stage: RankStage, place: Path, files: dict[str, bytes], *how: str) -> list[dict[str, Any]]:
