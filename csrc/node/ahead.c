@@ -78,12 +78,16 @@ int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *reco
 int fan_ahead_first(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count)
 {
     struct fan_ahead_list *list = make_list(node, mount, records, count);
+    struct fan_ahead_list **at = &node->ahead.first;
     if (list == NULL)
         return -ENOMEM;
-    list->after = node->ahead.first;
+    while (*at != NULL && (*at)->first)
+        at = &(*at)->after;
+    list->first = true;
+    list->after = *at;
     if (list->after == NULL)
         node->ahead.end = &list->after;
-    node->ahead.first = list;
+    *at = list;
     return (int)list->number;
 }
 

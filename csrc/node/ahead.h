@@ -12,7 +12,7 @@
 struct fan_node;
 
 /* What is left of one list; next: the first that was not begun. running: runs of it that reader
- * threads are at: the list stays for as long. */
+ * threads are at: the list stays for as long. first: it is for fan_ahead_first. */
 struct fan_ahead_list {
     uint64_t *records;
     uint64_t count;
@@ -20,6 +20,7 @@ struct fan_ahead_list {
     uint32_t mount;
     uint32_t number;
     uint32_t running;
+    bool first;
     struct fan_ahead_list *after;
 };
 
@@ -39,7 +40,8 @@ void fan_ahead_fini(struct fan_ahead *ahead);
 int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records,
                      uint64_t count);
 
-/* The same, before all others. The number of the list, above 0, or -ENOMEM. */
+/* The same, before all that was appended and behind what was first already. The number of the list,
+ * above 0, or -ENOMEM. */
 int fan_ahead_first(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count);
 
 /* Begins what may be begun. Whether there is more to be looked at. */

@@ -62,7 +62,7 @@ static enum fan_bring keep_whole(struct fan_node *node, const struct fan_fetch_r
     if (node->ahead.running >= node->ahead.most)
         return FAN_BRING_LATER;
     int rc = fan_ahead_first(node, whole->mount, &whole->record, 1);
-    return rc == 0 ? FAN_BRING : FAN_BRING_NOWHERE;
+    return rc > 0 ? FAN_BRING : FAN_BRING_NOWHERE;
 }
 
 enum fan_bring fan_disk_ahead(struct fan_node *node, const struct fan_fetch_request *whole)
