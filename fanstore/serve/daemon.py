@@ -347,7 +347,7 @@ class Daemon:
             self._sessions.begin(channel)
         elif operation == "status":
             channel.send(self.job.status())
-        elif operation in near.OPERATIONS:
+        elif isinstance(operation, str) and operation in near.OPERATIONS:
             channel.send(near.answer(self.job, request))
         elif operation == "stop" and self._wrapped:
             channel.send({"error": "this job ends with its command"})

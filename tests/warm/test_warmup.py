@@ -226,6 +226,8 @@ ODD_REQUESTS: list[dict[str, Any]] = [
     {"op": "reach", "mount": 0, "records": [1] * 5000, "blocks": [0] * 5000},
     {"op": "keep", "mount": 0},
     {"op": "keeping", "number": None},
+    {"op": []},
+    {"op": {}},
 ]
 
 
