@@ -76,6 +76,15 @@ class Announced:
         return {**counts, "refused": dict(self._refused)}
 
     def _run(self) -> None:
+        try:
+            self._listen()
+        except Exception as error:  # the job goes on without
+            traceback.print_exception(error, file=sys.stderr)
+            self._refuse(f"{type(error).__name__}: {error}")
+        if self._loaders is not None:
+            self._loaders.end()
+
+    def _listen(self) -> None:
         passed_s = 0.0
         while not self._stopping:
             self._listener.settimeout(None if self._loaders is None else _PAUSE_S)

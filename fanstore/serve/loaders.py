@@ -156,6 +156,11 @@ class Loaders:
             for key in [key for key in table if key[0] in gone]:
                 del table[key]
 
+    def end(self) -> None:
+        """Ends what is known of all of them; the counts stay."""
+        for key in list(self._streams):
+            self._end(key)
+
     def _end(self, key: tuple[int, int]) -> None:
         for stream in self._streams.pop(key, []):
             self._count(stream, self._matched)
