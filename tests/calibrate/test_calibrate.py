@@ -75,6 +75,7 @@ def test_a_machine_lies_where_plan_looks_for_it(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (places[0] / "file").write_bytes(b"x" * 100_000)
+    (places[0] / "other").write_bytes(b"x")
     call("prepare", places[0], tmp_path / "data", "--quiet")
     arguments = [each for each in options(places) if each not in ("--out", str(places[2]))]
     said = call("calibrate", *arguments).stdout.decode().strip()
