@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import stat
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,35 +21,37 @@ _REORDERED = 1024  # samples: nothing is known of the reader's workers
 
 # A mount: its prefix, and the dataset that is served there.
 Mount = tuple[str, Dataset]
+# The record ids that are named in an epoch, by the number of the mount.
+_Epoch = dict[int, "array[int]"]
 
 
 def read_order(path: str, mounts: Sequence[Mount]) -> dict[int, Iterator[Expected]]:
     """Returns the epochs of each mount that a file names files of, by the number of the mount; the
     last epoch comes again and again. Raises UsageError, which names file and line."""
+    prefixes = [(os.fsencode(prefix) + b"/", dataset) for prefix, dataset in mounts]
+    epochs: list[_Epoch] = [{}]
     try:
         with open(path, "rb") as stream:
-            lines = stream.read().split(b"\n")
+            for number, line in enumerate(stream, 1):
+                if line == b"\n":
+                    epochs += [{}] if epochs[-1] else []
+                    continue
+                try:
+                    _add(epochs[-1], line.removesuffix(b"\n"), prefixes)
+                except UsageError as error:
+                    raise UsageError(f"--order {path}, line {number}: {error}") from None
     except OSError as error:
         raise UsageError(f"--order {path}: {error.strerror}") from None
-    epochs: list[list[tuple[int, int]]] = [[]]
-    for number, line in enumerate(lines, 1):
-        if line:
-            epochs[-1].append(_record_of(line, mounts, f"--order {path}, line {number}"))
-        elif epochs[-1]:
-            epochs.append([])
-    if not epochs[-1]:
-        epochs.pop()
-    if not epochs:
+    named = sorted({mount for epoch in epochs for mount in epoch})
+    if not named:
         raise UsageError(f"--order {path}: names no file; it has a path a line")
-    named = {mount for epoch in epochs for mount, _ in epoch}
-    return {mount: _epochs_of(mount, epochs) for mount in sorted(named)}
+    return {mount: _epochs_of(mount, epochs) for mount in named}
 
 
-def _epochs_of(mount: int, epochs: Sequence[Sequence[tuple[int, int]]]) -> Iterator[Expected]:
-    of_mount = [
-        np.array([record for each, record in epoch if each == mount], np.uint64) for epoch in epochs
+def _epochs_of(mount: int, epochs: Sequence[_Epoch]) -> Iterator[Expected]:
+    known = [
+        _expected(mount, np.array(epoch[mount], np.uint64)) for epoch in epochs if mount in epoch
     ]
-    known = [_expected(mount, records) for records in of_mount if len(records)]
     return itertools.chain(known[:-1], itertools.repeat(known[-1]))
 
 
@@ -57,37 +60,46 @@ def _expected(mount: int, records: NDArray[np.uint64]) -> Expected:
     return Expected(mount, records, batch=batch)
 
 
-def _record_of(line: bytes, mounts: Sequence[Mount], where: str) -> tuple[int, int]:
-    """Returns mount and record of a path: relative to the only mount, or below the prefix of
-    one."""
-    path = _unescaped(line, where)
-    number, relpath = _below(path, mounts, where)
-    dataset = mounts[number][1]
+def _add(epoch: _Epoch, line: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> None:
+    """Adds the file of a line to the records of its mount."""
+    path = _unescaped(line) if b"\\" in line else line
+    mount, relpath = _below(path, prefixes)
+    dataset = prefixes[mount][1]
     try:
-        record = dataset.lookup(relpath)
+        record = _record_of(dataset, relpath)
     except FileNotFoundError:
-        raise UsageError(f"{where}: {os.fsdecode(path)} is not in the dataset") from None
+        raise UsageError(f"{os.fsdecode(path)} is not in the dataset") from None
     if not stat.S_ISREG(int(dataset.record(record).mode)):
-        raise UsageError(f"{where}: {os.fsdecode(path)} is no regular file")
-    return number, record
+        raise UsageError(f"{os.fsdecode(path)} is no regular file")
+    epoch.setdefault(mount, array("Q")).append(record)
 
 
-def _below(path: bytes, mounts: Sequence[Mount], where: str) -> tuple[int, bytes]:
-    for number, (prefix, _) in enumerate(mounts):
-        start = os.fsencode(prefix) + b"/"
-        if path.startswith(start):
-            return number, os.path.normpath(path[len(start) :])
+def _record_of(dataset: Dataset, relpath: bytes) -> int:
+    """Returns the record of a path, which is in normal form most of the time."""
+    try:
+        return dataset.lookup(relpath)
+    except FileNotFoundError:
+        return dataset.lookup(os.path.normpath(relpath))
+
+
+def _below(path: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> tuple[int, bytes]:
+    """Returns the mount of a path, and the path there: it is relative to the only mount, or below
+    the prefix of one."""
+    if not path.startswith(b"/") and len(prefixes) == 1:
+        return 0, path
+    for number, (prefix, _) in enumerate(prefixes):
+        if path.startswith(prefix):
+            return number, path[len(prefix) :]
     shown = os.fsdecode(path)
     if path.startswith(b"/"):
-        raise UsageError(f"{where}: {shown} is in none of " + ", ".join(each for each, _ in mounts))
-    if len(mounts) > 1:
-        raise UsageError(f"{where}: {shown}: of several datasets, paths begin with a mount prefix")
-    return 0, os.path.normpath(path)
+        named = ", ".join(os.fsdecode(prefix[:-1]) for prefix, _ in prefixes)
+        raise UsageError(f"{shown} is in none of {named}")
+    raise UsageError(f"{shown}: of several datasets, paths begin with a mount prefix")
 
 
-def _unescaped(line: bytes, where: str) -> bytes:
+def _unescaped(line: bytes) -> bytes:
     r"""Returns a path, in which \n stands for a new line and \\ for a backslash."""
     parts = line.split(b"\\\\")
     if any(part.replace(b"\\n", b"").count(b"\\") for part in parts):
-        raise UsageError(rf"{where}: \ stands before n or \ alone")
+        raise UsageError(r"\ stands before n or \ alone")
     return b"\\".join(part.replace(b"\\n", b"\n") for part in parts)
