@@ -34,6 +34,7 @@ OWN_ROWS = (
     "ranks",
     "remote",
     "remote_cold",
+    "foreseen",
     "storage",
 )
 # No row is begun after so long.
