@@ -386,6 +386,15 @@ static void drop_lost(struct fan_node *node, uint64_t now_ns)
     }
 }
 
+/* Whether somebody waited for the rank of a late frame in vain. What was asked for ahead may be
+ * late for others went before it, but not if the rank has said nothing at all since. */
+static bool is_rank_late(const struct fan_node *node, const struct fan_frame *frame)
+{
+    uint64_t asked_ns = frame->deadline_ns - node->options.deadline_ns;
+    bool silent = node->ranks.ranks[frame->rank].heard_ns < asked_ns;
+    return frame->flight->wants != NULL && (silent || !frame->flight->asked_ahead);
+}
+
 static void drop_late(struct fan_node *node, enum fan_source source, uint64_t now_ns)
 {
     for (;;) {
@@ -393,8 +402,7 @@ static void drop_late(struct fan_node *node, enum fan_source source, uint64_t no
         if (id == FAN_NO_FRAME || now_ns < node->cache.frames[id].deadline_ns)
             return;
         fan_add64(&node->stats.timeouts, 1);
-        const struct fan_flight *late = node->cache.frames[id].flight;
-        if (source == FAN_FROM_RANK && late->wants != NULL && !late->asked_ahead)
+        if (source == FAN_FROM_RANK && is_rank_late(node, &node->cache.frames[id]))
             fan_ranks_suspect(&node->ranks, node->cache.frames[id].rank, now_ns);
         struct fan_flight *flight = give_up(node, id);
         if (source == FAN_FROM_SHARED) /* one that was not begun says nothing of the file */
