@@ -16,9 +16,9 @@ struct fan_want;
 
 /* frame: of the attempt that is under way, FAN_NO_FRAME. unreadable: a replica said that the bytes
  * are damaged, or the shared file system could not give them. read_shared: it was asked.
- * asked_ahead: a rank was, when nobody wanted the block yet, and is no late one therefore. hinted:
- * what it brings is kept until it is read. awaited: as of a frame.
- * grounded_ns: since when the flight waits for room. */
+ * asked_ahead: a rank was, when nobody wanted the block yet, and is no late one for that alone.
+ * hinted: what it brings is kept until it is read. awaited: as of a frame. grounded_ns: since when
+ * the flight waits for room. */
 struct fan_flight {
     uint64_t file;
     uint64_t block;

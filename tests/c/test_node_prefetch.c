@@ -198,6 +198,32 @@ static void test_silence(void)
     world_close(&world);
 }
 
+/* Somebody waits in vain for what a rank was asked ahead: where it said nothing at all since, it is
+ * late, so that the next one asks elsewhere. */
+static void test_dead(void)
+{
+    struct world world;
+    struct node_client client;
+    uint64_t records[WORLD_FILES], bytes;
+    world_open(&world, (struct world_shape){2, 1, WORLD_LARGE_BYTES, SHORT_MS, FAN_POLICY_LRU}, 0);
+    client_open(&client, world.nodes[0]);
+    atomic_store(&world_knobs(&world, 1)->deaf, 1);
+    uint64_t first = 0, count = list(&world, records, 1, &bytes);
+    while (!is_remote(&world, records[first]))
+        first++;
+    uint64_t id = begin(&world, records + first, count - first);
+    EVENTUALLY(world_stats(&world, 0).ahead > 0);
+    client_want(&client, 0, fan_cache_file(0, records[first]), 0);
+    EVENTUALLY(fan_node_is_late(world.nodes[0], 1));
+    atomic_store(&world_knobs(&world, 1)->deaf, 0);
+    client_wait(&client, 0);
+    client_unpin(&client, 0);
+    CHECK(fan_node_order_end(world.nodes[0], id) == 0);
+    EVENTUALLY(is_quiet(&world));
+    client_close(&client);
+    world_close(&world);
+}
+
 /* An order behind another one is brought when all of that was. */
 static void test_behind(void)
 {
@@ -277,6 +303,7 @@ int main(void)
     test_ended_early();
     test_two();
     test_silence();
+    test_dead();
     test_behind();
     test_nonsense();
     test_share_of_disk();
