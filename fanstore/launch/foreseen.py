@@ -13,7 +13,7 @@ def order_lines(ranks: Sequence[dict[str, Any]]) -> list[str]:
     and what was brought ahead, or why it was not known; nothing where nothing was opened, or no
     program has loaders that could tell."""
     told = [rank["order"] for rank in ranks if rank.get("order")]
-    opens = sum(rank["counters"]["opens"] for rank in ranks)
+    opens = sum(rank["counters"]["opens"] for rank in ranks) if told else 0
     epochs = sum(each["epochs"] for each in told)
     if not opens:
         return []
