@@ -290,7 +290,9 @@ static void start_block(struct transfer *transfer, uint64_t block)
         return;
     }
     FAN_COUNT(cache_misses, 1);
-    fan_cache_want(transfer->cache, pin);
+    int64_t start = fan_clock_ns();
+    fan_cache_want(transfer->cache, pin); /* on a busy core the daemon may answer within */
+    transfer->waited_ns += fan_clock_ns() - start;
     transfer->window[transfer->pending++] = (struct wanted){pin, block};
 }
 
