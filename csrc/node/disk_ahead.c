@@ -57,11 +57,11 @@ static bool begin(struct fan_node *node, const struct fan_fetch_request *request
     return true;
 }
 
-static enum fan_bring keep_whole(struct fan_node *node, const struct fan_fetch_request *whole)
+enum fan_bring fan_disk_keep(struct fan_node *node, const struct fan_fetch_request *request)
 {
     if (node->ahead.running >= node->ahead.most)
         return FAN_BRING_LATER;
-    int rc = fan_ahead_first(node, whole->mount, &whole->record, 1);
+    int rc = fan_ahead_first(node, request->mount, &request->record, 1);
     return rc > 0 ? FAN_BRING : FAN_BRING_NOWHERE;
 }
 
@@ -69,7 +69,7 @@ enum fan_bring fan_disk_ahead(struct fan_node *node, const struct fan_fetch_requ
 {
     const struct fan_node_mount *mount = &node->mounts.mounts[whole->mount];
     if (!is_staged(mount, whole) && !fan_share_has(mount, whole))
-        return keep_whole(node, whole);
+        return fan_disk_keep(node, whole);
     struct fan_fetch_request piece = *whole;
     bool begun = false;
     if (node->disk_ahead >= READING_MOST)

@@ -1,5 +1,6 @@
 #include "hints.h"
 
+#include "disk_ahead.h"
 #include "inner.h"
 #include "machine/shared.h"
 
@@ -76,11 +77,10 @@ static enum fan_bring bring_next(struct fan_node *node, struct fan_hinted *hinte
     bool here = fan_share_has(&node->mounts.mounts[request.mount], &request);
     if (!here && !fan_share_wants(&node->mounts, &request))
         return fan_fetch_ahead(node, hinted->file, hinted->block, FAN_FOR_HINT, now_ns);
-    if (!here && node->ahead.running >= node->ahead.most)
-        return FAN_BRING_LATER;
-    hinted->block = hinted->end - 1;
-    bool begun = !here && fan_ahead_first(node, request.mount, &request.record, 1) > 0;
-    return begun ? FAN_BRING : FAN_BRING_THERE;
+    enum fan_bring rc = here ? FAN_BRING_THERE : fan_disk_keep(node, &request);
+    if (rc != FAN_BRING_LATER)
+        hinted->block = hinted->end - 1;
+    return rc;
 }
 
 static void end_first(struct fan_hints *hints)

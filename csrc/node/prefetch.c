@@ -24,7 +24,7 @@ enum {
 };
 
 /* What became of the next record of an order. */
-enum step { MOVED, BEGUN, HELD_UP, ALL_HELD_UP };
+enum step { MOVED, HELD_UP, ALL_HELD_UP };
 
 static uint64_t most_ahead(const struct fan_node *node)
 {
@@ -203,11 +203,10 @@ static void go_on(struct fan_node *node, struct fan_order *order)
 static enum step bring_here(struct fan_node *node, struct fan_order *order,
                             const struct fan_fetch_request *request)
 {
-    enum fan_bring rc = fan_disk_ahead(node, request);
-    if (rc == FAN_BRING_LATER)
+    if (fan_disk_ahead(node, request) == FAN_BRING_LATER)
         return HELD_UP;
     go_on(node, order);
-    return rc == FAN_BRING ? BEGUN : MOVED;
+    return MOVED;
 }
 
 /* An order is to come to a block that is there, or on its way: what that takes of the room for
@@ -241,7 +240,7 @@ static enum step bring_block(struct fan_node *node, struct fan_order *order, uin
     order->block++;
     if (rc == FAN_BRING_NOWHERE || order->block * FAN_CACHE_BLOCK_BYTES >= stored_bytes)
         go_on(node, order);
-    return rc == FAN_BRING ? BEGUN : MOVED;
+    return MOVED;
 }
 
 /* Whether another order is to be brought first. */
@@ -292,7 +291,7 @@ bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns)
             held_up = NULL;
         else if (held_up == NULL)
             held_up = order;
-        any |= step == BEGUN || step == MOVED;
+        any |= step == MOVED;
         if (order->block == 0 || step == HELD_UP) { /* a record is brought as a whole */
             take_out(prefetch, order);
             append(prefetch, order);

@@ -57,7 +57,7 @@ class Announced:
         self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
 
     def start(self) -> None:
-        """Begins to listen."""
+        """Starts the thread that listens for announcements."""
         self._thread.start()
 
     def stop(self) -> None:

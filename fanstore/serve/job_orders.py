@@ -20,7 +20,7 @@ class Source(Protocol):
     """Where orders come from: a thread."""
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the thread, which tells the sink what will be read."""
 
     def stop(self) -> None:
         """Ends it, when all that was opened is counted."""
@@ -41,8 +41,7 @@ class Orders:
     def stop(self) -> None:
         """Ends it. To be called before the node is closed."""
         self._source.stop()
-        if isinstance(self._sink, NodeSink):
-            self._sink.close()
+        self._sink.close()
 
     def figures(self) -> dict[str, Any]:
         """Returns what was foreseen, and why programs did not tell more."""

@@ -87,7 +87,7 @@ class _Course:
         self.strange += epoch.follower.strange
 
     def end(self) -> None:
-        """Has nothing more brought."""
+        """Ends the epochs that are known: the sink brings nothing more for them."""
         for epoch in (self.current, self.following):
             if epoch is not None:
                 self._close(epoch)
@@ -116,7 +116,7 @@ class Planned:
         self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
 
     def start(self) -> None:
-        """Begins to follow."""
+        """Starts the thread that follows what is opened."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -24,6 +24,9 @@ class Sink:
     def end(self, token: int) -> None:
         """It is read no further, or not in that order."""
 
+    def close(self) -> None:
+        """Tells nobody anything from now on."""
+
 
 class NodeSink(Sink):
     """Has a node bring what is told; by any thread, until `close`, after which the node may go."""
@@ -50,6 +53,6 @@ class NodeSink(Sink):
                 self._node.end_order(token)
 
     def close(self) -> None:
-        """Lets go of the node."""
+        """Calls the node no more, which may be closed then."""
         with self._lock:
             self._node = None
