@@ -109,9 +109,9 @@ SETTINGS = (
     Setting(
         "cache_policy",
         str,
-        "minio",
-        "what the block cache drops, and when: close, lru, random, minio or none",
-        "close|lru|random|minio|none",
+        "belady",
+        "what the block cache drops, and when: close, lru, random, minio, belady or none",
+        "close|lru|random|minio|belady|none",
     ),
     Setting(
         "deadline_s", float, 10.0, "how long another node may take for one request", least=0.001

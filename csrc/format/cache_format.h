@@ -150,6 +150,16 @@ static inline uint64_t fan_cache_file(uint32_t mount, uint64_t record)
     return (uint64_t)mount << 56 | (record + 1);
 }
 
+static inline uint32_t fan_cache_mount(uint64_t file)
+{
+    return (uint32_t)(file >> 56);
+}
+
+static inline uint64_t fan_cache_record(uint64_t file)
+{
+    return (file & ((UINT64_C(1) << 56) - 1)) - 1;
+}
+
 /* The bucket of a block, before the mask. */
 static inline uint64_t fan_cache_hash(uint64_t file, uint64_t block)
 {

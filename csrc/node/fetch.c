@@ -31,7 +31,6 @@ static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint3
                          uint64_t now_ns)
 {
     bool from_rank = node->cache.frames[id].source == FAN_FROM_RANK;
-    node->cache.frames[id].awaited = flight->awaited;
     if (flight->wants == NULL && flight->hinted)
         fan_unread_enter(&node->cache, id);
     else if (flight->wants == NULL)
@@ -161,7 +160,8 @@ static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint6
         uint32_t id = fan_eviction_begin_fill(
             &node->eviction,
             &(struct fan_fill){flight->file, flight->block, flight->request.bytes,
-                               shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency});
+                               shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency,
+                               fan_next_use_of(node, flight->file)});
         if (id == FAN_NO_FRAME)
             return false;
         if (shared ? read_shared(node, flight, id, now_ns) : ask(node, flight, rank, id, now_ns))
@@ -305,6 +305,7 @@ static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t 
     if (error == 0) {
         if (!shared)
             fan_add64(&node->stats.fetched_bytes, frame->bytes);
+        frame->awaited = flight->awaited;
         fan_blockcache_fill_done(&node->cache, id);
         grant_flight(node, flight, id, now_ns);
         return;

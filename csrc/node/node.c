@@ -10,9 +10,14 @@
 
 enum { WORLD_MAX = 1 << 20 };
 
+static bool is_for_nodes(uint32_t policy)
+{
+    return policy < FAN_POLICY_COUNT || policy == FAN_POLICY_BELADY;
+}
+
 static int check_options(const struct fan_node_options *options)
 {
-    bool sane = options->job_segment != NULL && options->policy < FAN_POLICY_COUNT &&
+    bool sane = options->job_segment != NULL && is_for_nodes(options->policy) &&
                 options->deadline_ns > 0 && options->shared_deadline_ns > 0 &&
                 options->idle_sleep_us > 0 && options->world_size > 0 &&
                 options->world_size <= WORLD_MAX && options->rank < options->world_size;
@@ -131,11 +136,16 @@ int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *r
 int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
                              uint64_t count, uint64_t behind)
 {
+    if (mount >= node->mounts.count)
+        return -EINVAL;
+    struct fan_order *order = fan_order_make(node, mount, records, count);
+    if (order == NULL)
+        return -ENOMEM;
     fan_node_enter(node);
-    int64_t id = fan_prefetch_begin(node, mount, records, count, behind);
+    uint64_t id = fan_prefetch_begin(node, order, behind);
     fan_node_leave(node);
     fan_node_ring(node);
-    return id;
+    return (int64_t)id;
 }
 
 /* Lets the thread, which waits for the lock, have it: who gives it back would be first again. */

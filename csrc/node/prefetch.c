@@ -64,6 +64,7 @@ static void take_out(struct fan_prefetch *prefetch, const struct fan_order *orde
 
 static void free_order(struct fan_order *order)
 {
+    fan_places_fini(&order->places);
     free(order->records);
     free(order->brought);
     free(order);
@@ -78,46 +79,61 @@ void fan_prefetch_fini(struct fan_prefetch *prefetch)
     }
 }
 
-int64_t fan_prefetch_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
-                           uint64_t count, uint64_t behind)
+static bool copy_records(struct fan_order *order, const uint64_t *records, bool with_places)
 {
-    if (mount >= node->mounts.count)
-        return -EINVAL;
+    order->records = malloc((order->count + 1) * sizeof(*records));
+    order->brought = malloc(AHEAD_RECORDS * sizeof(*order->brought));
+    if (order->records == NULL || order->brought == NULL)
+        return false;
+    if (order->count > 0)
+        memcpy(order->records, records, order->count * sizeof(*records));
+    return !with_places || fan_places_init(&order->places, order->records, order->count) == 0;
+}
+
+struct fan_order *fan_order_make(const struct fan_node *node, uint32_t mount,
+                                 const uint64_t *records, uint64_t count)
+{
     struct fan_order *order = calloc(1, sizeof(*order));
     if (order == NULL)
-        return -ENOMEM;
-    order->records = malloc((count + 1) * sizeof(*records));
-    order->brought = malloc(AHEAD_RECORDS * sizeof(*order->brought));
-    if (order->records == NULL || order->brought == NULL) {
-        free_order(order);
-        return -ENOMEM;
-    }
-    if (count > 0)
-        memcpy(order->records, records, count * sizeof(*records));
+        return NULL;
     order->count = count;
     order->mount = mount;
+    if (copy_records(order, records, fan_blockcache_foresees(&node->cache)))
+        return order;
+    free_order(order);
+    return NULL;
+}
+
+uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind)
+{
+    struct fan_prefetch *prefetch = &node->prefetch;
+    const struct fan_order *first = behind != 0 ? find(prefetch, behind) : NULL;
     order->behind = behind;
-    order->id = ++node->prefetch.last_id;
-    append(&node->prefetch, order);
-    node->prefetch.resting = false;
-    return (int64_t)order->id;
+    order->begins = first != NULL ? first->begins + first->count : prefetch->uses.now;
+    order->id = ++prefetch->last_id;
+    append(prefetch, order);
+    prefetch->resting = false;
+    fan_next_use_begin(node, order);
+    return order->id;
 }
 
 /* An order does not come to a block any more. */
 static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
 {
     struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
-    uint32_t id = fan_blockcache_find(&node->cache, file, block);
-    uint32_t *awaited = flight != NULL       ? &flight->awaited
-                        : id != FAN_NO_FRAME ? &node->cache.frames[id].awaited
-                                             : NULL;
-    if (awaited == NULL || *awaited == 0 || --*awaited > 0)
-        return;
     if (flight != NULL) {
-        flight->hinted = false;
+        if (flight->awaited > 0 && --flight->awaited == 0)
+            flight->hinted = false;
         return;
     }
-    if (fan_unread_is(&node->cache, id))
+    uint32_t id = fan_blockcache_find(&node->cache, file, block);
+    if (id == FAN_NO_FRAME || node->cache.frames[id].awaited == 0)
+        return;
+    bool unread = fan_unread_is(&node->cache, id);
+    fan_blockcache_unawait(&node->cache, id);
+    if (node->cache.frames[id].awaited > 0)
+        return;
+    if (unread)
         fan_add64(&node->stats.ahead_unread_bytes, node->cache.frames[id].bytes);
     fan_unread_leave(&node->cache, id);
     fan_eviction_check(&node->eviction, file);
@@ -144,26 +160,35 @@ static void pass_one(struct fan_node *node, struct fan_order *order)
         let_go(node, file, block);
     node->prefetch.bytes -= bytes;
     order->passed++;
+    fan_next_use_renew(node, file);
+}
+
+/* The loader is past a record that was not brought. */
+static void skip_one(struct fan_node *node, struct fan_order *order)
+{
+    uint64_t file = fan_cache_file(order->mount, order->records[order->passed]);
+    for (uint64_t block = 0; block < order->block; block++) /* but for these */
+        let_go(node, file, block);
+    order->block = order->bytes = 0;
+    order->next = ++order->passed;
+    fan_next_use_renew(node, file);
 }
 
 /* Whether all is done; if not, nothing more is brought until it is. */
 static bool pass(struct fan_node *node, struct fan_order *order, uint64_t position)
 {
-    for (unsigned i = 0; order->passed < position && order->passed < order->next; i++) {
+    for (unsigned i = 0; order->passed < position; i++) {
         order->retry_ns = UINT64_MAX;
         if (i == PASS_RECORDS)
             return false;
-        pass_one(node, order);
+        if (order->passed < order->next)
+            pass_one(node, order);
+        else
+            skip_one(node, order);
     }
-    if (order->block > 0 && order->passed < position) { /* of the next one a part was brought */
-        uint64_t file = fan_cache_file(order->mount, order->records[order->next]);
-        for (uint64_t block = 0; block < order->block; block++)
-            let_go(node, file, block);
-        order->block = order->bytes = 0;
-    }
-    if (position > order->passed)
-        order->passed = order->next = position;
     order->retry_ns = 0;
+    if (order->begins + order->passed > node->prefetch.uses.now)
+        node->prefetch.uses.now = order->begins + order->passed;
     if (node->prefetch.bytes <= most_ahead(node) - most_ahead(node) / WAKE_SHARE)
         node->prefetch.resting = false;
     return true;
@@ -219,7 +244,8 @@ static uint32_t await(struct fan_node *node, uint64_t file, uint64_t block, bool
         flight->awaited += !begun;
     else if (id != FAN_NO_FRAME)
         fan_blockcache_await(&node->cache, id);
-    if (id == FAN_NO_FRAME || fan_blockcache_stays(&node->cache, id))
+    bool stays = id == FAN_NO_FRAME || fan_blockcache_stays(&node->cache, id);
+    if (stays && !(begun && id != FAN_NO_FRAME && node->cache.frames[id].replacing))
         return 0;
     return fan_granules_for(node->cache.frames[id].bytes) * FAN_CACHE_GRANULE_BYTES;
 }

@@ -11,13 +11,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../policy/places.h"
+#include "next_use.h"
+
 struct fan_node;
 
 /* Of its records those before `passed` were read, and those before `next` brought; `block` of that
  * one is next, and its blocks before that take `bytes`. brought: what each record between them
  * takes of the room for what is ahead, a ring; what stays in the cache for good takes none. behind:
  * the id of an order all of which is brought before, or 0. retry_ns: there was no room for the next
- * one, which is tried again then, or when the loader has moved on. */
+ * one, which is tried again then, or when the loader has moved on. places, begins: for next_use.h,
+ * where that matters. */
 struct fan_order {
     struct fan_order *after;
     uint64_t id;
@@ -31,6 +35,8 @@ struct fan_order {
     uint32_t *brought;
     uint32_t mount;
     uint64_t retry_ns;
+    struct fan_places places;
+    uint64_t begins;
 };
 
 /* first: whose turn it is. bytes: of all that is ahead. resting: enough is, until a part of it was
@@ -41,14 +47,18 @@ struct fan_prefetch {
     uint64_t last_id;
     uint64_t bytes;
     bool resting;
+    struct fan_next_uses uses;
 };
 
 void fan_prefetch_fini(struct fan_prefetch *prefetch);
 
-/* Copies the records of an order. behind: the id of one that comes first, or 0. Its id, from 1, or
- * -EINVAL, -ENOMEM. */
-int64_t fan_prefetch_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
-                           uint64_t count, uint64_t behind);
+/* An order of records, which are copied. Needs no lock. NULL: there is no memory, or the records
+ * are too many. */
+struct fan_order *fan_order_make(const struct fan_node *node, uint32_t mount,
+                                 const uint64_t *records, uint64_t count);
+
+/* Begins an order. behind: the id of one that comes first, or 0. Its id, from 1. */
+uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind);
 
 /* The loader is past the first `position` records; ends an order, of which no more is read. What
  * was brought for them stays no longer than other blocks do. 0; -EINVAL: there is none; -EAGAIN:

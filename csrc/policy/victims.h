@@ -15,7 +15,8 @@
  *     reuse       the block whose next use is farthest goes when room is needed; one whose next use
  *                 is beyond the next epoch is not kept, unless nobody else has a copy
  *     belady      the block whose next use is farthest goes when room is needed; one whose next use
- *                 is farther than that of all that may go is not kept
+ *                 is farther than that of all that may go is not kept. In the node daemon that is
+ *                 so of what stays, as under minio, and what is not kept passes through
  *
  * Without an oracle, when room is needed and nothing else is left, blocks of open files go too,
  * the least recently used first: a file larger than the cache is readable.

@@ -118,9 +118,10 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--cache-policy",
-            metavar="close|lru|random|minio|none",
+            metavar="close|lru|random|minio|belady|none",
             help="Drop a block at its file's last close (close; none: and take 64 MiB at most), "
-            "when room is needed (lru, random), or never (minio) [default: minio].",
+            "when room is needed (lru, random), never (minio), or for one that is read again "
+            "sooner, where the order is known (belady) [default: belady].",
         ),
         click.option(
             "--trace",

@@ -293,8 +293,8 @@ static void test_share_of_disk(void)
 int main(void)
 {
     const enum fan_policy policies[] = {FAN_POLICY_CLOSE, FAN_POLICY_LRU, FAN_POLICY_RANDOM,
-                                        FAN_POLICY_MINIO};
-    for (unsigned i = 0; i < 4; i++) {
+                                        FAN_POLICY_MINIO, FAN_POLICY_BELADY};
+    for (unsigned i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
         test_brought(policies[i]);
         test_window(policies[i]);
         test_demand(policies[i]);

@@ -6,7 +6,7 @@
 #include "../machine/shared.h"
 #include "unread.h"
 
-/* Under minio: what is kept apart for blocks in passing. */
+/* Under minio and belady: what is kept apart for blocks in passing. */
 enum { PASSING_SHARE = 16, PASSING_BLOCKS = 4 };
 
 _Static_assert((int)FAN_NO_FRAME == (int)FAN_NO_SLOT, "the slots of a policy are frames");
@@ -119,17 +119,15 @@ static int64_t take_granules(struct fan_blockcache *cache, unsigned area, uint32
     return start;
 }
 
-static bool take_room(struct fan_blockcache *cache, struct fan_frame *frame, uint32_t granules)
+static bool take_room(struct fan_blockcache *cache, struct fan_frame *frame, uint32_t granules,
+                      unsigned area)
 {
-    for (unsigned area = 0; area < FAN_CACHE_AREAS; area++) {
-        int64_t start = take_granules(cache, area, granules);
-        if (start < 0)
-            continue;
-        frame->area = (uint8_t)area;
-        frame->start = (uint32_t)start;
-        return true;
-    }
-    return false;
+    int64_t start = take_granules(cache, area, granules);
+    if (start < 0)
+        return false;
+    frame->area = (uint8_t)area;
+    frame->start = (uint32_t)start;
+    return true;
 }
 
 static struct fan_frames *filling_with(struct fan_blockcache *cache, uint32_t id)
@@ -139,9 +137,16 @@ static struct fan_frames *filling_with(struct fan_blockcache *cache, uint32_t id
 
 uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill)
 {
+    uint32_t id = fan_blockcache_begin_fill_in(cache, fill, 0);
+    return id != FAN_NO_FRAME ? id : fan_blockcache_begin_fill_in(cache, fill, 1);
+}
+
+uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct fan_fill *fill,
+                                      unsigned area)
+{
     uint32_t id = cache->free.head;
     uint32_t granules = fan_granules_for(fill->bytes);
-    if (id == FAN_NO_FRAME || !take_room(cache, &cache->frames[id], granules))
+    if (id == FAN_NO_FRAME || !take_room(cache, &cache->frames[id], granules, area))
         return FAN_NO_FRAME;
     struct fan_frame *frame = &cache->frames[id];
     fan_frames_detach(cache->frames, &cache->free, id);
@@ -152,6 +157,9 @@ uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fa
     frame->bytes = fill->bytes;
     frame->generation++;
     frame->awaited = 0;
+    frame->next_use = fill->next_use;
+    frame->replacing = false;
+    fan_staying_own(cache, id, true);
     set_state(cache, id, FAN_ENTRY_FILLING);
     count_resident(cache, granules);
     return id;
@@ -186,6 +194,7 @@ void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id)
     fan_frames_detach(cache->frames, filling_with(cache, id), id);
     join_siblings(cache, id);
     bool listed = list_entry(cache, id);
+    fan_staying_enter(cache, id);
     if (!may_go(cache, id))
         return;
     fan_victims_enter(&cache->victims, id);
@@ -198,6 +207,7 @@ static void set_free(struct fan_blockcache *cache, uint32_t id)
 {
     struct fan_frame *frame = &cache->frames[id];
     uint32_t granules = fan_granules_for(frame->bytes);
+    fan_staying_own(cache, id, false);
     set_state(cache, id, FAN_ENTRY_FREE);
     fan_granules_give(&cache->areas[frame->area], frame->start, granules);
     count_resident(cache, -(int64_t)granules);
@@ -240,6 +250,7 @@ static bool is_kept(struct fan_blockcache *cache, uint32_t id)
 
 void fan_blockcache_await(struct fan_blockcache *cache, uint32_t id)
 {
+    fan_staying_leave(cache, id);
     cache->frames[id].awaited++;
     if (!may_go(cache, id) || fan_unread_is(cache, id))
         return;
@@ -247,6 +258,14 @@ void fan_blockcache_await(struct fan_blockcache *cache, uint32_t id)
     fan_victims_leave(&cache->victims, id); /* and comes back as a block of an open file */
     fan_victims_enter(&cache->victims, id);
     fan_unread_enter(cache, id);
+}
+
+void fan_blockcache_unawait(struct fan_blockcache *cache, uint32_t id)
+{
+    if (--cache->frames[id].awaited > 0)
+        return;
+    fan_put32(&cache->segment->entries[id].touched, 0); /* that was foreseen */
+    fan_staying_enter(cache, id);
 }
 
 bool fan_blockcache_spare(struct fan_blockcache *cache, uint32_t id)
@@ -260,6 +279,15 @@ bool fan_blockcache_spare(struct fan_blockcache *cache, uint32_t id)
 static bool is_ready_block_of(const struct fan_blockcache *cache, uint32_t id, uint64_t file)
 {
     return cache->frames[id].file == file && cache->frames[id].state == FAN_ENTRY_READY;
+}
+
+void fan_blockcache_foresee(struct fan_blockcache *cache, uint64_t file, uint32_t next_use)
+{
+    uint32_t id = *chain_of(cache, file);
+    for (; id != FAN_NO_FRAME; id = cache->frames[id].sibling) {
+        if (cache->frames[id].file == file)
+            fan_staying_foresee(cache, id, next_use);
+    }
 }
 
 void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file)
@@ -285,6 +313,7 @@ void fan_blockcache_doom(struct fan_blockcache *cache, uint32_t id)
 {
     struct fan_frame *frame = &cache->frames[id];
     fan_unread_leave(cache, id);
+    fan_staying_leave(cache, id);
     set_state(cache, id, FAN_ENTRY_EVICTING);
     frame->pinned = false;
     if (may_go(cache, id))
@@ -309,6 +338,7 @@ static void make_ready_again(struct fan_blockcache *cache, uint32_t id)
 {
     bool closed = cache->victims.slots[id].closed;
     set_state(cache, id, FAN_ENTRY_READY);
+    fan_staying_enter(cache, id);
     if (!may_go(cache, id))
         return;
     fan_victims_enter(&cache->victims, id);
@@ -356,7 +386,7 @@ static uint32_t passing_for(enum fan_policy policy, uint32_t granule_count)
 {
     uint32_t share = granule_count / PASSING_SHARE;
     uint32_t least = PASSING_BLOCKS * FAN_BLOCK_GRANULES;
-    if (policy != FAN_POLICY_MINIO)
+    if (policy != FAN_POLICY_MINIO && policy != FAN_POLICY_BELADY)
         return 0;
     return share > least ? share : least;
 }
@@ -370,6 +400,17 @@ static int secure_passing(struct fan_blockcache *cache)
         fan_segment_take(cache->segment, cache->area_start[1], PASSING_BLOCKS * FAN_BLOCK_GRANULES);
     if (rc != 0)
         fan_blockcache_fini(cache);
+    return rc;
+}
+
+/* Under belady there are two policies, one for each area. */
+static int make_victims(struct fan_blockcache *cache, enum fan_policy policy)
+{
+    uint32_t count = cache->segment->entry_count;
+    bool foresees = policy == FAN_POLICY_BELADY;
+    int rc = fan_victims_init(&cache->victims, foresees ? FAN_POLICY_MINIO : policy, count);
+    if (rc == 0 && foresees)
+        rc = fan_staying_init(&cache->staying, count, cache->area_start[1]);
     return rc;
 }
 
@@ -398,8 +439,7 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
                                      .unread = none,
                                      .area_start = {0, count - passing}};
     cache->frames = calloc(count, sizeof(*cache->frames));
-    if (cache->frames == NULL || make_chains(cache) != 0 ||
-        fan_victims_init(&cache->victims, policy, count) != 0 ||
+    if (cache->frames == NULL || make_chains(cache) != 0 || make_victims(cache, policy) != 0 ||
         fan_granules_init(&cache->areas[0], count - passing) != 0 ||
         fan_granules_init(&cache->areas[1], passing) != 0) {
         fan_blockcache_fini(cache);
@@ -415,6 +455,7 @@ void fan_blockcache_fini(struct fan_blockcache *cache)
     free(cache->frames);
     free(cache->files);
     fan_victims_fini(&cache->victims);
+    fan_staying_fini(&cache->staying);
     fan_granules_fini(&cache->areas[0]);
     fan_granules_fini(&cache->areas[1]);
     *cache = (struct fan_blockcache){0};

@@ -6,30 +6,35 @@
  *                `-----> quarantined -----> free
  *
  * Doomed frames are EVICTING until `reap` has looked at every pin once; those that are pinned are
- * ready again. A quarantined frame may still be written by the transport. Under minio the data is
- * divided into two areas: a block goes to the first with room, and only the second is evicted from.
- * Called by one thread at a time.
+ * ready again. A quarantined frame may still be written by the transport. Under minio and belady
+ * the data is divided into two areas: a block goes to the first with room. From the second, for
+ * what passes through, blocks are evicted as under close; from the first under belady alone, in
+ * favour of a block that is used again sooner. Called by one thread at a time.
  */
 #ifndef FAN_NODE_BLOCKCACHE_H
 #define FAN_NODE_BLOCKCACHE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../../policy/victims.h"
 #include "frames.h"
 #include "granules.h"
 #include "segment.h"
+#include "staying.h"
 
 enum { FAN_CACHE_AREAS = 2 };
 
-/* What a frame is to be filled with. urgency: enum fan_urgency. */
+/* What a frame is to be filled with. urgency: enum fan_urgency. next_use: the key of its next use
+ * behind the one that it is filled for, or FAN_NEVER. */
 struct fan_fill {
     uint64_t file;
     uint64_t block;
     uint32_t bytes;
     enum fan_source source;
     uint32_t urgency;
+    uint32_t next_use;
 };
 
 /* The sessions whose pins count. */
@@ -38,7 +43,8 @@ struct fan_live {
     uint32_t sessions[FAN_SESSIONS_MAX];
 };
 
-/* unread: unread.h. victims: ready frames that may go. files: by a file's hash, the first of the
+/* unread: unread.h. victims: ready frames that may go; staying: under belady, others that may in
+ * favour of a better one. files: by a file's hash, the first of the
  * ready and doomed frames of a chain, FAN_NO_FRAME; a chain holds all blocks of a file. */
 struct fan_blockcache {
     struct fan_segment *segment;
@@ -51,6 +57,7 @@ struct fan_blockcache {
     struct fan_frames unread; /* oldest first */
     uint32_t unread_granules;
     struct fan_victims victims;
+    struct fan_staying staying;
     uint32_t *files;
     uint32_t file_mask;
     uint32_t quarantined[FAN_SOURCES];
@@ -67,8 +74,10 @@ void fan_blockcache_fini(struct fan_blockcache *cache);
 /* The frame of a ready block, or FAN_NO_FRAME. */
 uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, uint64_t block);
 
-/* A frame to be filled, or FAN_NO_FRAME where there is no room. */
+/* A frame to be filled, in whatever area or in one of them; FAN_NO_FRAME where there is no room. */
 uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill);
+uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct fan_fill *fill,
+                                      unsigned area);
 
 /* Where the bytes of a frame go. */
 void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id);
@@ -92,8 +101,18 @@ void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id);
 /* Whether a frame that is filling or ready stays for good, once it is filled. */
 bool fan_blockcache_stays(const struct fan_blockcache *cache, uint32_t id);
 
-/* An order is to come to a ready frame, which is unread again. */
+/* An order is to come to a ready frame, which is unread again; does not come to it any more. */
 void fan_blockcache_await(struct fan_blockcache *cache, uint32_t id);
+void fan_blockcache_unawait(struct fan_blockcache *cache, uint32_t id);
+
+/* Whether next uses matter. */
+static inline bool fan_blockcache_foresees(const struct fan_blockcache *cache)
+{
+    return cache->staying.owners != NULL;
+}
+
+/* Sets the key of the next use of all blocks of a file. */
+void fan_blockcache_foresee(struct fan_blockcache *cache, uint64_t file, uint32_t next_use);
 
 /* Passes over a victim that is unread or awaited. Whether it is. */
 bool fan_blockcache_spare(struct fan_blockcache *cache, uint32_t id);

@@ -34,11 +34,13 @@ struct fan_frame {
     uint32_t generation;
     uint32_t rank;
     uint32_t awaited; /* how many orders (../prefetch.h) are to come to it */
+    uint32_t next_use; /* of a block that stays: the key when it was last told */
     uint8_t state; /* enum fan_entry_state */
     uint8_t area;
     uint8_t source; /* enum fan_source */
     bool pinned;
     bool unread;
+    bool replacing; /* it came in place of blocks whose next use is later */
 };
 
 struct fan_frames {

@@ -59,9 +59,7 @@ void fan_granules_give(struct fan_granules *granules, uint32_t start, uint32_t c
 
 int64_t fan_granules_take(struct fan_granules *granules, uint32_t count)
 {
-    unsigned order = 0;
-    while (1u << order < count)
-        order++;
+    unsigned order = (unsigned)__builtin_ctz(fan_granules_run(count));
     while (order <= FAN_GRANULES_ORDER_MAX && granules->heads[order] == NONE)
         order++;
     if (order > FAN_GRANULES_ORDER_MAX)

@@ -28,6 +28,15 @@ struct fan_granules {
 int fan_granules_init(struct fan_granules *granules, uint32_t count);
 void fan_granules_fini(struct fan_granules *granules);
 
+/* How many granules are needed side by side, at a multiple of so many, to take `count`. */
+static inline uint32_t fan_granules_run(uint32_t count)
+{
+    uint32_t run = 1;
+    while (run < count)
+        run *= 2;
+    return run;
+}
+
 /* The first of `count` adjacent granules, 1 to FAN_GRANULES_RUN_MAX; -ENOSPC when no free run is
  * that long. */
 int64_t fan_granules_take(struct fan_granules *granules, uint32_t count);

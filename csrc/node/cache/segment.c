@@ -137,14 +137,19 @@ static int take_least(struct fan_segment *segment)
     return rc != 0 ? rc : fan_segment_take(segment, 0, FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES);
 }
 
+/* Under belady it matters to what passes through. */
+static bool follows_opens(enum fan_policy policy)
+{
+    return fan_policy_follows_opens(policy) || policy == FAN_POLICY_BELADY;
+}
+
 int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t policy)
 {
     struct fan_cache_header header = {.version = FAN_CACHE_VERSION,
                                       .layout_id = FAN_CACHE_LAYOUT_ID,
                                       .state = FAN_JOB_SERVING,
                                       .policy = policy,
-                                      .follows_opens =
-                                          fan_policy_follows_opens((enum fan_policy)policy)};
+                                      .follows_opens = follows_opens((enum fan_policy)policy)};
     memcpy(header.magic, FAN_CACHE_MAGIC, sizeof(header.magic));
     int rc = choose_layout(&header, cache_bytes);
     if (rc != 0)

@@ -180,8 +180,8 @@ static const struct fan_record *content_record(const struct fan_mounts *mounts, 
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request)
 {
-    uint32_t mount = (uint32_t)(file >> 56);
-    uint64_t id = (file & ((UINT64_C(1) << 56) - 1)) - 1;
+    uint32_t mount = fan_cache_mount(file);
+    uint64_t id = fan_cache_record(file);
     const struct fan_record *record = content_record(mounts, mount, id);
     if (record == NULL || block > record->stored_size / FAN_CACHE_BLOCK_BYTES)
         return -EIO;
