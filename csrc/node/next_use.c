@@ -28,7 +28,8 @@ uint32_t fan_next_use_of(struct fan_node *node, uint64_t file)
     uint64_t soonest = UINT64_MAX;
     if (!fan_blockcache_foresees(&node->cache))
         return FAN_NEVER;
-    for (struct fan_order *order = node->prefetch.first; order != NULL; order = order->after) {
+    for (struct fan_order *order = fan_order_first(&node->prefetch); order != NULL;
+         order = fan_order_after(order)) {
         if (order->mount != fan_cache_mount(file))
             continue;
         uint64_t time = time_in(order, fan_cache_record(file));

@@ -148,6 +148,14 @@ int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64
     return (int64_t)id;
 }
 
+int fan_node_order_read(struct fan_node *node, uint64_t id, uint64_t read)
+{
+    fan_node_enter(node);
+    int rc = fan_prefetch_read(node, id, read, fan_now_ns());
+    fan_node_leave(node);
+    return rc;
+}
+
 /* Lets the thread, which waits for the lock, have it: who gives it back would be first again. */
 static void let_thread_in(void)
 {

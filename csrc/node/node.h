@@ -116,6 +116,11 @@ void fan_node_reach(struct fan_node *node, uint32_t mount, const uint64_t *recor
 int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
                              uint64_t count, uint64_t behind);
 
+/* The loader has read so many records by now, among them those that it is past: so it is seen how
+ * fast it reads, and orders that are read fast are brought first (turns.h). 0, -EINVAL: there is no
+ * such order. */
+int fan_node_order_read(struct fan_node *node, uint64_t id, uint64_t read);
+
 /* The loader is past the first `position` records; reads no more of an order, whose id is free from
  * then on. 0, -EINVAL: there is no such order. */
 int fan_node_order_pass(struct fan_node *node, uint64_t id, uint64_t position);

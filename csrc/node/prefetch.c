@@ -11,55 +11,30 @@
 #include "machine/shared.h"
 
 /* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; as much again is
- * left for demands. WAKE_SHARE: of that, what is read before more is brought. AHEAD_RECORDS: of an
- * order, however small they are. TURN_RECORDS: looked at in a turn. PASS_RECORDS: passed at once,
- * as nobody else has the lock of the node meanwhile. */
+ * left for demands. PAGES_BYTES: of this node's disk that are read ahead. AHEAD_RECORDS: of an
+ * order, however small they are. TURN_RECORDS: brought in a turn. PASS_RECORDS: passed at once, as
+ * nobody else has the lock of the node meanwhile. */
 enum {
     ROOM_SHARE = 2,
-    WAKE_SHARE = 4,
+    PAGES_BYTES = 128 << 20,
     AHEAD_RECORDS = 65536,
     TURN_RECORDS = 64,
     PASS_RECORDS = 1024,
     RETRY_NS = 1000000
 };
 
+/* In `brought`: what is left is bytes of pages. */
+static const uint32_t IN_PAGES = UINT32_C(1) << 31;
+
 /* What became of the next record of an order. */
 enum step { MOVED, HELD_UP, ALL_HELD_UP };
 
-static uint64_t most_ahead(const struct fan_node *node)
+static struct fan_order *find(const struct fan_prefetch *prefetch, uint64_t id)
 {
-    return (uint64_t)fan_blockcache_passing(&node->cache) * FAN_CACHE_GRANULE_BYTES / ROOM_SHARE;
-}
-
-static struct fan_order *find(struct fan_prefetch *prefetch, uint64_t id)
-{
-    struct fan_order *order = prefetch->first;
+    struct fan_order *order = fan_order_first(prefetch);
     while (order != NULL && order->id != id)
-        order = order->after;
+        order = fan_order_after(order);
     return order;
-}
-
-static void append(struct fan_prefetch *prefetch, struct fan_order *order)
-{
-    order->after = NULL;
-    if (prefetch->last == NULL)
-        prefetch->first = order;
-    else
-        prefetch->last->after = order;
-    prefetch->last = order;
-}
-
-static void take_out(struct fan_prefetch *prefetch, const struct fan_order *order)
-{
-    struct fan_order *before = NULL, *each = prefetch->first;
-    for (; each != order; each = each->after)
-        before = each;
-    if (before == NULL)
-        prefetch->first = order->after;
-    else
-        before->after = order->after;
-    if (prefetch->last == order)
-        prefetch->last = before;
 }
 
 static void free_order(struct fan_order *order)
@@ -72,9 +47,9 @@ static void free_order(struct fan_order *order)
 
 void fan_prefetch_fini(struct fan_prefetch *prefetch)
 {
-    while (prefetch->first != NULL) {
-        struct fan_order *order = prefetch->first;
-        prefetch->first = order->after;
+    while (prefetch->turns.first != NULL) {
+        struct fan_order *order = fan_order_first(prefetch);
+        fan_turns_remove(&prefetch->turns, &order->turn);
         free_order(order);
     }
 }
@@ -111,8 +86,11 @@ uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint
     order->behind = behind;
     order->begins = first != NULL ? first->begins + first->count : prefetch->uses.now;
     order->id = ++prefetch->last_id;
-    append(prefetch, order);
-    prefetch->resting = false;
+    fan_turns_append(&prefetch->turns, &order->turn);
+    fan_window_join(&prefetch->window, &order->part);
+    prefetch->window.most[FAN_ROOM_PAGES] = PAGES_BYTES;
+    prefetch->window.most[FAN_ROOM_CACHE] =
+        (uint64_t)fan_blockcache_passing(&node->cache) * FAN_CACHE_GRANULE_BYTES / ROOM_SHARE;
     fan_next_use_begin(node, order);
     return order->id;
 }
@@ -153,12 +131,13 @@ static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order
 static void pass_one(struct fan_node *node, struct fan_order *order)
 {
     uint64_t record = order->records[order->passed];
-    uint32_t bytes = order->brought[order->passed % AHEAD_RECORDS];
+    uint32_t brought = order->brought[order->passed % AHEAD_RECORDS];
     uint64_t file = fan_cache_file(order->mount, record);
     uint64_t stored = stored_bytes(node, order, record);
     for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored; block++)
         let_go(node, file, block);
-    node->prefetch.bytes -= bytes;
+    fan_window_give(&node->prefetch.window, &order->part,
+                    brought & IN_PAGES ? FAN_ROOM_PAGES : FAN_ROOM_CACHE, brought & ~IN_PAGES);
     order->passed++;
     fan_next_use_renew(node, file);
 }
@@ -189,9 +168,27 @@ static bool pass(struct fan_node *node, struct fan_order *order, uint64_t positi
     order->retry_ns = 0;
     if (order->begins + order->passed > node->prefetch.uses.now)
         node->prefetch.uses.now = order->begins + order->passed;
-    if (node->prefetch.bytes <= most_ahead(node) - most_ahead(node) / WAKE_SHARE)
-        node->prefetch.resting = false;
+    for (struct fan_order *each = fan_order_first(&node->prefetch); each != NULL;
+         each = fan_order_after(each))
+        fan_window_wake(&node->prefetch.window, &each->part, each == order);
     return true;
+}
+
+int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_t now_ns)
+{
+    struct fan_prefetch *prefetch = &node->prefetch;
+    struct fan_order *order = find(prefetch, id);
+    if (order == NULL)
+        return -EINVAL;
+    fan_pace_note(&order->turn.pace, read, order->next <= read, now_ns);
+    for (struct fan_order *each = fan_order_first(prefetch); each != NULL;
+         each = fan_order_after(each)) {
+        if (each->behind == id) { /* its loader is the same one, later */
+            each->turn.pace = order->turn.pace;
+            each->turn.pace.read = 0;
+        }
+    }
+    return 0;
 }
 
 int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
@@ -209,16 +206,18 @@ int fan_prefetch_end(struct fan_node *node, uint64_t id)
         return -EINVAL;
     if (!pass(node, order, order->count))
         return -EAGAIN;
-    take_out(&node->prefetch, order);
+    fan_turns_remove(&node->prefetch.turns, &order->turn);
+    fan_window_leave(&node->prefetch.window);
     free_order(order);
     return 0;
 }
 
-/* On to the next record. */
-static void go_on(struct fan_node *node, struct fan_order *order)
+/* On to the next record: of this one so many bytes are ahead. */
+static void go_on(struct fan_node *node, struct fan_order *order, enum fan_room room,
+                  uint32_t bytes)
 {
-    order->brought[order->next % AHEAD_RECORDS] = order->bytes;
-    node->prefetch.bytes += order->bytes;
+    order->brought[order->next % AHEAD_RECORDS] = bytes | (room == FAN_ROOM_PAGES ? IN_PAGES : 0);
+    fan_window_take(&node->prefetch.window, &order->part, room, bytes);
     order->next++;
     order->block = 0;
     order->bytes = 0;
@@ -230,7 +229,7 @@ static enum step bring_here(struct fan_node *node, struct fan_order *order,
 {
     if (fan_disk_ahead(node, request) == FAN_BRING_LATER)
         return HELD_UP;
-    go_on(node, order);
+    go_on(node, order, FAN_ROOM_PAGES, request->bytes);
     return MOVED;
 }
 
@@ -265,63 +264,84 @@ static enum step bring_block(struct fan_node *node, struct fan_order *order, uin
         order->bytes += await(node, file, order->block, rc == FAN_BRING);
     order->block++;
     if (rc == FAN_BRING_NOWHERE || order->block * FAN_CACHE_BLOCK_BYTES >= stored_bytes)
-        go_on(node, order);
+        go_on(node, order, FAN_ROOM_CACHE, order->bytes);
     return MOVED;
 }
 
 /* Whether another order is to be brought first. */
-static bool is_behind(struct fan_prefetch *prefetch, struct fan_order *order)
+static bool is_behind(const struct fan_prefetch *prefetch, const struct fan_order *order)
 {
     const struct fan_order *first = order->behind != 0 ? find(prefetch, order->behind) : NULL;
-    if (first == NULL || first->next == first->count)
-        order->behind = 0;
-    return order->behind != 0;
+    return first != NULL && first->next < first->count;
 }
 
 /* Brings the next record of an order, or a block of it. */
-static enum step bring_next(struct fan_node *node, struct fan_order *order, uint64_t now_ns)
+static enum step bring_next(struct fan_node *node, struct fan_order *order, bool full,
+                            uint64_t now_ns)
 {
-    if (is_behind(&node->prefetch, order) || now_ns < order->retry_ns ||
-        order->next == order->count || order->next - order->passed == AHEAD_RECORDS)
+    if (order->part.rests != FAN_ROOMS || is_behind(&node->prefetch, order) ||
+        now_ns < order->retry_ns || order->next == order->count ||
+        order->next - order->passed == AHEAD_RECORDS)
         return HELD_UP;
     uint64_t id = order->records[order->next];
     const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
     if (stored_bytes(node, order, id) == 0 ||
         fan_mounts_is_damaged(&node->mounts, order->mount, id)) {
-        go_on(node, order);
+        go_on(node, order, FAN_ROOM_CACHE, 0);
         return MOVED;
     }
     struct fan_fetch_request whole = fan_share_whole(mount, order->mount, id);
-    if (fan_disk_ahead_serves(node, &whole))
-        return bring_here(node, order, &whole);
-    if (node->prefetch.bytes > 0 && node->prefetch.bytes + whole.bytes > most_ahead(node)) {
-        node->prefetch.resting = true;
-        return ALL_HELD_UP;
-    }
-    return bring_block(node, order, whole.bytes, now_ns);
+    bool here = fan_disk_ahead_serves(node, &whole);
+    enum fan_room room = here ? FAN_ROOM_PAGES : FAN_ROOM_CACHE;
+    if (!fan_window_admit(&node->prefetch.window, &order->part, room, whole.bytes, full))
+        return HELD_UP;
+    return here ? bring_here(node, order, &whole) : bring_block(node, order, whole.bytes, now_ns);
+}
+
+/* How many records its loader has still to read before it comes to the next one. */
+static uint64_t ahead_of(const struct fan_prefetch *prefetch, const struct fan_order *order)
+{
+    const struct fan_order *first = order->behind != 0 ? find(prefetch, order->behind) : NULL;
+    uint64_t read = order->turn.pace.read > order->passed ? order->turn.pace.read : order->passed;
+    uint64_t ahead = order->next > read ? order->next - read : 0;
+    return first != NULL ? ahead + ahead_of(prefetch, first) : ahead;
+}
+
+/* Whether there is an order that does not rest. */
+static bool begin_turns(struct fan_prefetch *prefetch, uint64_t now_ns)
+{
+    bool any = false;
+    for (struct fan_order *order = fan_order_first(prefetch); order != NULL;
+         order = fan_order_after(order))
+        any |= order->part.rests == FAN_ROOMS;
+    if (!any)
+        return false;
+    for (struct fan_order *order = fan_order_first(prefetch); order != NULL;
+         order = fan_order_after(order))
+        order->turn.ahead = ahead_of(prefetch, order);
+    fan_turns_begin(&prefetch->turns, now_ns);
+    return true;
 }
 
 bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns)
 {
-    struct fan_prefetch *prefetch = &node->prefetch;
-    struct fan_order *held_up = NULL; /* all since this one are */
-    bool any = false;
-    for (unsigned i = 0; i < TURN_RECORDS && prefetch->first != NULL && !prefetch->resting; i++) {
-        struct fan_order *order = prefetch->first;
-        if (order == held_up)
-            return any;
-        enum step step = bring_next(node, order, now_ns);
+    struct fan_turns *turns = &node->prefetch.turns;
+    unsigned moved = 0;
+    bool full = false;
+    if (!begin_turns(&node->prefetch, now_ns))
+        return false;
+    while (moved < TURN_RECORDS && turns->count > 0) {
+        struct fan_order *order = (struct fan_order *)fan_turns_next(turns);
+        enum step step = order != NULL ? bring_next(node, order, full, now_ns) : ALL_HELD_UP;
         if (step == ALL_HELD_UP)
-            return any;
-        if (step != HELD_UP)
-            held_up = NULL;
-        else if (held_up == NULL)
-            held_up = order;
-        any |= step == MOVED;
-        if (order->block == 0 || step == HELD_UP) { /* a record is brought as a whole */
-            take_out(prefetch, order);
-            append(prefetch, order);
+            break;
+        moved += step == MOVED;
+        if (step == HELD_UP) {
+            full |= order->part.rests != FAN_ROOMS;
+            fan_turns_hold(turns, &order->turn);
+        } else if (order->block == 0) { /* a record is brought as a whole */
+            fan_turns_took(turns, &order->turn);
         }
     }
-    return any;
+    return moved > 0;
 }

@@ -1,9 +1,10 @@
 /*
  * Bringing what programs will read, in the order in which they will (NoPFS, section 5.1). An order
  * is what one loader reads in one epoch. Of all orders together as much is brought ahead as fits in
- * a part of the cache; that stays until it is used, or until the loader is past it. Orders take
- * turns, record by record. Records on this node's disk are passed over, as are those too long to be
- * brought as a whole.
+ * a part of the cache; that stays until it is used, or until the loader is past it. Record by
+ * record that order comes next whose loader needs it first (turns.h), and each may have a little
+ * ahead however much the others have. Records on this node's disk are read into memory; those too
+ * long to be brought as a whole are passed over.
  */
 #ifndef FAN_NODE_PREFETCH_H
 #define FAN_NODE_PREFETCH_H
@@ -13,17 +14,20 @@
 
 #include "../policy/places.h"
 #include "next_use.h"
+#include "turns.h"
+#include "window.h"
 
 struct fan_node;
 
 /* Of its records those before `passed` were read, and those before `next` brought; `block` of that
  * one is next, and its blocks before that take `bytes`. brought: what each record between them
- * takes of the room for what is ahead, a ring; what stays in the cache for good takes none. behind:
- * the id of an order all of which is brought before, or 0. retry_ns: there was no room for the next
- * one, which is tried again then, or when the loader has moved on. places, begins: for next_use.h,
- * where that matters. */
+ * takes of a room of the window, a ring; what stays in the cache for good takes none. behind: the
+ * id of an order all of which is brought before, or 0. retry_ns: there was no room in the cache for
+ * the next one, which is tried again then, or when the loader has moved on. places, begins: for
+ * next_use.h, where that matters. */
 struct fan_order {
-    struct fan_order *after;
+    struct fan_turn turn; /* first, so that one is the other */
+    struct fan_window_part part;
     uint64_t id;
     uint64_t behind;
     uint64_t *records;
@@ -39,16 +43,24 @@ struct fan_order {
     uint64_t begins;
 };
 
-/* first: whose turn it is. bytes: of all that is ahead. resting: enough is, until a part of it was
- * read: so that the thread brings much at a time, and sleeps between. */
+/* turns: the orders. */
 struct fan_prefetch {
-    struct fan_order *first;
-    struct fan_order *last;
+    struct fan_turns turns;
+    struct fan_window window;
     uint64_t last_id;
-    uint64_t bytes;
-    bool resting;
     struct fan_next_uses uses;
 };
+
+/* The orders, one after the other. */
+static inline struct fan_order *fan_order_first(const struct fan_prefetch *prefetch)
+{
+    return (struct fan_order *)prefetch->turns.first;
+}
+
+static inline struct fan_order *fan_order_after(const struct fan_order *order)
+{
+    return (struct fan_order *)order->turn.after;
+}
 
 void fan_prefetch_fini(struct fan_prefetch *prefetch);
 
@@ -59,6 +71,9 @@ struct fan_order *fan_order_make(const struct fan_node *node, uint32_t mount,
 
 /* Begins an order. behind: the id of one that comes first, or 0. Its id, from 1. */
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind);
+
+/* The loader has read `read` records, at least those that it is past. 0; -EINVAL. */
+int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_t now_ns);
 
 /* The loader is past the first `position` records; ends an order, of which no more is read. What
  * was brought for them stays no longer than other blocks do. 0; -EINVAL: there is none; -EAGAIN:

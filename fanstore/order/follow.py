@@ -40,6 +40,12 @@ class Follower:
         self._astray: list[int] = []  # the last places that were not due
         self._began = False
 
+    @property
+    def read(self) -> int:
+        """How many samples were opened or passed, those before the position among them."""
+        beyond = self._opened[self.position : self._furthest]
+        return self.position + int(np.count_nonzero(beyond))
+
     def note(self, opened: ArrayLike) -> int:
         """Takes the record ids that were opened since the last call, by all processes of the loader
         and in about that order. Returns the position. It takes time for what is noted, none for

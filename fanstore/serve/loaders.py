@@ -134,7 +134,7 @@ class Loaders:
         if follower.broken:
             self._sink.end(stream.token)
         else:
-            self._sink.advance(stream.token, follower.position)
+            self._sink.advance(stream.token, follower.position, follower.read)
         return np.concatenate(left)
 
     def _catch_up(self, stream: Stream) -> None:
@@ -145,7 +145,7 @@ class Loaders:
         position = stream.follower.catch_up(np.append(early, left))
         self._left[pid, mount] = stream.follower.left[-_LEFT_MAX:]
         if position:
-            self._sink.advance(stream.token, position)
+            self._sink.advance(stream.token, position, stream.follower.read)
 
     def forget(self, is_alive: Callable[[int], bool]) -> None:
         """Drops what is known of processes that have ended."""

@@ -93,8 +93,9 @@ class Node:
         ids = ffi.from_buffer("uint64_t[]", records.astype("uint64"))
         return check(lib.fan_node_order_begin(self._node, mount, ids, len(ids), behind))
 
-    def pass_order(self, order: int, position: int) -> None:
-        """Says that the first `position` records of an order were read."""
+    def pass_order(self, order: int, position: int, read: int) -> None:
+        """Says that the first `position` records of an order were read, and `read` in all."""
+        check(lib.fan_node_order_read(self._node, order, read))
         check(lib.fan_node_order_pass(self._node, order, position))
 
     def end_order(self, order: int) -> None:

@@ -72,7 +72,7 @@ class _Course:
             self.broken += 1
             self.end()
             return False
-        self._sink.advance(epoch.token, position)
+        self._sink.advance(epoch.token, position, epoch.follower.read)
         if epoch.is_over or epoch.follower.broken:
             self._close(epoch)
             self.current, self.following = self.following, None

@@ -18,8 +18,8 @@ class Sink:
         called `behind`. Returns what it is called from now on."""
         return 0
 
-    def advance(self, token: int, position: int) -> None:
-        """So many samples of it are passed."""
+    def advance(self, token: int, position: int, read: int) -> None:
+        """So many samples of it are passed; so many were read, not all of them the first."""
 
     def end(self, token: int) -> None:
         """It is read no further, or not in that order."""
@@ -42,10 +42,10 @@ class NodeSink(Sink):
                 return 0
             return self._node.begin_order(expected.mount, expected.records, behind)
 
-    def advance(self, token: int, position: int) -> None:
+    def advance(self, token: int, position: int, read: int) -> None:
         with self._lock:
             if self._node is not None:
-                self._node.pass_order(token, position)
+                self._node.pass_order(token, position, read)
 
     def end(self, token: int) -> None:
         with self._lock:
