@@ -36,6 +36,7 @@ OWN_ROWS = (
     "remote_cold",
     "foreseen",
     "storage",
+    "streams",
 )
 # No row is begun after so long.
 BUDGET_S = 840
