@@ -158,7 +158,7 @@ enum fan_trace_section_kind {
     FAN_TRACE_JOB = 1,       /* JSON in UTF-8, of one rank: see docs/format.md */
     FAN_TRACE_PROCESSES = 2, /* struct fan_traced_process, one after the other */
     FAN_TRACE_NOTES = 3,     /* runs: a struct fan_traced_run, and its notes */
-    FAN_TRACE_END = 4,       /* empty: the trace of this rank is whole */
+    FAN_TRACE_END = 4,       /* the trace of this rank is whole; empty, or JSON in UTF-8 */
     FAN_TRACE_SAMPLES = 5    /* struct fan_traced_sample, one after the other */
 };
 

@@ -53,6 +53,9 @@ def document(got: Gathered, advice: list[Advice]) -> dict[str, Any]:
             "placed": sampled.placed.tolist(),
             "mean_delay_s": sampled.delay_s,
         },
+        "order": None
+        if got.foreseen is None
+        else {**asdict(got.foreseen), "used_bytes": got.foreseen.used_bytes},
         "in_order": {str(each.rank): each.in_order for each in got.patterns},
         "hottest_directories": files.pop("hottest"),
         "longest_waits": files.pop("slowest"),

@@ -9,6 +9,7 @@ from fanstore.report.access import Pattern, patterns
 from fanstore.report.catalogue import Entry
 from fanstore.report.figures import Figures, work_out
 from fanstore.report.files import Files, use_of_files
+from fanstore.report.foreseen import Foreseen, foreseen
 from fanstore.report.sampled import Sampled, sampled
 from fanstore.trace import Trace
 
@@ -21,6 +22,7 @@ class Gathered:
     files: Files
     sampled: Sampled
     patterns: list[Pattern]
+    foreseen: Foreseen | None
 
 
 def gather(trace: Trace, datasets: Sequence[Entry]) -> Gathered:
@@ -31,4 +33,5 @@ def gather(trace: Trace, datasets: Sequence[Entry]) -> Gathered:
         use_of_files(trace, datasets, figures.start_ns),
         sampled(trace, figures),
         patterns(trace, datasets, figures),
+        foreseen(trace, figures),
     )

@@ -11,6 +11,7 @@ from fanstore.report import charts
 from fanstore.report.advice import Advice
 from fanstore.report.colours import style_of
 from fanstore.report.files import Wait
+from fanstore.report.foreseen import sentences
 from fanstore.report.gathered import Gathered
 from fanstore.report.sections import in_detail, overview
 from fanstore.report.verdict import SOURCE_WORDS, duration, headline, percent
@@ -37,6 +38,7 @@ def page_of(got: Gathered, advice: list[Advice]) -> str:
         advice=advice,
         overview=overview(got),
         epochs=_epochs(got),
+        foreseen=sentences(got.foreseen),
         details=in_detail(got),
         slowest=files.slowest,
         hottest=files.hottest,

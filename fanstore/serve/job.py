@@ -24,7 +24,7 @@ from fanstore.progress import Meter, progress_of
 from fanstore.serve.agreement import agreed, check_agreement
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
-from fanstore.serve.job_orders import Orders, begin_orders
+from fanstore.serve.job_orders import Orders, begin_orders, foreseen
 from fanstore.serve.job_outputs import check_output_dir, open_service
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.lanes import LaneKeeper
@@ -231,7 +231,10 @@ class Job:
                 "world_size": self.world.world_size, "datasets": datasets,
             }  # fmt: skip
             part = part_path(file, self.directory.job_id)
-            kept = KeptTrace(segment, part, self.world.rank, about, self._sampled)
+            kept = KeptTrace(
+                segment, part, self.world.rank, about, self._sampled,
+                lambda: foreseen(self.orders, self.server),
+            )  # fmt: skip
         self.lanes = LaneKeeper(segment, kept)
         self.lanes.start()
 

@@ -12,6 +12,7 @@ from fanstore.serve.announced import Announced
 from fanstore.serve.job_directory import JobDirectory
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.node import Node
+from fanstore.serve.node_server import NodeServer
 from fanstore.serve.served import ServedDataset
 from fanstore.serve.sink import NodeSink, Sink
 
@@ -46,6 +47,15 @@ class Orders:
     def figures(self) -> dict[str, Any]:
         """Returns what was foreseen, and why programs did not tell more."""
         return {**self._source.figures(), "notes": self._directory.order_notes()}
+
+
+def foreseen(orders: Orders | None, server: NodeServer | None) -> dict[str, Any]:
+    """Returns what orders were known of, and what the node did with them, for the trace's end."""
+    node = {} if server is None else server.figures()["node"]
+    return {
+        "order": {} if orders is None else orders.figures(),
+        "node": {name: node[name] for name in node if name.startswith("ahead")},
+    }
 
 
 def begin_orders(

@@ -57,28 +57,29 @@ class _Course:
 
     def note(self, opened: Any) -> None:
         """Takes what was opened, and moves on."""
-        if self._follow(opened):
-            self._follow(opened)
+        while len(opened):
+            opened = self._follow(opened)
 
-    def _follow(self, opened: Any) -> bool:
-        """Does so in the epoch that is read. Returns whether there are opens of the next one among
-        them, which is that from now on."""
+    def _follow(self, opened: Any) -> Any:
+        """Does so in the epoch that is read. Returns those opens that may be of the next one, which
+        is that from now on; none where it goes on."""
         epoch = self.current
         if epoch is None:
-            return False
+            return opened[:0]
         was_ending = epoch.is_ending
         position = epoch.follower.note(opened)
         if epoch.follower.broken and not was_ending:
             self.broken += 1
             self.end()
-            return False
+            return opened[:0]
         self._sink.advance(epoch.token, position, epoch.follower.read)
-        if epoch.is_over or epoch.follower.broken:
-            self._close(epoch)
-            self.current, self.following = self.following, None
-            if self.current is not None:
-                self.following = self._begin_next(self.current.token)
-        return epoch.follower.broken
+        if not epoch.is_over and not epoch.follower.broken:
+            return opened[:0]
+        self._close(epoch)
+        self.current, self.following = self.following, None
+        if self.current is not None:
+            self.following = self._begin_next(self.current.token)
+        return opened if epoch.follower.broken else epoch.follower.left
 
     def _close(self, epoch: _Epoch) -> None:
         self._sink.end(epoch.token)

@@ -31,8 +31,9 @@ _SAMPLE = dtype_of("struct fan_traced_sample")
 
 class KeptTrace:
     """Writes the trace of one rank to `path`. about: what the job says of itself, for the file;
-    look: gives some figures of the daemon, fields of `struct fan_traced_sample`. After an error the
-    trace ends, `problem` says why, and the job goes on."""
+    look: gives some figures of the daemon, fields of `struct fan_traced_sample`; foreseen: says at
+    the end what was, for the file. After an error the trace ends, `problem` says why, and the job
+    goes on."""
 
     def __init__(
         self,
@@ -41,11 +42,13 @@ class KeptTrace:
         rank: int,
         about: dict[str, Any],
         look: Callable[[], dict[str, int]] = dict,
+        foreseen: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         """Raises OSError where the file cannot be made."""
         self._file = LaneFile(segment)
         self._rank = rank
         self._look = look
+        self._foreseen = foreseen
         self.path = path
         self.problem = ""
         self._taken = self._file.lanes["head"].copy()
@@ -91,7 +94,7 @@ class KeptTrace:
         self._sample_due_s = 0.0
         self.take()
         self._flush()
-        self._put(int(lib.FAN_TRACE_END), b"")
+        self._put(int(lib.FAN_TRACE_END), json.dumps(self._foreseen()).encode())
         self._guarded(lambda: os.fsync(self._stream.fileno()))
         with contextlib.suppress(OSError):
             self._stream.close()

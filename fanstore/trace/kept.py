@@ -38,6 +38,7 @@ class _Rank:
         self.processes: dict[int, list[Table]] = {}
         self.lanes: dict[int, list[tuple[int, Table]]] = {}
         self.samples: list[Table] = []
+        self.foreseen: dict[str, Any] = {}
         self.whole = False
 
     @property
@@ -90,6 +91,7 @@ def _take(rank: _Rank, section: Section, name: str) -> None:
         rank.samples.append(samples)
     elif section.kind == lib.FAN_TRACE_END:
         rank.whole = True
+        rank.foreseen = _foreseen(section.content)
 
 
 def _check_times(name: str, *times_ns: Table) -> None:
@@ -107,6 +109,14 @@ def _json(content: bytes, name: str) -> dict[str, Any]:
     if not good or not isinstance(value.get("host", ""), str):
         raise TraceDamaged(f"{name}: what it says of its job is damaged")
     return dict(value)
+
+
+def _foreseen(content: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(content) if content else None
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {}
 
 
 def _runs(content: bytes, name: str) -> Iterator[tuple[int, int, Table]]:
@@ -145,7 +155,10 @@ def _joined(ranks: dict[int, _Rank], problem: str) -> Trace:
         by_time([each[at] for each in tables], dtype)
         for at, dtype in enumerate((OPEN, BLOCK, STALL))
     )
-    about = [{"rank": number, **rank.about} for number, rank in sorted(ranks.items())]
+    about = [
+        {"rank": number, **rank.about, "foreseen": rank.foreseen}
+        for number, rank in sorted(ranks.items())
+    ]
     return Trace(
         about,
         np.array(processes, PROCESS),

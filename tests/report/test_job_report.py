@@ -64,6 +64,24 @@ def test_a_job_leaves_a_page_json_and_its_trace(stage: RankStage) -> None:
     stage.assert_clean()
 
 
+def test_what_was_foreseen_is_told(stage: RankStage) -> None:
+    out = stage.path / "report"
+    names = [f"f{n:02}" for n in range(60)]
+    for rank in range(2):
+        lines = [f"{name}\n" for name in sorted(names, reverse=rank == 1)]
+        (stage.path / f"order-{rank}").write_text("".join(lines))
+    command = [sys.executable, "-c", READ_TWICE]
+    options = ["--report", str(out), "--order", str(stage.path / "order-{rank}")]
+    argv = stage.run_argv(2, [packed(stage)], command, options)
+    stage.finished(argv)
+    found = json.loads((out / "report.json").read_text())["order"]
+    assert found["opens"] == 240 and found["epochs"] > 0
+    assert found["predicted"] == 240 and found["broken"] == 0
+    assert found["bytes"] > 0 and found["used_bytes"] + found["unread_bytes"] == found["bytes"]
+    assert found["waits"] >= 0 and found["waited_s"] >= 0
+    stage.assert_clean()
+
+
 def test_one_slow_rank_is_named_with_its_source(stage: RankStage) -> None:
     """Rank 1 reads the shared file system slowly, and rank 0 asks it for its share."""
     dataset, library = packed(stage), stage.path / "slow.so"

@@ -180,6 +180,25 @@ def test_a_hostile_trace_ends_nothing(tmp_path: Path, about: dict[str, Any]) -> 
         assert call("report", trace).code == 0
 
 
+LAST: list[Any] = [
+    b"\xff", b"[" * 100_000, b"[]", b"5", b'{"order": 3, "node": []}',
+    {"order": {"epochs": 1 << 99, "predicted": -4, "samplers": {"<b>": "x", "y": [1]}}},
+    {"order": {"epochs": 3, "predicted": 1e9, "samplers": [7]}, "node": {"ahead": {}}},
+    {"order": {"epochs": 3, "samplers": {"<script>" * 99: 8}}, "node": {"ahead": 7}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("last", LAST, ids=range(len(LAST)))
+def test_hostile_counts_of_what_was_foreseen_end_nothing(tmp_path: Path, last: Any) -> None:
+    rank = small_rank()
+    rank.last = last if isinstance(last, bytes) else json.dumps(last).encode()
+    trace = write_trace(tmp_path / "t", rank)
+    assert call("report", "--json", trace).code == 0
+    if HAS_PLOTS:
+        assert call("report", trace).code == 0
+        assert "<script>" * 2 not in (tmp_path / "t.html").read_text()
+
+
 def test_random_notes_and_counts_end_nothing(tmp_path: Path) -> None:
     """Sections with sound checksums around what nobody would write."""
     chance = random.Random(5)

@@ -27,6 +27,7 @@ class RankTrace:
         self.processes = np.zeros(0, _PROCESS)
         self.notes: dict[int, list[int]] = {}
         self.samples = np.zeros(0, _SAMPLE)
+        self.last = b""
 
     def process(
         self, pid: int, comm: str = "python", start_ns: int = 0, end_ns: int = 0, dropped: int = 0
@@ -101,7 +102,7 @@ class RankTrace:
             Section(int(lib.FAN_TRACE_PROCESSES), self.rank, self.processes.tobytes()),
             Section(int(lib.FAN_TRACE_SAMPLES), self.rank, self.samples.tobytes()),
         ]
-        return [*made, Section(int(lib.FAN_TRACE_END), self.rank, b"")] if whole else made
+        return [*made, Section(int(lib.FAN_TRACE_END), self.rank, self.last)] if whole else made
 
 
 def trace_bytes(*ranks: RankTrace, whole: bool = True) -> bytes:

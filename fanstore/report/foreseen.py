@@ -1,0 +1,109 @@
+"""What of a job was foreseen and brought before it was read, as its daemons counted at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from fanstore.report.figures import Figures
+from fanstore.report.verdict import duration, percent
+from fanstore.trace import SOURCES, Trace
+from fanstore.wording import counted, show_bytes
+
+_COUNT_MAX = 1 << 62
+_SAMPLERS_MAX, _NAME_MAX = 16, 60  # a trace may be hostile
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """Of all ranks together. predicted: opens that were due by the order that was known, `samplers`
+    by torch's samplers, the others by a file of --order or what was recorded. strange: opens of
+    files that were due at another time. broken: epochs that went another way. blocks, bytes:
+    brought ahead; late: blocks that somebody wanted before they had come; unread_bytes: passed and
+    not read. waits, waited_s: what programs still waited for, of other ranks and the shared file
+    system."""
+
+    opens: int
+    predicted: int
+    samplers: dict[str, int]
+    epochs: int
+    strange: int
+    broken: int
+    blocks: int
+    bytes: int
+    late: int
+    unread_bytes: int
+    waits: int
+    waited_s: float
+
+    @property
+    def share(self) -> float:
+        """The part of the opens that was foreseen."""
+        return min(1.0, self.predicted / self.opens) if self.opens else 0.0
+
+    @property
+    def used_bytes(self) -> int:
+        """What was brought and read, or is still to be."""
+        return max(0, self.bytes - self.unread_bytes)
+
+
+def foreseen(trace: Trace, figures: Figures) -> Foreseen | None:
+    """Returns what was foreseen; None where no rank heard of an order."""
+    told = [_table(each.get("foreseen")) for each in trace.ranks]
+    orders, nodes = ([_table(each.get(name)) for each in told] for name in ("order", "node"))
+    if not any(_count(each.get("epochs")) for each in orders):
+        return None
+    samplers: Counter[str] = Counter()
+    for each in orders:
+        samplers.update({name: _count(n) for name, n in _table(each.get("samplers")).items()})
+    elsewhere = [SOURCES.index(name) for name in ("rank", "shared")]
+    return Foreseen(
+        opens=sum(each.opens for each in figures.ranks),
+        predicted=sum(_count(each.get("predicted")) for each in orders),
+        samplers={name[:_NAME_MAX]: n for name, n in samplers.most_common(_SAMPLERS_MAX)},
+        epochs=sum(_count(each.get("epochs")) for each in orders),
+        strange=sum(_count(each.get("strange")) for each in orders),
+        broken=sum(_count(each.get("broken")) for each in orders),
+        blocks=sum(_count(each.get("ahead")) for each in nodes),
+        bytes=sum(_count(each.get("ahead_bytes")) for each in nodes),
+        late=sum(_count(each.get("ahead_late")) for each in nodes),
+        unread_bytes=sum(_count(each.get("ahead_unread_bytes")) for each in nodes),
+        waits=int(sum(figures.waits[source] for source in elsewhere)),
+        waited_s=float(sum(figures.waited_ns[source] for source in elsewhere)) / 1e9,
+    )
+
+
+def sentences(found: Foreseen | None) -> list[str]:
+    """Says it in words."""
+    if found is None:
+        return []
+    how = ", ".join(f"torch {name}" for name in found.samplers)
+    said = [
+        f"The order was known for {percent(found.share)} of {counted(found.opens, 'open')}"
+        f"{f' ({how})' if how else ''}, in {counted(found.epochs, 'epoch')} of loaders."
+    ]
+    if found.broken or found.strange:
+        said.append(
+            f"{counted(found.strange, 'open')} came at another time; "
+            f"{counted(found.broken, 'epoch')} went another way, and nothing more was brought."
+        )
+    if found.blocks:
+        said.append(
+            f"{show_bytes(found.bytes)} in {counted(found.blocks, 'block')} were brought before "
+            f"they were read: {show_bytes(found.used_bytes)} of use, "
+            f"{show_bytes(found.unread_bytes)} for nobody; {found.late:,} came late."
+        )
+    said.append(
+        f"For other ranks and the shared file system programs still waited "
+        f"{counted(found.waits, 'time')}, {duration(found.waited_s)} in all."
+    )
+    return said
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value < _COUNT_MAX else 0
