@@ -4,11 +4,19 @@
 #include <stdlib.h>
 
 #include "inner.h"
+#include "replies.h"
 #include "cache/unread.h"
 #include "storage/keep.h"
 #include "machine/shared.h"
 
 enum { RETRY_NS = 200000 };
+
+/* Ends a flight that nobody wants. id: where its block is, FAN_NO_FRAME. */
+static void end(struct fan_node *node, struct fan_flight *flight, uint32_t id)
+{
+    fan_reply_all(node, &flight->asked, id);
+    fan_flight_end(&node->flights, flight);
+}
 
 static void fail_flight(struct fan_node *node, struct fan_flight *flight)
 {
@@ -17,7 +25,7 @@ static void fail_flight(struct fan_node *node, struct fan_flight *flight)
         fan_flight_leave(want);
         fan_want_fail(node, want, flight->unreadable ? EIO : EREMOTEIO);
     }
-    fan_flight_end(&node->flights, flight);
+    end(node, flight, FAN_NO_FRAME);
 }
 
 static void count_latency(struct fan_node *node, uint64_t since_ns, uint64_t now_ns)
@@ -42,7 +50,7 @@ static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint3
             count_latency(node, want->since_ns, now_ns);
         fan_want_grant(node, want, id, from_rank ? FAN_STALL_RANK : FAN_STALL_SHARED);
     }
-    fan_flight_end(&node->flights, flight);
+    end(node, flight, id);
 }
 
 static void shared_block_read(struct fan_node *node, struct fan_reading *reading);
@@ -122,7 +130,8 @@ static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32
     return true;
 }
 
-/* The rank to ask next: one that has the pack, or whose share the record is; or FAN_NO_RANK. */
+/* The rank to ask next: one that has the pack, or of whose disk or memory the record is a share; or
+ * FAN_NO_RANK. */
 static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight *flight,
                             uint64_t now_ns)
 {
@@ -133,6 +142,8 @@ static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight
     if (node->transport == NULL)
         return FAN_NO_RANK;
     uint32_t keeper = fan_share_rank(mount, request);
+    if (keeper == FAN_NO_RANK)
+        keeper = fan_share_memory_rank(mount, request);
     if (keeper != FAN_NO_RANK)
         replicas = (struct fan_replicas){&keeper, 1};
     return fan_ranks_choose(&node->ranks, &replicas, &flight->tried, hash, now_ns);
@@ -161,7 +172,7 @@ static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint6
             &node->eviction,
             &(struct fan_fill){flight->file, flight->block, flight->request.bytes,
                                shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency,
-                               fan_next_use_of(node, flight->file)});
+                               fan_next_use_of(node, flight->file, flight->wants != NULL)});
         if (id == FAN_NO_FRAME)
             return false;
         if (shared ? read_shared(node, flight, id, now_ns) : ask(node, flight, rank, id, now_ns))
@@ -177,7 +188,7 @@ static void go_on(struct fan_node *node, struct fan_flight *flight, uint64_t now
     if (!in_vain && node->flights.grounded == NULL && next_attempt(node, flight, now_ns))
         return;
     if (flight->wants == NULL)
-        fan_flight_end(&node->flights, flight);
+        end(node, flight, FAN_NO_FRAME);
     else
         fan_flight_ground(&node->flights, flight, now_ns);
 }
@@ -204,15 +215,23 @@ static void retry_grounded(struct fan_node *node, uint64_t now_ns)
     }
 }
 
+/* What was to be read from the shared file system for nobody is read for somebody now. */
+static void hurry(struct fan_node *node, struct fan_flight *flight)
+{
+    bool ahead = flight->request.urgency == FAN_AHEAD;
+    fan_flight_hurry(&node->flights, flight);
+    if (ahead && flight->frame != FAN_NO_FRAME &&
+        node->cache.frames[flight->frame].source == FAN_FROM_SHARED)
+        fan_readers_hurry(&node->shared, node->cache.frames[flight->frame].reading);
+}
+
 /* Somebody wants what is on its way. */
 static void join(struct fan_node *node, struct fan_flight *flight, struct fan_want *want)
 {
     bool ahead = flight->request.urgency == FAN_AHEAD;
     fan_add64(&node->stats.ahead_late, ahead && flight->wants == NULL);
+    hurry(node, flight);
     fan_flight_join(&node->flights, flight, want);
-    if (ahead && flight->frame != FAN_NO_FRAME &&
-        node->cache.frames[flight->frame].source == FAN_FROM_SHARED)
-        fan_readers_hurry(&node->shared, node->cache.frames[flight->frame].reading);
 }
 
 static void start_flight(struct fan_node *node, struct fan_want *want,
@@ -223,6 +242,7 @@ static void start_flight(struct fan_node *node, struct fan_want *want,
         fan_want_fail(node, want, EREMOTEIO);
         return;
     }
+    fan_orders_note_want(&node->prefetch.turns, want->file);
     join(node, flight, want);
     go_on(node, flight, now_ns);
 }
@@ -245,6 +265,26 @@ enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t bl
     fan_add64(&node->stats.ahead, 1);
     fan_add64(&node->stats.ahead_bytes, request.bytes);
     return FAN_BRING;
+}
+
+struct fan_flight *fan_fetch_for_rank(struct fan_node *node, uint64_t file, uint64_t block,
+                                      enum fan_urgency urgency, uint64_t now_ns)
+{
+    struct fan_fetch_request request;
+    struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
+    if (flight != NULL) {
+        if (urgency == FAN_DEMAND)
+            hurry(node, flight);
+        return flight;
+    }
+    if (node->flights.grounded != NULL ||
+        fan_mounts_request(&node->mounts, file, block, &request) != 0)
+        return NULL;
+    request.urgency = urgency;
+    flight = fan_flight_begin(&node->flights, file, block, &request);
+    if (flight != NULL)
+        go_on(node, flight, now_ns);
+    return fan_flight_find(&node->flights, file, block);
 }
 
 static void read_ahead(struct fan_node *node, const struct fan_want *want, uint64_t now_ns)

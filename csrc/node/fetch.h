@@ -26,6 +26,11 @@ void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_n
 enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t block,
                                enum fan_bring_for whom, uint64_t now_ns);
 
+/* The flight of a block that is not here and that another rank asks this one for, which is begun if
+ * need be. NULL: it cannot be. */
+struct fan_flight *fan_fetch_for_rank(struct fan_node *node, uint64_t file, uint64_t block,
+                                      enum fan_urgency urgency, uint64_t now_ns);
+
 /* A FETCHED or CANCELLED event. */
 void fan_fetch_ended(struct fan_node *node, const struct fan_transport_event *event,
                      uint64_t now_ns);

@@ -4,6 +4,7 @@
 
 #include "../format/cache_format.h"
 #include "cache/blockcache.h"
+#include "replies.h"
 #include "sessions.h"
 
 void fan_flights_init(struct fan_flights *flights)
@@ -18,6 +19,11 @@ void fan_flights_fini(struct fan_flights *flights)
         while (flights->chains[i] != NULL) {
             struct fan_flight *flight = flights->chains[i];
             flights->chains[i] = flight->chained;
+            while (flight->asked != NULL) {
+                struct fan_asked *asked = flight->asked;
+                flight->asked = asked->next;
+                free(asked);
+            }
             free(flight);
         }
     }
@@ -63,11 +69,16 @@ void fan_flight_end(struct fan_flights *flights, struct fan_flight *flight)
     free(flight);
 }
 
-void fan_flight_join(struct fan_flights *flights, struct fan_flight *flight, struct fan_want *want)
+void fan_flight_hurry(struct fan_flights *flights, struct fan_flight *flight)
 {
     flights->counts[flight->request.urgency]--;
     flight->request.urgency = FAN_DEMAND;
     flights->counts[FAN_DEMAND]++;
+}
+
+void fan_flight_join(struct fan_flights *flights, struct fan_flight *flight, struct fan_want *want)
+{
+    fan_flight_hurry(flights, flight);
     want->flight = flight;
     want->previous = NULL;
     want->next = flight->wants;

@@ -13,6 +13,7 @@
 #include "machine/transport.h"
 
 struct fan_want;
+struct fan_asked;
 
 /* frame: of the attempt that is under way, FAN_NO_FRAME. unreadable: a replica said that the bytes
  * are damaged, or the shared file system could not give them. read_shared: it was asked.
@@ -25,6 +26,7 @@ struct fan_flight {
     struct fan_fetch_request request;
     struct fan_tried tried;
     struct fan_want *wants;
+    struct fan_asked *asked; /* replies.h */
     uint64_t grounded_ns;
     uint32_t frame;
     uint32_t awaited;
@@ -60,7 +62,10 @@ struct fan_flight *fan_flight_begin(struct fan_flights *flights, uint64_t file, 
 /* Ends a flight that has no wants and is not grounded. */
 void fan_flight_end(struct fan_flights *flights, struct fan_flight *flight);
 
-/* Adds a want to a flight, which is a demand from now on; takes a want out of its flight, which
+/* A flight is a demand from now on. */
+void fan_flight_hurry(struct fan_flights *flights, struct fan_flight *flight);
+
+/* Adds a want to a flight, which hurries; takes a want out of its flight, which
  * goes on without it. */
 void fan_flight_join(struct fan_flights *flights, struct fan_flight *flight, struct fan_want *want);
 void fan_flight_leave(struct fan_want *want);

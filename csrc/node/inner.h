@@ -24,8 +24,8 @@
 #include "machine/transport.h"
 
 /* callers: of node.h that want the lock; the thread lets them have it. stopping: asked to end.
- * broken: the transport is. drained: the thread ended with nothing outstanding. reply_token: of
- * the last reply. replying: replies whose bytes are not sent yet. */
+ * broken: the transport is. drained: the thread ended with nothing outstanding. replying: replies
+ * whose bytes are not sent yet. */
 struct fan_node {
     struct fan_node_options options;
     struct fan_segment segment;
@@ -44,7 +44,6 @@ struct fan_node {
     struct fan_prefetch prefetch;
     uint32_t disk_ahead; /* pieces that are being read by `disk` before anybody wants them */
     struct fan_transport *transport;
-    uint64_t reply_token;
     uint64_t replying;
     struct fan_node_stats stats; /* relaxed atomics */
     pthread_mutex_t lock;

@@ -10,29 +10,38 @@ enum { TURN_FRAMES = 256, SHORT_RECORDS = 1024, SPAN = 1 << 30 };
 static uint32_t key_of(const struct fan_next_uses *uses, uint64_t time)
 {
     uint64_t key = time > uses->since ? time - uses->since : 0;
-    return key < FAN_NEVER ? (uint32_t)key : FAN_NEVER - 1;
+    return key < FAN_NEVER / 2 ? (uint32_t)key : FAN_NEVER / 2 - 1;
 }
 
-/* When an order comes to a record behind what was brought for it; UINT64_MAX. */
-static uint64_t time_in(struct fan_order *order, uint64_t record)
+/* When an order comes to a record behind what was brought for it; UINT64_MAX. is_read: the place
+ * that is due by now is not a later use. */
+static uint64_t time_in(struct fan_order *order, uint64_t record, bool is_read)
 {
     uint64_t from = order->next;
-    if (from < order->count && order->records[from] == record)
-        from++;
-    uint32_t place = fan_places_find(&order->places, record, order->passed, from);
+    uint32_t place = fan_places_find(&order->places, record, order->passed, order->passed);
+    if (place == FAN_NO_PLACE)
+        return UINT64_MAX;
+    if (place == from || (is_read && place > from))
+        from = place + 1;
+    place = fan_places_find(&order->places, record, order->passed, from);
     return place != FAN_NO_PLACE ? order->begins + place : UINT64_MAX;
 }
 
-uint32_t fan_next_use_of(struct fan_node *node, uint64_t file)
+uint32_t fan_next_use_of(struct fan_node *node, uint64_t file, bool is_read)
 {
     uint64_t soonest = UINT64_MAX;
     if (!fan_blockcache_foresees(&node->cache))
         return FAN_NEVER;
-    for (struct fan_order *order = fan_order_first(&node->prefetch); order != NULL;
-         order = fan_order_after(order)) {
+    const struct fan_node_mount *mount = &node->mounts.mounts[fan_cache_mount(file)];
+    struct fan_fetch_request whole =
+        fan_share_whole(mount, fan_cache_mount(file), fan_cache_record(file));
+    if (fan_share_memory_rank(mount, &whole) == node->options.rank)
+        return 0;
+    for (struct fan_order *order = fan_orders_first(&node->prefetch.turns); order != NULL;
+         order = fan_orders_after(order)) {
         if (order->mount != fan_cache_mount(file))
             continue;
-        uint64_t time = time_in(order, fan_cache_record(file));
+        uint64_t time = time_in(order, fan_cache_record(file), is_read);
         soonest = time < soonest ? time : soonest;
     }
     return soonest != UINT64_MAX ? key_of(&node->prefetch.uses, soonest) : FAN_NEVER;
@@ -41,7 +50,7 @@ uint32_t fan_next_use_of(struct fan_node *node, uint64_t file)
 void fan_next_use_renew(struct fan_node *node, uint64_t file)
 {
     if (fan_blockcache_foresees(&node->cache))
-        fan_blockcache_foresee(&node->cache, file, fan_next_use_of(node, file));
+        fan_blockcache_foresee(&node->cache, file, fan_next_use_of(node, file, false));
 }
 
 void fan_next_use_begin(struct fan_node *node, const struct fan_order *order)

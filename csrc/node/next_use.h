@@ -21,8 +21,9 @@ struct fan_next_uses {
     uint32_t frame;
 };
 
-/* The key of a file's next use behind what the orders have brought; FAN_NEVER. */
-uint32_t fan_next_use_of(struct fan_node *node, uint64_t file);
+/* The key of a file's next use: 0 for what this node keeps for all ranks; else behind what the
+ * orders have brought, and, if somebody reads it now, behind that; FAN_NEVER. */
+uint32_t fan_next_use_of(struct fan_node *node, uint64_t file, bool is_read);
 
 /* The blocks of a file have the key of its next use from now on. */
 void fan_next_use_renew(struct fan_node *node, uint64_t file);

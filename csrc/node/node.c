@@ -109,7 +109,7 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
 }
 
 int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
-                       uint64_t largest)
+                       uint64_t largest, const uint64_t *memory_bounds)
 {
     if (node->running || mount >= node->mounts.count)
         return -EINVAL;
@@ -119,7 +119,7 @@ int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bo
     share->own_rank = node->options.rank;
     share->world_size = node->options.world_size;
     share->largest_bytes = largest;
-    return fan_share_init(&node->mounts.mounts[mount], bounds);
+    return fan_share_init(&node->mounts.mounts[mount], bounds, memory_bounds);
 }
 
 int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *records,
@@ -138,7 +138,7 @@ int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64
 {
     if (mount >= node->mounts.count)
         return -EINVAL;
-    struct fan_order *order = fan_order_make(node, mount, records, count);
+    struct fan_order *order = fan_order_make(mount, records, count, FAN_PREFETCH_RECORDS);
     if (order == NULL)
         return -ENOMEM;
     fan_node_enter(node);

@@ -74,10 +74,11 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
                           const uint32_t *ranks, uint32_t count);
 
 /* What each rank keeps of the packs of a mount that are here in part (share.h): of rank r from
- * bounds[r] on, world_size + 1 of them, and no record of more than `largest` bytes. Before the
- * thread starts. 0 or -errno. */
+ * bounds[r] on, world_size + 1 of them, and no record of more than `largest` bytes; and of the
+ * rest, by memory_bounds, what it keeps in its block cache for all, under the policy belady alone.
+ * Before the thread starts. 0 or -errno. */
 int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
-                       uint64_t largest);
+                       uint64_t largest, const uint64_t *memory_bounds);
 
 /* Records of this rank's share, in the order in which they are to be brought to the local disk
  * ahead of their reading; others are passed over. 0 or -ENOMEM. */

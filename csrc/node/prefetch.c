@@ -11,78 +11,37 @@
 #include "machine/shared.h"
 
 /* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; as much again is
- * left for demands. PAGES_BYTES: of this node's disk that are read ahead. AHEAD_RECORDS: of an
- * order, however small they are. TURN_RECORDS: brought in a turn. PASS_RECORDS: passed at once, as
- * nobody else has the lock of the node meanwhile. */
+ * left for demands. PAGES_BYTES: of this node's disk that are read ahead. TURN_RECORDS: brought in
+ * a turn. PASS_RECORDS: passed at once, as nobody else has the lock of the node meanwhile. */
 enum {
     ROOM_SHARE = 2,
     PAGES_BYTES = 128 << 20,
-    AHEAD_RECORDS = 65536,
     TURN_RECORDS = 64,
     PASS_RECORDS = 1024,
     RETRY_NS = 1000000
 };
 
-/* In `brought`: what is left is bytes of pages. */
+/* In `brought`: what is left is bytes of pages; its reader had it before, so that none awaits it.
+ */
 static const uint32_t IN_PAGES = UINT32_C(1) << 31;
+static const uint32_t HAD = UINT32_C(1) << 30;
 
 /* What became of the next record of an order. */
 enum step { MOVED, HELD_UP, ALL_HELD_UP };
 
-static struct fan_order *find(const struct fan_prefetch *prefetch, uint64_t id)
-{
-    struct fan_order *order = fan_order_first(prefetch);
-    while (order != NULL && order->id != id)
-        order = fan_order_after(order);
-    return order;
-}
-
-static void free_order(struct fan_order *order)
-{
-    fan_places_fini(&order->places);
-    free(order->records);
-    free(order->brought);
-    free(order);
-}
-
 void fan_prefetch_fini(struct fan_prefetch *prefetch)
 {
     while (prefetch->turns.first != NULL) {
-        struct fan_order *order = fan_order_first(prefetch);
+        struct fan_order *order = fan_orders_first(&prefetch->turns);
         fan_turns_remove(&prefetch->turns, &order->turn);
-        free_order(order);
+        fan_order_free(order);
     }
-}
-
-static bool copy_records(struct fan_order *order, const uint64_t *records, bool with_places)
-{
-    order->records = malloc((order->count + 1) * sizeof(*records));
-    order->brought = malloc(AHEAD_RECORDS * sizeof(*order->brought));
-    if (order->records == NULL || order->brought == NULL)
-        return false;
-    if (order->count > 0)
-        memcpy(order->records, records, order->count * sizeof(*records));
-    return !with_places || fan_places_init(&order->places, order->records, order->count) == 0;
-}
-
-struct fan_order *fan_order_make(const struct fan_node *node, uint32_t mount,
-                                 const uint64_t *records, uint64_t count)
-{
-    struct fan_order *order = calloc(1, sizeof(*order));
-    if (order == NULL)
-        return NULL;
-    order->count = count;
-    order->mount = mount;
-    if (copy_records(order, records, fan_blockcache_foresees(&node->cache)))
-        return order;
-    free_order(order);
-    return NULL;
 }
 
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind)
 {
     struct fan_prefetch *prefetch = &node->prefetch;
-    const struct fan_order *first = behind != 0 ? find(prefetch, behind) : NULL;
+    const struct fan_order *first = behind != 0 ? fan_orders_find(&prefetch->turns, behind) : NULL;
     order->behind = behind;
     order->begins = first != NULL ? first->begins + first->count : prefetch->uses.now;
     order->id = ++prefetch->last_id;
@@ -131,13 +90,14 @@ static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order
 static void pass_one(struct fan_node *node, struct fan_order *order)
 {
     uint64_t record = order->records[order->passed];
-    uint32_t brought = order->brought[order->passed % AHEAD_RECORDS];
+    uint32_t brought = order->brought[order->passed % FAN_PREFETCH_RECORDS];
     uint64_t file = fan_cache_file(order->mount, record);
     uint64_t stored = stored_bytes(node, order, record);
-    for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored; block++)
+    for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored && !(brought & HAD); block++)
         let_go(node, file, block);
     fan_window_give(&node->prefetch.window, &order->part,
-                    brought & IN_PAGES ? FAN_ROOM_PAGES : FAN_ROOM_CACHE, brought & ~IN_PAGES);
+                    brought & IN_PAGES ? FAN_ROOM_PAGES : FAN_ROOM_CACHE,
+                    brought & ~(IN_PAGES | HAD));
     order->passed++;
     fan_next_use_renew(node, file);
 }
@@ -168,8 +128,8 @@ static bool pass(struct fan_node *node, struct fan_order *order, uint64_t positi
     order->retry_ns = 0;
     if (order->begins + order->passed > node->prefetch.uses.now)
         node->prefetch.uses.now = order->begins + order->passed;
-    for (struct fan_order *each = fan_order_first(&node->prefetch); each != NULL;
-         each = fan_order_after(each))
+    for (struct fan_order *each = fan_orders_first(&node->prefetch.turns); each != NULL;
+         each = fan_orders_after(each))
         fan_window_wake(&node->prefetch.window, &each->part, each == order);
     return true;
 }
@@ -177,12 +137,12 @@ static bool pass(struct fan_node *node, struct fan_order *order, uint64_t positi
 int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_t now_ns)
 {
     struct fan_prefetch *prefetch = &node->prefetch;
-    struct fan_order *order = find(prefetch, id);
+    struct fan_order *order = fan_orders_find(&prefetch->turns, id);
     if (order == NULL)
         return -EINVAL;
     fan_pace_note(&order->turn.pace, read, order->next <= read, now_ns);
-    for (struct fan_order *each = fan_order_first(prefetch); each != NULL;
-         each = fan_order_after(each)) {
+    for (struct fan_order *each = fan_orders_first(&prefetch->turns); each != NULL;
+         each = fan_orders_after(each)) {
         if (each->behind == id) { /* its loader is the same one, later */
             each->turn.pace = order->turn.pace;
             each->turn.pace.read = 0;
@@ -193,7 +153,7 @@ int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_
 
 int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
 {
-    struct fan_order *order = find(&node->prefetch, id);
+    struct fan_order *order = fan_orders_find(&node->prefetch.turns, id);
     if (order == NULL)
         return -EINVAL;
     return pass(node, order, position < order->count ? position : order->count) ? 0 : -EAGAIN;
@@ -201,14 +161,14 @@ int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
 
 int fan_prefetch_end(struct fan_node *node, uint64_t id)
 {
-    struct fan_order *order = find(&node->prefetch, id);
+    struct fan_order *order = fan_orders_find(&node->prefetch.turns, id);
     if (order == NULL)
         return -EINVAL;
     if (!pass(node, order, order->count))
         return -EAGAIN;
     fan_turns_remove(&node->prefetch.turns, &order->turn);
     fan_window_leave(&node->prefetch.window);
-    free_order(order);
+    fan_order_free(order);
     return 0;
 }
 
@@ -216,7 +176,9 @@ int fan_prefetch_end(struct fan_node *node, uint64_t id)
 static void go_on(struct fan_node *node, struct fan_order *order, enum fan_room room,
                   uint32_t bytes)
 {
-    order->brought[order->next % AHEAD_RECORDS] = bytes | (room == FAN_ROOM_PAGES ? IN_PAGES : 0);
+    uint32_t flags = (room == FAN_ROOM_PAGES ? IN_PAGES : 0) |
+                     (fan_order_is_wanted(order, order->next) && order->block == 0 ? HAD : 0);
+    order->brought[order->next % FAN_PREFETCH_RECORDS] = bytes | flags;
     fan_window_take(&node->prefetch.window, &order->part, room, bytes);
     order->next++;
     order->block = 0;
@@ -271,7 +233,8 @@ static enum step bring_block(struct fan_node *node, struct fan_order *order, uin
 /* Whether another order is to be brought first. */
 static bool is_behind(const struct fan_prefetch *prefetch, const struct fan_order *order)
 {
-    const struct fan_order *first = order->behind != 0 ? find(prefetch, order->behind) : NULL;
+    const struct fan_order *first =
+        order->behind != 0 ? fan_orders_find(&prefetch->turns, order->behind) : NULL;
     return first != NULL && first->next < first->count;
 }
 
@@ -281,12 +244,13 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
 {
     if (order->part.rests != FAN_ROOMS || is_behind(&node->prefetch, order) ||
         now_ns < order->retry_ns || order->next == order->count ||
-        order->next - order->passed == AHEAD_RECORDS)
+        order->next - order->passed == FAN_PREFETCH_RECORDS)
         return HELD_UP;
     uint64_t id = order->records[order->next];
     const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
     if (stored_bytes(node, order, id) == 0 ||
-        fan_mounts_is_damaged(&node->mounts, order->mount, id)) {
+        fan_mounts_is_damaged(&node->mounts, order->mount, id) ||
+        (fan_order_is_wanted(order, order->next) && order->block == 0)) {
         go_on(node, order, FAN_ROOM_CACHE, 0);
         return MOVED;
     }
@@ -301,7 +265,8 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
 /* How many records its loader has still to read before it comes to the next one. */
 static uint64_t ahead_of(const struct fan_prefetch *prefetch, const struct fan_order *order)
 {
-    const struct fan_order *first = order->behind != 0 ? find(prefetch, order->behind) : NULL;
+    const struct fan_order *first =
+        order->behind != 0 ? fan_orders_find(&prefetch->turns, order->behind) : NULL;
     uint64_t read = order->turn.pace.read > order->passed ? order->turn.pace.read : order->passed;
     uint64_t ahead = order->next > read ? order->next - read : 0;
     return first != NULL ? ahead + ahead_of(prefetch, first) : ahead;
@@ -311,13 +276,13 @@ static uint64_t ahead_of(const struct fan_prefetch *prefetch, const struct fan_o
 static bool begin_turns(struct fan_prefetch *prefetch, uint64_t now_ns)
 {
     bool any = false;
-    for (struct fan_order *order = fan_order_first(prefetch); order != NULL;
-         order = fan_order_after(order))
+    for (struct fan_order *order = fan_orders_first(&prefetch->turns); order != NULL;
+         order = fan_orders_after(order))
         any |= order->part.rests == FAN_ROOMS;
     if (!any)
         return false;
-    for (struct fan_order *order = fan_order_first(prefetch); order != NULL;
-         order = fan_order_after(order))
+    for (struct fan_order *order = fan_orders_first(&prefetch->turns); order != NULL;
+         order = fan_orders_after(order))
         order->turn.ahead = ahead_of(prefetch, order);
     fan_turns_begin(&prefetch->turns, now_ns);
     return true;

@@ -12,36 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../policy/places.h"
 #include "next_use.h"
-#include "turns.h"
+#include "orders.h"
 #include "window.h"
 
-struct fan_node;
+/* How many records of an order may be ahead, however small they are. */
+enum { FAN_PREFETCH_RECORDS = 65536 };
 
-/* Of its records those before `passed` were read, and those before `next` brought; `block` of that
- * one is next, and its blocks before that take `bytes`. brought: what each record between them
- * takes of a room of the window, a ring; what stays in the cache for good takes none. behind: the
- * id of an order all of which is brought before, or 0. retry_ns: there was no room in the cache for
- * the next one, which is tried again then, or when the loader has moved on. places, begins: for
- * next_use.h, where that matters. */
-struct fan_order {
-    struct fan_turn turn; /* first, so that one is the other */
-    struct fan_window_part part;
-    uint64_t id;
-    uint64_t behind;
-    uint64_t *records;
-    uint64_t count;
-    uint64_t passed;
-    uint64_t next;
-    uint64_t block;
-    uint32_t bytes;
-    uint32_t *brought;
-    uint32_t mount;
-    uint64_t retry_ns;
-    struct fan_places places;
-    uint64_t begins;
-};
+struct fan_node;
 
 /* turns: the orders. */
 struct fan_prefetch {
@@ -51,23 +29,7 @@ struct fan_prefetch {
     struct fan_next_uses uses;
 };
 
-/* The orders, one after the other. */
-static inline struct fan_order *fan_order_first(const struct fan_prefetch *prefetch)
-{
-    return (struct fan_order *)prefetch->turns.first;
-}
-
-static inline struct fan_order *fan_order_after(const struct fan_order *order)
-{
-    return (struct fan_order *)order->turn.after;
-}
-
 void fan_prefetch_fini(struct fan_prefetch *prefetch);
-
-/* An order of records, which are copied. Needs no lock. NULL: there is no memory, or the records
- * are too many. */
-struct fan_order *fan_order_make(const struct fan_node *node, uint32_t mount,
-                                 const uint64_t *records, uint64_t count);
 
 /* Begins an order. behind: the id of one that comes first, or 0. Its id, from 1. */
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind);

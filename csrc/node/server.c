@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "inner.h"
+#include "lend.h"
+#include "replies.h"
 #include "storage/keep.h"
 #include "storage/staged.h"
 #include "machine/shared.h"
@@ -20,31 +22,14 @@ struct serving {
     uint32_t rank;
 };
 
-static void refuse(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request,
-                   int error)
-{
-    struct fan_transport *transport = node->transport;
-    fan_add64(&node->stats.refused, 1);
-    transport->refuse(transport->context, rank, request, error);
-}
-
 /* rc: 0, or why there are no bytes. */
 static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request,
                    int rc)
 {
-    struct fan_transport *transport = node->transport;
-    if (node->broken || fan_ranks_is_lost(&node->ranks, rank))
-        return;
     if (rc == 0)
-        rc = transport->reply(transport->context, rank, request,
-                              fan_staged_bytes(&node->mounts, request), ++node->reply_token);
-    if (rc < 0) {
-        refuse(node, rank, request, -rc);
-        return;
-    }
-    node->replying++;
-    fan_add64(&node->stats.served, 1);
-    fan_add64(&node->stats.served_bytes, request->bytes);
+        fan_reply(node, rank, request, fan_staged_bytes(&node->mounts, request));
+    else
+        fan_reply_refuse(node, rank, request, -rc);
 }
 
 /* What was not begun when the node stops is "not here" to whoever asked. */
@@ -137,11 +122,13 @@ static void filled(struct fan_node *node, struct fan_reading *reading)
     free(serving);
 }
 
-void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event)
+void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event,
+                       uint64_t now_ns)
 {
     const struct fan_fetch_request *request = &event->request;
     int rc = fan_staged_admit(&node->mounts, request);
-    if (rc == -ENOENT && fill_apart(node, event->rank, request) == 0)
+    if (rc == -ENOENT && (fill_apart(node, event->rank, request) == 0 ||
+                          fan_lend(node, event->rank, request, now_ns)))
         return;
     if (rc == -ENOENT) /* by now it may be */
         rc = fan_staged_admit(&node->mounts, request);

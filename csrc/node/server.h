@@ -5,10 +5,13 @@
 #ifndef FAN_NODE_SERVER_H
 #define FAN_NODE_SERVER_H
 
+#include <stdint.h>
+
 #include "machine/transport.h"
 
 struct fan_node;
 
-void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event);
+void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event,
+                       uint64_t now_ns);
 
 #endif

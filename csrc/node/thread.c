@@ -4,6 +4,7 @@
 
 #include "inner.h"
 #include "peers.h"
+#include "replies.h"
 #include "server.h"
 #include "machine/shared.h"
 
@@ -29,14 +30,14 @@ static void handle(struct fan_node *node, const struct fan_transport_event *even
         break;
     case FAN_EVENT_REQUEST:
         fan_ranks_hear(&node->ranks, event->rank, now_ns);
-        fan_server_answer(node, event);
+        fan_server_answer(node, event, now_ns);
         break;
     case FAN_EVENT_NOTICE:
         fan_ranks_hear(&node->ranks, event->rank, now_ns);
         fan_peers_notice(node, event);
         break;
-    case FAN_EVENT_SENT: /* packs stay mapped until the end */
-        node->replying--;
+    case FAN_EVENT_SENT:
+        fan_reply_sent(node, event->token);
         break;
     case FAN_EVENT_MESSAGE:
         fan_messages_come(node, event, now_ns);

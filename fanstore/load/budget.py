@@ -20,6 +20,11 @@ _SHARE = 0.5
 _CACHE_SHARE = 0.2
 _CACHE_MAX_BYTES = 1 << 30
 _PASSING_BYTES = 64 << 20
+# What a block cache keeps for blocks in passing (csrc/node/cache/blockcache.c), and how much of the
+# rest is for what a rank keeps for all of them: between blocks of different lengths there are gaps.
+_CACHE_PASSING_SHARE = 16
+_CACHE_PASSING_LEAST_BYTES = 4 << 20
+_CACHE_KEPT_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Budget:
     available_bytes: what is left before anything is taken; allowed_bytes: --memory-bytes, None
     where it was not given; cache_bytes: what the block cache takes; staged_bytes: what lies in a
     local directory in memory already; tables_bytes: what the job's segment takes but for what grows
-    with its datasets.
+    with its datasets. kept_in_cache_bytes: what the block cache can keep for all ranks.
     """
 
     available_bytes: int
@@ -37,6 +42,7 @@ class Budget:
     cache_bytes: int
     staged_bytes: int = 0
     tables_bytes: int = 0
+    kept_in_cache_bytes: int = 0
 
     @property
     def limit_bytes(self) -> int:
@@ -64,7 +70,13 @@ def budget_of(settings: Settings, local: LocalDirectory) -> Budget:
             f"--memory-bytes allows {show_bytes(allowed)}, the block cache takes "
             f"{show_bytes(cache_bytes)}: allow more, or less for --cache-bytes"
         )
-    return replace(budget, cache_bytes=cache_bytes)
+    kept_bytes = _kept_in_cache_bytes(cache_bytes) if settings.cache_policy == "belady" else 0
+    return replace(budget, cache_bytes=cache_bytes, kept_in_cache_bytes=kept_bytes)
+
+
+def _kept_in_cache_bytes(cache_bytes: int) -> int:
+    passing_bytes = max(_CACHE_PASSING_LEAST_BYTES, cache_bytes // _CACHE_PASSING_SHARE)
+    return max(0, int((cache_bytes - passing_bytes) * _CACHE_KEPT_SHARE))
 
 
 def _staged_bytes(local: LocalDirectory) -> int:

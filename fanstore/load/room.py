@@ -23,7 +23,8 @@ class Room:
     memory_bytes: what may be taken of the memory, None where the directory is on a disk.
     allowed_bytes: what the option `allowed_by` leaves, None where none was given. device: of the
     file system (st_dev), to tell which ranks share one. others_bytes: what datasets take there that
-    earlier jobs kept and this one does not want.
+    earlier jobs kept and this one does not want. cache_bytes: what the rank's block cache can keep
+    for all ranks.
     """
 
     rank: int
@@ -35,6 +36,7 @@ class Room:
     allowed_by: str = "--local-bytes"
     device: int = 0
     others_bytes: int = 0
+    cache_bytes: int = 0
 
     @property
     def bytes(self) -> int:
@@ -58,7 +60,10 @@ def room_of(
     """Returns what this rank's local directory can take, as long as nothing was kept there."""
     path, node = directory.path, os.uname().nodename
     device = os.stat(path).st_dev if os.path.isdir(path) else 0
-    room = Room(world.rank, node, path, directory.free_bytes, None, local_bytes, device=device)
+    room = Room(
+        world.rank, node, path, directory.free_bytes, None, local_bytes, device=device,
+        cache_bytes=budget.kept_in_cache_bytes,
+    )  # fmt: skip
     if not directory.in_memory:
         return room
     rest_bytes = budget.rest_bytes

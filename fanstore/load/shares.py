@@ -11,6 +11,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,16 +25,19 @@ class Shares:
     """The division of one dataset. Positions count the bytes of the packs that are divided, one
     after the other.
 
-    bounds: rank r keeps the records from position bounds[r] to bounds[r + 1]; what is behind the
-    last is kept by nobody, as are records of more than largest_bytes. own: the ids of the records
-    of one rank, in the order of their positions; kept_bytes: what each rank's take; needed_bytes:
-    what all would.
+    bounds: rank r keeps the records from position bounds[r] to bounds[r + 1] on its disk; what is
+    behind the last is on no disk, as are records of more than largest_bytes. memory_bounds: the
+    same of what is behind and of the ranks' memories. own: the ids of the records
+    of one rank, in the order of their positions; kept_bytes: what each rank's take, and
+    memory_kept_bytes in memory; needed_bytes: what all would.
     """
 
     bounds: tuple[int, ...]
+    memory_bounds: tuple[int, ...]
     largest_bytes: int
     own: NDArray[Any]
     kept_bytes: tuple[int, ...]
+    memory_kept_bytes: tuple[int, ...]
     needed_bytes: int
 
 
@@ -55,11 +59,13 @@ def divide(
     room_bytes: Sequence[int],
     rank: int,
     most_bytes: int | None = None,
+    memory_bytes: Sequence[int] = (),
 ) -> Shares:
     """Divides the records (struct fan_record) of packs among ranks with so much room each.
 
     pack_bytes: the size of each pack, 0 of those that are not to be divided. most_bytes: what is
-    larger is kept by nobody.
+    larger is kept on no disk. memory_bytes: what each rank's block cache can keep of what is on no
+    disk; where none is given none does.
     """
     from fanstore.arrays import np
 
@@ -84,16 +90,27 @@ def divide(
     taken = np.cumsum(costs)
     cuts = _cuts(taken, even_shares(int(costs.sum()), room_bytes), room_bytes, np)
     total = int(starts[-1])
-    bounds = [int(positions[cut]) if cut < len(ids) else total for cut in cuts]
-    upto = [int(taken[cut - 1]) if cut else 0 for cut in cuts]
+    rest = np.where(np.arange(len(ids)) < cuts[-1], 0, -(-sizes // _PAGE_BYTES) * _PAGE_BYTES)
+    memory_bytes = memory_bytes or [0] * len(room_bytes)
+    rests = np.cumsum(rest)
+    memory_cuts = _cuts(rests, even_shares(int(rest.sum()), memory_bytes), memory_bytes, np)
+    memory_cuts = [max(cut, cuts[-1]) for cut in memory_cuts]
     own = ids[cuts[rank] : cuts[rank + 1]]
     return Shares(
-        tuple(bounds),
+        tuple(int(positions[cut]) if cut < len(ids) else total for cut in cuts),
+        tuple(int(positions[cut]) if cut < len(ids) else total for cut in memory_cuts),
         largest_bytes,
         own[records["stored_size"][own] <= largest_bytes],
-        tuple(upto[r + 1] - upto[r] for r in range(len(room_bytes))),
+        _between(taken, cuts),
+        _between(rests, memory_cuts),
         needed_bytes,
     )
+
+
+def _between(sums: Any, cuts: Sequence[int]) -> tuple[int, ...]:
+    """Returns what lies between each cut and the next, by the sums up to each record."""
+    upto = [int(sums[cut - 1]) if cut else 0 for cut in cuts]
+    return tuple(after - before for before, after in pairwise(upto))
 
 
 def _cuts(taken: Any, shares: Sequence[int], room_bytes: Sequence[int], np: Any) -> list[int]:

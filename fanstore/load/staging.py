@@ -298,6 +298,8 @@ def _stage_partial(
             taken = zip(shares.kept_bytes, part.resident_bytes, strict=True)
             more = [max(0, kept - resident) for kept, resident in taken]
             rooms = [less(room, more[room.rank]) for room in rooms]
+            kept = shares.memory_kept_bytes
+            rooms = [replace(r, cache_bytes=r.cache_bytes - kept[r.rank]) for r in rooms]
         made.append(_partial_outcome(crew.world.rank, part, shares))
     return made
 
@@ -313,7 +315,8 @@ def _share_of(crew: Crew, part: _Part, rooms: list[Room], settings: Settings) ->
     rank, dataset, resident = crew.world.rank, part.stager.dataset, part.resident_bytes
     fits = [less(room, -resident[room.rank]).share_bytes for room in rooms]
     most_bytes = int(lib.FAN_FILL_MAX_BYTES) if settings.stage == "lazy" else None
-    shares = divide(dataset.records, amounts, fits, rank, most_bytes)
+    memory = [room.cache_bytes for room in rooms] if len(rooms) > 1 else []
+    shares = divide(dataset.records, amounts, fits, rank, most_bytes, memory)
     _drop_what_is_of_no_share(crew, part, shares, settings.verify)
     header = dataset.header
     make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)
@@ -343,10 +346,12 @@ def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> Outcome:
     places = [_place(rank, ranks) if ranks else partial for ranks in staged_ranks]
     note = ""
     if shares is not None and sum(shares.kept_bytes) < shares.needed_bytes:
+        in_memory = sum(shares.memory_kept_bytes)
+        more = f", {size(in_memory)} in the block caches" if in_memory else ""
         note = (
             f"{part.name}: {size(sum(shares.kept_bytes))} of {size(shares.needed_bytes)} have room "
-            "on the local disks; the rest is read from the shared file system whenever it is in no "
-            "cache"
+            f"on the local disks{more}; the rest is read from the shared file system whenever it "
+            "is in no cache"
         )
     return Outcome(
         part.stager.dataset, part.stager.report, 1, tuple(places), tuple(staged_ranks), shares, note

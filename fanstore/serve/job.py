@@ -214,7 +214,7 @@ class Job:
             node.set_replicas(mount, pack, place.replicas)
         shares = outcome.shares
         if shares is not None:
-            node.set_share(mount, shares.bounds, shares.largest_bytes)
+            node.set_share(mount, shares.bounds, shares.largest_bytes, shares.memory_bounds)
             if self.plan.settings.stage != "lazy":
                 node.fill_ahead(mount, shares.own)
 

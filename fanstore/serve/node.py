@@ -60,10 +60,13 @@ class Node:
         """Tells the core which other ranks have a pack."""
         check(lib.fan_node_set_replicas(self._node, mount, pack, list(ranks), len(ranks)))
 
-    def set_share(self, mount: int, bounds: Sequence[int], largest_bytes: int) -> None:
+    def set_share(
+        self, mount: int, bounds: Sequence[int], largest_bytes: int, memory_bounds: Sequence[int]
+    ) -> None:
         """Tells the core what each rank keeps of the packs that are on the local disks in part (see
         fanstore.load.shares). To be called before `start`. Raises OSError."""
-        check(lib.fan_node_set_share(self._node, mount, list(bounds), largest_bytes))
+        memory = list(memory_bounds)
+        check(lib.fan_node_set_share(self._node, mount, list(bounds), largest_bytes, memory))
 
     def fill_ahead(self, mount: int, records: Any) -> None:
         """Has records of this rank's share, an array of ids, be brought to the local disk in that

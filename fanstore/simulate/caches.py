@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from fanstore.policy.cluster import WITH_NEXT_USES, Cluster
+from fanstore.policy.cluster import ELSEWHERE, NOWHERE, WITH_NEXT_USES, Cluster
 from fanstore.simulate.workload import Workload
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ class NodeCaches:
     """Caches that follow a policy of csrc/policy/victims.h, each read as it comes."""
 
     def __init__(
-        self, workload: Workload, policy: str, placement: NDArray[np.uint8] | None
+        self, workload: Workload, policy: str, placement: NDArray[np.uint8] | None, alone: bool
     ) -> None:
-        """placement: what nodes have outside of their caches."""
+        """placement: what nodes have outside of their caches. alone: a cache serves its node
+        alone."""
         system = workload.system
         capacity_bytes = system.classes[0].capacity_bytes
         self._cluster = Cluster(
@@ -39,6 +40,7 @@ class NodeCaches:
         )
         self._foresight = workload.foresight if policy in WITH_NEXT_USES else None
         self._placement = placement
+        self._alone = alone
 
     @property
     def peak_bytes(self) -> int:
@@ -48,4 +50,7 @@ class NodeCaches:
     def found(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.uint8]:
         """See Caches."""
         coming = None if self._foresight is None else self._foresight.of_epoch(epoch)
-        return self._cluster.read(reads, coming, self._placement)
+        found = self._cluster.read(reads, coming, self._placement)
+        if self._alone:
+            found[found == ELSEWHERE] = NOWHERE
+        return found

@@ -97,8 +97,9 @@ def _close(workload: Workload) -> Plan:
     return Plan(placement=_all_kept(placement, "storage classes"), preloaded=True)
 
 
-def _cached(policy: str) -> Callable[[Workload], Plan]:
-    """A cache in memory, and in the other storage classes a share of the files on each node."""
+def _cached(policy: str, alone: bool = False) -> Callable[[Workload], Plan]:
+    """A cache in memory, and in the other storage classes a share of the files on each node. alone:
+    no node reads from the cache of another."""
 
     def plan(workload: Workload) -> Plan:
         _need_room(workload.memory_bytes, "memory (first storage class)")
@@ -109,7 +110,7 @@ def _cached(policy: str) -> Callable[[Workload], Plan]:
             files = np.arange(len(workload.sizes_bytes))
             placement = partition(workload.sizes_bytes, files, rooms)
         try:
-            caches = NodeCaches(workload, policy, placement)
+            caches = NodeCaches(workload, policy, placement, alone)
         except ValueError as error:
             raise CannotRun(str(error)) from None
         return Plan(placement=placement, preloaded=placement is not None, caches=caches)
@@ -212,6 +213,10 @@ POLICIES = {
     "lru": Policy("a cache in memory: what was read longest ago goes", _cached("lru")),
     "random": Policy("a cache in memory: anything goes", _cached("random")),
     "minio": Policy("a cache in memory: what came first stays", _cached("minio")),
+    "lru-alone": Policy("as lru, but a cache serves its node alone", _cached("lru", alone=True)),
+    "minio-alone": Policy(
+        "as minio, but a cache serves its node alone", _cached("minio", alone=True)
+    ),
     "reuse": Policy("a cache in memory, Lobster's: what is read again last goes", _cached("reuse")),
     "belady": Policy("as reuse, but what would go first does not come in", _cached("belady")),
 }

@@ -313,9 +313,12 @@ static void make_node(struct world *world, uint32_t rank)
     CHECK(fan_node_open(&options, &world->nodes[rank]) == 0);
     tell_replicas(world, rank);
     if (world->shape.partial) {
+        const uint64_t none[LOOPBACK_RANKS + 1] = {0};
         uint64_t bounds[LOOPBACK_RANKS + 1];
+        bool in_memory = world->shape.memory;
         share_bounds(world, bounds);
-        CHECK(fan_node_set_share(world->nodes[rank], 0, bounds, UINT64_MAX) == 0);
+        CHECK(fan_node_set_share(world->nodes[rank], 0, in_memory ? none : bounds, UINT64_MAX,
+                                 in_memory ? bounds : none) == 0);
     }
 }
 

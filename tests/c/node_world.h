@@ -18,7 +18,7 @@ enum {
 
 /* replicas: pack p is staged on ranks p, p + 1, ... of the world. shared: the shared file system
  * has all of them. partial: each rank keeps a share of the files, and none is there at first; with
- * `shared`. */
+ * `shared`. memory: the share is kept in the block cache instead of on the disk. */
 struct world_shape {
     uint32_t ranks;
     uint32_t replicas;
@@ -27,6 +27,7 @@ struct world_shape {
     enum fan_policy policy;
     int shared;
     int partial;
+    int memory;
 };
 
 struct world {

@@ -191,13 +191,13 @@ static void test_as_replayed(void)
     close_small(&cache);
 }
 
-/* The latest of the next uses of what stays and may go; 0: there is none. */
+/* The highest of the keys of what stays and may go; 0: there is none. */
 static uint32_t latest(const struct fan_blockcache *blocks)
 {
     uint32_t latest = 0;
     for (uint32_t id = 0; id < blocks->segment->entry_count; id++) {
-        if (fan_staying_has(blocks, id) && blocks->frames[id].next_use > latest)
-            latest = blocks->frames[id].next_use;
+        if (fan_staying_has(blocks, id) && blocks->frames[id].key > latest)
+            latest = blocks->frames[id].key;
     }
     return latest;
 }
@@ -217,11 +217,11 @@ static void test_sizes(uint64_t cache_bytes)
         CHECK(id != FAN_NO_FRAME || !awaited[file]);
         if (id == FAN_NO_FRAME) {
             const struct fan_fill fill = {
-                file,          0,          1 + draw(FAN_CACHE_BLOCK_BYTES >> draw(9)),
-                FAN_FROM_RANK, FAN_DEMAND, next_use};
-            uint32_t before = latest(blocks);
+                file,       0,       1 + draw(FAN_CACHE_BLOCK_BYTES >> draw(9)), draw(FAN_SOURCES),
+                FAN_DEMAND, next_use};
+            uint32_t before = latest(blocks), key = fan_staying_key(fill.source, next_use);
             id = fan_eviction_begin_fill(&cache.eviction, &fill);
-            CHECK(id != FAN_NO_FRAME && (!blocks->frames[id].replacing || before > next_use));
+            CHECK(id != FAN_NO_FRAME && (!blocks->frames[id].replacing || before > key));
             fan_blockcache_fill_done(blocks, id);
         } else if (awaited[file]) {
             fan_blockcache_unawait(blocks, id);

@@ -1,4 +1,5 @@
-"""--cache-policy belady: a node that reads other files in each epoch keeps the next one's."""
+"""--cache-policy belady: a node keeps what is read again soonest, the ranks together what is on no
+disk."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import random
 import sys
 from pathlib import Path
 
+import pytest
 from ranks import make_rank_stage, needs_ranks
 
 COUNT, SIZE, EPOCHS = 600, 60_000, 5
@@ -57,3 +59,36 @@ def test_less_is_fetched_than_with_what_came_first(tmp_path: Path) -> None:
         assert [each["bad"] for each in said] == [[], []]
         fetched[policy] = sum(each["fetched"] for each in said)
     assert fetched["belady"] < 0.9 * fetched["minio"]
+
+
+# Reads all files several times; says what the node read of the shared file system.
+READ_ALL = """
+import json, os, sys
+from fanstore.serve.jobs import FoundJob, ask
+root, rank = os.environ["FANSTORE_MOUNT_PREFIX"], os.environ["FANSTORE_RANK"]
+bad = []
+for name in sorted(os.listdir(root), reverse=rank == "1") * 3:
+    with open(os.path.join(root, name), "rb") as file:
+        if file.read() != bytes([int(name[1:]) % 251]) * int(sys.argv[2]):
+            bad.append(name)
+with open(sys.argv[1] + rank, "w") as out:
+    node = ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")["node"]
+    json.dump({"shared": node["shared_bytes"], "bad": bad}, out)
+"""
+
+
+@needs_ranks
+@pytest.mark.parametrize("order", ["auto", "off"])
+def test_what_is_on_no_disk_is_read_once_in_all(tmp_path: Path, order: str) -> None:
+    """A third of the files has room on the disks, the rest in the two caches."""
+    stage = make_rank_stage(tmp_path, 2)
+    files = {f"f{n:03}": bytes([n % 251]) * SIZE for n in range(COUNT)}
+    dataset = stage.dataset(stage.source(files=files))
+    options = ["--stage", "plan", "--local-bytes", "6M", "--cache-bytes", "24M", "--order", order]
+    out = tmp_path / "said-"
+    command = [sys.executable, "-c", READ_ALL, str(out), str(SIZE)]
+    done = stage.run_ranks(2, dataset, *command, options=options)
+    said = [json.loads(Path(f"{out}{rank}").read_text()) for rank in range(2)]
+    assert [each["bad"] for each in said] == [[], []]
+    assert sum(each["shared"] for each in said) <= COUNT * SIZE * 1.02
+    assert "in the block caches" in done.stderr

@@ -157,7 +157,7 @@ uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct
     frame->bytes = fill->bytes;
     frame->generation++;
     frame->awaited = 0;
-    frame->next_use = fill->next_use;
+    frame->key = fan_staying_key(fill->source, fill->next_use);
     frame->replacing = false;
     fan_staying_own(cache, id, true);
     set_state(cache, id, FAN_ENTRY_FILLING);
@@ -356,7 +356,7 @@ uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live
     while (cache->doomed.count > 0) {
         uint32_t id = cache->doomed.head;
         fan_frames_detach(cache->frames, &cache->doomed, id);
-        if (cache->frames[id].pinned) {
+        if (cache->frames[id].pinned || cache->frames[id].sending > 0) {
             make_ready_again(cache, id);
             continue;
         }

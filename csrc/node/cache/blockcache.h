@@ -5,11 +5,11 @@
  *     free -> filling -> ready -> doomed -> free
  *                `-----> quarantined -----> free
  *
- * Doomed frames are EVICTING until `reap` has looked at every pin once; those that are pinned are
- * ready again. A quarantined frame may still be written by the transport. Under minio and belady
- * the data is divided into two areas: a block goes to the first with room. From the second, for
- * what passes through, blocks are evicted as under close; from the first under belady alone, in
- * favour of a block that is used again sooner. Called by one thread at a time.
+ * Doomed frames are EVICTING until `reap` has looked at every pin once; those that are pinned, or
+ * being sent, are ready again. A quarantined frame may still be written by the transport. Under
+ * minio and belady the data is divided into two areas: a block goes to the first with room. From
+ * the second, for what passes through, blocks are evicted as under close; from the first under
+ * belady alone, in favour of a block that is used again sooner. Called by one thread at a time.
  */
 #ifndef FAN_NODE_BLOCKCACHE_H
 #define FAN_NODE_BLOCKCACHE_H
@@ -26,8 +26,8 @@
 
 enum { FAN_CACHE_AREAS = 2 };
 
-/* What a frame is to be filled with. urgency: enum fan_urgency. next_use: the key of its next use
- * behind the one that it is filled for, or FAN_NEVER. */
+/* What a frame is to be filled with. urgency: enum fan_urgency. next_use: when it is used next
+ * behind the use that it is filled for (staying.h). */
 struct fan_fill {
     uint64_t file;
     uint64_t block;
@@ -111,7 +111,7 @@ static inline bool fan_blockcache_foresees(const struct fan_blockcache *cache)
     return cache->staying.owners != NULL;
 }
 
-/* Sets the key of the next use of all blocks of a file. */
+/* Sets the next use of all blocks of a file. */
 void fan_blockcache_foresee(struct fan_blockcache *cache, uint64_t file, uint32_t next_use);
 
 /* Passes over a victim that is unread or awaited. Whether it is. */

@@ -33,8 +33,9 @@ struct fan_frame {
     uint32_t bytes;
     uint32_t generation;
     uint32_t rank;
+    uint32_t sending; /* replies to other ranks that are on their way out of it */
     uint32_t awaited; /* how many orders (../prefetch.h) are to come to it */
-    uint32_t next_use; /* of a block that stays: the key when it was last told */
+    uint32_t key;     /* of a block that stays (staying.h) */
     uint8_t state; /* enum fan_entry_state */
     uint8_t area;
     uint8_t source; /* enum fan_source */

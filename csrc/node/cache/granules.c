@@ -3,81 +3,89 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { NONE = UINT32_MAX };
+enum { NONE = UINT32_MAX, WORD_BITS = 64 };
 
-static void link_free(struct fan_granules *granules, uint32_t start, unsigned order)
+static uint32_t bin_of(uint32_t length)
 {
-    uint32_t next = granules->heads[order];
+    return length < FAN_GRANULES_RUN_MAX ? length : FAN_GRANULES_RUN_MAX;
+}
+
+static void link_free(struct fan_granules *granules, uint32_t start, uint32_t length)
+{
+    uint32_t bin = bin_of(length), next = granules->heads[bin];
     granules->links[start] = (struct fan_granule_link){NONE, next};
     if (next != NONE)
         granules->links[next].previous = start;
-    granules->heads[order] = start;
-    granules->orders[start] = (uint8_t)(order + 1);
-    granules->free_count += 1u << order;
+    granules->heads[bin] = start;
+    granules->there[bin / WORD_BITS] |= UINT64_C(1) << bin % WORD_BITS;
+    granules->lengths[start] = granules->lengths[start + length - 1] = length;
+    granules->free_count += length;
 }
 
-static void unlink_free(struct fan_granules *granules, uint32_t start)
+/* How long the run was. */
+static uint32_t unlink_free(struct fan_granules *granules, uint32_t start)
 {
     struct fan_granule_link link = granules->links[start];
-    unsigned order = granules->orders[start] - 1u;
+    uint32_t length = granules->lengths[start], bin = bin_of(length);
     if (link.previous == NONE)
-        granules->heads[order] = link.next;
+        granules->heads[bin] = link.next;
     else
         granules->links[link.previous].next = link.next;
     if (link.next != NONE)
         granules->links[link.next].previous = link.previous;
-    granules->orders[start] = 0;
-    granules->free_count -= 1u << order;
+    if (granules->heads[bin] == NONE)
+        granules->there[bin / WORD_BITS] &= ~(UINT64_C(1) << bin % WORD_BITS);
+    granules->lengths[start] = granules->lengths[start + length - 1] = 0;
+    granules->free_count -= length;
+    return length;
 }
 
-/* Frees an aligned run, joined with its buddy for as long as that is free too. */
-static void free_aligned(struct fan_granules *granules, uint32_t start, unsigned order)
-{
-    for (; order < FAN_GRANULES_ORDER_MAX; order++) {
-        uint32_t buddy = start ^ 1u << order;
-        if (buddy >= granules->count || granules->orders[buddy] != order + 1)
-            break;
-        unlink_free(granules, buddy);
-        start &= ~(1u << order);
-    }
-    link_free(granules, start, order);
-}
-
+/* Joins the run with the free ones on both sides. */
 void fan_granules_give(struct fan_granules *granules, uint32_t start, uint32_t count)
 {
-    while (count > 0) {
-        unsigned order = start == 0 ? FAN_GRANULES_ORDER_MAX : (unsigned)__builtin_ctz(start);
-        if (order > FAN_GRANULES_ORDER_MAX)
-            order = FAN_GRANULES_ORDER_MAX;
-        while (1u << order > count)
-            order--;
-        free_aligned(granules, start, order);
-        start += 1u << order;
-        count -= 1u << order;
+    uint32_t end = start + count;
+    if (count == 0)
+        return;
+    if (start > 0 && granules->lengths[start - 1] > 0)
+        start -= unlink_free(granules, start - granules->lengths[start - 1]);
+    if (end < granules->count && granules->lengths[end] > 0)
+        end += unlink_free(granules, end);
+    link_free(granules, start, end - start);
+}
+
+/* The first bin with runs of so many granules or more; beyond the last: there is none. */
+static uint32_t first_bin(const struct fan_granules *granules, uint32_t count)
+{
+    uint64_t mask = ~UINT64_C(0) << count % WORD_BITS;
+    for (uint32_t word = count / WORD_BITS; word <= FAN_GRANULES_RUN_MAX / WORD_BITS; word++) {
+        uint64_t there = granules->there[word] & mask;
+        if (there != 0)
+            return word * WORD_BITS + (uint32_t)__builtin_ctzll(there);
+        mask = ~UINT64_C(0);
     }
+    return FAN_GRANULES_RUN_MAX + 1;
 }
 
 int64_t fan_granules_take(struct fan_granules *granules, uint32_t count)
 {
-    unsigned order = (unsigned)__builtin_ctz(fan_granules_run(count));
-    while (order <= FAN_GRANULES_ORDER_MAX && granules->heads[order] == NONE)
-        order++;
-    if (order > FAN_GRANULES_ORDER_MAX)
+    uint32_t bin = first_bin(granules, count);
+    if (bin > FAN_GRANULES_RUN_MAX)
         return -ENOSPC;
-    uint32_t start = granules->heads[order];
-    unlink_free(granules, start);
-    fan_granules_give(granules, start + count, (1u << order) - count);
+    uint32_t start = granules->heads[bin];
+    uint32_t length = unlink_free(granules, start);
+    if (length > count)
+        link_free(granules, start + count, length - count);
     return start;
 }
 
 int fan_granules_init(struct fan_granules *granules, uint32_t count)
 {
     *granules = (struct fan_granules){.count = count};
-    for (unsigned order = 0; order <= FAN_GRANULES_ORDER_MAX; order++)
-        granules->heads[order] = NONE;
+    for (unsigned bin = 0; bin <= FAN_GRANULES_RUN_MAX; bin++)
+        granules->heads[bin] = NONE;
     granules->links = calloc((size_t)count + 1, sizeof(*granules->links));
-    granules->orders = calloc((size_t)count + 1, 1);
-    if (granules->links == NULL || granules->orders == NULL) {
+    granules->lengths = calloc((size_t)count + 1, sizeof(*granules->lengths));
+    if (granules->links == NULL || granules->lengths == NULL) {
         fan_granules_fini(granules);
         return -ENOMEM;
     }
@@ -88,6 +96,6 @@ int fan_granules_init(struct fan_granules *granules, uint32_t count)
 void fan_granules_fini(struct fan_granules *granules)
 {
     free(granules->links);
-    free(granules->orders);
+    free(granules->lengths);
     *granules = (struct fan_granules){0};
 }

@@ -1,7 +1,8 @@
 /*
  * The blocks that stay, under belady: those of the cache's first area. One of them is evicted for a
  * block that is used again sooner. As room must be adjacent, what is evicted is all that lies in
- * the way of the new block, each of which is used again later than it.
+ * the way of the new block, each of which is used again later than it. What another rank could send
+ * again goes before all that would have to be read from the shared file system.
  */
 #ifndef FAN_NODE_STAYING_H
 #define FAN_NODE_STAYING_H
@@ -10,6 +11,7 @@
 #include <stdint.h>
 
 #include "../../policy/victims.h"
+#include "frames.h"
 
 struct fan_blockcache;
 struct fan_fill;
@@ -36,11 +38,15 @@ bool fan_staying_has(const struct fan_blockcache *cache, uint32_t id);
 void fan_staying_enter(struct fan_blockcache *cache, uint32_t id);
 void fan_staying_leave(struct fan_blockcache *cache, uint32_t id);
 
-/* Sets the key of the next use of a frame that is among them. */
+/* By which a block is evicted, the highest key first. next_use: when it is used next, less than
+ * FAN_NEVER / 2; FAN_NEVER. */
+uint32_t fan_staying_key(enum fan_source source, uint32_t next_use);
+
+/* Sets the next use of a frame that is among them. */
 void fan_staying_foresee(struct fan_blockcache *cache, uint32_t id, uint32_t next_use);
 
-/* A frame in the first area for a block whose next use is known: in room that is free, or of blocks
- * that are used later. FAN_NO_FRAME: the block is not worth that. */
+/* A frame in the first area for a block that is worth one: in room that is free, or of blocks
+ * that are used later. FAN_NO_FRAME: it is worth less than what is there. */
 uint32_t fan_staying_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill,
                                 const struct fan_live *live);
 

@@ -7,22 +7,26 @@
 #include "mounts.h"
 #include "../machine/shared.h"
 
-int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds)
+int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds,
+                   const uint64_t *memory_bounds)
 {
     struct fan_share *share = &mount->share;
     uint64_t start = 0;
     size_t bounds_bytes = ((size_t)share->world_size + 1) * sizeof(*bounds);
     int rc = fan_partial_init(&share->partial, &mount->index, mount->staged_dir);
     share->bounds = malloc(bounds_bytes);
+    share->memory_bounds = malloc(bounds_bytes);
     share->starts = calloc((size_t)mount->pack_count + 1, sizeof(*share->starts));
     share->spoiled = calloc((size_t)mount->pack_count + 1, sizeof(*share->spoiled));
-    if (share->bounds == NULL || share->starts == NULL || share->spoiled == NULL)
+    if (share->bounds == NULL || share->memory_bounds == NULL || share->starts == NULL ||
+        share->spoiled == NULL)
         rc = -ENOMEM;
     if (rc != 0) {
         fan_share_fini(share);
         return rc;
     }
     memcpy(share->bounds, bounds, bounds_bytes);
+    memcpy(share->memory_bounds, memory_bounds, bounds_bytes);
     for (uint32_t pack = 0; pack < mount->pack_count; pack++) {
         share->starts[pack] = start;
         if (fan_acquire32(&mount->places[pack].state) == FAN_PLACE_PARTIAL)
@@ -37,8 +41,9 @@ void fan_share_fini(struct fan_share *share)
     free(share->spoiled);
     free(share->starts);
     free(share->bounds);
+    free(share->memory_bounds);
     share->spoiled = NULL;
-    share->starts = share->bounds = NULL;
+    share->starts = share->bounds = share->memory_bounds = NULL;
 }
 
 static bool is_partial(const struct fan_node_mount *mount, uint32_t pack)
@@ -47,22 +52,43 @@ static bool is_partial(const struct fan_node_mount *mount, uint32_t pack)
            fan_acquire32(&mount->places[pack].state) == FAN_PLACE_PARTIAL;
 }
 
+/* The rank between whose bounds a record lies. */
+static uint32_t rank_between(const struct fan_share *share, const uint64_t *bounds, uint64_t at)
+{
+    uint32_t low = 0, high = share->world_size; /* the last bound that is not behind it */
+    if (at < bounds[0])
+        return FAN_NO_RANK;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (bounds[middle + 1] <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < share->world_size ? low : FAN_NO_RANK;
+}
+
+static uint64_t position_of(const struct fan_node_mount *mount,
+                            const struct fan_fetch_request *request)
+{
+    return mount->share.starts[request->pack] + fan_mount_record(mount, request->record)->offset;
+}
+
 uint32_t fan_share_rank(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
 {
     const struct fan_share *share = &mount->share;
     const struct fan_record *record = fan_mount_record(mount, request->record);
     if (!is_partial(mount, request->pack) || record->stored_size > share->largest_bytes)
         return FAN_NO_RANK;
-    uint64_t at = share->starts[request->pack] + record->offset;
-    uint32_t low = 0, high = share->world_size; /* the last bound that is not behind it */
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (share->bounds[middle + 1] <= at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < share->world_size ? low : FAN_NO_RANK;
+    return rank_between(share, share->bounds, position_of(mount, request));
+}
+
+uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
+                               const struct fan_fetch_request *request)
+{
+    if (!is_partial(mount, request->pack) || fan_share_rank(mount, request) != FAN_NO_RANK)
+        return FAN_NO_RANK;
+    return rank_between(&mount->share, mount->share.memory_bounds, position_of(mount, request));
 }
 
 struct fan_fetch_request fan_share_whole(const struct fan_node_mount *mount, uint32_t number,
