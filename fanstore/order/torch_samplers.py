@@ -59,7 +59,12 @@ def _row(parts: Mapping[str, bytes], name: str, dtype: str) -> NDArray[Any]:
 
 
 def _generator(said: Mapping[str, Any]) -> Mt19937:
-    return generator_at(bytes.fromhex(_field(said, "state", str)))
+    """The generator of a seed; or one of a state, which has drawn `skip` words since."""
+    if "seeded" in said:
+        return Mt19937(checks.seed(said["seeded"]))
+    generator = generator_at(bytes.fromhex(_field(said, "state", str)))
+    generator.skip(_whole({"skip": said.get("skip", 0)}, "skip", 0))
+    return generator
 
 
 def _sequential(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]:

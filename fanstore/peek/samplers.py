@@ -62,11 +62,12 @@ def _of_sampler(torch: Any, sampler: Any) -> Described | None:
         return {"kind": "SequentialSampler", "samples": len(sampler.data_source)}, {}
     if _iterates_as(sampler, data.distributed.DistributedSampler):
         return _distributed(sampler), {}
-    drawn = _generator(torch, getattr(sampler, "generator", None))
     seedable = _iterates_as(sampler, _accelerate("SeedableRandomSampler"))
     if seedable:
-        seeded = torch.Generator().manual_seed(sampler.epoch + sampler.initial_seed)
-        drawn = _generator(torch, seeded)
+        seed = int(sampler.epoch + sampler.initial_seed)
+        drawn: dict[str, Any] | None = {"own_generator": True, "seeded": seed}
+    else:
+        drawn = _generator(torch, getattr(sampler, "generator", None))
     if drawn is None:
         return None
     if seedable or _iterates_as(sampler, data.RandomSampler):

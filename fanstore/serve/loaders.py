@@ -13,6 +13,7 @@ from fanstore.order.expected import Expected
 from fanstore.order.follow import Follower
 from fanstore.order.torch_samplers import samples
 from fanstore.serve.announcement import Announcement
+from fanstore.serve.coming import Coming
 from fanstore.serve.sink import Sink
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Loaders:
     def __init__(self, find: Find, sink: Sink) -> None:
         self._find = find
         self._sink = sink
+        self._coming = Coming(sink)
         self._files: dict[tuple[int, int], list[tuple[int, NDArray[np.uint64]]]] = {}
         self._streams: dict[tuple[int, int], list[Stream]] = {}
         self._left: dict[tuple[int, int], NDArray[np.uint64]] = {}
@@ -65,9 +67,17 @@ class Loaders:
             raise ValueError("the files of its dataset are not known")
         parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
         order = samples(said.sampler, parts)
-        streams = [self._stream(said, order, mount, records) for mount, records in files]
+        begun = _expected(said, order, files)
+        tokens = self._coming.take(key, begun)
+        known = said.sampler["kind"]
+        streams = [
+            Stream(said.pid, expected, Follower(expected), known, token)
+            for expected, token in zip(begun, tokens, strict=True)
+        ]
+        self._coming.foresee(
+            key, said.sampler, parts, lambda order: _expected(said, order, files), tokens
+        )
         for stream in streams:
-            stream.token = self._sink.begin(stream.expected)
             self._catch_up(stream)
         self._unclaimed = [each for each in self._unclaimed if said.pid not in each[0]]
         self._streams[key] = streams
@@ -85,22 +95,6 @@ class Loaders:
             (mount, ids.reshape(-1, said.files_per_sample))
             for mount, ids in self._find(paths, count)
         ]
-
-    def _stream(
-        self, said: Announcement, order: NDArray[Any], mount: int, records: NDArray[np.uint64]
-    ) -> Stream:
-        if len(order) and (order.min() < 0 or order.max() >= len(records)):
-            raise ValueError(f"the sampler draws {order.max()} of {len(records)} samples")
-        reads = records[order].ravel()
-        expected = Expected(
-            mount,
-            reads[reads != NO_RECORD],
-            said.workers,
-            said.sampler["batch"] * records.shape[1],
-            said.prefetch_factor,
-            said.in_order,
-        )
-        return Stream(said.pid, expected, Follower(expected), said.sampler["kind"])
 
     def note(self, opened: Sequence[Opened]) -> None:
         """Takes what was opened, as Opens.take gives it."""
@@ -155,11 +149,13 @@ class Loaders:
         for table in (self._files, self._left):
             for key in [key for key in table if key[0] in gone]:
                 del table[key]
+        self._coming.forget(gone.__contains__)
 
     def end(self) -> None:
         """Ends what is known of all of them; the counts stay."""
         for key in list(self._streams):
             self._end(key)
+        self._coming.forget(lambda _: True)
 
     def _end(self, key: tuple[int, int]) -> None:
         for stream in self._streams.pop(key, []):
@@ -186,6 +182,30 @@ class Loaders:
             "strange": self._strange + sum(each.follower.strange for each in live),
             "broken": self._broken + sum(each.follower.broken for each in live),
         }
+
+
+def _expected(
+    said: Announcement, order: NDArray[Any], files: Iterable[tuple[int, NDArray[np.uint64]]]
+) -> list[Expected]:
+    """Returns what a loader reads of each mount when it draws `order`. files: the record ids of all
+    samples, by mount."""
+    return [_of_mount(said, order, mount, records) for mount, records in files]
+
+
+def _of_mount(
+    said: Announcement, order: NDArray[Any], mount: int, records: NDArray[np.uint64]
+) -> Expected:
+    if len(order) and (order.min() < 0 or order.max() >= len(records)):
+        raise ValueError(f"the sampler draws {order.max()} of {len(records)} samples")
+    reads = records[order].ravel()
+    return Expected(
+        mount,
+        reads[reads != NO_RECORD],
+        said.workers,
+        said.sampler["batch"] * records.shape[1],
+        said.prefetch_factor,
+        said.in_order,
+    )
 
 
 def _of_process(pid: int, opened: Iterable[Opened]) -> dict[int, NDArray[np.uint64]]:
