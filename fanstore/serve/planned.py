@@ -18,14 +18,20 @@ _LOOK_S = 0.02
 _IDLE_LOOK_S = 0.2  # where nothing was opened for a while
 _IDLE_LOOKS = 50
 _END_WAIT_S = 20.0
+_TRIES = 16  # in an epoch, to find the place where an order holds again
+_FEW_STRANGE = 8  # opens that are due for one that is not
+_FOUND = 64  # opens in the order of an epoch, after another one went otherwise
 
 
 class _Epoch:
     """An epoch that the sink was told."""
 
-    def __init__(self, sink: Sink, expected: Expected, behind: int) -> None:
+    def __init__(
+        self, sink: Sink, expected: Expected, behind: int, follower: Follower | None = None
+    ) -> None:
+        """follower: it has followed the command already."""
         self.expected = expected
-        self.follower = Follower(expected)
+        self.follower = follower or Follower(expected)
         self.token = sink.begin(expected, behind)
 
     @property
@@ -41,7 +47,35 @@ class _Epoch:
         return mostly_read and left <= 2 * self.expected.reordered
 
 
-class _Course:
+class _Search:
+    """Whether a command whose order was dropped reads in the order of the next epoch. It looks from
+    when as many files were opened as the epoch has, and at the head of the next one alone: a file
+    that is wrong for good costs next to nothing."""
+
+    def __init__(self, expected: Expected, opened: int) -> None:
+        """opened: so many of the epoch that was dropped were."""
+        self.expected = expected
+        self.follower = Follower(expected)
+        self._enough = min(_FOUND, max(1, len(expected.records) // 2))
+        self._left = max(0, len(expected.records) - opened)
+
+    def note(self, opened: Any) -> bool:
+        """Takes what was opened; returns whether the order holds again."""
+        left = min(self._left, len(opened))
+        self._left -= left
+        if left < len(opened):
+            self.follower.note(opened[left:])
+        # Of files that are opened in any order many are due by chance.
+        found, strange = self.follower.matched >= self._enough, self.follower.strange
+        if found and _FEW_STRANGE * strange <= self.follower.matched:
+            return True
+        if found or self.follower.broken:
+            self.follower = Follower(self.expected)
+            self._left = len(self.expected.records) // _TRIES
+        return False
+
+
+class Course:
     """The epochs of one mount: that which is read, and the next."""
 
     def __init__(self, sink: Sink, epochs: Iterator[Expected]) -> None:
@@ -50,6 +84,7 @@ class _Course:
         self.epochs = self.matched = self.strange = self.broken = 0
         self.current = self._begin_next(0)
         self.following = self._begin_next(self.current.token) if self.current else None
+        self._search: _Search | None = None
 
     def _begin_next(self, behind: int) -> _Epoch | None:
         expected = next(self._epochs, None)
@@ -57,6 +92,9 @@ class _Course:
 
     def note(self, opened: Any) -> None:
         """Takes what was opened, and moves on."""
+        if self._search is not None:
+            self._take_up(self._search, opened)
+            return
         while len(opened):
             opened = self._follow(opened)
 
@@ -69,8 +107,7 @@ class _Course:
         was_ending = epoch.is_ending
         position = epoch.follower.note(opened)
         if epoch.follower.broken and not was_ending:
-            self.broken += 1
-            self.end()
+            self._drop(epoch)
             return opened[:0]
         self._sink.advance(epoch.token, position, epoch.follower.read)
         if not epoch.is_over and not epoch.follower.broken:
@@ -80,6 +117,23 @@ class _Course:
         if self.current is not None:
             self.following = self._begin_next(self.current.token)
         return opened if epoch.follower.broken else epoch.follower.left
+
+    def _drop(self, epoch: _Epoch) -> None:
+        """The command reads another way; in the next epoch the order may hold again."""
+        self.broken += 1
+        if self.following is not None:
+            opened = epoch.follower.matched + epoch.follower.strange
+            self._search = _Search(self.following.expected, opened)
+        self.end()
+
+    def _take_up(self, search: _Search, opened: Any) -> None:
+        """Goes on with the order where it holds again."""
+        if not search.note(opened):
+            return
+        self._search = None
+        self.current = _Epoch(self._sink, search.expected, 0, search.follower)
+        self._sink.advance(self.current.token, search.follower.position, search.follower.read)
+        self.following = self._begin_next(self.current.token)
 
     def _close(self, epoch: _Epoch) -> None:
         self._sink.end(epoch.token)
@@ -111,7 +165,7 @@ class Planned:
     def __init__(self, segment: str, epochs: Mapping[int, Iterator[Expected]], sink: Sink) -> None:
         """Raises OSError where the sink cannot take it."""
         self._opens = Opens(segment)
-        self._courses = {mount: _Course(sink, each) for mount, each in epochs.items()}
+        self._courses = {mount: Course(sink, each) for mount, each in epochs.items()}
         self._problem = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)

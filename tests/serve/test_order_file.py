@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -14,10 +15,14 @@ import pytest
 from ranks import RankStage, make_rank_stage, needs_ranks
 from serving import make_stage, wait_for
 
+from fanstore.arrays import np
 from fanstore.dataset import open_dataset
 from fanstore.errors import UsageError
+from fanstore.order.expected import Expected
 from fanstore.serve.jobs import ask, find_jobs
 from fanstore.serve.order_file import read_order
+from fanstore.serve.planned import Course
+from fanstore.serve.sink import Sink
 
 COUNT = 60
 
@@ -230,3 +235,38 @@ def test_what_cannot_be_begins_no_job(tmp_path: Path) -> None:
     done = stage.call("run", *where, "--order", str(order), "--in-place", *ran, code=125)
     assert "--order brings nothing of what is read in place, and --in-place asks so" in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+class Told(Sink):
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.ended: list[int] = []
+
+    def begin(self, expected: Expected, behind: int = 0) -> int:
+        self.begun.append(len(expected.records))
+        return len(self.begun)
+
+    def end(self, token: int) -> None:
+        self.ended.append(token)
+
+
+@pytest.mark.parametrize("wrong_epochs", [1, 3])
+def test_an_order_that_was_dropped_is_taken_up_again(wrong_epochs: int) -> None:
+    """A command reads one way, then as the file says; then it is foreseen again."""
+    count, chance = 2000, np.random.default_rng(3)
+    order = chance.permutation(count).astype(np.uint64)
+    sink = Told()
+    course = Course(sink, itertools.repeat(Expected(0, order, batch=count // 8)))
+    for epoch in range(wrong_epochs + 4):
+        right = epoch >= wrong_epochs
+        reads = order if right else chance.permutation(count).astype(np.uint64)
+        for at in range(0, count, 20):
+            course.note(reads[at : at + 20])
+        if not right:
+            assert course.current is None and course.counts()[3] == 1
+            assert len(sink.begun) == len(sink.ended) == 2
+    epochs, matched, _, broken = course.counts()
+    assert broken == 1 and epochs >= 4
+    assert matched > 3 * count

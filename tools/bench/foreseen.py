@@ -1,5 +1,6 @@
 """Reads of what other ranks have, where `--order` says which come next, beside reads of local files
-and of remote ones that nobody foresaw: four ranks, each of which reads at a pace."""
+and of remote ones that nobody foresaw: four ranks, each of which reads at a pace. What an order
+costs that is wrong; and reads that nobody foresaw beside a stream that is brought ahead."""
 
 from __future__ import annotations
 
@@ -29,7 +30,16 @@ ROUNDS, REPETITIONS = 2, 3
 KINDS = {"4k": Kind("4k", 4 * KIB, 1, FILES), "128k": Kind("128k", 128 * KIB, 1, FILES)}
 SLOWER_MOST = {"4k": 2.0, "128k": 1.3}  # times a local read
 LOCAL, UNFORESEEN = "local", "no --order"
+WRONG_MOST, BESIDE_MOST = 1.03, 2.0  # times a read without an order, or on an idle node
+BESIDE_RANKS, BESIDE_PACE, IDLE = 2, 100, "idle node"
 SCRIPT = 'exec "$0" "$1-$FANSTORE_RANK" "$FANSTORE_MOUNT_PREFIX" "$2" "$3"'
+# A stream that is foreseen goes on for as long as the reads beside it.
+BESIDE = """
+"$0" "$1-streamed-$FANSTORE_RANK" "$FANSTORE_MOUNT_PREFIX" "$2" 99 > /dev/null &
+"$0" "$1-beside-$FANSTORE_RANK" "$FANSTORE_MOUNT_PREFIX" "$3" 1
+kill $!
+"""
+ALONE = 'exec "$0" "$1-beside-$FANSTORE_RANK" "$FANSTORE_MOUNT_PREFIX" "$3" 1'
 
 
 def key_of(size: str) -> str:
@@ -37,9 +47,19 @@ def key_of(size: str) -> str:
     return f"remote-foreseen-{size}"
 
 
+def wrong_key(size: str) -> str:
+    """Returns the key of a row with a wrong order."""
+    return f"remote-wrong-order-{size}"
+
+
+def beside_key(size: str) -> str:
+    """Returns the key of a row of reads beside a stream."""
+    return f"remote-beside-stream-{size}"
+
+
 def row_keys() -> list[str]:
     """Returns the keys of the rows that this module measures."""
-    return [key_of(size) for size in KINDS]
+    return [key(size) for key in (key_of, wrong_key, beside_key) for size in KINDS]
 
 
 def build(work: Path) -> None:
@@ -60,7 +80,8 @@ def build(work: Path) -> None:
 
 
 def make_lists(dataset: Path, names: Sequence[str]) -> None:
-    """Writes DATASET-local-RANK and DATASET-remote-RANK."""
+    """Writes DATASET-local-RANK and DATASET-remote-RANK; DATASET-wrong-RANK in another order; for
+    two ranks those that are streamed, and those that are read beside that."""
     with open_dataset(dataset) as opened:
         keeper = {n: opened.record(opened.lookup(n.encode())).pack % RANKS for n in names}
     for rank in range(RANKS):
@@ -68,20 +89,39 @@ def make_lists(dataset: Path, names: Sequence[str]) -> None:
         random.Random(rank).shuffle(shuffled)
         for which, is_here in (("local", True), ("remote", False)):
             chosen = [name for name in shuffled if (keeper[name] == rank) == is_here]
-            Path(f"{dataset}-{which}-{rank}").write_text("\n".join(chosen) + "\n")
+            write_list(Path(f"{dataset}-{which}-{rank}"), chosen)
+        random.Random(rank + RANKS).shuffle(chosen)
+        write_list(Path(f"{dataset}-wrong-{rank}"), chosen)
+    for rank in range(BESIDE_RANKS):
+        elsewhere = [name for name in sorted(names) if keeper[name] % BESIDE_RANKS != rank]
+        random.Random(rank).shuffle(elsewhere)
+        write_list(Path(f"{dataset}-streamed-{rank}"), elsewhere[200:])
+        write_list(Path(f"{dataset}-beside-{rank}"), elsewhere[:200])
+
+
+def write_list(path: Path, names: Sequence[str]) -> None:
+    """Writes names, a line each."""
+    path.write_text("\n".join(names) + "\n")
 
 
 def read(work: Path, size: str, which: str, order: Sequence[str] = ()) -> tuple[float, float]:
     """Has all ranks read the files of a list; returns the median and the 99th percentile in ns,
     each the mean over the ranks."""
+    reader = ["sh", "-c", SCRIPT, work / "paced", work / f"{size}-{which}", str(PACE), str(ROUNDS)]
+    return run_readers(work, size, RANKS, reader, order)
+
+
+def run_readers(
+    work: Path, size: str, ranks: int, reader: Sequence[str | Path], order: Sequence[str]
+) -> tuple[float, float]:
+    """Has ranks run a command that prints what `paced` does; returns the means over them."""
     options = [
         "--quiet", "--dataset", work / size, "--mount", work / "mount-{rank}", "--keep-staged",
         "--local-dir", work / "node-{rank}", "--output-dir", work / "output",
         "--cache-policy", "close", *order,
     ]  # fmt: skip
-    reader = ["sh", "-c", SCRIPT, work / "paced", work / f"{size}-{which}", str(PACE), str(ROUNDS)]
     command = [*FANSTORE, "run", *options, "--", *reader]
-    rows = [line.split() for line in run_ranks(RANKS, command, {}).splitlines()]
+    rows = [line.split() for line in run_ranks(ranks, command, {}).splitlines()]
     middle, late = zip(*rows, strict=True)
     return statistics.mean(map(float, middle)), statistics.mean(map(float, late))
 
@@ -108,6 +148,43 @@ def measure_row(work: Path, size: str, repetitions: int) -> Result:
     )  # fmt: skip
 
 
+def measure_wrong(work: Path, size: str, repetitions: int) -> Result:
+    """Returns a row: medians of reads with an order that is wrong, and without one."""
+    say(f"{size} of other ranks, in another order than foreseen")
+    order = ["--order", f"{work / size}-wrong-{{rank}}"]
+    ways = {UNFORESEEN: ["--order", "off"], OURS: order}
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repetitions):
+        for name, options in ways.items():
+            found[name].append(read(work, size, "remote", options)[0])
+    return Result(
+        "remote", wrong_key(size), f"{size} of other ranks, wrong --order", "file",
+        {name: statistics.median(values) for name, values in found.items()},
+        {name: (min(values), max(values)) for name, values in found.items()},
+        [Goal(UNFORESEEN, 1 / WRONG_MOST)], f"{PACE} files/s a rank",
+        KINDS[size].file_bytes, processes=RANKS,
+    )  # fmt: skip
+
+
+def measure_beside(work: Path, size: str, repetitions: int) -> Result:
+    """Returns a row: 99th percentiles of reads that nobody foresaw, alone and beside a stream."""
+    say(f"{size} of another rank, beside a stream")
+    order = ["--order", f"{work / size}-streamed-{{rank}}"]
+    ways = {IDLE: (ALONE, ["--order", "off"]), OURS: (BESIDE, order)}
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repetitions):
+        for name, (script, options) in ways.items():
+            words = ["sh", "-c", script, work / "paced", work / size, str(PACE), str(BESIDE_PACE)]
+            found[name].append(run_readers(work, size, BESIDE_RANKS, words, options)[1])
+    return Result(
+        "remote", beside_key(size), f"{size} beside a stream, 99th percentile", "file",
+        {name: statistics.median(values) for name, values in found.items()},
+        {name: (min(values), max(values)) for name, values in found.items()},
+        [Goal(IDLE, 1 / BESIDE_MOST)], f"{BESIDE_PACE} files/s beside {PACE}",
+        KINDS[size].file_bytes, processes=BESIDE_RANKS,
+    )  # fmt: skip
+
+
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
@@ -115,8 +192,10 @@ def measure(
     if find_mpiexec() is None:
         return [], ["remote-foreseen-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
     build(work)
+    ways = {key_of: measure_row, wrong_key: measure_wrong, beside_key: measure_beside}
     return [
-        measure_row(work, size, min(settings.repetitions, REPETITIONS))
+        row(work, size, min(settings.repetitions, REPETITIONS))
+        for key, row in ways.items()
         for size in KINDS
-        if key_of(size) in wanted
+        if key(size) in wanted
     ], []
