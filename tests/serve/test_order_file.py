@@ -270,3 +270,20 @@ def test_an_order_that_was_dropped_is_taken_up_again(wrong_epochs: int) -> None:
     epochs, matched, _, broken = course.counts()
     assert broken == 1 and epochs >= 4
     assert matched > 3 * count
+
+
+def test_a_wrong_order_is_noticed_soon(tmp_path: Path) -> None:
+    """Of files that are read in any order some are due by chance: too few to go on."""
+    stage = make_stage(tmp_path)
+    data = stage.path / "data"
+    stage.call("prepare", str(stage.source(files=files_of(400, 10))), str(data))
+    chance = np.random.default_rng(5)
+    (tmp_path / "order").write_text("".join(f"f{n:03}\n" for n in chance.permutation(400)))
+    with open_dataset(data) as dataset:
+        epochs = read_order(str(tmp_path / "order"), [("/m", dataset)])
+        for _ in range(20):
+            course = Course(Sink(), epochs[0])
+            reads = [dataset.lookup(b"f%03d" % n) for n in chance.permutation(400)]
+            for at in range(0, 200, 10):
+                course.note(np.array(reads[at : at + 10], np.uint64))
+            assert course.counts()[3] == 1
