@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
-from fault_tools import RankRun, Ranks, make_ranks, needs_mpi
+from fault_tools import RankRun, Ranks, command_of, make_ranks, needs_mpi
 from mix_reader import DIED, FAILED, WRONG, epoch_order
-from serving import children
+from serving import children, daemon_of
 
 pytestmark = needs_mpi
 
@@ -116,19 +116,23 @@ def strike(run: RankRun, job: Job) -> None:
     if not job.fault or not is_at_work(run, job.victim):
         return
     run.note_processes()
-    with contextlib.suppress(ProcessLookupError, IndexError):
-        if job.fault == "worker":
-            os.kill(children(run.command(job.victim))[0], signal.SIGKILL)
-        elif job.fault == "rank":
-            run.kill(job.victim, "daemon", "wrapper", "command")
-        else:
-            run.kill(job.victim, job.fault)
+    for pid in struck(run.wrapper(job.victim), job.fault):
+        with contextlib.suppress(ProcessLookupError):  # it may end at any moment
+            os.kill(pid, signal.SIGKILL)
+
+
+def struck(wrapper: int, fault: str) -> list[int]:
+    """The processes of a rank that a fault ends, those of them that are there."""
+    command, daemon = command_of(wrapper), daemon_of(wrapper)
+    found = {
+        "worker": children(command)[:1], "command": [command], "daemon": [daemon],
+        "rank": [daemon, wrapper, command],
+    }[fault]  # fmt: skip
+    return [pid for pid in found if pid]
 
 
 def is_at_work(run: RankRun, rank: int) -> bool:
     """Whether the command of a rank runs."""
-    from fault_tools import command_of
-
     return command_of(run.wrapper(rank)) != 0
 
 
