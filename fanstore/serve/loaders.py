@@ -60,6 +60,8 @@ class Loaders:
         no sense, with the reason."""
         key = (said.pid, said.loader)
         self._end(key)
+        if said.sampler.get("samples") == 0:
+            return
         if "paths" in said.parts:
             self._take_files(said)
         files = self._files.get((said.pid, said.dataset))
@@ -84,8 +86,8 @@ class Loaders:
         self._epochs += 1
 
     def _take_files(self, said: Announcement) -> None:
-        mine = [key for key in self._files if key[0] == said.pid]
-        if len(mine) >= _DATASETS_MAX:
+        mine = [key[1] for key in self._files if key[0] == said.pid]
+        if len(mine) >= _DATASETS_MAX and said.dataset not in mine:
             raise ValueError(f"process {said.pid} has more than {_DATASETS_MAX} datasets")
         paths = said.parts["paths"]
         count = int(np.count_nonzero(np.frombuffer(paths, np.uint8) == 0))
