@@ -7,7 +7,7 @@ from typing import Any
 
 from fanstore.wording import counted, show_bytes
 
-_NOT_OF_TORCH = {"announce": "as the program said"}
+_NOT_OF_TORCH = {"announce": "as the program said", "recorded": "as it read before"}
 
 
 def order_lines(ranks: Sequence[dict[str, Any]]) -> list[str]:

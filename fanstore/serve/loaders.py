@@ -112,6 +112,10 @@ class Loaders:
         self._unclaimed += [each for each in opened if not (each[0] & known if each[0] else known)]
         self._unclaimed = self._unclaimed[-_UNCLAIMED_MAX:]
 
+    def processes(self) -> set[int]:
+        """Returns the processes that have announced something, and are there."""
+        return {pid for pid, _ in self._streams}
+
     def _streams_of(self, pid: int, mount: int) -> list[Stream]:
         """Returns the streams of a process, the newest first: an old one may be given up."""
         of_process = [each for key, each in reversed(self._streams.items()) if key[0] == pid]
