@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fanstore.dataset import NO_RECORD, Dataset
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fanstore.serve.kept_orders import KeptOrders
     from fanstore.serve.loaders import Loaders
     from fanstore.serve.opens import Opens
-    from fanstore.serve.recorded import Recorded
+    from fanstore.serve.recorded import Kept, Recorded
 
 _PAUSE_S = 0.05  # a look takes 0.2 ms for each loader
 _IDLE_PAUSE_S = 0.25  # before anything is opened
@@ -34,13 +35,15 @@ _LOOK_S = 5.0  # for processes that have ended
 _END_WAIT_S = 20.0
 _BACKLOG = 128
 _REASONS_MAX = 8
+_NOT_OF_TORCH = ("announce",)  # kinds of samplers
 
 
 class Announced:
     """Listens at the socket `order` of the job directory until `stop`.
 
     mounts: of each mount the dataset and the spellings of its prefix. sink: hears of what will be
-    read, in the thread of this. records: whether to follow those who announce nothing, too.
+    read, in the thread of this. only_torch: whether nobody is heard but torch's loaders, and nobody
+    followed who announces nothing. keeps: gives where orders of earlier jobs are, for each mount.
     """
 
     def __init__(
@@ -48,10 +51,13 @@ class Announced:
         directory: str,
         mounts: Sequence[tuple[Dataset, Sequence[bytes]]],
         sink: Sink | None = None,
-        records: bool = True,
+        only_torch: bool = False,
+        keeps: Callable[[], Sequence[KeptOrders]] = list,
     ) -> None:
         self._segment = os.path.join(directory, "segment")
-        self._lanes = Lanes(self._segment) if records else None
+        self._lanes = None if only_torch else Lanes(self._segment)
+        self._keeps = keeps
+        self._kept: Sequence[KeptOrders] = []
         self._recorded: Recorded | None = None
         self._mounts = mounts
         self._sink = sink
@@ -97,7 +103,10 @@ class Announced:
         if self._loaders is not None:
             self._loaders.end()
         if self._recorded is not None:
-            self._recorded.end()
+            orders = self._recorded.end()
+            for mount, kept in enumerate(self._kept):
+                if mount in orders:
+                    kept.add(orders[mount])
 
     def _listen(self) -> None:
         passed_s = 0.0
@@ -136,7 +145,9 @@ class Announced:
         self._loaders = Loaders(self._find, sink)
         if self._lanes is not None:
             records = [dataset.header.record_count for dataset, _ in self._mounts]
-            self._recorded = Recorded(records, {}, self._opens.group_of, sink)
+            self._kept = self._keeps()
+            kept: Kept = {mount: each.load() for mount, each in enumerate(self._kept)}
+            self._recorded = Recorded(records, kept, self._opens.group_of, sink)
 
     def _follow(self) -> None:
         if self._loaders is None or self._opens is None:
@@ -165,6 +176,8 @@ class Announced:
     def _take(self, said: Announcement | None) -> None:
         if said is not None and said.failed:
             raise ValueError(f"the job's Python: {said.failed}")
+        if said is not None and self._lanes is None and said.sampler.get("kind") in _NOT_OF_TORCH:
+            raise ValueError("--order torch hears torch's loaders alone")
         if self._loaders is None:
             self._begin()
         self._follow()  # what was opened until now is of the epoch before

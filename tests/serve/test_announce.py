@@ -141,3 +141,8 @@ def test_files_of_no_mount_are_refused(stage: Stage) -> None:
 def test_a_job_that_wants_no_orders_hears_nothing(stage: Stage) -> None:
     found = said(stage, "order.announce(paths); read(paths)", "--order", "off")
     assert "order of reading" not in found
+
+
+def test_a_job_that_hears_torch_alone_follows_nobody_else(stage: Stage) -> None:
+    found = said(stage, "announce(paths); [read(paths) for _ in range(9)]", "--order", "torch")
+    assert "order of reading not known: --order torch hears torch's loaders alone" in found, found
