@@ -7,7 +7,9 @@ from typing import Any
 
 from fanstore.wording import counted, show_bytes
 
-_NOT_OF_TORCH = {"announce": "as the program said", "recorded": "as it read before"}
+_NOT_OF_TORCH = {
+    "announce": "as the program said", "recorded": "as it read before", "tf.data": "tf.data",
+}  # fmt: skip
 
 
 def order_lines(ranks: Sequence[dict[str, Any]]) -> list[str]:

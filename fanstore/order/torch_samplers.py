@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
+from fanstore.order.tf_pipelines import pipeline_samples
 from fanstore.policy import checks
 from fanstore.policy.orders.batch_sampler_shard import batch_sampler_shard
 from fanstore.policy.orders.mt19937 import Mt19937
@@ -116,4 +117,5 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], NDArray[Any
     "SubsetRandomSampler": _subset,
     "WeightedRandomSampler": _weighted,
     "announce": _announced,
+    "tf.data": lambda said, _: pipeline_samples(said),
 }

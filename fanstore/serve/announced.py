@@ -35,7 +35,7 @@ _LOOK_S = 5.0  # for processes that have ended
 _END_WAIT_S = 20.0
 _BACKLOG = 128
 _REASONS_MAX = 8
-_NOT_OF_TORCH = ("announce",)  # kinds of samplers
+_NOT_OF_TORCH = ("announce", "tf.data")  # kinds of samplers
 
 
 class Announced:

@@ -95,7 +95,7 @@ class Recorded:
             np.zeros(4, np.int64),
         )
         epochs, predicted, strange, broken = (int(each) for each in counts)
-        samplers = {_KNOWN: predicted} if predicted else {}
+        samplers = {_KNOWN: predicted} if epochs else {}
         return {
             "epochs": epochs, "predicted": predicted, "samplers": samplers, "strange": strange,
             "broken": broken,
