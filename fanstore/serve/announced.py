@@ -144,10 +144,10 @@ class Announced:
         self._opens = Opens(self._segment)
         self._loaders = Loaders(self._find, sink)
         if self._lanes is not None:
-            records = [dataset.header.record_count for dataset, _ in self._mounts]
+            datasets = [dataset for dataset, _ in self._mounts]
             self._kept = self._keeps()
             kept: Kept = {mount: each.load() for mount, each in enumerate(self._kept)}
-            self._recorded = Recorded(records, kept, self._opens.group_of, sink)
+            self._recorded = Recorded(datasets, kept, self._opens.group_of, sink)
 
     def _follow(self) -> None:
         if self._loaders is None or self._opens is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore.arrays import np
 from fanstore.order.expected import Expected
 from fanstore.order.history import History, begins_as
+from fanstore.order.rules import Rules
 from fanstore.serve.course import Course
 from fanstore.serve.sink import Sink
 
@@ -25,11 +26,17 @@ class Reader:
     """Notes what is opened, and once that comes again follows it.
 
     mount: its number; records: how many the dataset has. most: so many opens are remembered. kept:
-    orders that may come, as record ids, such as those of earlier jobs.
+    orders that may come, as record ids, such as those of earlier jobs; rules: others that may.
     """
 
     def __init__(
-        self, mount: int, records: int, most: int, kept: Sequence[NDArray[np.uint32]], sink: Sink
+        self,
+        mount: int,
+        records: int,
+        most: int,
+        kept: Sequence[NDArray[np.uint32]],
+        rules: Rules,
+        sink: Sink,
     ) -> None:
         self._mount = mount
         self._sink = sink
@@ -38,6 +45,8 @@ class Reader:
         self._course: Course | None = None
         self._step = _PIECE
         self._from_kept = False
+        self._rules = rules
+        self._ruled = -1  # since when the last opens were that rules were tried at
         self._sure = 0  # up to there opens were due
         self._since = 0  # opens before do not show what comes now
         self._first_round: int | None = None  # its opens, where all that followed was the same
@@ -82,11 +91,22 @@ class Reader:
                 self._kept = []
                 return
         found = self._history.repeats(self._since)
-        if found is not None:
+        if found is None:
+            self._look_at_rules()
+        else:
             start, end, again = found
             if self._first_round is None:
                 self._first_round = again
             self._begin(self._history.opens(start, end), again)
+
+    def _look_at_rules(self) -> None:
+        """Begins to follow a rule that explains the first opens since others were given up."""
+        head = self._history.opens(self._since, self._since + _HEAD)
+        if self._ruled < self._since and len(head) == _HEAD:
+            self._ruled = self._since
+            order = self._rules.order_of(head)
+            if order is not None:
+                self._begin(order, self._since)
 
     def _begin(self, order: NDArray[np.uint32], since: int) -> None:
         batch = min(_REORDERED, max(1, len(order) // _REORDERED_PART))

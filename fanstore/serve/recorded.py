@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
+from fanstore.dataset import Dataset
+from fanstore.order.rules import Rules
 from fanstore.serve.loaders import Opened, side_by_side
 from fanstore.serve.reader import Reader
 from fanstore.serve.sink import Sink
@@ -23,17 +26,21 @@ Kept = dict[int, "Sequence[NDArray[np.uint32]]"]
 
 
 class Recorded:
-    """The readers of a job. records: of each mount, how many its dataset has. kept: orders that may
-    come. group_of: the process group of processes that Opens names, 0 where it is not known."""
+    """The readers of a job.
+
+    datasets: that of each mount. kept: orders that may come. group_of: the process group of
+    processes that Opens names, 0 where it is not known.
+    """
 
     def __init__(
         self,
-        records: Sequence[int],
+        datasets: Sequence[Dataset],
         kept: Kept,
         group_of: Callable[[frozenset[int]], int],
         sink: Sink,
     ) -> None:
-        self._records = records
+        self._records = [int(each.header.record_count) for each in datasets]
+        self._rules = [Rules(partial(getattr, each, "records")) for each in datasets]
         self._kept = kept
         self._group_of = group_of
         self._sink = sink
@@ -69,9 +76,8 @@ class Recorded:
             key = next((each for each in reversed(self._readers) if each[0] == mount), key)
         reader = self._readers.pop(key, None)
         if reader is None:
-            reader = Reader(
-                mount, self._records[mount], _REMEMBERED, self._kept.get(mount, ()), self._sink
-            )
+            kept, rules = self._kept.get(mount, ()), self._rules[mount]
+            reader = Reader(mount, self._records[mount], _REMEMBERED, kept, rules, self._sink)
             if len(self._readers) >= _READERS_MAX:
                 oldest = self._readers.pop(next(iter(self._readers)))
                 oldest.end()
