@@ -134,7 +134,7 @@ def test_a_wrong_announcement_is_given_up_until_the_next(stage: Stage) -> None:
 
 
 def test_files_of_no_mount_are_refused(stage: Stage) -> None:
-    found = said(stage, "announce(['/etc/passwd']); read(paths)")
+    found = said(stage, "random.shuffle(paths); announce(['/etc/passwd']); read(paths)")
     assert "order of reading not known: the files of its dataset are not known" in found, found
 
 
