@@ -146,9 +146,17 @@ SETTINGS = (
         "order",
         str,
         "auto",
-        "the order in which the command reads, for prefetching: auto: what torch's DataLoaders are "
-        "about to read, as they say themselves; off; or a file with a path a line",
-        "auto|off|.+",
+        "the order in which the command reads, for prefetching: auto: what loaders announce, and "
+        "what comes again as it came before; torch: what torch's DataLoaders announce; off; or a "
+        "file with a path a line",
+        "auto|off|torch|.+",
+    ),
+    Setting(
+        "keep_learnt",
+        bool,
+        True,
+        "keep for later jobs what is learnt of how programs read a dataset, beside it where that "
+        "may be written, else in ~/.cache/fanstore",
     ),
     Setting(
         "metrics_port",
@@ -196,6 +204,7 @@ class Settings:
     output_wait_s: float
     trace: str
     order: str
+    keep_learnt: bool
     metrics_port: int | None
     metrics_address: str
     report: str

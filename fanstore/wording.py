@@ -21,3 +21,9 @@ def show_bytes(count: float) -> str:
         if count < 1024:
             return f"{count:,.1f} {unit}"
     return f"{count / 1024:,.1f} TiB"
+
+
+def order_source(name: str) -> str:
+    """Returns where the order of reading was known from, by the name that the daemon counts."""
+    others = {"announce": "as the program said", "recorded": "as it read before"}
+    return name if name == "tf.data" else others.get(name, f"torch {name}")

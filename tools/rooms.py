@@ -81,7 +81,7 @@ PYTHON_ROOMS: Rooms = {
     "policy.orders": {"arrays", "_native", "policy"},
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
-    "order": {"arrays", "policy", "policy.orders"},
+    "order": {"arrays", "policy", "policy.orders", "peek"},
     "peek": set(),  # runs in the Python of a job
     "trace": {"arrays", "errors", "_native"},
     "simulate": {*_DATASET, "config", "policy", "policy.", "whole_file"},

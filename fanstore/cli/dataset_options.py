@@ -131,9 +131,10 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--order",
-            metavar="auto|off|FILE",
-            help="Bring what the command reads before it opens it: what its DataLoaders are about "
-            "to read (auto), or in the order of FILE, a path a line [default: auto].",
+            metavar="auto|off|torch|FILE",
+            help="Bring what the command reads before it opens it: what its loaders announce, and "
+            "what comes again (auto), what torch's DataLoaders announce (torch), or in the order "
+            "of FILE, a path a line [default: auto].",
         ),
         click.option(
             "--metrics-port",
@@ -272,7 +273,7 @@ def trace_file(settings: config.Settings, page: str) -> str:
 def order_file(settings: config.Settings, launcher: Launcher) -> str:
     """Returns the absolute path of the file with the order of reads, or "". Raises UsageError where
     there is none, nothing could be told of how far the command is, or nothing would be brought."""
-    if settings.order in ("auto", "off"):
+    if settings.order in ("auto", "off", "torch"):
         return ""
     where = config.spoken(settings.sources["order"], "order")
     path = os.path.abspath(for_rank(settings.order, launcher) or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fanstore.wording import counted, show_bytes
+from fanstore.wording import counted, order_source, show_bytes
 
 
 def order_lines(ranks: Sequence[dict[str, Any]]) -> list[str]:
@@ -25,7 +25,8 @@ def order_lines(ranks: Sequence[dict[str, Any]]) -> list[str]:
 
 def _known(told: Sequence[dict[str, Any]], opens: int) -> str:
     predicted, broken = (sum(each[name] for each in told) for name in ("predicted", "broken"))
-    samplers = sorted({f"torch {name}" for each in told for name in each["samplers"]})
+    names = {name for each in told for name in each["samplers"]}
+    samplers = sorted(map(order_source, names))
     where = ", ".join(samplers) or "the file of --order"
     wrong = f", wrong in {counted(broken, 'epoch')}" if broken else ""
     share = f"{min(100, 100 * predicted / opens):.1f} %"

@@ -1,4 +1,4 @@
-"""From what a job's DataLoader says of its sampler to the samples that it will read."""
+"""From what a job's loader says of its sampler to the samples that it will read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
+from fanstore.order.tf_pipelines import pipeline_samples
 from fanstore.policy import checks
 from fanstore.policy.orders.batch_sampler_shard import batch_sampler_shard
 from fanstore.policy.orders.mt19937 import Mt19937
@@ -71,6 +72,11 @@ def _sequential(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]
     return np.arange(_whole(said, "samples", 0), dtype=np.uint32)
 
 
+def _announced(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
+    """The order that a program gave itself (announcing.py): all its files, or some by number."""
+    return _row(parts, "indices", "<i8") if "indices" in parts else _sequential(said, parts)
+
+
 def _random(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]:
     drawn, replacement = _whole(said, "drawn", 1), _field(said, "replacement", bool)
     draws = RandomSamples(_whole(said, "samples", 1), drawn, replacement)
@@ -110,4 +116,6 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], NDArray[Any
     "SequentialSampler": _sequential,
     "SubsetRandomSampler": _subset,
     "WeightedRandomSampler": _weighted,
+    "announce": _announced,
+    "tf.data": lambda said, _: pipeline_samples(said),
 }

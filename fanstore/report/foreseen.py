@@ -9,7 +9,7 @@ from typing import Any
 from fanstore.report.figures import Figures
 from fanstore.report.verdict import duration, percent
 from fanstore.trace import SOURCES, Trace
-from fanstore.wording import counted, show_bytes
+from fanstore.wording import counted, order_source, show_bytes
 
 _COUNT_MAX = 1 << 62
 _SAMPLERS_MAX, _NAME_MAX = 16, 60  # a trace may be hostile
@@ -78,7 +78,7 @@ def sentences(found: Foreseen | None) -> list[str]:
     """Says it in words."""
     if found is None:
         return []
-    how = ", ".join(f"torch {name}" for name in found.samplers)
+    how = ", ".join(map(order_source, found.samplers))
     said = [
         f"The order was known for {percent(found.share)} of {counted(found.opens, 'open')}"
         f"{f' ({how})' if how else ''}, in {counted(found.epochs, 'epoch')} of loaders."

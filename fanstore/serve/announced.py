@@ -1,5 +1,5 @@
-"""Hearing from the loaders of a job what they will read, and following them: a thread of the
-daemon. NumPy is loaded with the first announcement."""
+"""Hearing from the loaders of a job what they will read, and following them, and what others read
+again: a thread of the daemon. NumPy is loaded with the first announcement, or the first opens."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fanstore.dataset import NO_RECORD, Dataset
 from fanstore.serve.announcement import ORDER_SOCKET, Announcement, received
+from fanstore.serve.lanes import Lanes
 from fanstore.serve.protocol import bind, peer_uid
 from fanstore.serve.sink import Sink
 
@@ -22,21 +23,27 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fanstore.serve.kept_orders import KeptOrders
     from fanstore.serve.loaders import Loaders
     from fanstore.serve.opens import Opens
+    from fanstore.serve.recorded import Kept, Recorded
 
 _PAUSE_S = 0.05  # a look takes 0.2 ms for each loader
+_IDLE_PAUSE_S = 0.25  # before anything is opened
+_NOTES_MIN = 64  # there is nothing to follow before
 _LOOK_S = 5.0  # for processes that have ended
 _END_WAIT_S = 20.0
 _BACKLOG = 128
 _REASONS_MAX = 8
+_NOT_OF_TORCH = ("announce", "tf.data")  # kinds of samplers
 
 
 class Announced:
     """Listens at the socket `order` of the job directory until `stop`.
 
     mounts: of each mount the dataset and the spellings of its prefix. sink: hears of what will be
-    read, in the thread of this.
+    read, in the thread of this. only_torch: whether nobody is heard but torch's loaders, and nobody
+    followed who announces nothing. keeps: gives where orders of earlier jobs are, for each mount.
     """
 
     def __init__(
@@ -44,8 +51,14 @@ class Announced:
         directory: str,
         mounts: Sequence[tuple[Dataset, Sequence[bytes]]],
         sink: Sink | None = None,
+        only_torch: bool = False,
+        keeps: Callable[[], Sequence[KeptOrders]] = list,
     ) -> None:
         self._segment = os.path.join(directory, "segment")
+        self._lanes = None if only_torch else Lanes(self._segment)
+        self._keeps = keeps
+        self._kept: Sequence[KeptOrders] = []
+        self._recorded: Recorded | None = None
         self._mounts = mounts
         self._sink = sink
         self._loaders: Loaders | None = None
@@ -71,9 +84,15 @@ class Announced:
     def figures(self) -> dict[str, Any]:
         """Returns what Loaders.figures does, and `refused`: announcements that nothing can be made
         of, by reason. May be called from any thread."""
-        nothing = {"epochs": 0, "predicted": 0, "samplers": {}, "strange": 0, "broken": 0}
-        counts = nothing if self._loaders is None else self._loaders.figures()
-        return {**counts, "refused": dict(self._refused)}
+        counts: Counter[str] = Counter(
+            dict.fromkeys(("epochs", "predicted", "strange", "broken"), 0)
+        )
+        samplers: dict[str, int] = {}
+        for source in (self._loaders, self._recorded):
+            found = {} if source is None else source.figures()
+            samplers |= found.pop("samplers", {})
+            counts.update(found)
+        return {**counts, "samplers": samplers, "refused": dict(self._refused)}
 
     def _run(self) -> None:
         try:
@@ -83,15 +102,22 @@ class Announced:
             self._refuse(f"{type(error).__name__}: {error}")
         if self._loaders is not None:
             self._loaders.end()
+        if self._recorded is not None:
+            orders = self._recorded.end()
+            for mount, kept in enumerate(self._kept):
+                if mount in orders:
+                    kept.add(orders[mount])
 
     def _listen(self) -> None:
         passed_s = 0.0
         while not self._stopping:
-            self._listener.settimeout(None if self._loaders is None else _PAUSE_S)
+            self._listener.settimeout(self._pause_s())
             try:
                 link, _ = self._listener.accept()
             except TimeoutError:
                 passed_s += _PAUSE_S
+                if self._loaders is None and self._lanes and self._lanes.noted() >= _NOTES_MIN:
+                    self._begin()
             except OSError:
                 break
             else:
@@ -103,9 +129,37 @@ class Announced:
                 self._loaders.forget(_is_alive)
         self._follow()
 
+    def _pause_s(self) -> float | None:
+        if self._loaders is not None:
+            return _PAUSE_S
+        return None if self._lanes is None else _IDLE_PAUSE_S
+
+    def _begin(self) -> None:
+        """Begins to follow what is opened."""
+        from fanstore.serve.loaders import Loaders
+        from fanstore.serve.opens import Opens
+        from fanstore.serve.recorded import Recorded
+
+        sink = self._sink or Sink()
+        self._opens = Opens(self._segment)
+        self._loaders = Loaders(self._find, sink)
+        if self._lanes is not None:
+            datasets = [dataset for dataset, _ in self._mounts]
+            self._kept = self._keeps()
+            kept: Kept = {mount: each.load() for mount, each in enumerate(self._kept)}
+            self._recorded = Recorded(datasets, kept, self._opens.group_of, sink)
+
     def _follow(self) -> None:
-        if self._loaders is not None and self._opens is not None:
-            self._loaders.note(self._opens.take())
+        if self._loaders is None or self._opens is None:
+            return
+        opened = self._opens.take()
+        self._loaders.note(opened)
+        if self._recorded is not None:
+            known = self._loaders.processes()
+            # What nobody knows to be of another process may be of a loader.
+            self._recorded.note(
+                [each for each in opened if not (each[0] & known or (known and not each[0]))]
+            )
 
     def _hear(self, link: socket.socket) -> None:
         """Takes one announcement. What is wrong with it is counted; nothing ends the thread."""
@@ -122,14 +176,12 @@ class Announced:
     def _take(self, said: Announcement | None) -> None:
         if said is not None and said.failed:
             raise ValueError(f"the job's Python: {said.failed}")
+        if said is not None and self._lanes is None and said.sampler.get("kind") in _NOT_OF_TORCH:
+            raise ValueError("--order torch hears torch's loaders alone")
         if self._loaders is None:
-            from fanstore.serve.loaders import Loaders
-            from fanstore.serve.opens import Opens
-
-            self._opens = Opens(self._segment)
-            self._loaders = Loaders(self._find, self._sink or Sink())
+            self._begin()
         self._follow()  # what was opened until now is of the epoch before
-        if said is not None:
+        if said is not None and self._loaders is not None:
             self._loaders.announce(said)
 
     def _find(self, paths: Any, count: int) -> list[tuple[int, NDArray[np.uint64]]]:

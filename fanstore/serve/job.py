@@ -205,7 +205,7 @@ class Job:
             server.start()
         self._keep_trace()
         node = None if self.server is None else self.server.node
-        self.orders = begin_orders(self.plan, self.directory, self.served, node)
+        self.orders = begin_orders(self.plan, self.directory, self.served, node, self.world)
         self._serve_outputs()
 
     def _tell_places(self, node: Node, mount: int, outcome: Outcome) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fanstore import peek
 from fanstore.serve.announced import Announced
@@ -15,6 +16,10 @@ from fanstore.serve.node import Node
 from fanstore.serve.node_server import NodeServer
 from fanstore.serve.served import ServedDataset
 from fanstore.serve.sink import NodeSink, Sink
+from fanstore.world import World
+
+if TYPE_CHECKING:
+    from fanstore.serve.kept_orders import KeptOrders
 
 
 class Source(Protocol):
@@ -59,7 +64,11 @@ def foreseen(orders: Orders | None, server: NodeServer | None) -> dict[str, Any]
 
 
 def begin_orders(
-    plan: JobPlan, directory: JobDirectory, served: Sequence[ServedDataset], node: Node | None
+    plan: JobPlan,
+    directory: JobDirectory,
+    served: Sequence[ServedDataset],
+    node: Node | None,
+    world: World,
 ) -> Orders | None:
     """Begins to hear what will be read, as `--order` says; None where that is not wanted. node:
     None where all is on the local disk. Raises UsageError for an order file with errors."""
@@ -69,7 +78,8 @@ def begin_orders(
     sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
     if not plan.order_file:
         mounts = [(item.dataset, item.prefix.spellings()) for item in served]
-        announced = Announced(directory.path, mounts, sink)
+        keeps = partial(_kept_orders, served, world) if plan.settings.keep_learnt else list
+        announced = Announced(directory.path, mounts, sink, plan.settings.order == "torch", keeps)
         os.symlink(Path(peek.__file__).parent, directory.file("peek"))
         return Orders(announced, sink, directory)
     from fanstore.serve.order_file import read_order  # with NumPy, which others do not need
@@ -77,3 +87,19 @@ def begin_orders(
 
     epochs = read_order(plan.order_file, [(item.prefix.path, item.dataset) for item in served])
     return Orders(Planned(directory.file("segment"), epochs, sink), sink, directory)
+
+
+def _kept_orders(served: Sequence[ServedDataset], world: World) -> list[KeptOrders]:
+    """Returns where orders are kept of each dataset."""
+    from fanstore.serve.kept import KeptFiles
+    from fanstore.serve.kept_orders import KeptOrders  # with NumPy
+
+    return [
+        KeptOrders(
+            KeptFiles(os.path.realpath(item.dataset.directory), item.dataset.dataset_id),
+            item.dataset.header.record_count,
+            world.rank,
+            world.world_size,
+        )
+        for item in served
+    ]

@@ -38,6 +38,10 @@ class Lanes:
             if self.lanes[number].state == lib.FAN_LANE_LIVE
         ]  # fmt: skip
 
+    def noted(self) -> int:
+        """Returns how many notes those lanes have had."""
+        return sum(int(self.lanes[number].head) for number in self.live())
+
     def ended(self) -> list[int]:
         """Returns the lanes whose owners have ended."""
         owners = {number: self._owner(number) for number in self.live()}

@@ -60,6 +60,8 @@ class Loaders:
         no sense, with the reason."""
         key = (said.pid, said.loader)
         self._end(key)
+        if said.sampler.get("samples") == 0:
+            return
         if "paths" in said.parts:
             self._take_files(said)
         files = self._files.get((said.pid, said.dataset))
@@ -84,8 +86,8 @@ class Loaders:
         self._epochs += 1
 
     def _take_files(self, said: Announcement) -> None:
-        mine = [key for key in self._files if key[0] == said.pid]
-        if len(mine) >= _DATASETS_MAX:
+        mine = [key[1] for key in self._files if key[0] == said.pid]
+        if len(mine) >= _DATASETS_MAX and said.dataset not in mine:
             raise ValueError(f"process {said.pid} has more than {_DATASETS_MAX} datasets")
         paths = said.parts["paths"]
         count = int(np.count_nonzero(np.frombuffer(paths, np.uint8) == 0))
@@ -109,6 +111,10 @@ class Loaders:
         # Whose process is not known counts for all loaders, of which there may be none yet.
         self._unclaimed += [each for each in opened if not (each[0] & known if each[0] else known)]
         self._unclaimed = self._unclaimed[-_UNCLAIMED_MAX:]
+
+    def processes(self) -> set[int]:
+        """Returns the processes that have announced something, and are there."""
+        return {pid for pid, _ in self._streams}
 
     def _streams_of(self, pid: int, mount: int) -> list[Stream]:
         """Returns the streams of a process, the newest first: an old one may be given up."""

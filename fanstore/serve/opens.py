@@ -25,6 +25,7 @@ class Opens:
         self._file = LaneFile(segment)
         self._taken = self._file.lanes["first"].copy()
         self._parents: dict[int, frozenset[int]] = {}
+        self._groups: dict[frozenset[int], int] = {}
         self._space = os.stat("/proc/self/ns/pid").st_ino
 
     def take(self) -> list[tuple[frozenset[int], dict[int, NDArray[np.uint64]]]]:
@@ -58,19 +59,26 @@ class Opens:
             return frozenset()
         pid = int(lane["pid"])
         if pid not in self._parents:
-            self._parents[pid] = _with_parents(pid)
+            self._parents[pid], group = _with_parents(pid)
+            self._groups[self._parents[pid]] = group
         return self._parents[pid]
 
+    def group_of(self, family: frozenset[int]) -> int:
+        """Returns the process group of a process, given with its parents; 0: it is not known."""
+        return self._groups.get(family, 0) if family else 0
 
-def _with_parents(pid: int) -> frozenset[int]:
-    found = {pid}
+
+def _with_parents(pid: int) -> tuple[frozenset[int], int]:
+    """Returns a process with its parents, and its process group; of one that is gone nothing."""
+    found, own_group = {pid}, 0
     for _ in range(_DEPTH_MAX):
         try:
             with open(f"/proc/{pid}/stat", "rb") as stream:
-                pid = int(stream.read().rpartition(b") ")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            return frozenset() if len(found) == 1 else frozenset(found)
+                _, parent, group = stream.read().rpartition(b") ")[2].split()[:3]
+                pid, own_group = int(parent), own_group or int(group)
+        except (OSError, ValueError):
+            return frozenset() if len(found) == 1 else frozenset(found), own_group
         if pid <= 1:
             break
         found.add(pid)
-    return frozenset(found)
+    return frozenset(found), own_group

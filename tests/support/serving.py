@@ -116,7 +116,10 @@ class Stage:
     def env(self) -> dict[str, str]:
         """An environment in which nothing but this test's directory is used."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("FANSTORE", "SLURM"))}
-        return {**kept, "FANSTORE_CONFIG": "", "FANSTORE_LOCAL_DIR": str(self.local)}
+        return {
+            **kept, "FANSTORE_CONFIG": "", "FANSTORE_LOCAL_DIR": str(self.local),
+            "FANSTORE_KEEP_LEARNT": "off",
+        }  # fmt: skip
 
     def source(self, name: str = "plain", files: dict[str, bytes] | None = None) -> Path:
         """A plain directory with `files`, by default twenty of 1,000 bytes and more."""

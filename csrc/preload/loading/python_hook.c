@@ -1,8 +1,9 @@
 /*
  * A CPython interpreter tells its audit hooks of each import (PEP 578). Once torch's DataLoader is
  * there, peek/start.py of the job directory is run, which has the loader tell the daemon in which
- * order it will read. CPython's functions are looked up by name: nothing of Python is needed to
- * build or load this library. Whatever fails here is noted for the report, and the program goes on.
+ * order it will read; peek/tensorflow_start.py does so for tf.data. CPython's functions are looked
+ * up by name: nothing of Python is needed to build or load this library. Whatever fails here is
+ * noted for the report, and the program goes on.
  */
 #include "python_hook.h"
 
@@ -18,9 +19,6 @@
 #include "../../client/job/job.h"
 #include "../../client/job/notes.h"
 #include "../../common/sys.h"
-
-#define LOADER_MODULE "torch.utils.data.dataloader"
-#define LOADER_LAST "_MultiProcessingDataLoaderIter" /* the last class of that module */
 
 enum { FILE_INPUT = 257, TEXT_BYTES_MAX = 64 << 10 }; /* Py_file_input */
 
@@ -61,11 +59,21 @@ static const struct {
 #undef LOOK_UP
 };
 
-static enum { WAITING, LOADING, DONE } state;
+/* Modules of loaders, the last name that each defines, and what is to be run once that is there. */
+static struct {
+    const char *module, *last, *file;
+    enum { WAITING, LOADING, DONE } state;
+} loaders[] = {
+    {"torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", "start.py", WAITING},
+    {"tensorflow.python.data.ops.iterator_ops", "get_next_as_optional", "tensorflow_start.py",
+     WAITING},
+};
 
-static bool start_path(char path[PATH_MAX])
+enum { LOADERS = sizeof(loaders) / sizeof(loaders[0]) };
+
+static bool code_path(char path[PATH_MAX], const char *file)
 {
-    int length = snprintf(path, PATH_MAX, "%s/peek/start.py", fan_job.directory.text);
+    int length = snprintf(path, PATH_MAX, "%s/peek/%s", fan_job.directory.text, file);
     return length < PATH_MAX;
 }
 
@@ -112,10 +120,10 @@ static bool run(const char *text, const char *path)
     return ran;
 }
 
-static void start(void)
+static void start(const char *file)
 {
     char path[PATH_MAX];
-    char *text = start_path(path) ? read_text(path) : NULL;
+    char *text = code_path(path, file) ? read_text(path) : NULL;
     if (text == NULL)
         fan_job_note("order-notes", "the code that looks at loaders could not be read");
     else if (!run(text, path))
@@ -123,12 +131,12 @@ static void start(void)
     free(text);
 }
 
-/* Whether all of the DataLoader's module is there. */
-static bool loader_there(void)
+/* Whether all of a module is there. */
+static bool loaded(const char *module_name, const char *last)
 {
-    void *name = python.PyUnicode_FromString(LOADER_MODULE);
+    void *name = python.PyUnicode_FromString(module_name);
     void *module = name != NULL ? python.PyImport_GetModule(name) : NULL;
-    bool there = module != NULL && python.PyObject_HasAttrString(module, LOADER_LAST) == 1;
+    bool there = module != NULL && python.PyObject_HasAttrString(module, last) == 1;
     python.PyErr_Clear();
     python.Py_DecRef(module);
     python.Py_DecRef(name);
@@ -136,25 +144,25 @@ static bool loader_there(void)
 }
 
 /* Called by the interpreter, which holds its lock, for each event; nearly all are of others. The
- * import is about to begin: so what DataLoader's own module imports comes while it is loaded. */
+ * import is about to begin: so what a loader's own module imports comes while it is loaded. */
 static int hear(const char *event, void *arguments, void *unused)
 {
     (void)unused;
-    if (event[0] != 'i' || state == DONE || strcmp(event, "import") != 0)
+    if (event[0] != 'i' || strcmp(event, "import") != 0)
         return 0;
-    if (state == LOADING) {
-        if (loader_there()) {
-            state = DONE;
-            start();
-        }
-        return 0;
-    }
     void *name = python.PyTuple_GetItem(arguments, 0);
     const char *text = name != NULL ? python.PyUnicode_AsUTF8(name) : NULL;
     if (text == NULL)
         python.PyErr_Clear();
-    else if (strcmp(text, LOADER_MODULE) == 0)
-        state = LOADING;
+    for (int i = 0; i < LOADERS; i++) {
+        if (loaders[i].state == LOADING && loaded(loaders[i].module, loaders[i].last)) {
+            loaders[i].state = DONE;
+            start(loaders[i].file);
+        } else if (loaders[i].state == WAITING && text != NULL &&
+                   strcmp(text, loaders[i].module) == 0) {
+            loaders[i].state = LOADING;
+        }
+    }
     return 0;
 }
 
@@ -163,7 +171,8 @@ void fan_python_begin(void)
     typedef int hook(const char *, void *, void *);
     int (*add)(hook *, void *) = (int (*)(hook *, void *))dlsym(RTLD_DEFAULT, "PySys_AddAuditHook");
     char path[PATH_MAX];
-    if (add == NULL || !start_path(path) || FAN_SYS(faccessat, AT_FDCWD, path, 0) != 0)
+    if (add == NULL || !code_path(path, loaders[0].file) ||
+        FAN_SYS(faccessat, AT_FDCWD, path, 0) != 0)
         return;
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         *functions[i].function = dlsym(RTLD_DEFAULT, functions[i].name);

@@ -1,0 +1,124 @@
+"""What a reader opened, one file after the other, and whether it begins to do so again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Order = NDArray[np.uint32]  # record ids
+
+_AGAIN = 32  # a file that was opened so few opens ago is being read twice
+_PERIOD_MIN = 64  # opens; shorter rounds are in the cache anyway
+_RUN_MIN, _RUN_MAX = 8, 32  # opens that show that an order comes again
+_REORDERED = 1024  # opens at most, by readers at work at once
+_GROWN = 1 << 12
+
+
+class History:
+    """The opens of one reader in one mount, in their order, each with its place: 0, 1 and so on.
+
+    records: how many records the dataset has. most: so many opens are remembered, the newest.
+    begun: the first opens, of a reader that had more.
+    """
+
+    def __init__(self, records: int, most: int) -> None:
+        self.count = 0
+        self.begun: Order | None = None
+        self._most = most
+        self._first = 0  # the place of the oldest that is remembered
+        self._opens = np.empty(min(most, _GROWN), np.uint32)
+        self._before = np.empty(len(self._opens), np.int64)  # where each was opened before, or -1
+        self._last = np.full(records, -1, np.int64)  # by record
+        self._ends: list[int] = []  # where what had come again went another way
+
+    def note(self, opened: ArrayLike) -> None:
+        """Takes the record ids of opens. Those of a file that was opened just before are left
+        out."""
+        known = np.asarray(opened, np.uint64)
+        ids = known[known < np.uint64(len(self._last))].astype(np.int64)
+        for at in range(0, len(ids), _AGAIN):
+            _, firsts = np.unique(ids[at : at + _AGAIN], return_index=True)
+            fresh = ids[at : at + _AGAIN][np.sort(firsts)]
+            last = self._last[fresh]
+            new = (last < 0) | (last < self.count - _AGAIN)
+            self._add(fresh[new], last[new])
+
+    def _add(self, ids: NDArray[np.int64], before: NDArray[np.int64]) -> None:
+        self._make_room(len(ids))
+        at = self.count - self._first
+        self._opens[at : at + len(ids)] = ids
+        self._before[at : at + len(ids)] = before
+        self._last[ids] = np.arange(self.count, self.count + len(ids))
+        self.count += len(ids)
+
+    def _make_room(self, wanted: int) -> None:
+        used = self.count - self._first
+        if used + wanted <= len(self._opens):
+            return
+        if len(self._opens) < self._most:
+            size = min(self._most, 2 * len(self._opens))
+            self._opens, self._before = (
+                np.concatenate([each, np.empty(size - len(each), each.dtype)])
+                for each in (self._opens, self._before)
+            )
+            return
+        if self.begun is None:
+            self.begun = self._opens[:used].copy()
+        drop = used // 2
+        for each in (self._opens, self._before):
+            each[: used - drop] = each[drop:used].copy()
+        self._first += drop
+        self._ends = [end for end in self._ends if end > self._first]
+
+    def opens(self, start: int, end: int) -> Order:
+        """Returns the record ids of the places from start to end, as far as they are remembered."""
+        first, last = (max(0, min(place, self.count) - self._first) for place in (start, end))
+        opened: Order = self._opens[first:last].copy()
+        return opened
+
+    def went_away(self, place: int) -> None:
+        """Notes that opens from this place on were not those that had come before."""
+        self._ends.append(place)
+
+    def repeats(self, since: int) -> tuple[int, int, int] | None:
+        """Returns the places from where to where was opened what is being opened again, and since
+        when it is; None where the newest opens are nothing that was opened before in that order.
+        since: opens before that place do not show it."""
+        before = self._newest(_RUN_MIN, since)
+        if before is None:
+            return None
+        run = int(np.clip((self.count - int(np.median(before))) // 8, _RUN_MIN, _RUN_MAX))
+        before = self._newest(run, since)
+        if before is None:
+            return None
+        seen = before[before >= self._first]
+        if 8 * len(seen) < 7 * run:
+            return None
+        middle = int(np.median(seen))
+        period = self.count - middle
+        near = seen[np.abs(seen - middle) <= run + min(_REORDERED, period // 8)]
+        if period < _PERIOD_MIN or 8 * len(near) < 7 * run:
+            return None
+        start, again = int(near.min()), self.count - run
+        return start, min([again, *(end for end in self._ends if end > start + run)]), again
+
+    def _newest(self, run: int, since: int) -> NDArray[np.int64] | None:
+        """Returns where the newest `run` opens were before."""
+        if self.count - run < max(since, self._first):
+            return None
+        at = self.count - self._first
+        return self._before[at - run : at]
+
+
+def begins_as(opened: Order, order: Order) -> bool | None:
+    """Tells whether the first opens of a reader are those of an order, if they are enough to tell.
+    Both without files that are opened again at once, as History.opens gives them."""
+    run = int(np.clip(len(order) // 8, _RUN_MIN, _RUN_MAX))
+    if len(opened) < run:
+        return None
+    head = order[: run + min(_REORDERED, len(order) // 8)]
+    return len(order) >= _PERIOD_MIN and 8 * int(np.isin(opened[:run], head).sum()) >= 7 * run

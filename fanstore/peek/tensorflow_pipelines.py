@@ -1,0 +1,172 @@
+"""What a pipeline of tf.data is going to read: which files, in which order. See
+tensorflow_start.py.
+
+A pipeline is looked at from its end to the list of paths that it begins with. What is done to
+paths decides in which order files are read; what is done once they are read, does not.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    # A dataset whose elements are paths: the list of them, which component they are, what is done
+    # to them.
+    _Source = tuple[Any, Any, list[list[Any]]]
+
+_OWN = 1 << 18  # numbers from here on are none of epochs.py
+_DEPTH_MAX = 64
+_AHEAD_MIN, _AHEAD_MAX = 64, 1024  # elements that may be under way: TensorFlow chooses how many
+_SAME_ORDER = (
+    "_MapDataset", "_ParallelMapDataset", "_PrefetchDataset", "_OptionsDataset", "_ZipDataset",
+)  # fmt: skip
+_BATCHES = ("_BatchDataset", "_ParallelBatchDataset", "_PaddedBatchDataset")
+_STEPS = ("shuffle", "take", "skip", "shard", "repeat")
+
+
+class Pipelines:
+    """Sees each iterator of a dataset, and tells the daemon what it will read.
+
+    iterators: TensorFlow's module of them; is_ours: whether a path is a file of FanStore; teller:
+    sends messages. An error of any of them ends the watching of this process.
+    """
+
+    def __init__(self, iterators: Any, is_ours: Callable[[str], bool], teller: Any) -> None:
+        self._eager = iterators.context.executing_eagerly
+        self._is_ours = is_ours
+        self._teller = teller
+        self._off = False
+        self._pid = os.getpid()
+        # By dataset: how many iterators were made of a shuffle, -1 where nobody can know.
+        self._rounds: Any = weakref.WeakKeyDictionary()
+        self._sources: list[Any] = []
+
+    def made(self, dataset: Any) -> None:
+        """An iterator of a dataset was made."""
+        if self._off:
+            return
+        try:
+            if os.getpid() != self._pid:  # a process that was forked has told nothing yet
+                self._pid, self._sources = os.getpid(), []
+            if self._eager():
+                self._tell(dataset)
+            else:
+                self._lose_count(dataset, 0)
+        except Exception as error:
+            self._off = True
+            self._teller.failed(error)
+
+    def _tell(self, dataset: Any) -> None:
+        found = self._found(dataset, 0)
+        if found is None:
+            return
+        source, column, steps = found
+        count = int(column.shape[0])
+        number, known = self._number(source)
+        message = {
+            "loader": number, "dataset": number, "workers": 0, "prefetch_factor": 1,
+            "in_order": True, "files_per_sample": 1,
+            "sampler": {
+                "kind": "tf.data", "samples": count, "steps": steps, "drop_last": False,
+                "batch": max(_AHEAD_MIN, min(_AHEAD_MAX, count // 16)),
+            },
+        }  # fmt: skip
+        self._teller.tell(message, {} if known else {"paths": [_joined(column)]})
+
+    def _number(self, source: Any) -> tuple[int, bool]:
+        """Returns the number of a list of paths, and whether it was told."""
+        for number, reference in enumerate(self._sources):
+            if reference() is source:
+                return _OWN + number, True
+        self._sources.append(weakref.ref(source))
+        return _OWN + len(self._sources) - 1, False
+
+    def _found(self, dataset: Any, depth: int) -> _Source | None:
+        """Returns where the paths of a pipeline come from and what is done to them, or None where
+        it reads no list of paths, or in an order that cannot be known."""
+        kind = type(dataset).__name__
+        if kind == "_TensorSliceDataset":
+            return self._listed(dataset)
+        if depth > _DEPTH_MAX:
+            return None
+        inputs = dataset._inputs()
+        found = [self._found(each, depth + 1) for each in inputs]
+        # Each iterator counts of a shuffle, whatever it reads.
+        step = self._shuffled(dataset) if kind == "_ShuffleDataset" else _step(dataset, kind)
+        there = [each for each in found if each is not None]
+        if len(there) != 1 or step is None:
+            return None
+        source, column, steps = there[0]
+        of_paths = any(map(_has_text, inputs))
+        if not step or not (of_paths or step[0] == "repeat"):
+            return there[0]  # the samples were read before
+        if step[0] not in _STEPS:
+            return None
+        return source, column, [*steps, step]
+
+    def _listed(self, dataset: Any) -> _Source | None:
+        """Returns a list of paths of ours."""
+        for column in dataset._tensors:
+            if column.dtype.name == "string" and len(column.shape) == 1 and column.shape[0]:
+                ends = (os.fsdecode(column[at].numpy()) for at in (0, -1))
+                if all(map(self._is_ours, ends)):
+                    return dataset, column, []
+        return None
+
+    def _shuffled(self, dataset: Any) -> list[Any]:
+        """Returns what a shuffle does in the iterator that was just made."""
+        before = self._rounds.get(dataset, 0)
+        seeds = [int(each.numpy()) for each in (dataset._seed, dataset._seed2)]
+        if before < 0 or not any(seeds):
+            return ["chance"]
+        self._rounds[dataset] = before + 1
+        again = bool(dataset._reshuffle_each_iteration)
+        return ["shuffle", int(dataset._buffer_size.numpy()), *seeds, again, before]
+
+    def _lose_count(self, dataset: Any, depth: int) -> None:
+        """A graph makes iterators of its own, who knows how many."""
+        if type(dataset).__name__ == "_ShuffleDataset":
+            self._rounds[dataset] = -1
+        for each in dataset._inputs() if depth < _DEPTH_MAX else ():
+            self._lose_count(each, depth + 1)
+
+
+def _step(dataset: Any, kind: str) -> list[Any] | None:
+    """Returns what is done to the order of elements, [] for nothing; None: that is not known."""
+    if kind in _SAME_ORDER:
+        return []
+    if kind in _BATCHES:
+        return ["batch"]
+    if kind in ("_TakeDataset", "_SkipDataset", "_RepeatDataset"):
+        return [kind[1:-7].lower(), int(dataset._count.numpy())]
+    if kind == "_ShardDataset":
+        return ["shard", int(dataset._num_shards.numpy()), int(dataset._index.numpy())]
+    return None
+
+
+def _has_text(dataset: Any) -> bool:
+    """Whether elements of a dataset have texts among them, as paths are."""
+    specs = [dataset.element_spec]
+    while specs:
+        spec = specs.pop()
+        if isinstance(spec, (tuple, list)):
+            specs += spec
+        elif isinstance(spec, dict):
+            specs += spec.values()
+        elif getattr(getattr(spec, "dtype", None), "name", "") == "string":
+            return True
+    return False
+
+
+def _joined(column: Any) -> bytes:
+    """Returns the paths of a list in full, each with a NUL behind it."""
+    paths = column.numpy().tolist()
+    if any(not path.startswith(b"/") for path in paths):
+        here = os.getcwdb()
+        paths = [os.path.join(here, path) for path in paths]
+    return b"\0".join(paths) + b"\0"

@@ -1,0 +1,50 @@
+"""Begins to watch the iterators of tf.data. Run by csrc/preload/loading/python_hook.c in a job's
+Python, as soon as TensorFlow's module of iterators is there, under the rules of start.py."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _part(name: str) -> Any:
+    """Runs a file beside this one as a module that sys.modules does not name."""
+    path = os.path.join(_HERE, name + ".py")
+    with open(path, "rb") as stream:
+        code = compile(stream.read(), path, "exec")
+    module = types.ModuleType("_fanstore_peek." + name)
+    exec(code, module.__dict__)
+    return module
+
+
+def _watch(iterators: Any, pipelines: Any) -> None:
+    """Has `pipelines` see the dataset of each iterator when that has been made; it reads nothing
+    before it is asked for an element."""
+    made = iterators.OwnedIterator.__init__
+
+    @functools.wraps(made)
+    def __init__(self: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:
+        made(self, dataset, *args, **kwargs)
+        if dataset is not None:
+            pipelines.made(dataset)
+
+    iterators.OwnedIterator.__init__ = __init__
+
+
+def _start() -> None:
+    teller = _part("teller").Teller(os.path.dirname(_HERE))
+    try:
+        iterators = sys.modules["tensorflow.python.data.ops.iterator_ops"]
+        is_ours = _part("files")._is_ours
+        _watch(iterators, _part("tensorflow_pipelines").Pipelines(iterators, is_ours, teller))
+        teller.began()
+    except Exception as error:
+        teller.failed(error)
+
+
+_start()

@@ -1,0 +1,89 @@
+"""What a job learnt of a dataset, kept for later ones: beside the dataset where that may be
+written, else in the user's cache. Files are checked, and damaged ones are as if they were not
+there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+import xxhash
+
+_MAGIC = b"FANKEPT1"
+_SUM_BYTES = 8
+_FOLDER = "learnt"
+BYTES_MAX = 1 << 26
+
+
+class KeptFiles:
+    """The files of a dataset. directory: that of the dataset; dataset_id: its id, which is in each
+    file, for a directory may come to hold another dataset."""
+
+    def __init__(self, directory: str, dataset_id: str) -> None:
+        self._id = bytes.fromhex(dataset_id)
+        cache = os.environ.get("XDG_CACHE_HOME", "")
+        cache = cache if os.path.isabs(cache) else os.path.expanduser("~/.cache")
+        self._folders = [os.path.join(directory, _FOLDER)]
+        if os.path.isabs(cache):  # where there is a home
+            self._folders.append(os.path.join(cache, "fanstore", _FOLDER, dataset_id))
+
+    def read(self, name: str) -> list[bytes]:
+        """Returns what is kept by that name: nothing, or the content of one file or two."""
+        paths = [os.path.join(folder, name) for folder in self._folders]
+        return [content for content in map(self._content, paths) if content is not None]
+
+    def _content(self, path: str) -> bytes | None:
+        try:
+            with open(path, "rb") as stream:
+                whole = stream.read(BYTES_MAX + 1)
+        except OSError as error:
+            if not isinstance(error, (FileNotFoundError, NotADirectoryError, PermissionError)):
+                _say(f"{path}: {error.strerror}; it is not used")
+            return None
+        content = memoryview(whole)[len(_MAGIC) + _SUM_BYTES :]
+        head = _MAGIC + xxhash.xxh3_64_digest(content)
+        if len(whole) > BYTES_MAX or not whole.startswith(head):
+            _say(f"{path} is damaged, and is not used; it may be removed")
+            return None
+        # Another dataset was here when it was written.
+        return bytes(content[len(self._id) :]) if content[: len(self._id)] == self._id else None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keeps something by that name, at the first place that takes it; replaces what was kept
+        there. Where no place does, that is said."""
+        content = self._id + content
+        whole = _MAGIC + xxhash.xxh3_64_digest(content) + content
+        problems = []
+        for folder in self._folders:
+            try:
+                _replace(folder, name, whole)
+                return
+            except OSError as error:
+                problems.append(f"{folder}: {error.strerror}")
+        _say(f"nothing of this job's order is kept for later ones: {'; '.join(problems)}")
+
+
+def _replace(folder: str, name: str, content: bytes) -> None:
+    """Writes a file that is whole whenever it can be seen. The dataset's own directory is not made,
+    that of the user's cache is."""
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    part = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    try:
+        with open(part, "xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(part, os.path.join(folder, name))
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+
+
+def _say(what: str) -> None:
+    print(f"fanstore: {what}", file=sys.stderr, flush=True)

@@ -1,0 +1,146 @@
+"""Orders that are kept for later jobs: with the dataset, or in the user's cache."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from serving import Stage, make_stage
+from small_disk import small_disk
+
+from fanstore.serve.kept import KeptFiles
+from fanstore.serve.kept_orders import KeptOrders
+
+ID = "0123456789abcdef" * 2
+PROGRAM = textwrap.dedent("""
+    import os, random, sys, time
+    root = os.environ["FANSTORE_MOUNT_PREFIX"]
+    for seed in sys.argv[1:]:
+        paths = [os.path.join(root, name) for name in sorted(os.listdir(root))]
+        random.Random(seed).shuffle(paths)
+        for path in paths:
+            open(path, "rb").read()
+            time.sleep(0.001)
+""")
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    stage = make_stage(tmp_path)
+    stage.dataset(stage.source(files={f"f{n:04}": bytes([n % 251]) * 50 for n in range(1000)}))
+    return stage
+
+
+def run(stage: Stage, *seeds: str, **env: str) -> str:
+    """Runs a program that reads all files once for each seed; returns what FanStore says."""
+    env = {"FANSTORE_KEEP_LEARNT": "on", "XDG_CACHE_HOME": str(stage.path / "cache"), **env}
+    where = ("--dataset", str(stage.path / "data"), "--mount", str(stage.mount))
+    return stage.call("run", *where, "--", sys.executable, "-c", PROGRAM, *seeds, **env).stderr
+
+
+def share(found: str) -> float:
+    return float(found.partition("known for ")[2].partition(" %")[0] or 0)
+
+
+def kept(stage: Stage) -> Path:
+    return stage.path / "data" / "learnt" / "order-0-of-1"
+
+
+def test_a_second_job_is_known_from_its_first_epoch_on(stage: Stage) -> None:
+    assert share(run(stage, "1", "2")) == 0
+    assert share(run(stage, "1", "2")) > 90
+    assert not (stage.path / "cache").exists()
+    before = kept(stage).read_bytes()
+    assert share(run(stage, "1")) > 90
+    assert kept(stage).read_bytes() == before
+    assert os.listdir(kept(stage).parent) == [kept(stage).name]
+    assert stage.call("verify", str(stage.path / "data")).returncode == 0
+
+
+def test_jobs_that_differ_are_kept_side_by_side(stage: Stage) -> None:
+    assert [share(run(stage, seed)) for seed in "123"] == [0, 0, 0]
+    assert all(share(run(stage, seed)) > 80 for seed in "312")
+
+
+def test_it_can_be_left_alone(stage: Stage) -> None:
+    run(stage, "1", FANSTORE_KEEP_LEARNT="off")
+    assert not kept(stage).parent.exists()
+    run(stage, "1")
+    assert share(run(stage, "1", FANSTORE_KEEP_LEARNT="off")) == 0
+
+
+def test_a_damaged_file_is_said_and_replaced(stage: Stage) -> None:
+    run(stage, "1")
+    whole = kept(stage).read_bytes()
+    for damaged in (b"", whole[:-1], whole[:100] + b"\xff" + whole[101:], b"FANKEPT1"):
+        kept(stage).write_bytes(damaged)
+        assert share(run(stage, "1")) == 0
+        assert kept(stage).read_bytes() == whole
+
+
+def files_in(path: Path, monkeypatch: pytest.MonkeyPatch, identity: str = ID) -> KeptFiles:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(path / "cache"))
+    (path / "data").mkdir(exist_ok=True)
+    return KeptFiles(str(path / "data"), identity)
+
+
+def test_what_is_kept_of_another_dataset_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files_in(tmp_path, monkeypatch).write("what", b"content")
+    assert files_in(tmp_path, monkeypatch).read("what") == [b"content"]
+    assert files_in(tmp_path, monkeypatch, ID[::-1]).read("what") == []
+
+
+@pytest.mark.parametrize(
+    "words", [[], [2], [1, 3, 0, 0], [1, 2, 0, 99], [2**32 - 1], [2, 2**31, 2**31]]
+)
+def test_what_makes_no_sense_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[int],
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    files = files_in(tmp_path, monkeypatch)
+    files.write("order-0-of-1", np.array(words, "<u4").tobytes())
+    assert KeptOrders(files, 50, 0, 1).load() == []
+    assert capfd.readouterr().err.count("not used") == 1
+
+
+def test_the_cache_takes_what_the_dataset_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = files_in(tmp_path, monkeypatch)
+    (tmp_path / "data" / "learnt").write_text("a file")
+    order = np.arange(100, dtype=np.uint32)
+    KeptOrders(files, 100, 0, 1).add([order])
+    assert [each.tolist() for each in KeptOrders(files, 100, 0, 1).load()] == [order.tolist()]
+    assert (tmp_path / "cache" / "fanstore" / "learnt" / ID / "order-0-of-1").exists()
+
+
+def test_a_full_disk_keeps_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk):
+        files = files_in(disk, monkeypatch)
+        files.write("what", b"old")
+        files.write("what", os.urandom(2 << 20))
+        assert files.read("what") == [b"old"]
+        assert os.listdir(disk / "data" / "learnt") == ["what"]
+    assert "No space left on device" in capfd.readouterr().err
+
+
+def test_there_is_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = files_in(tmp_path, monkeypatch)
+    for seed in range(12):
+        order = np.random.default_rng(seed).permutation(1000).astype(np.uint32)
+        KeptOrders(files, 1000, 0, 1).add([order])
+    found = KeptOrders(files, 1000, 0, 1).load()
+    assert len(found) == 8 and found[0].tolist() == order.tolist()
+    long = KeptOrders(files, 1000, 3, 1 << 20)
+    long.add([np.tile(order, 100)])
+    assert [len(each) for each in long.load()] == [65536 + 4]

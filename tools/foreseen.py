@@ -1,0 +1,127 @@
+"""Runs small training jobs of the frameworks that people use, unmodified, and says for which share of
+their opens FanStore knew the order.
+
+    tools/foreseen.py [--files 20000] [--epochs 3] [NAME ...]
+
+The jobs are in tools/foreseen/. What a job needs is taken from this interpreter's environment; one
+whose modules are not there is left out, with a word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+JOBS = Path(__file__).with_name("foreseen")
+FANSTORE = [sys.executable, "-m", "fanstore"]
+GOAL = 100.0  # percent
+
+_LIMIT_S = 1200
+_HEADER = re.compile(r"^# (does|needs): *(.*)$", re.MULTILINE)
+_KNOWN = re.compile(r"order of reading known for (\S+) % of opens \((.*)\)")
+_OPENED = re.compile(r"([\d,]+) files opened")
+_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job, as the comments at its top have it."""
+
+    name: str
+    does: str
+    needs: tuple[str, ...]
+
+    @property
+    def missing(self) -> list[str]:
+        """The modules that are not there."""
+        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+
+
+def jobs(names: Sequence[str]) -> list[Job]:
+    """Returns the jobs of these names, all where there are none."""
+    found = []
+    for path in sorted(JOBS.glob("*_*.py")):
+        header = dict(_HEADER.findall(path.read_text()))
+        modules = {"pillow": "PIL"}
+        needs = tuple(modules.get(each, each) for each in header.get("needs", "").split())
+        if not names or path.stem in names:
+            found.append(Job(path.stem, header["does"], ("torch", *needs)))
+    return found
+
+
+def make_dataset(place: Path, count: int) -> Path:
+    """Packs so many files, ten classes of them: PNG images of one pixel, each another one."""
+    source = place / "source"
+    for number in range(_CLASSES):
+        (source / f"class-{number}").mkdir(parents=True)
+    for number in range(count):
+        (source / f"class-{number % _CLASSES}" / f"{number:06}.png").write_bytes(_png(number))
+    command = [*FANSTORE, "prepare", "--quiet", str(source), str(place / "dataset")]
+    subprocess.run(command, check=True)
+    return place / "dataset"
+
+
+def _png(number: int) -> bytes:
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        checked = kind + content
+        return struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+    colour = bytes([0, number % 256, number // 256 % 256, number // 65536 % 256])
+    head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    parts = [chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(colour)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def run(job: Job, place: Path, dataset: Path, epochs: int) -> str:
+    """Runs one; returns its row."""
+    where = ["--dataset", str(dataset), "--local-dir", str(place / "local")]
+    mount = ["--mount", str(place / "mount"), "--output-dir", str(place / "output")]
+    command = [*FANSTORE, "run", *where, *mount, "--", sys.executable, str(JOBS / f"{job.name}.py")]
+    done = subprocess.run(
+        [*command, str(epochs)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=_LIMIT_S, env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"},
+    )  # fmt: skip
+    if done.returncode != 0:
+        print(done.stdout, file=sys.stderr)
+        raise SystemExit(f"{job.name}: exit code {done.returncode}")
+    known = _KNOWN.search(done.stdout)
+    opened = _OPENED.search(done.stdout)
+    share, how = (float(known[1]), known[2]) if known else (0.0, "nothing")
+    met = "met" if share >= GOAL else "missed"
+    files = opened[1] if opened else "?"
+    return f"| `{job.name}` | {job.does} | {files} | {share:.1f} %, {met} | {how} |"
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--files", type=int, default=20_000)
+    parser.add_argument("--epochs", type=int, default=3)
+    asked = parser.parse_args()
+    chosen = jobs(asked.names)
+    with tempfile.TemporaryDirectory(prefix="foreseen-") as folder:
+        place = Path(folder)
+        dataset = make_dataset(place, asked.files)
+        print("| job | what it does | opens | order known, goal 100 % | how |")
+        print("| --- | --- | --- | --- | --- |", flush=True)
+        for job in chosen:
+            if job.missing:
+                print(f"{job.name}: left out without {', '.join(job.missing)}", file=sys.stderr)
+                continue
+            print(run(job, place, dataset, asked.epochs), flush=True)
+
+
+if __name__ == "__main__":
+    main()
