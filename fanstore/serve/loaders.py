@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD
 from fanstore.order.expected import Expected
-from fanstore.order.follow import Follower
 from fanstore.order.torch_samplers import samples
 from fanstore.serve.announcement import Announcement
 from fanstore.serve.sink import Sink
+from fanstore.serve.stream import Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DATASETS_MAX = 256  # of one process
-_PIECE = 32  # opens that a follower takes at once, at least: the order in them does not count
+_NAMES_MAX = 64  # of samplers
 _LEFT_MAX = 4096  # opens that no loader expects, of one process and mount
 _UNCLAIMED_MAX = 256  # of lanes whose processes have no loaders
 
@@ -27,17 +26,6 @@ _UNCLAIMED_MAX = 256  # of lanes whose processes have no loaders
 Opened = tuple[frozenset[int], dict[int, "NDArray[np.uint64]"]]
 # The record ids of paths, by mount: NUL-terminated paths and their number, to (mount, ids) pairs.
 Find = Callable[[Any, int], list[tuple[int, "NDArray[np.uint64]"]]]
-
-
-@dataclass
-class Stream:
-    """One mount's part of what one loader reads in one epoch. token: what it is to the sink."""
-
-    pid: int
-    expected: Expected
-    follower: Follower
-    known: str
-    token: int = 0
 
 
 class Loaders:
@@ -54,24 +42,34 @@ class Loaders:
         self._strange = self._broken = self._epochs = 0
 
     def announce(self, said: Announcement) -> None:
-        """A loader begins an epoch; what it read before is over. Raises ValueError for what makes
-        no sense, with the reason."""
+        """A loader begins an epoch, and what it read before is over; or it tells more of it. Raises
+        ValueError for what makes no sense, with the reason."""
         key = (said.pid, said.loader)
-        self._end(key)
+        if said.place != "more":
+            known_otherwise = said.place == "instead" and key in self._streams
+            self._broken += known_otherwise
+            self._end(key)
         if "paths" in said.parts:
             self._take_files(said)
+        if said.place == "more" and key not in self._streams:
+            return  # what this follows was refused
         files = self._files.get((said.pid, said.dataset))
         if not files:
             raise ValueError("the files of its dataset are not known")
         parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
         order = samples(said.sampler, parts)
-        streams = [self._stream(said, order, mount, records) for mount, records in files]
-        for stream in streams:
-            stream.token = self._sink.begin(stream.expected)
+        expected = [_expected(said, order, mount, records) for mount, records in files]
+        if said.place == "more":
+            for stream, each in zip(self._streams[key], expected, strict=True):
+                stream.extend(each.records, each.batch)
+        else:
+            known = str(said.sampler.get("name", said.sampler["kind"]))[:100]
+            streams = [Stream(self._sink, said.pid, each, known) for each in expected]
+            self._streams[key] = streams
+            self._epochs += not known_otherwise
+        for stream in self._streams[key]:
             self._catch_up(stream)
         self._unclaimed = [each for each in self._unclaimed if said.pid not in each[0]]
-        self._streams[key] = streams
-        self._epochs += 1
 
     def _take_files(self, said: Announcement) -> None:
         mine = [key for key in self._files if key[0] == said.pid]
@@ -86,29 +84,13 @@ class Loaders:
             for mount, ids in self._find(paths, count)
         ]
 
-    def _stream(
-        self, said: Announcement, order: NDArray[Any], mount: int, records: NDArray[np.uint64]
-    ) -> Stream:
-        if len(order) and (order.min() < 0 or order.max() >= len(records)):
-            raise ValueError(f"the sampler draws {order.max()} of {len(records)} samples")
-        reads = records[order].ravel()
-        expected = Expected(
-            mount,
-            reads[reads != NO_RECORD],
-            said.workers,
-            said.sampler["batch"] * records.shape[1],
-            said.prefetch_factor,
-            said.in_order,
-        )
-        return Stream(said.pid, expected, Follower(expected), said.sampler["kind"])
-
     def note(self, opened: Sequence[Opened]) -> None:
         """Takes what was opened, as Opens.take gives it."""
         for pid in {key[0] for key in self._streams}:
             mine = _of_process(pid, opened)
             for mount, records in mine.items():
                 for stream in self._streams_of(pid, mount):
-                    records = self._note(stream, records)
+                    records = stream.note(records)
                 left = np.append(self._left.get((pid, mount), records[:0]), records)
                 self._left[pid, mount] = left[-_LEFT_MAX:]
         known = {key[0] for key in self._streams}
@@ -119,33 +101,14 @@ class Loaders:
     def _streams_of(self, pid: int, mount: int) -> list[Stream]:
         """Returns the streams of a process, the newest first: an old one may be given up."""
         of_process = [each for key, each in reversed(self._streams.items()) if key[0] == pid]
-        return [each for streams in of_process for each in streams if each.expected.mount == mount]
-
-    def _note(self, stream: Stream, records: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Has a stream take opens; returns those that may be of others."""
-        follower = stream.follower
-        if follower.broken or not len(records):
-            return records
-        step = max(_PIECE, stream.expected.reordered)
-        left = []
-        for at in range(0, len(records), step):
-            follower.note(records[at : at + step])
-            left.append(follower.left)
-        if follower.broken:
-            self._sink.end(stream.token)
-        else:
-            self._sink.advance(stream.token, follower.position, follower.read)
-        return np.concatenate(left)
+        return [each for streams in of_process for each in streams if each.mount == mount]
 
     def _catch_up(self, stream: Stream) -> None:
-        """Has a new stream take what was opened since its loader began, and nobody expected."""
-        pid, mount = stream.pid, stream.expected.mount
+        """Has a stream take what was opened since its loader began, and nobody expected."""
+        pid, mount = stream.pid, stream.mount
         early = _of_process(pid, self._unclaimed).get(mount, np.empty(0, np.uint64))
         left = self._left.get((pid, mount), early[:0])
-        position = stream.follower.catch_up(np.append(early, left))
-        self._left[pid, mount] = stream.follower.left[-_LEFT_MAX:]
-        if position:
-            self._sink.advance(stream.token, position, stream.follower.read)
+        self._left[pid, mount] = stream.catch_up(np.append(early, left))[-_LEFT_MAX:]
 
     def forget(self, is_alive: Callable[[int], bool]) -> None:
         """Drops what is known of processes that have ended."""
@@ -166,11 +129,11 @@ class Loaders:
             self._count(stream, self._matched)
             self._strange += stream.follower.strange
             self._broken += stream.follower.broken
-            if not stream.follower.broken:
-                self._sink.end(stream.token)
+            stream.end()
 
     def _count(self, stream: Stream, matched: Counter[str]) -> None:
-        matched[stream.known] += stream.follower.matched
+        known = stream.known if stream.known in matched or len(matched) < _NAMES_MAX else "others"
+        matched[known] += stream.follower.matched
 
     def figures(self) -> dict[str, Any]:
         """Returns counts: `epochs` announced and understood, opens `predicted` (by sampler) and
@@ -186,6 +149,22 @@ class Loaders:
             "strange": self._strange + sum(each.follower.strange for each in live),
             "broken": self._broken + sum(each.follower.broken for each in live),
         }
+
+
+def _expected(
+    said: Announcement, order: NDArray[Any], mount: int, records: NDArray[np.uint64]
+) -> Expected:
+    if len(order) and (order.min() < 0 or order.max() >= len(records)):
+        raise ValueError(f"the sampler draws {order.max()} of {len(records)} samples")
+    reads = records[order].ravel()
+    return Expected(
+        mount,
+        reads[reads != NO_RECORD],
+        said.workers,
+        said.sampler["batch"] * records.shape[1],
+        said.prefetch_factor,
+        said.in_order,
+    )
 
 
 def _of_process(pid: int, opened: Iterable[Opened]) -> dict[int, NDArray[np.uint64]]:
