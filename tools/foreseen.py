@@ -1,4 +1,4 @@
-"""Runs small training jobs of the frameworks that people use, unmodified, and says for which share of
+"""Runs small training jobs of the frameworks that people use, unmodified, and says of which share of
 their opens FanStore knew the order.
 
     tools/foreseen.py [--files 20000] [--epochs 3] [NAME ...]

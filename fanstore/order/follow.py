@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
@@ -80,6 +81,28 @@ class Follower:
             self._advance()
         self.left = np.concatenate([*left, rest])
         return self.position
+
+    @property
+    def reordered(self) -> int:
+        """How far opens are from the order at most, in samples."""
+        return self._expected.reordered
+
+    def extend(self, records: NDArray[np.uint64], batch: int) -> int:
+        """More is read behind all that was expected, in batches of `batch` files: as the loader has
+        drawn that, it is through with what was long before. Places count from the position on from
+        now on, and so does the position; returns how many are dropped."""
+        batch = max(batch, self._expected.batch)
+        before = replace(self._expected, batch=batch)
+        dropped = max(self.position, len(self._opened) - 2 * before.reordered)
+        opened = self._opened[dropped:]
+        self._expected = replace(before, records=np.append(before.records[dropped:], records))
+        self._places = Places(self._expected.records)
+        self._places.take_records(self._expected.records[: len(opened)][opened])
+        self._opened = np.append(opened, np.zeros(len(records), dtype=bool))
+        self._room = max(self._room, 2 * before.reordered)
+        self._furthest = max(0, self._furthest - dropped)
+        self._astray, self._began, self.position = [], True, 0
+        return dropped
 
     def _doubt_it(self, astray: list[int], matched: int) -> None:
         """Notes opens that were not due, at these places, and how many were."""

@@ -24,13 +24,18 @@ class NextEpoch:
 
     def __init__(self) -> None:
         self._last: Mapping[str, Any] = {}
+        self._parts: dict[str, int] = {}
         self._step: int | None = None
         self._wrong = 0
 
     def guess(self, said: Mapping[str, Any], parts: Mapping[str, bytes]) -> dict[str, Any] | None:
         """Takes what the loader says of an epoch (fanstore.order.torch_samplers), and returns what
         it would say of the next one with the same parts; None where nothing can be said."""
-        step = _step(self._last, said) if self._last else _first_step(said)
+        digests = {name: hash(content) for name, content in parts.items()}
+        step = _first_step(said)
+        if self._last:
+            step = _step(self._last, said) if digests == self._parts else None
+        self._parts = digests
         if self._last and self._step is not None:
             self._wrong = 0 if step == self._step else self._wrong + 1
         is_steady = self._wrong < _WRONG_MAX
@@ -43,7 +48,7 @@ def _seed_of(said: Mapping[str, Any]) -> str | None:
 
 
 def _first_step(said: Mapping[str, Any]) -> int | None:
-    if "state" in said:
+    if "state" in said or said.get("kind") == "Listed":
         return None
     return int(_seed_of(said) is not None and said.get("shuffle") is not False)
 

@@ -51,6 +51,10 @@ class Places:
         """Takes the next place of each of these records; one that is there twice has two taken."""
         np.add.at(self._next, numbers, 1)
 
+    def take_records(self, records: NDArray[np.uint64]) -> None:
+        """Takes the next place of each of some records of the order."""
+        self.take(np.searchsorted(self._records, records))
+
     def _pass(self, numbers: NDArray[np.int64], position: int) -> None:
         """Takes the places of some records that are before `position`."""
         while len(numbers):

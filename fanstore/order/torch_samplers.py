@@ -103,6 +103,10 @@ def _subset(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]
     return order
 
 
+def _listed(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
+    return _row(parts, "indices", "<i8")
+
+
 def _weighted(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
     weights = _row(parts, "weights", "<f8")
     drawn, replacement = _whole(said, "drawn", 1), _field(said, "replacement", bool)
@@ -112,6 +116,7 @@ def _weighted(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[An
 
 _KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], NDArray[Any]]] = {
     "DistributedSampler": _distributed,
+    "Listed": _listed,
     "RandomSampler": _random,
     "SequentialSampler": _sequential,
     "SubsetRandomSampler": _subset,

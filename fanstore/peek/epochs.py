@@ -14,12 +14,20 @@ if TYPE_CHECKING:
 class Epochs:
     """Sees the iterators of DataLoaders, and tells the daemon what each epoch will read.
 
-    sampler_of: describes an index sampler, or says None; files_of: the files of a dataset, or None;
-    teller: sends messages. An error of any of them ends the watching of this process.
+    sampler_of: describes an index sampler, or says None; draws_of: makes what watches one that is
+    not known; files_of: the files of a dataset, or None; teller: sends messages. An error of any of
+    them ends the watching of this process.
     """
 
-    def __init__(self, sampler_of: Callable[..., Any], files_of: Callable[..., Any], teller: Any):
+    def __init__(
+        self,
+        sampler_of: Callable[..., Any],
+        draws_of: Callable[..., Any],
+        files_of: Callable[..., Any],
+        teller: Any,
+    ) -> None:
         self._sampler_of = sampler_of
+        self._draws_of = draws_of
         self._files_of = files_of
         self._teller = teller
         self._off = False
@@ -55,6 +63,21 @@ class Epochs:
         except Exception as error:
             self._give_up(error)
 
+    def drawn(self, iterator: Any, indices: Any) -> None:
+        """An iterator has drawn indices; None: there are no more."""
+        seen = None if self._off else self._seen.get(iterator)
+        if seen is None or seen.draws is None:
+            return
+        try:
+            draws = seen.draws
+            piece = draws.rest() if indices is None else draws.take(iterator._sampler_iter, indices)
+            if piece is not None:
+                self._send(iterator, seen, *piece)
+        except BlockingIOError:  # the daemon is busy
+            seen.draws.dropped()
+        except Exception as error:
+            self._give_up(error)
+
     def _give_up(self, error: Exception) -> None:
         self._off = True
         self._teller.failed(error)
@@ -71,11 +94,19 @@ class Epochs:
         return _number_in(self._loaders, index_sampler)[0]
 
     def _tell(self, iterator: Any, seen: _Seen) -> None:
-        """Announces what the sampler will draw."""
-        found = self._sampler_of(iterator._index_sampler) if seen.is_map else None
-        if found is None:
+        """Announces what the sampler will draw; where its own code alone knows, that is watched."""
+        seen.draws = None
+        if not seen.is_map:
             return
-        sampler, parts = found
+        found = self._sampler_of(iterator._index_sampler)
+        if found is not None:
+            self._send(iterator, seen, *found)
+            return
+        ahead = seen.workers * seen.prefetch_factor
+        name, drops_last = _named(iterator._index_sampler)
+        seen.draws = self._draws_of(name, ahead, drops_last)
+
+    def _send(self, iterator: Any, seen: _Seen, sampler: dict[str, Any], parts: Any) -> None:
         parts = {name: [content] for name, content in parts.items()}
         number, files = self._files(iterator._dataset)
         message = {
@@ -88,7 +119,12 @@ class Epochs:
         }
         if files is not None:
             message["files_per_sample"], parts["paths"] = files
-        self._teller.tell(message, parts)
+        try:
+            self._teller.tell(message, parts)
+        except BlockingIOError:
+            if files is not None and number >= 0:  # they are to be told again
+                self._datasets.pop()
+            raise
 
     def _files(self, dataset: Any) -> Any:
         """Returns the number of a dataset, and its files if they were not told yet."""
@@ -109,6 +145,15 @@ def _number_in(known: list[Any], thing: Any) -> tuple[int, bool]:
     return len(known) - 1, False
 
 
+def _named(index_sampler: Any) -> tuple[str, bool]:
+    """Returns the name of the sampler's class that a user chose, and whether torch makes batches of
+    what it draws and drops the last one where it is short."""
+    sampler = getattr(index_sampler, "sampler", None)
+    plain = type(index_sampler).__module__.startswith("torch.") and sampler is not None
+    name = type(sampler if plain else index_sampler).__name__[:64]
+    return name, plain and bool(getattr(index_sampler, "drop_last", False))
+
+
 class _Seen:
     """What is known of one iterator."""
 
@@ -119,3 +164,4 @@ class _Seen:
         self.is_map = int(loader._dataset_kind) == 0
         self.drawn_from: Any | None = None
         self.told = False  # what is drawn next
+        self.draws: Any | None = None  # where only the sampler's own code knows what that is

@@ -27,8 +27,8 @@ def _part(name: str) -> Any:
 
 
 def _watch(loader_module: Any, epochs: Any) -> None:
-    """Has `epochs` see each iterator of a DataLoader when it is made, and before it draws the first
-    indices of an epoch."""
+    """Has `epochs` see each iterator of a DataLoader when it is made, and before and after it draws
+    indices."""
     iterator = loader_module._BaseDataLoaderIter
     made, drawing = iterator.__init__, iterator._next_index
 
@@ -40,7 +40,13 @@ def _watch(loader_module: Any, epochs: Any) -> None:
     @functools.wraps(drawing)
     def _next_index(self: Any, *args: Any, **kwargs: Any) -> Any:
         epochs.drawing(self)
-        return drawing(self, *args, **kwargs)
+        try:
+            indices = drawing(self, *args, **kwargs)
+        except StopIteration:
+            epochs.drawn(self, None)
+            raise
+        epochs.drawn(self, indices)
+        return indices
 
     iterator.__init__, iterator._next_index = __init__, _next_index
 
@@ -51,10 +57,10 @@ def _start() -> None:
         torch = sys.modules["torch"]
         data = sys.modules["torch.utils.data"]
         loader_module = sys.modules["torch.utils.data.dataloader"]
-        samplers, files = _part("samplers"), _part("files")
-        sampler_of = functools.partial(samplers.described, torch)
-        files_of = functools.partial(files.paths_of, data)
-        _watch(loader_module, _part("epochs").Epochs(sampler_of, files_of, teller))
+        sampler_of = functools.partial(_part("samplers").described, torch)
+        draws_of = functools.partial(_part("draws").Draws, _part("rows"))
+        files_of = functools.partial(_part("files").paths_of, data)
+        _watch(loader_module, _part("epochs").Epochs(sampler_of, draws_of, files_of, teller))
         teller.began()
     except Exception as error:
         teller.failed(error)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SOCKET = "order"
+_TAIL_MAX = 1 << 16  # bytes
 # The module fcntl names them since 3.9: nobody can shrink, enlarge or write the file any more.
 _ADD_SEALS, _SEALS = 1033, 2 | 4 | 8
 
@@ -30,13 +31,20 @@ class Teller:
         self._send(b"{}", [])
 
     def tell(self, message: dict[str, Any], parts: dict[str, Iterable[bytes]]) -> None:
-        """Sends a message, with each of `parts` as a memory file of that name. Raises OSError."""
+        """Sends a message, with each of `parts` as a memory file of that name; short indices go
+        with the message, behind a NUL. Raises OSError."""
         fds: list[int] = []
+        tail = b"".join(parts.get("indices", ()))
+        if 0 < len(tail) <= _TAIL_MAX:
+            parts = {name: pieces for name, pieces in parts.items() if name != "indices"}
+            tail = b"\0" + tail
+        else:
+            tail = b""
         try:
             for pieces in parts.values():
                 fds.append(_memory_file(pieces))
             message = dict(message, parts=list(parts))
-            self._send(json.dumps(message).encode(), fds)
+            self._send(json.dumps(message).encode() + tail, fds)
         finally:
             for fd in fds:
                 os.close(fd)

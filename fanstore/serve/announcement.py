@@ -20,6 +20,7 @@ from fanstore.serve.protocol import peer_pid
 ORDER_SOCKET = "order"
 _MESSAGE_MAX_BYTES = 1 << 17
 _PARTS = ("indices", "weights", "paths")
+_PLACES = ("first", "more", "instead")
 _PART_MAX_BYTES = 1 << 34
 _WAIT_S = 1.0
 
@@ -28,7 +29,9 @@ _WAIT_S = 1.0
 class Announcement:
     """What a loader is about to read in one epoch. pid: the process of the loader. loader, dataset:
     its numbers of them. sampler: parameters for fanstore.order.torch_samplers. parts: arrays of the
-    sampler, and "paths", the files of the dataset where they were not told before. failed: why this
+    sampler, and "paths", the files of the dataset where they were not told before. place: "first",
+    that the epoch begins; "more", that this is read behind what was told of it; "instead", that
+    the rest of what was told is not. failed: why this
     process will announce nothing more, or ""."""
 
     pid: int
@@ -39,8 +42,9 @@ class Announcement:
     prefetch_factor: int
     in_order: bool
     files_per_sample: int
-    parts: Mapping[str, mmap.mmap]
+    parts: Mapping[str, mmap.mmap | bytes]
     failed: str = ""
+    place: str = "first"
 
 
 @contextmanager
@@ -49,8 +53,9 @@ def received(link: socket.socket) -> Iterator[Announcement | None]:
     Raises ValueError for what is none, OSError where nothing comes."""
     link.settimeout(_WAIT_S)
     text, fds = _message(link)
-    parts: dict[str, mmap.mmap] = {}
+    parts: dict[str, mmap.mmap | bytes] = {}
     try:
+        text, _, tail = text.partition(b"\0")
         said = json.loads(text)
         if not isinstance(said, dict):
             raise ValueError("the message is no object")
@@ -61,6 +66,8 @@ def received(link: socket.socket) -> Iterator[Announcement | None]:
             if name not in _PARTS or name in parts:
                 raise ValueError(f"the message has a part {name!r}")
             parts[name] = _mapped(name, fd)
+        if tail:
+            parts.setdefault("indices", tail)
         yield _checked(said, peer_pid(link), parts) if said else None
     finally:
         for fd in fds:
@@ -91,7 +98,7 @@ def _mapped(name: str, fd: int) -> mmap.mmap:
     return mmap.mmap(fd, found.st_size, mmap.MAP_PRIVATE, mmap.PROT_READ)
 
 
-def _checked(said: dict[str, Any], pid: int, parts: dict[str, mmap.mmap]) -> Announcement:
+def _checked(said: dict[str, Any], pid: int, parts: dict[str, mmap.mmap | bytes]) -> Announcement:
     failed = said.get("failed", "")
     if not isinstance(failed, str):
         raise ValueError(f"failed is {failed!r}; allowed is a text")
@@ -100,6 +107,9 @@ def _checked(said: dict[str, Any], pid: int, parts: dict[str, mmap.mmap]) -> Ann
     sampler, in_order = said.get("sampler"), said.get("in_order")
     if not isinstance(sampler, dict) or not isinstance(in_order, bool):
         raise ValueError(f"sampler is {type(sampler).__name__}, in_order {in_order!r}")
+    place = sampler.get("place", "first")
+    if place not in _PLACES:
+        raise ValueError(f"place is {place!r}; allowed are {', '.join(_PLACES)}")
     return Announcement(
         pid,
         _number(said, "loader", -1, 1 << 20),
@@ -110,6 +120,7 @@ def _checked(said: dict[str, Any], pid: int, parts: dict[str, mmap.mmap]) -> Ann
         in_order,
         _number(said, "files_per_sample", 1, 64) if "paths" in parts else 1,
         parts,
+        place=place,
     )
 
 

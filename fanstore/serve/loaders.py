@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD
 from fanstore.order.expected import Expected
-from fanstore.order.follow import Follower
 from fanstore.order.torch_samplers import samples
 from fanstore.serve.announcement import Announcement
-from fanstore.serve.coming import Coming
+from fanstore.serve.coming import Coming, Key
 from fanstore.serve.sink import Sink
+from fanstore.serve.stream import Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DATASETS_MAX = 256  # of one process
-_PIECE = 32  # opens that a follower takes at once, at least: the order in them does not count
+_NAMES_MAX = 64  # of samplers
 _LEFT_MAX = 4096  # opens that no loader expects, of one process and mount
 _UNCLAIMED_MAX = 256  # of lanes whose processes have no loaders
 
@@ -28,17 +27,7 @@ _UNCLAIMED_MAX = 256  # of lanes whose processes have no loaders
 Opened = tuple[frozenset[int], dict[int, "NDArray[np.uint64]"]]
 # The record ids of paths, by mount: NUL-terminated paths and their number, to (mount, ids) pairs.
 Find = Callable[[Any, int], list[tuple[int, "NDArray[np.uint64]"]]]
-
-
-@dataclass
-class Stream:
-    """One mount's part of what one loader reads in one epoch. token: what it is to the sink."""
-
-    pid: int
-    expected: Expected
-    follower: Follower
-    known: str
-    token: int = 0
+Files = list[tuple[int, "NDArray[np.uint64]"]]  # the record ids of all samples, by mount
 
 
 class Loaders:
@@ -56,34 +45,52 @@ class Loaders:
         self._strange = self._broken = self._epochs = 0
 
     def announce(self, said: Announcement) -> None:
-        """A loader begins an epoch; what it read before is over. Raises ValueError for what makes
-        no sense, with the reason."""
+        """A loader begins an epoch, and what it read before is over; or it tells more of it. Raises
+        ValueError for what makes no sense, with the reason."""
         key = (said.pid, said.loader)
-        self._end(key)
+        if said.place != "more":
+            known_otherwise = said.place == "instead" and key in self._streams
+            self._broken += known_otherwise
+            self._end(key)
         if said.sampler.get("samples") == 0:
             return
         if "paths" in said.parts:
             self._take_files(said)
+        if said.place == "more" and key not in self._streams:
+            return  # what this follows was refused
         files = self._files.get((said.pid, said.dataset))
         if not files:
             raise ValueError("the files of its dataset are not known")
         parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
         order = samples(said.sampler, parts)
-        begun = _expected(said, order, files)
-        tokens = self._coming.take(key, begun)
-        known = said.sampler["kind"]
-        streams = [
-            Stream(said.pid, expected, Follower(expected), known, token)
-            for expected, token in zip(begun, tokens, strict=True)
+        expected = _expected(said, order, files)
+        if said.place == "more":
+            for stream, each in zip(self._streams[key], expected, strict=True):
+                stream.extend(each.records, each.batch)
+        else:
+            self._begin(key, said, expected, parts, files)
+            self._epochs += not known_otherwise
+        for stream in self._streams[key]:
+            self._catch_up(stream)
+        self._unclaimed = [each for each in self._unclaimed if said.pid not in each[0]]
+
+    def _begin(
+        self,
+        key: Key,
+        said: Announcement,
+        expected: list[Expected],
+        parts: Mapping[str, bytes],
+        files: Files,
+    ) -> None:
+        tokens = self._coming.take(key, expected)
+        known = str(said.sampler.get("name", said.sampler["kind"]))[:100]
+        self._streams[key] = [
+            Stream(self._sink, said.pid, each, known, token)
+            for each, token in zip(expected, tokens, strict=True)
         ]
         self._coming.foresee(
             key, said.sampler, parts, lambda order: _expected(said, order, files), tokens
         )
-        for stream in streams:
-            self._catch_up(stream)
-        self._unclaimed = [each for each in self._unclaimed if said.pid not in each[0]]
-        self._streams[key] = streams
-        self._epochs += 1
 
     def _take_files(self, said: Announcement) -> None:
         mine = [key[1] for key in self._files if key[0] == said.pid]
@@ -104,7 +111,7 @@ class Loaders:
             mine = _of_process(pid, opened)
             for mount, records in mine.items():
                 for stream in self._streams_of(pid, mount):
-                    records = self._note(stream, records)
+                    records = stream.note(records)
                 left = np.append(self._left.get((pid, mount), records[:0]), records)
                 self._left[pid, mount] = left[-_LEFT_MAX:]
         known = {key[0] for key in self._streams}
@@ -119,33 +126,14 @@ class Loaders:
     def _streams_of(self, pid: int, mount: int) -> list[Stream]:
         """Returns the streams of a process, the newest first: an old one may be given up."""
         of_process = [each for key, each in reversed(self._streams.items()) if key[0] == pid]
-        return [each for streams in of_process for each in streams if each.expected.mount == mount]
-
-    def _note(self, stream: Stream, records: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Has a stream take opens; returns those that may be of others."""
-        follower = stream.follower
-        if follower.broken or not len(records):
-            return records
-        step = max(_PIECE, stream.expected.reordered)
-        left = []
-        for at in range(0, len(records), step):
-            follower.note(records[at : at + step])
-            left.append(follower.left)
-        if follower.broken:
-            self._sink.end(stream.token)
-        else:
-            self._sink.advance(stream.token, follower.position, follower.read)
-        return np.concatenate(left)
+        return [each for streams in of_process for each in streams if each.mount == mount]
 
     def _catch_up(self, stream: Stream) -> None:
-        """Has a new stream take what was opened since its loader began, and nobody expected."""
-        pid, mount = stream.pid, stream.expected.mount
+        """Has a stream take what was opened since its loader began, and nobody expected."""
+        pid, mount = stream.pid, stream.mount
         early = _of_process(pid, self._unclaimed).get(mount, np.empty(0, np.uint64))
         left = self._left.get((pid, mount), early[:0])
-        position = stream.follower.catch_up(np.append(early, left))
-        self._left[pid, mount] = stream.follower.left[-_LEFT_MAX:]
-        if position:
-            self._sink.advance(stream.token, position, stream.follower.read)
+        self._left[pid, mount] = stream.catch_up(np.append(early, left))[-_LEFT_MAX:]
 
     def forget(self, is_alive: Callable[[int], bool]) -> None:
         """Drops what is known of processes that have ended."""
@@ -168,11 +156,11 @@ class Loaders:
             self._count(stream, self._matched)
             self._strange += stream.follower.strange
             self._broken += stream.follower.broken
-            if not stream.follower.broken:
-                self._sink.end(stream.token)
+            stream.end()
 
     def _count(self, stream: Stream, matched: Counter[str]) -> None:
-        matched[stream.known] += stream.follower.matched
+        known = stream.known if stream.known in matched or len(matched) < _NAMES_MAX else "others"
+        matched[known] += stream.follower.matched
 
     def figures(self) -> dict[str, Any]:
         """Returns counts: `epochs` announced and understood, opens `predicted` (by sampler) and
@@ -190,11 +178,8 @@ class Loaders:
         }
 
 
-def _expected(
-    said: Announcement, order: NDArray[Any], files: Iterable[tuple[int, NDArray[np.uint64]]]
-) -> list[Expected]:
-    """Returns what a loader reads of each mount when it draws `order`. files: the record ids of all
-    samples, by mount."""
+def _expected(said: Announcement, order: NDArray[Any], files: Files) -> list[Expected]:
+    """Returns what a loader reads of each mount when it draws `order`."""
     return [_of_mount(said, order, mount, records) for mount, records in files]
 
 

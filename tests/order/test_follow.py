@@ -272,3 +272,24 @@ def test_values_out_of_range_are_refused(name, value):
     values = {"mount": 0, "records": [1, 2], name: value}
     with pytest.raises(ValueError, match=name):
         Expected(**values)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_order_that_grows_is_that_which_was_whole(seed: int) -> None:
+    """Pieces of many sizes, told a little ahead of what is opened out of order."""
+    rng = np.random.default_rng(seed)
+    order = rng.integers(0, 300, 1000).astype(np.uint64)
+    follower = Follower(Expected(0, order[:64], workers=2, batch=8))
+    told, read, dropped = 64, 0, 0
+    while read < len(order):
+        step = int(rng.integers(1, 24))
+        follower.note(rng.permutation(order[read : read + step]))
+        read += step
+        while told - read < 32 and told < len(order):
+            more = int(rng.integers(1, 40))
+            dropped += follower.extend(order[told : told + more], 8)
+            told = min(told + more, len(order))
+        assert dropped + follower.position <= min(read, len(order))
+    assert not follower.broken
+    assert follower.matched == len(order)
+    assert dropped + follower.position == len(order)

@@ -100,3 +100,10 @@ def test_another_sampler_is_another_beginning() -> None:
     coming.guess(distributed(5), {})
     assert coming.guess(distributed(6, samples=50), {}) is None
     assert coming.guess(drawing(7, 0), {}) is None
+
+
+def test_a_list_is_expected_again_once_it_was_read_twice() -> None:
+    listed = {**PLAIN, "kind": "Listed"}
+    coming, rows = NextEpoch(), [np.arange(4).tobytes(), np.arange(4)[::-1].tobytes()]
+    guesses = [coming.guess(listed, {"indices": rows[n]}) for n in (0, 0, 0, 1, 0)]
+    assert [guess is not None for guess in guesses] == [False, True, True, False, False]

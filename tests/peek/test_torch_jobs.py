@@ -19,8 +19,12 @@ _KNOWN = (
     ("shuffled", "own_generator", "persistent", "replacement"),
     ("sequential", "distributed", "weighted", "pairs"),
     ("subsets", "validation", "together"),
+    ("unknown_samplers", "unknown_persistent", "yielding", "own_batches"),
 )
-_SLOW = ("persistent",)  # where each worker imports torch: they are started once
+_SLOW = (
+    "persistent",
+    "unknown_persistent",
+)  # where each worker imports torch: they are started once
 _ALL = "order of reading known for 100.0 % of opens"
 
 
@@ -68,7 +72,7 @@ def test_workers_that_are_started_anew(stage: Stage, context: str) -> None:
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_losses_are_those_without_fanstore(stage: Stage, workers: str) -> None:
-    names = ("shuffled", "validation", "broken_off", "unknown", "iterable")
+    names = ("shuffled", "validation", "broken_off", "unknown_samplers", "iterable")
     plain = subprocess.run(
         [sys.executable, _JOB, str(stage.path / "plain"), *names],
         capture_output=True, text=True, check=True, env={**os.environ, "WORKERS": workers},
@@ -102,7 +106,13 @@ def test_isolated_interpreters(stage: Stage, flags: tuple[str, ...]) -> None:
     assert _ALL in done.stderr
 
 
-@pytest.mark.parametrize("name", ["unknown", "iterable", "patched"])
+def test_the_report_names_samplers_of_ones_own(stage: Stage) -> None:
+    _, said = run_job(stage, "unknown_samplers", "yielding", WORKERS="2")
+    for name in ("Odd, its indices", "Yielding, as drawn", "list, its indices"):
+        assert f"torch {name}" in said, said
+
+
+@pytest.mark.parametrize("name", ["iterable", "patched"])
 def test_what_cannot_be_known_is_left_alone(stage: Stage, name: str) -> None:
     watched, said = run_job(stage, name)
     assert "order of reading" not in said, said

@@ -198,8 +198,44 @@ class Odd(data.RandomSampler):
         return iter(list(super().__iter__())[::-1])
 
 
-def unknown(root, trainer):
-    trainer.epochs(loader(Folder(root), sampler=Odd(Folder(root))))
+class Yielding(Odd):
+    """One that draws when it is asked."""
+
+    def __iter__(self):
+        for index in super().__iter__():
+            yield (index * 3 + 1) % len(self)
+
+
+class Batches(Odd):
+    """A batch sampler of one's own, with batches of many sizes."""
+
+    def __iter__(self):
+        order = list(super().__iter__())
+        while order:
+            size = 1 + order[0] % 9
+            yield order[:size]
+            order = order[size:]
+
+    def __len__(self):
+        return 100
+
+
+def unknown_samplers(root, trainer):
+    trainer.epochs(loader(Folder(root), sampler=Odd(Folder(root)), drop_last=True))
+    trainer.epochs(loader(Folder(root), sampler=list(range(90, 10, -2))))
+
+
+def yielding(root, trainer):
+    trainer.epochs(loader(Folder(root), sampler=Yielding(Folder(root))))
+
+
+def own_batches(root, trainer):
+    trainer.epochs(loader(Folder(root), batch_size=1, batch_sampler=Batches(Folder(root))))
+
+
+def unknown_persistent(root, trainer):
+    sampler = Odd(Folder(root))
+    trainer.epochs(loader(Folder(root), sampler=sampler, persistent_workers=WORKERS > 0))
 
 
 class Streamed(data.IterableDataset):

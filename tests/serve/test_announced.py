@@ -145,6 +145,42 @@ def test_what_makes_no_sense_is_refused(served: Served, sealed: int) -> None:
     wait_for(lambda: served.descriptors() <= before, "what came along is closed")
 
 
+def piece(place: str, *indices: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    sampler = {
+        "kind": "Listed", "name": "Own, as drawn", "batch": 2, "drop_last": False, "place": place,
+    }  # fmt: skip
+    message = {**RIGHT, "sampler": sampler, "workers": 2}
+    return message, {"indices": [array.array("q", indices).tobytes()]}
+
+
+def test_an_order_that_grows_is_followed(served: Served) -> None:
+    message, parts = piece("first", 7, 3)
+    served.teller.tell(message, {**parts, "paths": [served.paths()]})
+    for at in (12, 11), (0, 3), (7, 19):  # some of them again
+        served.teller.tell(*piece("more", *at))
+    served.read(7, 3, 12, 11, 0, 3, 7, 19)
+    wait_for(lambda: served.figures()["predicted"] == 8, "all opens were expected")
+    figures = served.figures()
+    assert (figures["epochs"], figures["strange"], figures["broken"]) == (1, 0, 0)
+    assert figures["samplers"] == {"Own, as drawn": 8}
+    served.teller.tell(*piece("more", *range(20)))
+    served.teller.tell(*piece("instead", 5, 6))
+    served.read(5, 6)
+    wait_for(lambda: served.figures()["predicted"] == 10, "what was told instead is expected")
+    figures = served.figures()
+    assert (figures["epochs"], figures["broken"], figures["refused"]) == (1, 1, {})
+
+
+def test_more_of_what_was_refused_is_left_alone(served: Served) -> None:
+    served.teller.tell(*piece("more", 1, 2))
+    served.teller.tell(RIGHT, {"paths": [served.paths()]})
+    wait_for(lambda: served.figures()["epochs"] == 1, "what is right is heard")
+    assert served.figures()["refused"] == {}
+    served.teller.tell(*piece("more", 1, 20))
+    served.teller.tell(*piece("next", 1))
+    wait_for(lambda: len(served.figures()["refused"]) == 2, "what makes no sense is refused")
+
+
 def test_a_wrong_order_is_given_up(served: Served) -> None:
     """Of twenty files, 400 samples: they are read from the end of the order on."""
     each = served.paths().split(b"\0")[:-1]

@@ -258,7 +258,8 @@ def test_an_order_that_was_dropped_is_taken_up_again(wrong_epochs: int) -> None:
     count, chance = 2000, np.random.default_rng(3)
     order = chance.permutation(count).astype(np.uint64)
     sink = Told()
-    course = Course(sink, itertools.repeat(Expected(0, order, batch=count // 8)))
+    epochs_of_file = itertools.repeat(Expected(0, order, batch=count // 8))
+    course = Course(sink, epochs_of_file, is_taken_up=True)
     for epoch in range(wrong_epochs + 4):
         right = epoch >= wrong_epochs
         reads = order if right else chance.permutation(count).astype(np.uint64)

@@ -1,0 +1,111 @@
+"""Telling what a sampler of unknown code draws: from a row that it goes through, where one can be
+seen, else batch by batch, as they are drawn. See start.py."""
+
+from __future__ import annotations
+
+import array
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    # What the sampler is, with how this follows what was told before, and indices.
+    Piece = tuple[dict[str, Any], dict[str, bytes]]
+
+_PAUSE_S = 0.01  # between two messages
+_SEARCHES = 2  # for a row; those that find one come on top
+_RECENT = 64
+_PIECE_MAX = 1 << 20
+
+
+class Draws:
+    """What one iterator of a sampler draws in one epoch.
+
+    rows: the module; sampler: its class's name; workers_ahead: how many batches are drawn before
+    the first one is waited for; drops_last: only batches of one size are drawn. What these
+    methods return is to be told.
+    """
+
+    def __init__(self, rows: Any, sampler: str, workers_ahead: int, drops_last: bool) -> None:
+        self._rows = rows
+        self._sampler = sampler
+        self._left = workers_ahead
+        self._drops_last = drops_last
+        self._next_s = 0.0 if workers_ahead == 0 else time.monotonic() + _PAUSE_S
+        self._place = "first"
+        self._held = array.array("q")  # what was drawn and not told yet
+        self._recent = array.array("q")  # the last ones drawn
+        self._row: array.array[int] | None = None  # what was told and not drawn yet
+        self._at = 0
+        self._searches = _SEARCHES
+        self._batch = 1
+        self._off = False
+
+    def take(self, iterator: Any, drawn: Any) -> Piece | None:
+        """Takes what an iterator of the sampler has just given."""
+        batch = None if self._off else self._rows.indices_of(drawn)
+        if batch is None:
+            self._off = True
+            return None
+        self._batch = max(self._batch, len(batch))
+        self._left -= 1
+        batch = self._beyond_row(batch)
+        if not batch:
+            return None
+        self._held += batch
+        self._recent = batch if len(batch) > 1 else (self._recent + batch)[-_RECENT:]
+        if self._searches > 0 and self._find_row(iterator):
+            return self._piece("its indices")
+        late = time.monotonic() >= self._next_s
+        return self.rest() if late or self._left == 0 or len(self._held) > _PIECE_MAX else None
+
+    def rest(self) -> Piece | None:
+        """Returns what was drawn and not told yet."""
+        return self._piece("as drawn") if self._held else None
+
+    def dropped(self) -> None:
+        """What was returned last could not be told: what comes is, as if it were all."""
+        self._place, self._row = "instead", None
+        self._next_s += 10 * _PAUSE_S
+
+    def _beyond_row(self, batch: array.array[int]) -> array.array[int]:
+        """Returns those of a batch that are not in the row, of which that may be the end."""
+        row, at = self._row, self._at
+        if row is None:
+            return batch
+        expected = row[at : at + len(batch)]
+        if expected != batch[: len(expected)]:
+            self._row = None
+            self._place = "instead"
+            return batch
+        self._at += len(expected)
+        if self._at == len(row):
+            self._row = None
+        return batch[len(expected) :]
+
+    def _find_row(self, iterator: Any) -> bool:
+        self._searches -= 1
+        try:
+            row = self._rows.rest_of(iterator, self._recent)
+        except Exception:  # of whatever the sampler has there
+            row = None
+        if row and self._drops_last:
+            del row[len(row) // self._batch * self._batch :]
+        if not row:
+            return False
+        self._searches += len(row) > _RECENT
+        self._held += row
+        self._row, self._at = row, 0
+        return True
+
+    def _piece(self, how: str) -> Piece:
+        sampler = {
+            "kind": "Listed", "name": f"{self._sampler}, {how}", "batch": self._batch,
+            "drop_last": False, "place": self._place,
+        }  # fmt: skip
+        indices = self._held.tobytes()
+        self._held = array.array("q")
+        self._place = "more"
+        self._next_s = time.monotonic() + _PAUSE_S
+        return sampler, {"indices": indices}

@@ -1,0 +1,150 @@
+"""What a sampler of unknown code will draw, where it goes through a row of indices that is there
+already. Nothing is advanced, and none of the sampler's code is run. See start.py."""
+
+from __future__ import annotations
+
+import array
+import gc
+import types
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    # A sequence, and how many of its entries were drawn; None: it is not said.
+    _Candidate = tuple[Any, int | None]
+
+_LOOKED_AT_MAX = 256
+_STEP_MAX = 1024
+_INDICES_MAX = 1 << 27
+# Iterators that tell their sequence and position; not all have names that can be imported.
+_ROWS: tuple[Iterable[Any], ...] = ([], (), range(0), range(1 << 70), array.array("q"))
+_TELLING = {type(iter(row)) for row in _ROWS}
+_TELLING.add(type(iter(type("", (), {"__getitem__": None})())))  # of NumPy's arrays, too
+
+
+def indices_of(drawn: Any) -> array.array[int] | None:
+    """Returns what a sampler drew at once, one index or some, as an array; None of anything else
+    and of what is not in this machine's memory."""
+    if hasattr(drawn, "tolist"):
+        if getattr(getattr(drawn, "device", None), "type", "cpu") != "cpu":
+            return None
+        drawn = drawn.tolist()
+    if type(drawn) is int:
+        return array.array("q", (drawn,))
+    if isinstance(drawn, tuple) and drawn and hasattr(drawn[0], "unbind"):
+        drawn = _unbound(drawn)
+    try:
+        return array.array("q", drawn)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _unbound(drawn: tuple[Any, ...]) -> Any:
+    """Returns the numbers of a tuple of numbers of torch: of all at once, where they lie in one
+    row, as those that Tensor.__iter__ goes through."""
+    row = drawn[0]._base
+    if row is None or row.dim() != 1 or len(row) != len(drawn) or row.device.type != "cpu":
+        return drawn
+    ends_agree = all(row[at].data_ptr() == drawn[at].data_ptr() for at in (0, -1))
+    return row.tolist() if ends_agree else drawn
+
+
+def rest_of(iterator: Any, drawn: array.array[int]) -> array.array[int] | None:
+    """Returns what comes after `drawn`, the last indices that an iterator of a sampler has given,
+    as far as a row says that holds those, too; None where there is no such row."""
+    best = None
+    for row, position in _candidates(iterator, len(drawn)):
+        rest = _rest(row, position, drawn)
+        if rest and (best is None or len(rest) > len(best)):
+            best = rest
+        if best and position is None:
+            break  # those that tell their position come first
+    return best
+
+
+def _candidates(iterator: Any, drawn: int) -> list[_Candidate]:
+    """Returns the sequences that an iterator leads to: those whose position is known first."""
+    found: list[_Candidate] = []
+    plain: list[_Candidate] = []
+    waiting, seen = [iterator], {0}
+    while waiting and len(seen) < _LOOKED_AT_MAX:
+        thing = waiting.pop(0)
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if type(thing) in _TELLING:
+            _, arguments, *state = thing.__reduce__()
+            position = state[0] if state and state[0] else 0
+            if isinstance(arguments[0], range):
+                left = arguments[0][position:]  # before Python 3.12 that was the whole range
+                row = range(left.start - drawn * left.step, left.stop, left.step)
+                found.append((row, drawn))
+            elif len(arguments) == 1:
+                found.append((arguments[0], position))
+        elif _is_row(thing):
+            plain.append((thing, None))
+            waiting += [each for each in thing[:4] if hasattr(type(each), "__next__")]
+        else:
+            waiting += _inside(thing)
+    return found + plain
+
+
+def _is_row(thing: Any) -> bool:
+    if isinstance(thing, (list, tuple, range, array.array)):
+        return True
+    return type(thing).__module__ in ("numpy", "torch") and getattr(thing, "ndim", 0) == 1
+
+
+def _inside(thing: Any) -> Iterable[Any]:
+    """Returns what a generator, an iterator or a sampler holds."""
+    kind = type(thing)
+    own = getattr(thing, "__dict__", None)
+    if isinstance(own, dict) and (hasattr(kind, "__iter__") or hasattr(kind, "__next__")):
+        return list(own.values())
+    if isinstance(thing, (types.FrameType, types.CellType)) or hasattr(kind, "__next__"):
+        return gc.get_referents(thing)
+    return ()
+
+
+def _rest(row: Any, position: int | None, drawn: array.array[int]) -> array.array[int] | None:
+    if not 0 < len(row) <= _INDICES_MAX or position == 0:
+        return None
+    if isinstance(row[0], (list, tuple)) or getattr(row[0], "ndim", 0) == 1:
+        return _rest_of_batches(row, position or 1, drawn)
+    if position is None:
+        count = len(drawn)
+        begins_so = 1 < count < len(row) and indices_of(row[:count]) == drawn
+        return indices_of(row[count:]) if begins_so else None
+    step = _step(row, position, drawn)
+    return indices_of(row[position - 1 + step :: step]) if step else None
+
+
+def _rest_of_batches(row: Any, position: int, drawn: array.array[int]) -> array.array[int] | None:
+    last = indices_of(row[position - 1])
+    if not last or last != drawn[-len(last) :]:
+        return None
+    rest = array.array("q")
+    for each in row[position:]:
+        batch = indices_of(each)
+        if batch is None:
+            return None
+        rest += batch
+    return rest
+
+
+def _step(row: Any, position: int, drawn: array.array[int]) -> int:
+    """Returns how far apart in a row those entries lie that were drawn one after the other, the
+    last one before `position`; 0 where they do not. Ranks may share one row."""
+    if int(row[position - 1]) != drawn[-1]:
+        return 0
+    if min(position, len(drawn)) == 1:
+        return 1
+    for step in range(1, min(position - 1, _STEP_MAX) + 1):
+        if int(row[position - 1 - step]) == drawn[-2]:
+            count = min(len(drawn), (position - 1) // step + 1)
+            begin = position - 1 - step * (count - 1)
+            if indices_of(row[begin:position:step]) == drawn[-count:]:
+                return step
+    return 0
