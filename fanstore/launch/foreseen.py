@@ -7,6 +7,8 @@ from typing import Any
 
 from fanstore.wording import counted, show_bytes
 
+_NOT_OF_TORCH = {"plan": "the plan"}
+
 
 def order_lines(ranks: Sequence[dict[str, Any]]) -> list[str]:
     """Returns, out of the status of some ranks, for which share of the opens the order was known
@@ -25,7 +27,8 @@ def order_lines(ranks: Sequence[dict[str, Any]]) -> list[str]:
 
 def _known(told: Sequence[dict[str, Any]], opens: int) -> str:
     predicted, broken = (sum(each[name] for each in told) for name in ("predicted", "broken"))
-    samplers = sorted({f"torch {name}" for each in told for name in each["samplers"]})
+    names = {name for each in told for name in each["samplers"]}
+    samplers = sorted(_NOT_OF_TORCH.get(name, f"torch {name}") for name in names)
     where = ", ".join(samplers) or "the file of --order"
     wrong = f", wrong in {counted(broken, 'epoch')}" if broken else ""
     share = f"{min(100, 100 * predicted / opens):.1f} %"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fanstore import peek
 from fanstore.serve.announced import Announced
@@ -15,6 +15,9 @@ from fanstore.serve.node import Node
 from fanstore.serve.node_server import NodeServer
 from fanstore.serve.served import ServedDataset
 from fanstore.serve.sink import NodeSink, Sink
+
+if TYPE_CHECKING:
+    from fanstore.serve.node_plan import NodePlan
 
 
 class Source(Protocol):
@@ -59,14 +62,22 @@ def foreseen(orders: Orders | None, server: NodeServer | None) -> dict[str, Any]
 
 
 def begin_orders(
-    plan: JobPlan, directory: JobDirectory, served: Sequence[ServedDataset], node: Node | None
+    plan: JobPlan,
+    directory: JobDirectory,
+    served: Sequence[ServedDataset],
+    node: Node | None,
+    node_plan: NodePlan | None,
 ) -> Orders | None:
-    """Begins to hear what will be read, as `--order` says; None where that is not wanted. node:
-    None where all is on the local disk. Raises UsageError for an order file with errors."""
+    """Begins to hear what will be read, as `--order` says, or the plan where that says nothing;
+    None where that is not wanted. node: None where all is on the local disk. Raises UsageError for
+    an order file with errors."""
     if plan.settings.order == "off":
         return None
     # Without notes nobody could tell how far a loader is, and what was brought would stay.
     sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
+    by_plan = node_plan is not None and plan.settings.sources["order"] == "default"
+    if node_plan is not None and by_plan and plan.settings.trace != "off":
+        return Orders(_planned(directory, served, node_plan, sink), sink, directory)
     if not plan.order_file:
         mounts = [(item.dataset, item.prefix.spellings()) for item in served]
         announced = Announced(directory.path, mounts, sink)
@@ -77,3 +88,14 @@ def begin_orders(
 
     epochs = read_order(plan.order_file, [(item.prefix.path, item.dataset) for item in served])
     return Orders(Planned(directory.file("segment"), epochs, sink), sink, directory)
+
+
+def _planned(
+    directory: JobDirectory, served: Sequence[ServedDataset], node_plan: NodePlan, sink: Sink
+) -> Source:
+    """Follows the order of a plan in the first mount of its dataset."""
+    from fanstore.serve.planned import Planned
+
+    ids = [item.info.dataset_id for item in served]
+    mount = ids.index(node_plan.dataset_id)
+    return Planned(directory.file("segment"), {mount: node_plan.epochs(mount)}, sink, "plan")
