@@ -72,6 +72,13 @@ SETTINGS = (
         "auto|full|plan|lazy",
     ),
     Setting(
+        "plan",
+        str,
+        "",
+        "a file of `fanstore plan`: what each node keeps on its disk, and the order of reads",
+        ".+",
+    ),
+    Setting(
         "replicas",
         str,
         "1",
@@ -193,6 +200,7 @@ class Settings:
     orphan_wait_s: float
     quiet: bool
     stage: str
+    plan: str
     replicas: str
     local_bytes: int | None
     memory_bytes: int | None

@@ -25,5 +25,7 @@ def show_bytes(count: float) -> str:
 
 def order_source(name: str) -> str:
     """Returns where the order of reading was known from, by the name that the daemon counts."""
-    others = {"announce": "as the program said", "recorded": "as it read before"}
+    others = {
+        "announce": "as the program said", "recorded": "as it read before", "plan": "the plan",
+    }  # fmt: skip
     return name if name == "tf.data" else others.get(name, f"torch {name}")

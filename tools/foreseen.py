@@ -1,5 +1,5 @@
-"""Runs small training jobs of the frameworks that people use, unmodified, and says of which share of
-their opens FanStore knew the order.
+"""Runs small training jobs of the frameworks that people use, unmodified: of which share of their
+opens was the order known?
 
     tools/foreseen.py [--files 20000] [--epochs 3] [NAME ...]
 

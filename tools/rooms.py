@@ -106,7 +106,7 @@ PYTHON_ROOMS: Rooms = {
     "load": {*_DATASET, "config", "progress", "placement", "world"},
     "serve": {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
-        "peers", "outputs.", "trace", "live", "metrics", "order", "peek",
+        "peers", "outputs.", "trace", "live", "metrics", "order", "peek", "plan",
     },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",

@@ -130,8 +130,8 @@ static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32
     return true;
 }
 
-/* The rank to ask next: one that has the pack, or of whose disk or memory the record is a share; or
- * FAN_NO_RANK. */
+/* The rank to ask next: one that has the pack, or keeps the record on its disk or in its memory; or
+ * FAN_NO_RANK, as for a record that this disk has, or is to have, too. */
 static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight *flight,
                             uint64_t now_ns)
 {
@@ -141,11 +141,17 @@ static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight
     uint64_t hash = fan_cache_hash(flight->file, flight->block);
     if (node->transport == NULL)
         return FAN_NO_RANK;
-    uint32_t keeper = fan_share_rank(mount, request);
-    if (keeper == FAN_NO_RANK)
-        keeper = fan_share_memory_rank(mount, request);
-    if (keeper != FAN_NO_RANK)
-        replicas = (struct fan_replicas){&keeper, 1};
+    uint32_t keepers[FAN_TRIED_MOST];
+    uint32_t count = fan_share_ranks(mount, request, keepers, FAN_TRIED_MOST);
+    if (count > 0 && !flight->read_shared &&
+        (fan_share_has(mount, request) || fan_share_wants(&node->mounts, request)))
+        return FAN_NO_RANK;
+    if (count == 0) {
+        keepers[0] = fan_share_memory_rank(mount, request);
+        count = keepers[0] != FAN_NO_RANK;
+    }
+    if (count > 0)
+        replicas = (struct fan_replicas){keepers, count};
     return fan_ranks_choose(&node->ranks, &replicas, &flight->tried, hash, now_ns);
 }
 

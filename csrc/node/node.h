@@ -80,6 +80,11 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
 int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
                        uint64_t largest, const uint64_t *memory_bounds);
 
+/* The same said record by record: `bytes` of rows, one for each record of the dataset, with a bit
+ * for each rank in whole bytes, the lowest first; the rank keeps the record where it is set. */
+int fan_node_set_keepers(struct fan_node *node, uint32_t mount, const uint8_t *rows, uint64_t bytes,
+                         const uint64_t *memory_bounds);
+
 /* Records of this rank's share, in the order in which they are to be brought to the local disk
  * ahead of their reading; others are passed over. 0 or -ENOMEM. */
 int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *records,

@@ -57,7 +57,7 @@ uint32_t fan_ranks_choose(const struct fan_ranks *ranks, const struct fan_replic
                           const struct fan_tried *tried, uint64_t hash, uint64_t now_ns)
 {
     uint32_t best = FAN_NO_RANK;
-    if (tried->count == sizeof(tried->ranks) / sizeof(tried->ranks[0]))
+    if (tried->count == FAN_TRIED_MOST)
         return FAN_NO_RANK;
     for (uint32_t i = 0; i < replicas->count; i++) {
         uint32_t rank = replicas->ranks[i];

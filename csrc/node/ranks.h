@@ -36,9 +36,11 @@ struct fan_ranks {
     uint32_t lost_count;
 };
 
+enum { FAN_TRIED_MOST = 16 }; /* so many attempts are enough */
+
 /* Ranks that were asked for a block already. */
 struct fan_tried {
-    uint32_t ranks[16]; /* so many attempts are enough */
+    uint32_t ranks[FAN_TRIED_MOST];
     uint32_t count;
 };
 

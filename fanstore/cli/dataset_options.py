@@ -94,6 +94,12 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "or that when it is first read [default: full where all fits, else plan].",
         ),
         click.option(
+            "--plan",
+            metavar="FILE",
+            help="Have each node keep what a plan of `fanstore plan` says, and bring what is read "
+            "in its order.",
+        ),
+        click.option(
             "--replicas",
             metavar="R|auto|all",
             help="On how many nodes each pack lies [default: 1].",
@@ -287,6 +293,24 @@ def order_file(settings: config.Settings, launcher: Launcher) -> str:
     return path
 
 
+def plan_file(settings: config.Settings) -> str:
+    """Returns the absolute path of the plan file, or "". Raises UsageError where there is none, or
+    something else is said of what nodes keep."""
+    if not settings.plan:
+        return ""
+    where = config.spoken(settings.sources["plan"], "plan")
+    others = {"in_place": settings.in_place, "stage": settings.stage == "full"}
+    others["replicas"] = settings.replicas != "1"
+    for name in (name for name, given in others.items() if given):
+        other = config.spoken(settings.sources[name], name)
+        other = f"{other} full" if name == "stage" else other
+        raise UsageError(f"{where} says what each node keeps, and {other} says something else")
+    path = os.path.abspath(settings.plan)
+    if not os.path.isfile(path):
+        raise UsageError(f"{where}: there is no file {path}")
+    return path
+
+
 def make_plan(
     ctx: click.Context, kind: str, dataset: tuple[str, ...], mount: tuple[str, ...], **flags: Any
 ) -> JobPlan:
@@ -315,4 +339,5 @@ def make_plan(
             trace_file(settings, page),
             page,
             order_file(settings, launcher),
+            plan_file(settings),
         )

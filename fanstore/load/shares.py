@@ -3,7 +3,7 @@
 CoorDL's partitioned MinIO (Mohan et al., section 4.2): the records, in the order in which they lie
 in the packs, are divided among the ranks so that all disks fill evenly; each is read from the
 shared file system by the rank that keeps it, and stays. Every rank works the division out by
-itself. Pure but for NumPy.
+itself. Or each rank is told what it keeps (`chosen`). Pure but for NumPy.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_PAGE_BYTES = 4096
+PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class Shares:
-    """The division of one dataset. Positions count the bytes of the packs that are divided, one
-    after the other.
+    """What each rank keeps of one dataset. Positions count the bytes of the packs that are divided,
+    one after the other.
 
     bounds: rank r keeps the records from position bounds[r] to bounds[r + 1] on its disk; what is
-    behind the last is on no disk, as are records of more than largest_bytes. memory_bounds: the
-    same of what is behind and of the ranks' memories. own: the ids of the records
-    of one rank, in the order of their positions; kept_bytes: what each rank's take, and
-    memory_kept_bytes in memory; needed_bytes: what all would.
+    behind the last is on no disk, as are records of more than largest_bytes. keepers: where it is
+    not None that counts instead: (records, bytes), in each row a bit for each rank that keeps the
+    record. memory_bounds: as bounds, of what is on no disk, and of the ranks' memories. own: the
+    ids of the records of one rank, in the order in which they come to its disk; kept_bytes: what
+    each rank's take, and memory_kept_bytes in memory; covered_bytes: what is on any disk;
+    needed_bytes: what all would take.
     """
 
     bounds: tuple[int, ...]
@@ -39,6 +41,26 @@ class Shares:
     kept_bytes: tuple[int, ...]
     memory_kept_bytes: tuple[int, ...]
     needed_bytes: int
+    covered_bytes: int
+    keepers: NDArray[Any] | None = None
+
+
+def regular_records(
+    records: NDArray[Any], pack_bytes: Sequence[int]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Returns the ids of the records (struct fan_record) with content in packs that are divided,
+    those whose size in pack_bytes is not 0; and their positions, which rise."""
+    from fanstore.arrays import np
+
+    divided = np.asarray(pack_bytes) > 0
+    regular = (records["mode"] & 0o170000) == stat.S_IFREG
+    sane = regular & (records["stored_size"] > 0) & (records["pack"] < len(pack_bytes))
+    ids = np.flatnonzero(sane)
+    ids = ids[divided[records["pack"][ids]]]
+    starts = np.concatenate(([0], np.cumsum(np.asarray(pack_bytes, dtype=np.uint64))))
+    positions = starts[records["pack"][ids]] + records["offset"][ids]
+    order = np.argsort(positions, kind="stable")
+    return ids[order], positions[order]
 
 
 def even_shares(total_bytes: int, room_bytes: Sequence[int]) -> list[int]:
@@ -69,18 +91,10 @@ def divide(
     """
     from fanstore.arrays import np
 
-    starts = np.concatenate(([0], np.cumsum(np.asarray(pack_bytes, dtype=np.uint64))))
-    divided = np.asarray(pack_bytes) > 0
-    regular = (records["mode"] & 0o170000) == stat.S_IFREG
-    sane = regular & (records["stored_size"] > 0) & (records["pack"] < len(pack_bytes))
-    ids = np.flatnonzero(sane)
-    ids = ids[divided[records["pack"][ids]]]
-    positions = starts[records["pack"][ids]] + records["offset"][ids]
-    order = np.argsort(positions, kind="stable")
-    ids, positions = ids[order], positions[order]
+    ids, positions = regular_records(records, pack_bytes)
     sizes = records["stored_size"][ids]
     ends = np.append(positions[1:], positions[-1:] + sizes[-1:])
-    costs = np.minimum(ends - positions, sizes + _PAGE_BYTES)  # alignment takes no room, or a page
+    costs = np.minimum(ends - positions, sizes + PAGE_BYTES)  # alignment takes no room, or a page
     largest_bytes = max(room_bytes)
     if most_bytes is not None:
         largest_bytes = min(largest_bytes, most_bytes)
@@ -89,22 +103,47 @@ def divide(
     costs[sizes > largest_bytes] = 0
     taken = np.cumsum(costs)
     cuts = _cuts(taken, even_shares(int(costs.sum()), room_bytes), room_bytes, np)
-    total = int(starts[-1])
-    rest = np.where(np.arange(len(ids)) < cuts[-1], 0, -(-sizes // _PAGE_BYTES) * _PAGE_BYTES)
+    total = sum(pack_bytes)
     memory_bytes = memory_bytes or [0] * len(room_bytes)
-    rests = np.cumsum(rest)
-    memory_cuts = _cuts(rests, even_shares(int(rest.sum()), memory_bytes), memory_bytes, np)
-    memory_cuts = [max(cut, cuts[-1]) for cut in memory_cuts]
+    in_memory = divide_memory(positions, sizes, np.arange(len(ids)) < cuts[-1], memory_bytes, total)
     own = ids[cuts[rank] : cuts[rank + 1]]
+    bounds = tuple(int(positions[cut]) if cut < len(ids) else total for cut in cuts)
     return Shares(
-        tuple(int(positions[cut]) if cut < len(ids) else total for cut in cuts),
-        tuple(int(positions[cut]) if cut < len(ids) else total for cut in memory_cuts),
+        bounds,
+        tuple(max(bounds[-1], bound) for bound in in_memory.bounds),
         largest_bytes,
         own[records["stored_size"][own] <= largest_bytes],
         _between(taken, cuts),
-        _between(rests, memory_cuts),
+        in_memory.kept_bytes,
         needed_bytes,
+        int(taken[cuts[-1] - 1]) if cuts[-1] else 0,
     )
+
+
+@dataclass(frozen=True)
+class MemoryShares:
+    """What the ranks' memories keep: Shares.memory_bounds and memory_kept_bytes."""
+
+    bounds: tuple[int, ...]
+    kept_bytes: tuple[int, ...]
+
+
+def divide_memory(
+    positions: NDArray[Any],
+    sizes: NDArray[Any],
+    on_disk: NDArray[Any],
+    memory_bytes: Sequence[int],
+    total_bytes: int,
+) -> MemoryShares:
+    """Divides what is on no disk among the memories of all ranks, each with so much room.
+    positions, sizes, on_disk: of the records that are divided, by rising position."""
+    from fanstore.arrays import np
+
+    rest = np.where(on_disk, 0, -(-sizes // PAGE_BYTES) * PAGE_BYTES)
+    rests = np.cumsum(rest)
+    cuts = _cuts(rests, even_shares(int(rest.sum()), memory_bytes), memory_bytes, np)
+    bounds = (int(positions[cut]) if cut < len(positions) else total_bytes for cut in cuts)
+    return MemoryShares(tuple(bounds), _between(rests, cuts))
 
 
 def _between(sums: Any, cuts: Sequence[int]) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from fanstore.dataset import Dataset, pack_name
 from fanstore.errors import FanstoreError
 from fanstore.load.base import Base
 from fanstore.load.budget import Budget
+from fanstore.load.chosen import Choose, Chosen, share_chosen
 from fanstore.load.crew import Crew
 from fanstore.load.exchange import Exchange
 from fanstore.load.index import DatasetInfo, stage_index
@@ -107,8 +108,10 @@ def stage_datasets(
     directory: LocalDirectory,
     settings: Settings,
     budget: Budget,
+    choose: Choose | None = None,
 ) -> list[Outcome]:
-    """Stages datasets, by what `announce` said of them; their directories are held.
+    """Stages datasets, by what `announce` said of them; their directories are held. choose: says
+    what this rank is to keep of a dataset, where something else than its size decides that.
 
     All ranks call it with the same datasets in the same order; one that comes twice is staged
     once. FanstoreError where they do not fit (with --stage full) or the disk is full,
@@ -118,7 +121,7 @@ def stage_datasets(
         room = room_of(crew.world, directory, settings.local_bytes, budget)
         own = [info.dataset_id for info, _ in datasets]
         room = replace(room, others_bytes=kept_of_others(Base(directory.path), own))
-        return _stage_datasets(crew, datasets, room, settings)
+        return _stage_datasets(crew, datasets, room, settings, choose)
     except OSError as error:
         if error.errno not in _DISK_FULL:
             raise
@@ -134,6 +137,7 @@ def _stage_datasets(
     datasets: Sequence[tuple[DatasetInfo, StagedDirectory]],
     room: Room,
     settings: Settings,
+    choose: Choose | None,
 ) -> list[Outcome]:
     opened: dict[str, _Part] = {}
     for info, staged in datasets:
@@ -147,10 +151,10 @@ def _stage_datasets(
     for part in parts:
         part.owners = place(part.packs, crew.world.world_size, replicas)
     needs = _needs_of_all(parts, rooms)
-    if _is_full(settings, rooms, needs):
+    if choose is None and _is_full(settings, rooms, needs):
         made = _stage_full(crew, parts, rooms, needs, replicas)
     else:
-        made = _stage_partial(crew, parts, rooms, settings)
+        made = _stage_partial(crew, parts, rooms, settings, choose)
     outcomes = dict(zip(opened, made, strict=True))
     return [outcomes[info.dataset_id] for info, _ in datasets]
 
@@ -284,27 +288,36 @@ def _place(rank: int, ranks: tuple[int, ...]) -> Place:
 
 
 def _stage_partial(
-    crew: Crew, parts: list[_Part], rooms: list[Room], settings: Settings
+    crew: Crew,
+    parts: list[_Part],
+    rooms: list[Room],
+    settings: Settings,
+    choose: Choose | None,
 ) -> list[Outcome]:
-    """Nothing is copied yet: what no rank has whole is divided among them."""
+    """Nothing is copied yet: what no rank has whole is divided among them. Datasets of which it is
+    chosen what is kept come first: the others take what room is left."""
+    chosen = [choose(part.stager.dataset) if choose is not None else None for part in parts]
     sharers = Counter((room.node, room.device) for room in rooms)
     rooms = [room.shared_among(sharers[room.node, room.device]) for room in rooms]
     for part in parts:  # what is resident takes room that was allowed
         rooms = [less(room, 0, part.resident_bytes[room.rank]) for room in rooms]
-    made = []
-    for part in parts:
-        shares = _share_of(crew, part, rooms, settings)
+    made: dict[int, Outcome] = {}
+    for number in sorted(range(len(parts)), key=lambda number: chosen[number] is None):
+        part = parts[number]
+        shares = _share_of(crew, part, rooms, settings, chosen[number])
         if shares is not None:
             taken = zip(shares.kept_bytes, part.resident_bytes, strict=True)
             more = [max(0, kept - resident) for kept, resident in taken]
             rooms = [less(room, more[room.rank]) for room in rooms]
             kept = shares.memory_kept_bytes
             rooms = [replace(r, cache_bytes=r.cache_bytes - kept[r.rank]) for r in rooms]
-        made.append(_partial_outcome(crew.world.rank, part, shares))
-    return made
+        made[number] = _partial_outcome(crew.world.rank, part, shares)
+    return [made[number] for number in range(len(parts))]
 
 
-def _share_of(crew: Crew, part: _Part, rooms: list[Room], settings: Settings) -> Shares | None:
+def _share_of(
+    crew: Crew, part: _Part, rooms: list[Room], settings: Settings, chosen: Chosen | None
+) -> Shares | None:
     """Divides what no rank has whole of a dataset, if there is any. What its partial packs hold
     already counts as room."""
     holders = ranks_by_pack(part.held, len(part.owners))
@@ -313,10 +326,16 @@ def _share_of(crew: Crew, part: _Part, rooms: list[Room], settings: Settings) ->
     if not any(amounts):
         return None
     rank, dataset, resident = crew.world.rank, part.stager.dataset, part.resident_bytes
-    fits = [less(room, -resident[room.rank]).share_bytes for room in rooms]
+    rooms = [less(room, -resident[room.rank]) for room in rooms]
     most_bytes = int(lib.FAN_FILL_MAX_BYTES) if settings.stage == "lazy" else None
-    memory = [room.cache_bytes for room in rooms] if len(rooms) > 1 else []
-    shares = divide(dataset.records, amounts, fits, rank, most_bytes, memory)
+    if len(rooms) == 1:
+        rooms = [replace(rooms[0], cache_bytes=0)]  # there is nobody to lend to
+    if chosen is not None:
+        shares = share_chosen(crew.world, dataset, amounts, rooms, chosen, most_bytes)
+    else:
+        fits = [room.share_bytes for room in rooms]
+        memory = [room.cache_bytes for room in rooms]
+        shares = divide(dataset.records, amounts, fits, rank, most_bytes, memory)
     _drop_what_is_of_no_share(crew, part, shares, settings.verify)
     header = dataset.header
     make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)
@@ -345,11 +364,11 @@ def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> Outcome:
     partial = Place(int(lib.FAN_PLACE_PARTIAL))
     places = [_place(rank, ranks) if ranks else partial for ranks in staged_ranks]
     note = ""
-    if shares is not None and sum(shares.kept_bytes) < shares.needed_bytes:
+    if shares is not None and shares.covered_bytes < shares.needed_bytes:
         in_memory = sum(shares.memory_kept_bytes)
         more = f", {size(in_memory)} in the block caches" if in_memory else ""
         note = (
-            f"{part.name}: {size(sum(shares.kept_bytes))} of {size(shares.needed_bytes)} have room "
+            f"{part.name}: {size(shares.covered_bytes)} of {size(shares.needed_bytes)} have room "
             f"on the local disks{more}; the rest is read from the shared file system whenever it "
             "is in no cache"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,18 +101,35 @@ class PlanFile:
         if told.recorded_epochs:
             first = epoch % told.recorded_epochs * told.system.ranks
             return [self._recorded(first + rank) for rank in range(told.system.ranks)]
+        return next(self._worked_out(epoch))
+
+    def _worked_out(self, first_epoch: int) -> Iterator[list[NDArray[Any]]]:
+        """Returns an endless iterator over what each rank reads in epochs of an order by name."""
+        told = self.description
+        files, ranks = told.files, told.system.ranks
         try:
-            coming = reads_of_ranks(
-                told.job.order, told.files, told.system.ranks, epoch, **told.job.order_parameters
+            yield from reads_of_ranks(
+                told.job.order, files, ranks, first_epoch, **told.job.order_parameters
             )
-            return next(coming)
         except (TypeError, ValueError) as error:
             raise UsageError(f"{self.path}: job.order: {error}") from None
 
     def node_reads(self, node: int, epoch: int) -> NDArray[Any]:
         """Returns what a node reads in an epoch, its ranks by turns. Raises what `reads` does."""
+        return self._of_node(node, self.reads(epoch))
+
+    def node_epochs(self, node: int) -> Iterator[NDArray[Any]]:
+        """Returns what a node reads in each epoch of the job, worked out as it is asked for. Raises
+        what `reads` does."""
+        epochs = range(self.description.job.epochs)
+        coming: Iterator[list[NDArray[Any]]] = map(self.reads, epochs)
+        if not self.description.recorded_epochs:
+            coming = islice(self._worked_out(0), len(epochs))
+        return (self._of_node(node, reads) for reads in coming)
+
+    def _of_node(self, node: int, reads: list[NDArray[Any]]) -> NDArray[Any]:
         ranks = self.description.system.ranks_per_node
-        return by_node(self.reads(epoch)[node * ranks :][:ranks], ranks)[0]
+        return by_node(reads[node * ranks :][:ranks], ranks)[0]
 
     def _recorded(self, number: int) -> NDArray[np.uint32]:
         section = self._container.sections[number - self._recorded_count]

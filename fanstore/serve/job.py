@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fanstore import _native
 from fanstore.dataset import open_dataset
@@ -47,6 +47,9 @@ from fanstore.serve.trace_join import part_path
 from fanstore.serve.watching import Watching
 from fanstore.world import World
 
+if TYPE_CHECKING:
+    from fanstore.serve.node_plan import NodePlan
+
 _DEVICE_MAJOR = 0xFA5
 
 
@@ -76,6 +79,7 @@ class Job:
         self._preload = ""
         self._entered = False
         self._staged: dict[str, StagedDirectory] = {}
+        self._node_plan: NodePlan | None = None
 
     def open(self, world: World) -> None:
         """Stages the datasets and publishes the segment, with the other ranks of `world`. Raises
@@ -85,6 +89,7 @@ class Job:
         self.watching = Watching(world, self.plan.settings, self.directory)
         infos = announce(world, [path for path, _ in self.plan.datasets])
         self._check(infos)
+        self._node_plan = _node_plan(self.plan.plan_file, infos, world)
         with self.base.locked(self._stop.check):
             self._entered = True
             self._hold()
@@ -141,7 +146,8 @@ class Job:
             return [check_in_place(crew, dataset, settings.verify) for dataset in crew.settle()]
         pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
         budget = replace(self.plan.budget, tables_bytes=self._lanes.size_bytes())
-        return stage_datasets(crew, pairs, self.plan.local, settings, budget)
+        choose = None if self._node_plan is None else self._node_plan.choose
+        return stage_datasets(crew, pairs, self.plan.local, settings, budget, choose)
 
     def _publish(self) -> None:
         self._preload = self._preload_library()
@@ -205,7 +211,9 @@ class Job:
             server.start()
         self._keep_trace()
         node = None if self.server is None else self.server.node
-        self.orders = begin_orders(self.plan, self.directory, self.served, node, self.world)
+        self.orders = begin_orders(
+            self.plan, self.directory, self.served, node, self.world, self._node_plan
+        )
         self._serve_outputs()
 
     def _tell_places(self, node: Node, mount: int, outcome: Outcome) -> None:
@@ -214,7 +222,11 @@ class Job:
             node.set_replicas(mount, pack, place.replicas)
         shares = outcome.shares
         if shares is not None:
-            node.set_share(mount, shares.bounds, shares.largest_bytes, shares.memory_bounds)
+            memory_bounds = shares.memory_bounds
+            if shares.keepers is not None:
+                node.set_keepers(mount, shares.keepers, memory_bounds)
+            else:
+                node.set_share(mount, shares.bounds, shares.largest_bytes, memory_bounds)
             if self.plan.settings.stage != "lazy":
                 node.fill_ahead(mount, shares.own)
 
@@ -394,7 +406,18 @@ class Job:
         self.directory.release()
         if self.watching is not None:
             self.watching.close()
+        if self._node_plan is not None:
+            self._node_plan.close()
         return clean_up(self.base) if self._entered else []
+
+
+def _node_plan(path: str, infos: list[DatasetInfo], world: World) -> NodePlan | None:
+    """Opens the plan of the job, if it has one."""
+    if not path:
+        return None
+    from fanstore.serve.node_plan import open_node_plan  # with NumPy, which others do not need
+
+    return open_node_plan(path, infos, world)
 
 
 def _separates(path: str) -> bool:

@@ -20,6 +20,7 @@ from fanstore.world import World
 
 if TYPE_CHECKING:
     from fanstore.serve.kept_orders import KeptOrders
+    from fanstore.serve.node_plan import NodePlan
 
 
 class Source(Protocol):
@@ -69,13 +70,18 @@ def begin_orders(
     served: Sequence[ServedDataset],
     node: Node | None,
     world: World,
+    node_plan: NodePlan | None,
 ) -> Orders | None:
-    """Begins to hear what will be read, as `--order` says; None where that is not wanted. node:
-    None where all is on the local disk. Raises UsageError for an order file with errors."""
+    """Begins to hear what will be read, as `--order` says, or the plan where that says nothing;
+    None where that is not wanted. node: None where all is on the local disk. Raises UsageError for
+    an order file with errors."""
     if plan.settings.order == "off":
         return None
     # Without notes nobody could tell how far a loader is, and what was brought would stay.
     sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
+    by_plan = node_plan is not None and plan.settings.sources["order"] == "default"
+    if node_plan is not None and by_plan and plan.settings.trace != "off":
+        return Orders(_planned(directory, served, node_plan, sink), sink, directory)
     if not plan.order_file:
         mounts = [(item.dataset, item.prefix.spellings()) for item in served]
         keeps = partial(_kept_orders, served, world) if plan.settings.keep_learnt else list
@@ -103,3 +109,14 @@ def _kept_orders(served: Sequence[ServedDataset], world: World) -> list[KeptOrde
         )
         for item in served
     ]
+
+
+def _planned(
+    directory: JobDirectory, served: Sequence[ServedDataset], node_plan: NodePlan, sink: Sink
+) -> Source:
+    """Follows the order of a plan in the first mount of its dataset."""
+    from fanstore.serve.planned import Planned
+
+    ids = [item.info.dataset_id for item in served]
+    mount = ids.index(node_plan.dataset_id)
+    return Planned(directory.file("segment"), {mount: node_plan.epochs(mount)}, sink, "plan")

@@ -19,6 +19,7 @@ class JobPlan:
     the output directory. budget: what may be taken of this rank's memory. trace_file: where the
     access trace is kept, absolute; "" for nowhere. report_page: that of the report to be made of it
     at the end, or "". order_file: what says in which order the command reads, absolute, or "".
+    plan_file: what says which files each node keeps, absolute, or "".
     """
 
     datasets: tuple[tuple[str, str | None], ...]
@@ -32,3 +33,4 @@ class JobPlan:
     trace_file: str = ""
     report_page: str = ""
     order_file: str = ""
+    plan_file: str = ""

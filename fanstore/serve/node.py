@@ -68,6 +68,12 @@ class Node:
         memory = list(memory_bounds)
         check(lib.fan_node_set_share(self._node, mount, list(bounds), largest_bytes, memory))
 
+    def set_keepers(self, mount: int, rows: Any, memory_bounds: Sequence[int]) -> None:
+        """Tells the core the same record by record: rows (records, bytes) of bits, one for each
+        rank, as Shares.keepers has them. To be called before `start`. Raises OSError."""
+        bits, memory = ffi.from_buffer("uint8_t[]", rows), list(memory_bounds)
+        check(lib.fan_node_set_keepers(self._node, mount, bits, len(bits), memory))
+
     def fill_ahead(self, mount: int, records: Any) -> None:
         """Has records of this rank's share, an array of ids, be brought to the local disk in that
         order while programs read. Raises OSError."""

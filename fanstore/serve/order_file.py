@@ -50,12 +50,13 @@ def read_order(path: str, mounts: Sequence[Mount]) -> dict[int, Iterator[Expecte
 
 def _epochs_of(mount: int, epochs: Sequence[_Epoch]) -> Iterator[Expected]:
     known = [
-        _expected(mount, np.array(epoch[mount], np.uint64)) for epoch in epochs if mount in epoch
+        expected(mount, np.array(epoch[mount], np.uint64)) for epoch in epochs if mount in epoch
     ]
     return itertools.chain(known[:-1], itertools.repeat(known[-1]))
 
 
-def _expected(mount: int, records: NDArray[np.uint64]) -> Expected:
+def expected(mount: int, records: NDArray[np.uint64]) -> Expected:
+    """Returns an epoch of a reader of whose workers nothing is known."""
     # Twice as much is let pass (follow.py): of more, a wrong order would be due by chance.
     batch = min(_REORDERED, max(1, len(records) // 16))
     return Expected(mount, records, batch=batch)

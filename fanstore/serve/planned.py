@@ -21,10 +21,18 @@ _END_WAIT_S = 20.0
 
 
 class Planned:
-    """Follows all that is opened on this node. epochs: by the number of the mount."""
+    """Follows all that is opened on this node. epochs: by the number of the mount. source: what
+    figures say of where they come from, "" for the file of --order."""
 
-    def __init__(self, segment: str, epochs: Mapping[int, Iterator[Expected]], sink: Sink) -> None:
+    def __init__(
+        self,
+        segment: str,
+        epochs: Mapping[int, Iterator[Expected]],
+        sink: Sink,
+        source: str = "",
+    ) -> None:
         """Raises OSError where the sink cannot take it."""
+        self._source = source
         self._opens = Opens(segment)
         self._courses = {
             mount: Course(sink, each, is_taken_up=True) for mount, each in epochs.items()
@@ -47,8 +55,9 @@ class Planned:
         counts = [each.counts() for each in self._courses.values()]
         epochs, predicted, strange, broken = (sum(each) for each in zip(*counts, strict=True))
         refused = {self._problem: 1} if self._problem else {}
+        samplers = {self._source: predicted} if self._source else {}
         return {
-            "epochs": epochs, "predicted": predicted, "samplers": {}, "strange": strange,
+            "epochs": epochs, "predicted": predicted, "samplers": samplers, "strange": strange,
             "broken": broken, "refused": refused,
         }  # fmt: skip
 

@@ -7,26 +7,36 @@
 #include "mounts.h"
 #include "../machine/shared.h"
 
-int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds,
+/* A copy, NULL of NULL. `missing` is set where there is no memory. */
+static void *copy(const void *from, size_t bytes, bool *missing)
+{
+    void *to = from != NULL ? malloc(bytes) : NULL;
+    if (to != NULL)
+        memcpy(to, from, bytes);
+    *missing |= from != NULL && to == NULL;
+    return to;
+}
+
+int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds, const uint8_t *keepers,
                    const uint64_t *memory_bounds)
 {
     struct fan_share *share = &mount->share;
     uint64_t start = 0;
     size_t bounds_bytes = ((size_t)share->world_size + 1) * sizeof(*bounds);
+    size_t rows_bytes = mount->index.record_count * fan_share_row_bytes(share->world_size);
+    bool missing = false;
     int rc = fan_partial_init(&share->partial, &mount->index, mount->staged_dir);
-    share->bounds = malloc(bounds_bytes);
-    share->memory_bounds = malloc(bounds_bytes);
+    share->bounds = copy(bounds, bounds_bytes, &missing);
+    share->keepers = copy(keepers, rows_bytes, &missing);
+    share->memory_bounds = copy(memory_bounds, bounds_bytes, &missing);
     share->starts = calloc((size_t)mount->pack_count + 1, sizeof(*share->starts));
     share->spoiled = calloc((size_t)mount->pack_count + 1, sizeof(*share->spoiled));
-    if (share->bounds == NULL || share->memory_bounds == NULL || share->starts == NULL ||
-        share->spoiled == NULL)
+    if (missing || share->starts == NULL || share->spoiled == NULL)
         rc = -ENOMEM;
     if (rc != 0) {
         fan_share_fini(share);
         return rc;
     }
-    memcpy(share->bounds, bounds, bounds_bytes);
-    memcpy(share->memory_bounds, memory_bounds, bounds_bytes);
     for (uint32_t pack = 0; pack < mount->pack_count; pack++) {
         share->starts[pack] = start;
         if (fan_acquire32(&mount->places[pack].state) == FAN_PLACE_PARTIAL)
@@ -41,14 +51,16 @@ void fan_share_fini(struct fan_share *share)
     free(share->spoiled);
     free(share->starts);
     free(share->bounds);
+    free(share->keepers);
     free(share->memory_bounds);
     share->spoiled = NULL;
+    share->keepers = NULL;
     share->starts = share->bounds = share->memory_bounds = NULL;
 }
 
 static bool is_partial(const struct fan_node_mount *mount, uint32_t pack)
 {
-    return mount->share.bounds != NULL &&
+    return mount->share.starts != NULL &&
            fan_acquire32(&mount->places[pack].state) == FAN_PLACE_PARTIAL;
 }
 
@@ -74,21 +86,60 @@ static uint64_t position_of(const struct fan_node_mount *mount,
     return mount->share.starts[request->pack] + fan_mount_record(mount, request->record)->offset;
 }
 
-uint32_t fan_share_rank(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
+static bool keeps(const struct fan_share *share, uint32_t rank, uint64_t record)
+{
+    const uint8_t *row = share->keepers + record * fan_share_row_bytes(share->world_size);
+    return (row[rank / 8] >> rank % 8 & 1) != 0;
+}
+
+/* The rank whose share a record is, where they are divided at bounds; FAN_NO_RANK. */
+static uint32_t rank_by_bounds(const struct fan_node_mount *mount,
+                               const struct fan_fetch_request *request)
 {
     const struct fan_share *share = &mount->share;
     const struct fan_record *record = fan_mount_record(mount, request->record);
-    if (!is_partial(mount, request->pack) || record->stored_size > share->largest_bytes)
+    if (record->stored_size > share->largest_bytes)
         return FAN_NO_RANK;
     return rank_between(share, share->bounds, position_of(mount, request));
+}
+
+uint32_t fan_share_ranks(const struct fan_node_mount *mount,
+                         const struct fan_fetch_request *request, uint32_t *ranks, uint32_t most)
+{
+    const struct fan_share *share = &mount->share;
+    uint32_t count = 0;
+    if (!is_partial(mount, request->pack))
+        return 0;
+    if (share->keepers == NULL) {
+        ranks[0] = rank_by_bounds(mount, request);
+        return ranks[0] != FAN_NO_RANK;
+    }
+    for (uint32_t i = 0; i < share->world_size && count < most; i++) {
+        uint32_t rank = (share->own_rank + i) % share->world_size;
+        if (keeps(share, rank, request->record))
+            ranks[count++] = rank;
+    }
+    return count;
 }
 
 uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
                                const struct fan_fetch_request *request)
 {
-    if (!is_partial(mount, request->pack) || fan_share_rank(mount, request) != FAN_NO_RANK)
+    uint32_t rank;
+    if (!is_partial(mount, request->pack) || fan_share_ranks(mount, request, &rank, 1) > 0)
         return FAN_NO_RANK;
     return rank_between(&mount->share, mount->share.memory_bounds, position_of(mount, request));
+}
+
+/* Whether the record of a request is of this rank's share. */
+static bool is_own(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
+{
+    const struct fan_share *share = &mount->share;
+    if (!is_partial(mount, request->pack))
+        return false;
+    if (share->keepers != NULL)
+        return keeps(share, share->own_rank, request->record);
+    return rank_by_bounds(mount, request) == share->own_rank;
 }
 
 struct fan_fetch_request fan_share_whole(const struct fan_node_mount *mount, uint32_t number,
@@ -112,7 +163,7 @@ static bool is_missing(const struct fan_mounts *mounts, const struct fan_fetch_r
 {
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     const struct fan_share *share = &mount->share;
-    return fan_share_rank(mount, request) == share->own_rank && fan_relaxed32(&share->full) == 0 &&
+    return is_own(mount, request) && fan_relaxed32(&share->full) == 0 &&
            fan_relaxed32(&share->spoiled[request->pack]) == 0 && !fan_share_has(mount, request) &&
            !fan_mounts_is_damaged(mounts, request->mount, request->record);
 }
