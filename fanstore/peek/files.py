@@ -43,8 +43,8 @@ def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
     count = _length(dataset)
     own = getattr(dataset, "__dict__", {})
     found = _listed(own, count) if count > 0 else []
-    for value in own.values():
-        if not found and isinstance(value, data.Dataset) and _length(value) == count:
+    for value in own.values():  # a dataset around which it is, or what reads its files (timm)
+        if not found and hasattr(value, "__dict__") and _length(value) == count:
             found = _columns(data, value, depth + 1)
     return found
 
