@@ -18,12 +18,16 @@ _DEPTH_MAX = 64  # of parents
 
 
 class Opens:
-    """Takes the new notes of all lanes of a job segment, again and again."""
+    """Takes the new notes of all lanes of a job segment, again and again.
+
+    most: how many one lane had the last time. It holds `lane_notes`; more are lost before a look.
+    """
 
     def __init__(self, segment: str) -> None:
         """Raises FanstoreError or OSError."""
         self._file = LaneFile(segment)
         self._taken = self._file.lanes["first"].copy()
+        self.most, self.lane_notes = 0, int(self._file.rings.shape[1])
         self._parents: dict[int, frozenset[int]] = {}
         self._groups: dict[frozenset[int], int] = {}
         self._space = os.stat("/proc/self/ns/pid").st_ino
@@ -35,6 +39,7 @@ class Opens:
             return []
         heads = self._file.lanes["head"].copy()
         found = []
+        self.most = int((heads - self._taken).max(initial=0))
         for number in np.flatnonzero(heads != self._taken):
             opened = self._opened(int(number), int(heads[number]))
             if opened:
