@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #define FAN_NOTE_NO_FILE UINT32_C(0xffffffff)
+#define FAN_NOTE_PAYLOAD_MAX UINT32_C(0xffffff)
 #define FAN_TRACE_FILE_MAGIC "FANTRAC\n"
 
 /* cffi: begin */
@@ -50,7 +51,9 @@ enum fan_note_kind {
     FAN_NOTE_TIME = 1,  /* bits 0 to 59: ns since base_ns */
     FAN_NOTE_OPEN = 2,  /* payload: 0 */
     FAN_NOTE_BLOCK = 3, /* the next 1 MiB of a file that is larger; payload: which, from 0 */
-    FAN_NOTE_STALL = 4  /* a wait that ended at the time noted before; payload: see below */
+    FAN_NOTE_STALL = 4, /* a wait that ended at the time noted before; payload: see below */
+    FAN_NOTE_SAMPLE = 5 /* a loader reads a sample next; in place of the record its number,
+                           FAN_NOTE_NO_FILE: none any more; payload: of which dataset */
 };
 
 /* What a thread waited for: bits 21 to 23 of a stall. Bits 0 to 15 and 16 to 20 are m and e of how

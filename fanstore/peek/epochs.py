@@ -15,8 +15,8 @@ class Epochs:
     """Sees the iterators of DataLoaders, and tells the daemon what each epoch will read.
 
     sampler_of: describes an index sampler, or says None; draws_of: makes what watches one that is
-    not known; files_of: the files of a dataset, or None; teller: sends messages. An error of any of
-    them ends the watching of this process.
+    not known; files_of: the files of a dataset, or None; tags: names datasets whose files are not
+    known; teller: sends messages. An error of any of them ends the watching of this process.
     """
 
     def __init__(
@@ -24,11 +24,13 @@ class Epochs:
         sampler_of: Callable[..., Any],
         draws_of: Callable[..., Any],
         files_of: Callable[..., Any],
+        tags: Any,
         teller: Any,
     ) -> None:
         self._sampler_of = sampler_of
         self._draws_of = draws_of
         self._files_of = files_of
+        self._tags = tags
         self._teller = teller
         self._off = False
         self._forget()
@@ -116,6 +118,7 @@ class Epochs:
             "prefetch_factor": seen.prefetch_factor,
             "in_order": seen.in_order,
             "dataset": number,
+            "name": self._tags.name_of(iterator._dataset),
         }
         if files is not None:
             message["files_per_sample"], parts["paths"] = files

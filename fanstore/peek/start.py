@@ -51,6 +51,20 @@ def _watch(loader_module: Any, epochs: Any) -> None:
     iterator.__init__, iterator._next_index = __init__, _next_index
 
 
+def _watch_samples(fetcher: Any, tags: Any) -> None:
+    """Has `tags` see what a fetcher reads, in the process that does."""
+    fetching = fetcher.fetch
+
+    @functools.wraps(fetching)
+    def fetch(self: Any, possibly_batched_index: Any) -> Any:
+        try:
+            return fetching(self, tags.told(self, possibly_batched_index))
+        finally:
+            tags.read(self)
+
+    fetcher.fetch = fetch
+
+
 def _start() -> None:
     teller = _part("teller").Teller(os.path.dirname(_HERE))
     try:
@@ -60,7 +74,10 @@ def _start() -> None:
         sampler_of = functools.partial(_part("samplers").described, torch)
         draws_of = functools.partial(_part("draws").Draws, _part("rows"))
         files_of = functools.partial(_part("files").paths_of, data)
-        _watch(loader_module, _part("epochs").Epochs(sampler_of, draws_of, files_of, teller))
+        note_sample = globals()["note_sample"]  # of python_hook.c
+        tags = _part("tags").Tags(note_sample, files_of)
+        _watch(loader_module, _part("epochs").Epochs(sampler_of, draws_of, files_of, tags, teller))
+        _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
         teller.began()
     except Exception as error:
         teller.failed(error)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fanstore.serve.kept_orders import KeptOrders
+    from fanstore.serve.learnt import Learnt
     from fanstore.serve.loaders import Loaders
     from fanstore.serve.opens import Opens
     from fanstore.serve.recorded import Kept, Recorded
@@ -60,6 +61,7 @@ class Announced:
         self._keeps = keeps
         self._kept: Sequence[KeptOrders] = []
         self._recorded: Recorded | None = None
+        self._learnt: Learnt | None = None
         self._mounts = mounts
         self._sink = sink
         self._loaders: Loaders | None = None
@@ -103,6 +105,8 @@ class Announced:
             self._refuse(f"{type(error).__name__}: {error}")
         if self._loaders is not None:
             self._loaders.end()
+        if self._learnt is not None:
+            self._learnt.end()
         if self._recorded is not None:
             orders = self._recorded.end()
             for mount, kept in enumerate(self._kept):
@@ -142,16 +146,18 @@ class Announced:
 
     def _begin(self) -> None:
         """Begins to follow what is opened."""
+        from fanstore.serve.learnt import Learnt
         from fanstore.serve.loaders import Loaders
         from fanstore.serve.opens import Opens
         from fanstore.serve.recorded import Recorded
 
         sink = self._sink or Sink()
         self._opens = Opens(self._segment)
-        self._loaders = Loaders(self._find, sink)
+        self._kept = self._keeps()
+        self._learnt = Learnt([(each.files, each.records) for each in self._kept])
+        self._loaders = Loaders(self._find, sink, self._learnt)
         if self._lanes is not None:
             datasets = [dataset for dataset, _ in self._mounts]
-            self._kept = self._keeps()
             kept: Kept = {mount: each.load() for mount, each in enumerate(self._kept)}
             self._recorded = Recorded(datasets, kept, self._opens.group_of, sink)
 
@@ -159,6 +165,8 @@ class Announced:
         if self._loaders is None or self._opens is None:
             return
         opened = self._opens.take()
+        if self._learnt is not None:
+            self._learnt.note(self._opens.tagged.reads())
         self._loaders.note(opened)
         if self._recorded is not None:
             known = self._loaders.processes()

@@ -26,13 +26,23 @@ _WAIT_S = 1.0
 
 
 @dataclass(frozen=True)
+class Name:
+    """What a dataset is called, the number that it has in the notes of its samples, and how many
+    samples it has."""
+
+    text: str
+    number: int
+    samples: int
+
+
+@dataclass(frozen=True)
 class Announcement:
     """What a loader is about to read in one epoch. pid: the process of the loader. loader, dataset:
     its numbers of them. sampler: parameters for fanstore.order.torch_samplers. parts: arrays of the
     sampler, and "paths", the files of the dataset where they were not told before. place: "first",
     that the epoch begins; "more", that this is read behind what was told of it; "instead", that
-    the rest of what was told is not. failed: why this
-    process will announce nothing more, or ""."""
+    the rest of what was told is not. failed: why this process will announce nothing more, or "".
+    name: of a dataset without a list of files."""
 
     pid: int
     loader: int
@@ -45,6 +55,7 @@ class Announcement:
     parts: Mapping[str, mmap.mmap | bytes]
     failed: str = ""
     place: str = "first"
+    name: Name | None = None
 
 
 @contextmanager
@@ -121,7 +132,17 @@ def _checked(said: dict[str, Any], pid: int, parts: dict[str, mmap.mmap | bytes]
         _number(said, "files_per_sample", 1, 64) if "paths" in parts else 1,
         parts,
         place=place,
+        name=_name(said),
     )
+
+
+def _name(said: dict[str, Any]) -> Name | None:
+    name = said.get("name")
+    if name is None:
+        return None
+    if not isinstance(name, list) or [type(each) for each in name] != [str, int, int]:
+        raise ValueError(f"name is {name!r}; allowed are a text and two numbers")
+    return Name(*name)
 
 
 def _number(said: dict[str, Any], name: str, lowest: int, highest: int) -> int:

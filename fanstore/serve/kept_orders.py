@@ -25,17 +25,17 @@ class KeptOrders:
     has."""
 
     def __init__(self, files: KeptFiles, records: int, rank: int, world_size: int) -> None:
-        self._files = files
-        self._records = records
+        self.files = files
+        self.records = records
         self._name = f"order-{rank}-of-{world_size}"
         self._opens_max = _OPENS_MAX // world_size + _OPENS_MIN
 
     def load(self) -> list[Order]:
         """Returns what is kept, nothing of which is trusted."""
         found: list[Order] = []
-        for content in self._files.read(self._name):
+        for content in self.files.read(self._name):
             try:
-                found += _decoded(content, self._records)
+                found += _decoded(content, self.records)
             except ValueError as error:
                 print(f"fanstore: {self._name}: {error}; not used", file=sys.stderr, flush=True)
         return found[: 2 * _ORDERS_MAX]
@@ -49,7 +49,7 @@ class KeptOrders:
         ]  # fmt: skip
         sums = np.cumsum([len(order) for order in kept])
         some = kept[: max(1, int((sums <= self._opens_max).sum()))][:_ORDERS_MAX]
-        self._files.write(self._name, _encoded(some))
+        self.files.write(self._name, _encoded(some))
 
 
 def _encoded(orders: Sequence[Order]) -> bytes:

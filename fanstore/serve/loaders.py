@@ -12,6 +12,7 @@ from fanstore.order.expected import Expected
 from fanstore.order.torch_samplers import samples
 from fanstore.serve.announcement import Announcement
 from fanstore.serve.coming import Coming, Key
+from fanstore.serve.learnt import Learnt
 from fanstore.serve.sink import Sink
 from fanstore.serve.stream import Stream
 
@@ -31,10 +32,12 @@ Files = list[tuple[int, "NDArray[np.uint64]"]]  # the record ids of all samples,
 
 
 class Loaders:
-    """Takes announcements and opens. find: looks paths up in the mounts."""
+    """Takes announcements and opens. find: looks paths up in the mounts. learnt: knows the files of
+    samples that were read."""
 
-    def __init__(self, find: Find, sink: Sink) -> None:
+    def __init__(self, find: Find, sink: Sink, learnt: Learnt | None = None) -> None:
         self._find = find
+        self._learnt = learnt or Learnt()
         self._sink = sink
         self._coming = Coming(sink)
         self._files: dict[tuple[int, int], list[tuple[int, NDArray[np.uint64]]]] = {}
@@ -58,9 +61,7 @@ class Loaders:
             self._take_files(said)
         if said.place == "more" and key not in self._streams:
             return  # what this follows was refused
-        files = self._files.get((said.pid, said.dataset))
-        if not files:
-            raise ValueError("the files of its dataset are not known")
+        files = self._files_of(said)
         parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
         order = samples(said.sampler, parts)
         expected = _expected(said, order, files)
@@ -73,6 +74,16 @@ class Loaders:
         for stream in self._streams[key]:
             self._catch_up(stream)
         self._unclaimed = [each for each in self._unclaimed if said.pid not in each[0]]
+
+    def _files_of(self, said: Announcement) -> Files:
+        files = self._files.get((said.pid, said.dataset))
+        if not files and said.name is not None:
+            files = self._learnt.files(said.name)
+            if not files:
+                raise ValueError("the files of its samples are learnt while they are read")
+        if not files:
+            raise ValueError("the files of its dataset are not known")
+        return files
 
     def _begin(
         self,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore._native import lib
 from fanstore.arrays import np
+from fanstore.serve.tagged import Tagged
 from fanstore.trace.lanes import LaneFile
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Opens:
     """Takes the new notes of all lanes of a job segment, again and again.
 
     most: how many one lane had the last time. It holds `lane_notes`; more are lost before a look.
+    tagged: takes those that say of which samples they are.
     """
 
     def __init__(self, segment: str) -> None:
@@ -28,6 +30,7 @@ class Opens:
         self._file = LaneFile(segment)
         self._taken = self._file.lanes["first"].copy()
         self.most, self.lane_notes = 0, int(self._file.rings.shape[1])
+        self.tagged = Tagged()
         self._parents: dict[int, frozenset[int]] = {}
         self._groups: dict[frozenset[int], int] = {}
         self._space = os.stat("/proc/self/ns/pid").st_ino
@@ -48,10 +51,13 @@ class Opens:
 
     def _opened(self, number: int, head: int) -> dict[int, NDArray[np.uint64]]:
         """Takes the notes of a lane before `head`: of all lanes those up to one moment."""
-        notes, _, end = self._file.notes_of(number, int(self._taken[number]))
+        notes, lost, end = self._file.notes_of(number, int(self._taken[number]))
         later = max(0, end - head)
         notes = notes[: max(0, len(notes) - later)]
         self._taken[number] = end - later
+        lane = self._file.lanes[number]
+        if lane["state"] == lib.FAN_LANE_LIVE:  # of one thread
+            self.tagged.take(number, int(lane["first"]), notes, lost > 0)
         notes = notes[notes >> _KIND_SHIFT == np.uint64(lib.FAN_NOTE_OPEN)]
         mounts = notes >> _MOUNT_SHIFT & _MOUNT_MASK
         files = notes >> _FILE_SHIFT & _FILE_MASK

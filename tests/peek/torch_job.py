@@ -55,6 +55,31 @@ class Pairs(Folder):
         return torch.tensor([sum(open(path, "rb").read()) for path in both], dtype=torch.float32)
 
 
+class Named(data.Dataset):
+    """Makes the names of two files out of an index, and has no list of them; some samples are kept
+    in memory, and some differ from epoch to epoch."""
+
+    def __init__(self, root, kept=0):
+        self.root, self.kept, self.memory = root, kept, {}
+        self.count = len(Folder(root)) // 2
+
+    def __len__(self):
+        return self.count
+
+    def read(self, number):
+        number %= 2 * self.count
+        with open(os.path.join(self.root, f"c{number % 7}", f"{number:03}"), "rb") as stream:
+            return torch.tensor(list(stream.read(16)), dtype=torch.float32)
+
+    def __getitem__(self, index):
+        if index not in self.memory:
+            found = self.read(index) + self.read(index + self.count)
+            if index >= self.kept:
+                return found
+            self.memory[index] = found
+        return self.memory[index]
+
+
 def loader(dataset, **options):
     options.setdefault("batch_size", 8)
     context = CONTEXT if WORKERS else None
@@ -155,6 +180,28 @@ def together(root, trainer):
 
 def pairs(root, trainer):
     trainer.epochs(loader(Pairs(root), shuffle=True))
+
+
+def named(root, trainer):
+    over = loader(Named(root), shuffle=True)
+    trainer.epochs(over, 3)
+
+
+def named_persistent(root, trainer):
+    trainer.epochs(loader(Named(root), shuffle=True, persistent_workers=WORKERS > 0), 3)
+
+
+def named_subset(root, trainer):
+    part, _ = data.random_split(Named(root), [30, len(Named(root)) - 30])
+    trainer.epochs(loader(part, shuffle=True), 3)
+
+
+def named_in_memory(root, trainer):
+    trainer.epochs(loader(Named(root, kept=20), shuffle=True), 3)
+
+
+def named_alone(root, trainer):
+    trainer.epochs(loader(Named(root), batch_size=None, collate_fn=lambda x: x[None]), 3)
 
 
 def single_samples(root, trainer):

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "../../client/job/job.h"
+#include "../../client/job/lane.h"
 #include "../../client/job/notes.h"
 #include "../../common/sys.h"
 
@@ -28,12 +29,15 @@ static struct {
     void (*PyErr_Clear)(void);
     void *(*PyEval_EvalCode)(void *code, void *globals, void *locals);
     void *(*PyEval_GetBuiltins)(void);
+    int (*PyArg_ParseTuple)(void *arguments, const char *format, ...);
+    void *(*PyCFunction_NewEx)(void *method, void *self, void *module);
     void *(*PyImport_GetModule)(void *name);
     int (*PyObject_HasAttrString)(void *object, const char *name);
     void *(*PyTuple_GetItem)(void *tuple, ssize_t at);
     const char *(*PyUnicode_AsUTF8)(void *text);
     void *(*PyUnicode_FromString)(const char *text);
     void *(*PyUnicode_DecodeFSDefault)(const char *text);
+    void *(*Py_BuildValue)(const char *format, ...);
     void *(*Py_CompileString)(const char *text, const char *file, int start);
     void (*Py_DecRef)(void *object);
 } python;
@@ -48,12 +52,15 @@ static const struct {
     LOOK_UP(PyErr_Clear),
     LOOK_UP(PyEval_EvalCode),
     LOOK_UP(PyEval_GetBuiltins),
+    LOOK_UP(PyArg_ParseTuple),
+    LOOK_UP(PyCFunction_NewEx),
     LOOK_UP(PyImport_GetModule),
     LOOK_UP(PyObject_HasAttrString),
     LOOK_UP(PyTuple_GetItem),
     LOOK_UP(PyUnicode_AsUTF8),
     LOOK_UP(PyUnicode_FromString),
     LOOK_UP(PyUnicode_DecodeFSDefault),
+    LOOK_UP(Py_BuildValue),
     LOOK_UP(Py_CompileString),
     LOOK_UP(Py_DecRef),
 #undef LOOK_UP
@@ -92,6 +99,25 @@ static char *read_text(const char *path)
     return NULL;
 }
 
+/* note_sample(number, dataset): what this thread opens from now on is of that sample. */
+static void *note_sample(void *self, void *arguments)
+{
+    (void)self;
+    unsigned number = 0, dataset = 0;
+    if (python.PyArg_ParseTuple(arguments, "II", &number, &dataset) == 0)
+        return NULL;
+    fan_lane_note(fan_note(FAN_NOTE_SAMPLE, 0, number, dataset & FAN_NOTE_PAYLOAD_MAX));
+    return python.Py_BuildValue("");
+}
+
+/* As struct PyMethodDef is in CPython's stable ABI; METH_VARARGS is 1. */
+static struct {
+    const char *name;
+    void *(*function)(void *self, void *arguments);
+    int flags;
+    const char *about;
+} sample_method = {"note_sample", note_sample, 1, NULL};
+
 static void put(void *dict, const char *key, void *value)
 {
     if (value != NULL)
@@ -109,6 +135,7 @@ static bool run(const char *text, const char *path)
         python.PyDict_SetItemString(globals, "__builtins__", python.PyEval_GetBuiltins());
         put(globals, "__name__", python.PyUnicode_FromString("_fanstore_peek"));
         put(globals, "__file__", python.PyUnicode_DecodeFSDefault(path));
+        put(globals, "note_sample", python.PyCFunction_NewEx(&sample_method, NULL, NULL));
         result = python.PyEval_EvalCode(code, globals, globals);
     }
     bool ran = result != NULL;

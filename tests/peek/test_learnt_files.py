@@ -1,0 +1,47 @@
+"""Jobs whose datasets have no list of files: which those are is learnt while they are read."""
+
+from __future__ import annotations
+
+import pytest
+from serving import Stage
+from test_torch_jobs import run_job, stage
+
+torch = pytest.importorskip("torch")
+__all__ = ["stage"]
+
+
+def share(said: str) -> float:
+    return float(said.partition("known for ")[2].partition(" %")[0] or 0)
+
+
+@pytest.mark.parametrize("workers", [{"WORKERS": "0"}, {"WORKERS": "2", "CONTEXT": "fork"}])
+@pytest.mark.parametrize("name", ["named", "named_subset", "named_alone"])
+def test_samples_are_known_from_the_second_epoch_on(
+    stage: Stage, name: str, workers: dict[str, str]
+) -> None:
+    watched, said = run_job(stage, name, FANSTORE_KEEP_LEARNT="off", **workers)
+    assert 60 < share(said) < 70, said
+    alone, _ = run_job(stage, name, order="off", **workers)
+    assert watched == alone
+
+
+def test_a_second_job_knows_them_from_its_first_batch(stage: Stage) -> None:
+    env = {"FANSTORE_KEEP_LEARNT": "on", "WORKERS": "2", "CONTEXT": "fork"}
+    names = ("named", "named_subset", "named_in_memory")
+    first, said = run_job(stage, *names, **env)
+    assert share(said) < 75, said
+    again, said = run_job(stage, *names, **env)
+    assert share(said) > 99, said
+    assert "wrong" not in said
+    assert again == first
+    learnt = stage.path / "data" / "learnt"
+    before = {path: path.stat().st_mtime_ns for path in learnt.glob("samples-*")}
+    assert before
+    run_job(stage, *names, **env)
+    assert before == {path: path.stat().st_mtime_ns for path in learnt.glob("samples-*")}
+
+
+def test_workers_that_are_started_anew_teach_it(stage: Stage) -> None:
+    env = {"FANSTORE_KEEP_LEARNT": "off", "WORKERS": "2", "CONTEXT": "spawn"}
+    _, said = run_job(stage, "named_persistent", **env)
+    assert share(said) > 60, said

@@ -1,0 +1,157 @@
+"""Learning which files samples are, from notes and in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fanstore._native import lib
+from fanstore.dataset import NO_RECORD
+from fanstore.serve.announcement import Name
+from fanstore.serve.kept import KeptFiles
+from fanstore.serve.learnt import Learnt
+from fanstore.serve.sample_files import SampleFiles
+from fanstore.serve.tagged import READ, Tagged
+from fanstore.trace.notes import note
+
+ID = "0123456789abcdef" * 2
+NAME = Name("job.Named of 5", 7, 5)
+NONE = 0xFFFFFFFF
+
+
+def sample(number: int, dataset: int = 7) -> int:
+    return note(int(lib.FAN_NOTE_SAMPLE), 0, number, dataset)
+
+
+def opened(record: int, mount: int = 0) -> int:
+    return note(int(lib.FAN_NOTE_OPEN), mount, record)
+
+
+def noted(*notes: int) -> np.ndarray:
+    return np.array(notes, np.uint64)
+
+
+def pairs(tagged: Tagged) -> list[tuple[int, int]]:
+    return [(int(each["sample"]), int(each["file"])) for each in tagged.reads()]
+
+
+def test_opens_are_of_the_sample_noted_before_them() -> None:
+    tagged = Tagged()
+    time = note(int(lib.FAN_NOTE_TIME), 0, 3)
+    tagged.take(
+        0, 1, noted(opened(9), sample(3), time, opened(30), opened(31, 2), sample(4), sample(NONE)),
+        False,
+    )  # fmt: skip
+    assert pairs(tagged) == [(3, 30), (3, 2 << 32 | 31)]
+    tagged.take(0, 1, noted(opened(8), sample(NONE)), False)
+    assert pairs(tagged) == []
+
+
+def test_a_sample_goes_on_in_the_next_piece() -> None:
+    tagged = Tagged()
+    tagged.take(0, 1, noted(sample(3), opened(30)), False)
+    tagged.take(1, 5, noted(sample(4), opened(40)), False)
+    assert pairs(tagged) == []
+    tagged.take(0, 1, noted(opened(31)), False)
+    tagged.take(1, 5, noted(sample(NONE)), False)
+    tagged.take(0, 1, noted(sample(NONE)), False)
+    assert sorted(pairs(tagged)) == [(3, 30), (3, 31), (4, 40)]
+
+
+@pytest.mark.parametrize(("owner", "lost"), [(2, False), (1, True)])
+def test_a_sample_whose_end_nobody_saw_says_nothing(owner: int, lost: bool) -> None:
+    tagged = Tagged()
+    tagged.take(0, 1, noted(sample(3), opened(30)), False)
+    tagged.take(0, owner, noted(opened(77), sample(4), opened(40), sample(NONE)), lost)
+    assert pairs(tagged) == [(4, 40)]
+
+
+def files(found: SampleFiles, count: int) -> list[list[int]]:
+    rows = dict(found.by_mount(count)).get(0, np.empty((count, 0), np.uint64))
+    return [[int(each) for each in row if each != NO_RECORD] for row in rows]
+
+
+def add(found: SampleFiles, *reads: tuple[int, int, int]) -> None:
+    found.add(*np.array(reads, np.int64).reshape(-1, 3).T)
+
+
+def test_files_that_are_opened_by_chance_are_dropped() -> None:
+    found = SampleFiles()
+    add(found, (0, 0, 5), (0, 0, 6), (1, 1, 7), (0, 2, 5), (0, 2, 9))  # sample, visit, file
+    assert files(found, 3) == [[5], [7], []]
+    add(found, (1, 3, 8), (2, 4, 1), (2, 4, 1))
+    assert files(found, 3) == [[5], [], [1]]
+    add(found, (2, 5, 1), (1 << 40, 6, 3))
+    assert files(found, 3) == [[5], [], [1]]
+
+
+def test_files_of_several_mounts() -> None:
+    found = SampleFiles()
+    add(found, (0, 0, 5), (0, 0, 1 << 32 | 6), (1, 1, 1 << 32 | 7))
+    by_mount = {mount: rows.tolist() for mount, rows in found.by_mount(2)}
+    assert by_mount == {0: [[5], [NO_RECORD]], 1: [[6], [7]]}
+
+
+def read(samples: list[int], first: int = 0) -> np.ndarray:
+    rows = np.zeros(len(samples), READ)
+    rows["dataset"], rows["sample"] = NAME.number, samples
+    rows["visit"] = np.arange(len(samples)) + first
+    rows["file"] = 10 + np.array(samples)
+    return rows
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptFiles:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "data").mkdir()
+    return KeptFiles(str(tmp_path / "data"), ID)
+
+
+def test_ranks_that_learnt_different_samples_keep_them_all(kept: KeptFiles) -> None:
+    ranks = [Learnt([(kept, 100)]) for _ in range(2)]
+    for rank, learnt in enumerate(ranks):
+        assert learnt.files(NAME) == []
+        learnt.note(read([rank, rank + 2]))
+    for learnt in ranks:
+        learnt.end()
+    [(mount, rows)] = Learnt([(kept, 100)]).files(NAME)
+    assert (mount, rows.ravel().tolist()) == (0, [10, 11, 12, 13, NO_RECORD])
+
+
+def test_names_of_other_datasets_get_nothing(kept: KeptFiles) -> None:
+    learnt = Learnt([(kept, 100)])
+    learnt.files(NAME)
+    learnt.note(read([0, 1]))
+    assert learnt.files(Name("another", NAME.number, 5)) == []
+    assert learnt.files(Name("another", 8, 1 << 40)) == []
+    assert len(learnt.files(NAME)) == 1
+    learnt.end()
+    assert Learnt([(kept, 100)]).files(Name("job.Named of 6", 7, 6)) == []
+
+
+@pytest.mark.parametrize("records", [100, 5])
+def test_what_is_kept_is_not_trusted(kept: KeptFiles, records: int, tmp_path: Path) -> None:
+    learnt = Learnt([(kept, 100)])
+    learnt.files(NAME)
+    learnt.note(read([0, 1]))
+    learnt.end()
+    [path] = (tmp_path / "data" / "learnt").iterdir()
+    if records == 100:
+        whole = bytearray(path.read_bytes())
+        whole[-1] ^= 1
+        path.write_bytes(whole)
+    assert Learnt([(kept, records)]).files(NAME) == []
+
+
+def test_many_reads_are_sorted_now_and_then(kept: KeptFiles) -> None:
+    name = Name("large", NAME.number, 200_000)
+    learnt = Learnt()
+    learnt.files(name)
+    order = np.random.RandomState(0).permutation(200_000)
+    for epoch in range(2):
+        for at in range(0, 200_000, 5000):
+            learnt.note(read(order[at : at + 5000].tolist(), epoch * 200_000 + at))
+    [(_, rows)] = learnt.files(name)
+    assert np.array_equal(rows.ravel(), 10 + np.arange(200_000))
