@@ -224,26 +224,30 @@ static void test_dead(void)
     world_close(&world);
 }
 
-/* An order behind another one is brought when all of that was. */
+/* An order behind another one is brought when all of that was, each file once. */
 static void test_behind(void)
 {
     struct world world;
     struct node_client client;
-    uint64_t records[WORLD_FILES], later[1] = {0}, bytes;
+    uint64_t records[WORLD_FILES], later[1] = {0}, bytes, first_bytes = 0;
     open_two(&world, &client, WORLD_TINY_BYTES, FAN_POLICY_CLOSE);
-    uint64_t count = list(&world, records, 1, &bytes);
-    for (uint64_t i = 0; i < count; i++)
+    uint64_t all = list(&world, records, 1, &bytes), count = all - WORLD_FILES / 4;
+    for (uint64_t i = count; i < all; i++)
         later[0] = is_remote(&world, records[i]) ? records[i] : later[0];
-    uint64_t first = begin(&world, records, count - WORLD_FILES / 4);
+    for (uint64_t i = 0; i < count; i++)
+        first_bytes += is_remote(&world, records[i]) ? world_file_bytes(records[i]) : 0;
+    CHECK(later[0] != 0 && first_bytes > WORLD_TINY_BYTES);
+    uint64_t first = begin(&world, records, count);
     int64_t second = fan_node_order_begin(world.nodes[0], 0, later, 1, first);
     CHECK(second > 0);
-    uint64_t last_bytes = world_file_bytes(later[0]), before = 0;
-    for (uint64_t i = 0; i < count - WORLD_FILES / 4; i++) {
-        EVENTUALLY(is_quiet(&world));
-        before = world_stats(&world, 0).ahead_bytes;
+    for (uint64_t i = 0; i < count; i++) {
+        if (is_remote(&world, records[i]))
+            CHECK(client_read(&client, 0, records[i]) == 0);
         CHECK(fan_node_order_pass(world.nodes[0], first, i + 1) == 0);
     }
-    EVENTUALLY(is_quiet(&world) && world_stats(&world, 0).ahead_bytes >= before + last_bytes);
+    uint64_t brought = first_bytes + world_file_bytes(later[0]);
+    EVENTUALLY(is_quiet(&world) && world_stats(&world, 0).fetched_bytes == brought);
+    CHECK(world_stats(&world, 0).ahead_bytes >= world_file_bytes(later[0]));
     CHECK(fan_node_order_end(world.nodes[0], first) == 0);
     CHECK(fan_node_order_end(world.nodes[0], (uint64_t)second) == 0);
     client_close(&client);
