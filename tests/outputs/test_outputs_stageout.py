@@ -292,7 +292,7 @@ def test_a_file_is_whole_and_synced_before_it_has_its_name(
         cluster.ranks[0].publish(b"file", b"data" * 1000)
 
     run(cluster, work)
-    assert steps == [("sync", b"1.part"), ("name", b"file"), ("sync", b"out")]
+    assert steps == [("sync", b"1.1.part"), ("name", b"file"), ("sync", b"out")]
 
 
 def test_replaced_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

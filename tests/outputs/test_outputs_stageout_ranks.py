@@ -13,6 +13,7 @@ from output_ranks import Cluster
 from output_staging import run, settled, tree
 
 from fanstore.outputs.model.entries import Place, home_rank_of
+from fanstore.outputs.stageout.journal import Name
 from fanstore.outputs.stageout.reconcile import Reconciled
 from fanstore.outputs.stageout.stageout import StageOut
 
@@ -180,3 +181,25 @@ def test_a_file_comes_before_the_directory_that_it_is_in(
     summaries = run(cluster, work)
     assert tree(cluster.output_dir) == {"b": None, "b/a": b"deep", "b/inside": b"i"}
     assert all(s["unplaced"] == s["backups"] == [] for s in summaries)
+
+
+def test_each_name_of_an_object_gets_a_copy_of_its_own(tmp_path: Path) -> None:
+    """The copy for a name that it has no more may still be under way when the new one asks."""
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+
+    async def work() -> None:
+        early = rank.publish(b"early", b"e" * 1000)
+        late = rank.publish(b"late", b"l" * 1000)
+        supplier = rank.stage_out._supplier
+        rank.journal.name(early.object_id, Name(0, b"early"), 1000)
+        supplier.begin(early)
+        for entry in (early, late):
+            number, attr, names = entry.object_id, entry.attr, (Name(0, b"a"), Name(0, b"b"))
+            copies = await asyncio.gather(*(supplier.supply(number, n, attr) for n in names))
+            assert len(set(copies)) == 2
+            assert {Path(os.fsdecode(each)).stat().st_size for each in copies} == {1000}
+            for each in copies:
+                os.unlink(each)
+
+    run(cluster, work, started=False)

@@ -70,14 +70,11 @@ class OutputDirectory:
         return os.fsdecode(os.path.relpath(path, self.root))
 
     def scratch(self, object_id: int) -> bytes:
-        """Returns the path for an object's copy while it is made, and makes its directory."""
+        """Returns a path for one copy of an object while it is made, `<scratch>/<id>.<n>.part`, and
+        makes its directory. Each copy has one of its own: an object that is renamed may be copied
+        for its new name before the copy for the old one is there."""
         self._make_scratch()
-        return self.scratch_path(object_id)
-
-    def scratch_path(self, object_id: int) -> bytes:
-        """Returns the path for an object's copy while it is made, `<scratch>/<id>.part`; makes
-        nothing."""
-        return os.path.join(self._scratch, b"%x.part" % object_id)
+        return os.path.join(self._scratch, b"%x.%d.part" % (object_id, next(self._numbers)))
 
     def place_file(
         self, temporary: bytes, name: Name, mine: Identity | None, force: bool = True

@@ -22,10 +22,11 @@ _EARLY_MOST_BYTES = 1 << 20
 
 @dataclass
 class _Copy:
-    """A copy that is being made or was. attr: the attributes that it gets. wanted: False once its
-    object is gone."""
+    """A copy that is being made or was. attr: the attributes that it gets. path: where it is, once
+    it is begun. wanted: False once its object is gone."""
 
     attr: Attr
+    path: bytes = b""
     done: asyncio.Future[bytes] | None = None
     copied_bytes: int = 0
     wanted: bool = True
@@ -73,9 +74,12 @@ class Supplier:
         if begun is not None and begun.done is not None:
             with contextlib.suppress(OSError):  # then it is tried again
                 path = await begun.done
-                self._begun.pop(object_id, None)
-                if begun.attr == attr and begun.wanted:
-                    return path
+                # Two names may wait for it: of an object that is renamed, the old and the new one.
+                taken = self._begun.pop(object_id, None) is begun
+                if taken and begun.wanted:
+                    if begun.attr == attr:
+                        return path
+                    os.unlink(path)
             self._begun.pop(object_id, None)
         placed = self._journal.ledger.placed.get(object_id)
         loop = asyncio.get_running_loop()
@@ -98,7 +102,7 @@ class Supplier:
             self._current = None
 
     def _copy(self, object_id: int, copy: _Copy) -> bytes:
-        temporary = self._directory.scratch(object_id)
+        temporary = copy.path = self._directory.scratch(object_id)
 
         def advance(count: int) -> None:
             self.copied_bytes += count
@@ -143,7 +147,7 @@ class Supplier:
         self._given_up = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._early.shutdown(wait=True, cancel_futures=True)
-        for object_id in list(self._begun):
+        for copy in self._begun.values():
             with contextlib.suppress(OSError):
-                os.unlink(self._directory.scratch_path(object_id))
+                os.unlink(copy.path)
         self._begun.clear()
