@@ -16,6 +16,7 @@ from ranks import make_rank_stage, needs_ranks
 from serving import Stage, daemon_of, make_stage, wait_for
 
 from fanstore.dataset import Dataset
+from fanstore.outputs.drafts.watch import Processes
 from fanstore.outputs.model.partial import partial_names
 from fanstore.outputs.model.wire import Op
 from fanstore.outputs.stageout.journal import Header, Journal, Name
@@ -46,6 +47,22 @@ def test_a_killed_writer_leaves_a_partial_output(kept: Served) -> None:
     assert kept.client.read_file(b"log.partial") == b"half"
     assert not kept.is_there(b"log")
     assert kept.client.write_file(b"log", b"whole") == "SETTLED"
+    assert kept.counted("partial") == 1
+
+
+def test_the_end_waits_for_a_killed_writer_that_has_not_closed_its_files(
+    kept: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel frees its memory first."""
+    with programs(kept.path, 1) as (writer,):
+        writer.call("write", writer.call("open", b"log"), b"half")
+
+        def is_ending(_processes: Processes, _pid: int) -> bool:
+            writer.kill()
+            return True
+
+        monkeypatch.setattr(Processes, "is_ending", is_ending)
+        kept.service.start_flush().result(60)
     assert kept.counted("partial") == 1
 
 

@@ -169,10 +169,18 @@ class Drafts(DraftTable):
         while True:
             with contextlib.suppress(OSError):
                 await self._look_at_all(self.all())
-            waits = any(draft.waits_since_s is not None for draft in self.all())
+            waits = any(
+                draft.waits_since_s is not None or self._is_let_go(draft) for draft in self.all()
+            )
             if not waits or self._loop.time() > deadline_s:
                 return
             await asyncio.sleep(_APPEAR_POLL_S * 10)
+
+    def _is_let_go(self, draft: Draft) -> bool:
+        """Tells whether a holder is about to end, and has the file open yet: the kernel closes what
+        a killed process had after it has freed its memory."""
+        held = [pid for pid, holder in draft.holders.items() if not holder.dead]
+        return any(self._processes.is_ending(pid) for pid in held)
 
     def close(self) -> None:
         """Forgets all drafts: what is open by now stays unpublished."""
