@@ -7,17 +7,20 @@ import os
 import stat
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.dataset import Dataset
-from fanstore.errors import UsageError
+from fanstore.errors import UsageError, show_path
 from fanstore.order.expected import Expected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _REORDERED = 1024  # samples: nothing is known of the reader's workers
+_LINE_MOST = 1 << 14  # bytes: more than any path takes; files of other kinds have longer ones
+_SHOWN_MOST = 300  # bytes
 
 # A mount: its prefix, and the dataset that is served there.
 Mount = tuple[str, Dataset]
@@ -32,7 +35,7 @@ def read_order(path: str, mounts: Sequence[Mount]) -> dict[int, Iterator[Expecte
     epochs: list[_Epoch] = [{}]
     try:
         with open(path, "rb") as stream:
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(iter(partial(stream.readline, _LINE_MOST), b""), 1):
                 if line == b"\n":
                     epochs += [{}] if epochs[-1] else []
                     continue
@@ -70,9 +73,9 @@ def _add(epoch: _Epoch, line: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) 
     try:
         record = _record_of(dataset, relpath)
     except FileNotFoundError:
-        raise UsageError(f"{os.fsdecode(path)} is not in the dataset") from None
+        raise UsageError(f"{_shown(path)} is not in the dataset") from None
     if not stat.S_ISREG(int(dataset.record(record).mode)):
-        raise UsageError(f"{os.fsdecode(path)} is no regular file")
+        raise UsageError(f"{_shown(path)} is no regular file")
     epoch.setdefault(mount, array("Q")).append(record)
 
 
@@ -92,11 +95,16 @@ def _below(path: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> tuple[int,
     for number, (prefix, _) in enumerate(prefixes):
         if path.startswith(prefix):
             return number, path[len(prefix) :]
-    shown = os.fsdecode(path)
+    shown = _shown(path)
     if path.startswith(b"/"):
         named = ", ".join(os.fsdecode(prefix[:-1]) for prefix, _ in prefixes)
         raise UsageError(f"{shown} is in none of {named}")
     raise UsageError(f"{shown}: of several datasets, paths begin with a mount prefix")
+
+
+def _shown(path: bytes) -> str:
+    """Returns what a line holds for people, cut off where it is too long to be read."""
+    return show_path(path[:_SHOWN_MOST]) + ("..." if len(path) > _SHOWN_MOST else "")
 
 
 def _unescaped(line: bytes) -> bytes:

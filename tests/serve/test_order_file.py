@@ -209,6 +209,9 @@ def test_several_datasets(tmp_path: Path, mounts: list[Any]) -> None:
         (b"/mnt/three/a\n", 2, "line 1: /mnt/three/a is in none of /mnt/one, /mnt/two"),
         (b"a\n", 2, "paths begin with a mount prefix"),
         (b"back\\slash\n", 1, r"line 1: \ stands before n or \ alone"),
+        (b"a\r\nb\r\n", 1, r"line 1: a\r is not in the dataset"),
+        (b"\x1b[31m\xff\n", 1, r"line 1: \x1b[31m\xff is not in the dataset"),
+        (b"x" * 1_000_000, 1, "line 1: " + "x" * 300 + "... is not in the dataset"),
     ],
 )
 def test_mistakes_are_told(
