@@ -99,7 +99,8 @@ def cli() -> None:
 
 def fail(message: object, exit_code: int) -> NoReturn:
     """Says why on stderr and exits."""
-    print(f"fanstore: error: {message}", file=sys.stderr)
+    # In one piece: several ranks may say something at once.
+    sys.stderr.write(f"fanstore: error: {message}\n")
     sys.exit(exit_code)
 
 
