@@ -80,7 +80,7 @@ def warning_lines(summary: dict[str, Any]) -> list[str]:
     """Returns what is said of a job's end even with --quiet."""
     return [
         *rank_lines(summary), *raw_call_lines(summary), *problem_lines(summary),
-        *summary.get("trace_lines", []),
+        *summary["warnings"], *summary.get("trace_lines", []),
     ]  # fmt: skip
 
 

@@ -95,7 +95,8 @@ class Daemon:
             self.job.open(self.world)
             listener = self.job.listener()
             self.job.serve()
-            self._parent.send(self._ready())
+            ready = self._ready()
+            self._parent.send(ready)
         except BaseException as error:
             return self._give_up(error)
         self._detach_stderr()
@@ -109,6 +110,7 @@ class Daemon:
         outputs = self._account()
         summary = {"type": "summary", **self._summary(outputs)}
         summary["left"] = self._close()
+        summary["warnings"] = self.job.warnings[len(ready["warnings"]) :]
         self._tell(summary)
         self.world.finish(self._with_all)
         return 0
@@ -245,7 +247,7 @@ class Daemon:
             **self.job.about(),
             "trace": {} if self.job.lanes is None else self.job.lanes.figures(),
             "locks": self.job.lock_paths(),
-            "warnings": self.job.warnings,
+            "warnings": list(self.job.warnings),
         }
 
     def _detach_stderr(self) -> None:

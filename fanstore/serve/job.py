@@ -212,7 +212,7 @@ class Job:
         self._keep_trace()
         node = None if self.server is None else self.server.node
         self.orders = begin_orders(
-            self.plan, self.directory, self.served, node, self.world, self._node_plan
+            self.plan, self.directory, self.served, node, self.world, self._node_plan, self._warn
         )
         self._serve_outputs()
 
@@ -273,6 +273,12 @@ class Job:
         self.outputs.start()
         if self.watching is not None:
             self.watching.start(self.outputs.submit)
+
+    def _warn(self, line: str) -> None:
+        """Has a line said once, at the start or the end of the job. May be called from any
+        thread."""
+        if line not in self.warnings:
+            self.warnings.append(line)
 
     def stop_serving(self) -> bool:
         """Ends what `serve` began. Returns whether all ranks are there, and MPI may be used

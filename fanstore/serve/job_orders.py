@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -71,10 +71,12 @@ def begin_orders(
     node: Node | None,
     world: World,
     node_plan: NodePlan | None,
+    warn: Callable[[str], None],
 ) -> Orders | None:
     """Begins to hear what will be read, as `--order` says, or the plan where that says nothing;
-    None where that is not wanted. node: None where all is on the local disk. Raises UsageError for
-    an order file with errors."""
+    None where that is not wanted. node: None where all is on the local disk. warn: is told, in any
+    thread, what is to be said of orders that are kept. Raises UsageError for an order file with
+    errors."""
     if plan.settings.order == "off":
         return None
     # Without notes nobody could tell how far a loader is, and what was brought would stay.
@@ -84,7 +86,7 @@ def begin_orders(
         return Orders(_planned(directory, served, node_plan, sink), sink, directory)
     if not plan.order_file:
         mounts = [(item.dataset, item.prefix.spellings()) for item in served]
-        keeps = partial(_kept_orders, served, world) if plan.settings.keep_learnt else list
+        keeps = partial(_kept_orders, served, world, warn) if plan.settings.keep_learnt else list
         announced = Announced(directory.path, mounts, sink, plan.settings.order == "torch", keeps)
         os.symlink(Path(peek.__file__).parent, directory.file("peek"))
         return Orders(announced, sink, directory)
@@ -95,14 +97,16 @@ def begin_orders(
     return Orders(Planned(directory.file("segment"), epochs, sink), sink, directory)
 
 
-def _kept_orders(served: Sequence[ServedDataset], world: World) -> list[KeptOrders]:
+def _kept_orders(
+    served: Sequence[ServedDataset], world: World, warn: Callable[[str], None]
+) -> list[KeptOrders]:
     """Returns where orders are kept of each dataset."""
     from fanstore.serve.kept import KeptFiles
     from fanstore.serve.kept_orders import KeptOrders  # with NumPy
 
     return [
         KeptOrders(
-            KeptFiles(os.path.realpath(item.dataset.directory), item.dataset.dataset_id),
+            KeptFiles(os.path.realpath(item.dataset.directory), item.dataset.dataset_id, warn),
             item.dataset.header.record_count,
             world.rank,
             world.world_size,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
+from collections.abc import Callable
 
 import xxhash
 
@@ -18,9 +18,11 @@ BYTES_MAX = 1 << 26
 
 class KeptFiles:
     """The files of a dataset. directory: that of the dataset; dataset_id: its id, which is in each
-    file, for a directory may come to hold another dataset."""
+    file, for a directory may come to hold another dataset. warn: is told what the user is to know,
+    as a line."""
 
-    def __init__(self, directory: str, dataset_id: str) -> None:
+    def __init__(self, directory: str, dataset_id: str, warn: Callable[[str], None]) -> None:
+        self.warn = warn
         self._id = bytes.fromhex(dataset_id)
         cache = os.environ.get("XDG_CACHE_HOME", "")
         cache = cache if os.path.isabs(cache) else os.path.expanduser("~/.cache")
@@ -35,16 +37,16 @@ class KeptFiles:
 
     def _content(self, path: str) -> bytes | None:
         try:
-            with open(path, "rb") as stream:
-                whole = stream.read(BYTES_MAX + 1)
+            with open(path, "rb", opener=_open_at_once) as stream:
+                whole = stream.read(BYTES_MAX + 1) or b""
         except OSError as error:
             if not isinstance(error, (FileNotFoundError, NotADirectoryError, PermissionError)):
-                _say(f"{path}: {error.strerror}; it is not used")
+                self.warn(f"{path}: {error.strerror}; it is not used")
             return None
         content = memoryview(whole)[len(_MAGIC) + _SUM_BYTES :]
         head = _MAGIC + xxhash.xxh3_64_digest(content)
         if len(whole) > BYTES_MAX or not whole.startswith(head):
-            _say(f"{path} is damaged, and is not used; it may be removed")
+            self.warn(f"{path} is damaged, and is not used; it may be removed")
             return None
         # Another dataset was here when it was written.
         return bytes(content[len(self._id) :]) if content[: len(self._id)] == self._id else None
@@ -61,7 +63,12 @@ class KeptFiles:
                 return
             except OSError as error:
                 problems.append(f"{folder}: {error.strerror}")
-        _say(f"nothing of this job's order is kept for later ones: {'; '.join(problems)}")
+        self.warn(f"nothing of this job's order is kept for later ones: {'; '.join(problems)}")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Opens a file that others may have put there: a FIFO would wait for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _replace(folder: str, name: str, content: bytes) -> None:
@@ -83,7 +90,3 @@ def _replace(folder: str, name: str, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(part)
-
-
-def _say(what: str) -> None:
-    print(f"fanstore: {what}", file=sys.stderr, flush=True)

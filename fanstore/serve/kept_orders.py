@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,7 @@ class KeptOrders:
             try:
                 found += _decoded(content, self.records)
             except ValueError as error:
-                print(f"fanstore: {self._name}: {error}; not used", file=sys.stderr, flush=True)
+                self.files.warn(f"{self._name}: {error}; not used")
         return found[: 2 * _ORDERS_MAX]
 
     def add(self, orders: Sequence[Order]) -> None:

@@ -78,41 +78,61 @@ def test_a_damaged_file_is_said_and_replaced(stage: Stage) -> None:
     whole = kept(stage).read_bytes()
     for damaged in (b"", whole[:-1], whole[:100] + b"\xff" + whole[101:], b"FANKEPT1"):
         kept(stage).write_bytes(damaged)
-        assert share(run(stage, "1")) == 0
+        said = run(stage, "1")
+        assert share(said) == 0
+        assert said.count(f"{kept(stage)} is damaged, and is not used") == 1
         assert kept(stage).read_bytes() == whole
 
 
-def files_in(path: Path, monkeypatch: pytest.MonkeyPatch, identity: str = ID) -> KeptFiles:
+def test_a_fifo_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, said = files_in(tmp_path, monkeypatch)
+    path = tmp_path / "data" / "learnt" / "what"
+    path.parent.mkdir()
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR)
+    try:
+        assert files.read("what") == []
+    finally:
+        os.close(writer)
+    assert said == [f"{path} is damaged, and is not used; it may be removed"]
+    files.write("what", b"new")
+    assert files.read("what") == [b"new"]
+
+
+def files_in(
+    path: Path, monkeypatch: pytest.MonkeyPatch, identity: str = ID
+) -> tuple[KeptFiles, list[str]]:
+    """The files of a dataset, and what is said of them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(path / "cache"))
     (path / "data").mkdir(exist_ok=True)
-    return KeptFiles(str(path / "data"), identity)
+    said: list[str] = []
+    return KeptFiles(str(path / "data"), identity, said.append), said
 
 
 def test_what_is_kept_of_another_dataset_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files_in(tmp_path, monkeypatch).write("what", b"content")
-    assert files_in(tmp_path, monkeypatch).read("what") == [b"content"]
-    assert files_in(tmp_path, monkeypatch, ID[::-1]).read("what") == []
+    files_in(tmp_path, monkeypatch)[0].write("what", b"content")
+    assert files_in(tmp_path, monkeypatch)[0].read("what") == [b"content"]
+    assert files_in(tmp_path, monkeypatch, ID[::-1])[0].read("what") == []
 
 
 @pytest.mark.parametrize(
     "words", [[], [2], [1, 3, 0, 0], [1, 2, 0, 99], [2**32 - 1], [2, 2**31, 2**31]]
 )
 def test_what_makes_no_sense_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[int],
-    capfd: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    files = files_in(tmp_path, monkeypatch)
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[int]
+) -> None:
+    files, said = files_in(tmp_path, monkeypatch)
     files.write("order-0-of-1", np.array(words, "<u4").tobytes())
     assert KeptOrders(files, 50, 0, 1).load() == []
-    assert capfd.readouterr().err.count("not used") == 1
+    assert len(said) == 1 and "not used" in said[0]
 
 
 def test_the_cache_takes_what_the_dataset_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = files_in(tmp_path, monkeypatch)
+    files, _ = files_in(tmp_path, monkeypatch)
     (tmp_path / "data" / "learnt").write_text("a file")
     order = np.arange(100, dtype=np.uint32)
     KeptOrders(files, 100, 0, 1).add([order])
@@ -120,22 +140,20 @@ def test_the_cache_takes_what_the_dataset_does_not(
     assert (tmp_path / "cache" / "fanstore" / "learnt" / ID / "order-0-of-1").exists()
 
 
-def test_a_full_disk_keeps_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_disk_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     with small_disk(disk):
-        files = files_in(disk, monkeypatch)
+        files, said = files_in(disk, monkeypatch)
         files.write("what", b"old")
         files.write("what", os.urandom(2 << 20))
         assert files.read("what") == [b"old"]
         assert os.listdir(disk / "data" / "learnt") == ["what"]
-    assert "No space left on device" in capfd.readouterr().err
+    assert len(said) == 1 and "No space left on device" in said[0]
 
 
 def test_there_is_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = files_in(tmp_path, monkeypatch)
+    files, _ = files_in(tmp_path, monkeypatch)
     for seed in range(12):
         order = np.random.default_rng(seed).permutation(1000).astype(np.uint32)
         KeptOrders(files, 1000, 0, 1).add([order])

@@ -106,7 +106,7 @@ def read(samples: list[int], first: int = 0) -> np.ndarray:
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptFiles:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "data").mkdir()
-    return KeptFiles(str(tmp_path / "data"), ID)
+    return KeptFiles(str(tmp_path / "data"), ID, print)
 
 
 def test_ranks_that_learnt_different_samples_keep_them_all(kept: KeptFiles) -> None:
