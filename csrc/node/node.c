@@ -247,6 +247,8 @@ int fan_node_start(struct fan_node *node, void *transport)
 int fan_node_finish(struct fan_node *node)
 {
     fan_node_enter(node);
+    if (!node->ranks.finishing)
+        node->ranks.finishing_ns = fan_now_ns();
     node->ranks.finishing = true;
     uint32_t left = node->transport != NULL ? fan_ranks_unfinished(&node->ranks) : 0;
     if (left == 0 && node->running && node->transport != NULL && !node->broken &&

@@ -3,7 +3,11 @@
 #include "inner.h"
 #include "machine/shared.h"
 
-enum { PING_NS = 1000000000, SILENT_DEADLINES = 3 };
+enum {
+    PING_NS = 1000000000,
+    SILENT_DEADLINES = 3,
+    ON_THE_WAY_NS = 2000000000 /* waited for what was asked ahead */
+};
 
 /* Often enough that a rank has several chances to answer before it counts as lost. */
 static uint64_t ping_pause_ns(const struct fan_node *node)
@@ -36,6 +40,22 @@ static bool is_waited_for(const struct fan_node *node, uint32_t rank)
     return rank != node->ranks.own_rank && at->lost == 0 && !at->finished;
 }
 
+static bool is_finishing(const struct fan_node *node)
+{
+    return node->ranks.finishing && node->transport != NULL && !node->broken;
+}
+
+static uint64_t announces_ns(const struct fan_node *node)
+{
+    return node->ranks.finishing_ns + ON_THE_WAY_NS;
+}
+
+/* Others end when they are told: by then they are to have answered what they were asked ahead. */
+static bool may_announce(const struct fan_node *node, uint64_t now_ns)
+{
+    return node->flights.counts[FAN_AHEAD] == 0 || now_ns >= announces_ns(node);
+}
+
 static void announce(struct fan_node *node, uint64_t now_ns)
 {
     struct fan_ranks *ranks = &node->ranks;
@@ -62,7 +82,9 @@ static void ask_silent(struct fan_node *node, uint32_t rank, uint64_t now_ns)
 
 void fan_peers_advance(struct fan_node *node, uint64_t now_ns)
 {
-    if (!node->ranks.finishing || node->transport == NULL || node->broken)
+    if (!is_finishing(node))
+        return;
+    if (!node->ranks.announced && !may_announce(node, now_ns))
         return;
     if (!node->ranks.announced)
         announce(node, now_ns);
@@ -76,7 +98,7 @@ uint64_t fan_peers_next_ns(const struct fan_node *node)
 {
     uint64_t next_ns = UINT64_MAX;
     if (!node->ranks.announced)
-        return next_ns;
+        return is_finishing(node) ? announces_ns(node) : next_ns;
     for (uint32_t rank = 0; rank < node->ranks.world_size; rank++) {
         uint64_t at_ns = node->ranks.ranks[rank].pinged_ns + ping_pause_ns(node);
         if (is_waited_for(node, rank) && at_ns < next_ns)

@@ -32,6 +32,7 @@ struct fan_ranks {
     uint64_t deadline_ns;
     bool dropped;
     bool finishing;
+    uint64_t finishing_ns; /* since when */
     bool announced; /* the others know that this rank is finished */
     uint32_t lost_count;
 };

@@ -94,8 +94,10 @@ bool fan_node_turn(struct fan_node *node, uint64_t now_ns)
     any |= fan_readers_advance(&node->shared, node);
     any |= fan_ahead_advance(node);
     any |= fan_sessions_scan(node, now_ns);
-    any |= fan_hints_advance(node, now_ns);
-    any |= fan_prefetch_advance(node, now_ns);
+    if (!node->ranks.finishing) { /* else nobody is to read what would come */
+        any |= fan_hints_advance(node, now_ns);
+        any |= fan_prefetch_advance(node, now_ns);
+    }
     any |= fan_next_use_advance(node);
     any |= fan_messages_send(node);
     fan_fetch_advance(node, now_ns);

@@ -294,6 +294,23 @@ static void test_share_of_disk(void)
     world_close(&world);
 }
 
+/* A rank that needs nothing more says so when what it asked ahead has come: who is told may end. */
+static void test_finish(void)
+{
+    struct world world;
+    struct node_client client;
+    uint64_t records[50 * WORLD_FILES], bytes;
+    open_two(&world, &client, WORLD_LARGE_BYTES, FAN_POLICY_CLOSE);
+    atomic_store(&world_knobs(&world, 1)->delay_us, 100000);
+    begin(&world, records, list(&world, records, 50, &bytes));
+    EVENTUALLY(!is_quiet(&world));
+    EVENTUALLY(fan_node_finish(world.nodes[0]) + fan_node_finish(world.nodes[1]) == 0);
+    CHECK(is_quiet(&world));
+    CHECK(fan_node_stop(world.nodes[1]) == 0 && fan_node_stop(world.nodes[0]) == 0);
+    client_close(&client);
+    world_close(&world);
+}
+
 int main(void)
 {
     const enum fan_policy policies[] = {FAN_POLICY_CLOSE, FAN_POLICY_LRU, FAN_POLICY_RANDOM,
@@ -309,6 +326,7 @@ int main(void)
     test_silence();
     test_dead();
     test_behind();
+    test_finish();
     test_nonsense();
     test_share_of_disk();
     printf("test_node_prefetch: no fault\n");
