@@ -287,8 +287,10 @@ def _wanted(setting: Setting) -> str:
         kind = "a whole number" if setting.kind is int else "a number"
         return f"{kind} from {setting.least:g} to {setting.most:,.0f}"
     form = setting.form.replace("[1-9][0-9]*", "a number from 1 on")
-    words = form.replace(".+", "the name of a file").split("|")
-    return f"one of {', '.join(words)}" if setting.form else f"a valid {setting.kind.__name__}"
+    words = form.replace(".+", "the name of a file without new lines").split("|")
+    if not setting.form:
+        return f"a valid {setting.kind.__name__}"
+    return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
 
 
 def config_file(environ: Mapping[str, str] = os.environ) -> Path:
