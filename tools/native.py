@@ -1,6 +1,6 @@
 """Builds the two plain shared libraries, fanstore-trap and _declarations.py.
 
-    libfanstore_core.so     csrc/{format,common,pack,local,node,policy,prepare}
+    libfanstore_core.so     csrc/{format,common,pack,local,names,node,policy,prepare}
                                                                      for Python, through cffi
     libfanstore_preload.so  csrc/{common,pack,client,preload}        for LD_PRELOAD
     fanstore-trap           the same and csrc/trap                   for `--trap`
@@ -33,7 +33,9 @@ CSRC = ROOT / "csrc"
 IN_PLACE = ROOT / "fanstore" / "_native"
 OBJECTS = ROOT / "build" / "objects"  # of the build in place, for tools/check_layers.py
 
-CORE_FOLDERS = ("format", "common", "pack", "local", "policy", "node", "trace", "prepare")
+CORE_FOLDERS = (
+    "format", "common", "pack", "local", "policy", "names", "node", "trace", "prepare",
+)  # fmt: skip
 PRELOAD_FOLDERS = ("common", "pack", "client", "preload")
 TRAP_FOLDER = "trap"
 OUTPUTS = (

@@ -31,6 +31,7 @@ C_ROOMS: Rooms = {
     "prepare": _PACK,
     "local": _PACK,
     "policy": set(),
+    "names": {"format", "common"},
     "trace": {"format", "common"},
     # Of the node daemon's core: threads and the interface to a transport; where bytes lie on disks;
     # the block cache. On top of them who wants what, and from whom.

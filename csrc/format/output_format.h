@@ -51,10 +51,8 @@ enum fan_output_op {
 };
 
 /* NOFOLLOW: the last component is not followed when it is a link; of RENAME, UNLINK, RMDIR, MKDIR,
- * MKNOD, SYMLINK it never is. */
-enum fan_output_how {
-    FAN_OUTPUT_NOFOLLOW = 1
-};
+ * MKNOD, SYMLINK it never is. ANNOUNCED: a change that was counted in the names segment. */
+enum fan_output_how { FAN_OUTPUT_NOFOLLOW = 1, FAN_OUTPUT_ANNOUNCED = 2 };
 
 enum fan_output_change {
     FAN_OUTPUT_MODE = 1,

@@ -1,6 +1,7 @@
 #include "ask.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +13,7 @@
 #include "../../common/sys.h"
 #include "job.h"
 #include "jobsocket.h"
+#include "known.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define LIMIT_NS (60 * SECOND_NS)      /* for all of a question */
@@ -80,6 +82,37 @@ static int send_all(int link, struct iovec pieces[PIECES], size_t bytes, int64_t
     return 0;
 }
 
+/* Whether a request changes a name or attributes, which those know who look without asking. */
+static bool changes(const struct fan_output_request *request)
+{
+    switch (request->op) {
+    case FAN_OUTPUT_OPEN:
+        return (request->flags & (O_CREAT | O_TRUNC)) != 0 ||
+               (request->flags & O_ACCMODE) != O_RDONLY;
+    case FAN_OUTPUT_MKDIR:
+    case FAN_OUTPUT_MKNOD:
+    case FAN_OUTPUT_SYMLINK:
+    case FAN_OUTPUT_UNLINK:
+    case FAN_OUTPUT_RMDIR:
+    case FAN_OUTPUT_RENAME:
+    case FAN_OUTPUT_CHANGE:
+    case FAN_OUTPUT_TRUNCATE:
+    case FAN_OUTPUT_REFRESH:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void announce(struct fan_output_request *request)
+{
+    struct fan_names names;
+    if (!changes(request) || !fan_job_names(&names))
+        return;
+    fan_names_begin_change(&names);
+    request->how |= FAN_OUTPUT_ANNOUNCED;
+}
+
 static int send_request(int link, const struct fan_output_call *call, int64_t until_ns)
 {
     struct fan_output_request request = call->request;
@@ -89,6 +122,7 @@ static int send_request(int link, const struct fan_output_call *call, int64_t un
     request.other_bytes = call->other != NULL ? (uint32_t)strlen(call->other) : 0;
     if (request.path_bytes >= FAN_OUTPUT_PATH_MAX || request.other_bytes >= FAN_OUTPUT_PATH_MAX)
         return -ENAMETOOLONG;
+    announce(&request);
     size_t object_bytes = request.object_count * sizeof(uint64_t);
     struct iovec pieces[PIECES] = {{&request, sizeof(request)},
                                    {(void *)call->path, request.path_bytes},
@@ -207,8 +241,10 @@ int fan_output_list(const struct fan_view *view, const char *path,
     struct fan_output_call call = {
         .request = {.op = FAN_OUTPUT_LIST, .view = fan_output_view(view)}, .path = path};
     struct fan_output_answer answer;
-    int64_t until_ns = fan_clock_ns() + LIMIT_NS;
     *listing = (struct fan_output_listing){0};
+    if (fan_output_known_list(view, path, listing) == 0)
+        return 0;
+    int64_t until_ns = fan_clock_ns() + LIMIT_NS;
     int link = begin(&call, &answer, until_ns);
     if (link < 0)
         return link;

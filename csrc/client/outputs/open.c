@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../../common/sys.h"
+#include "../job/known.h"
 #include "../machine/spelling.h"
 #include "../paths/by_proc.h"
 #include "../paths/skeleton.h"
@@ -19,9 +20,35 @@ struct opening {
     char text[FAN_OUTPUT_PATH_MAX];
 };
 
+/* An open that only reads, of what is known: what the daemon would answer. FAN_NAMES_ASK: it is to
+ * be asked. */
+static int known(struct opening *opening, int flags, unsigned resolve)
+{
+    struct fan_target *target = opening->target;
+    struct fan_output_answer *answer = &opening->answer;
+    if (fan_open_changes(flags) || (flags & (O_CREAT | O_TRUNC | O_ACCMODE)))
+        return FAN_NAMES_ASK;
+    int rc = fan_output_known(target->view, target->path, target->base_bytes,
+                              (resolve & FAN_NOFOLLOW) == 0, answer, opening->text);
+    if (rc != 0)
+        return rc;
+    if (S_ISDIR(answer->attr.mode)) {
+        strcpy(opening->text, target->path);
+        answer->where = FAN_OUTPUT_DIRECTORY;
+        return 0;
+    }
+    if (!S_ISREG(answer->attr.mode) || !fan_output_object_path(answer->attr.object, opening->text))
+        return FAN_NAMES_ASK;
+    answer->where = FAN_OUTPUT_EXISTING;
+    return flags & O_DIRECTORY ? -ENOTDIR : 0;
+}
+
 static int ask_open(struct opening *opening, int flags, unsigned mode)
 {
     unsigned resolve = fan_open_resolve(flags);
+    int rc = known(opening, flags, resolve);
+    if (rc != FAN_NAMES_ASK)
+        return rc;
     struct fan_output_call call = {
         .request = {.op = FAN_OUTPUT_OPEN,
                     .flags = (uint32_t)flags,

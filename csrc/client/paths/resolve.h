@@ -34,7 +34,8 @@ struct fan_target {
     struct fan_dataset *dataset;
     const struct fan_record *record;
     uint64_t id;
-    int dirfd;        /* FAN_OUTSIDE */
+    size_t base_bytes; /* FAN_BEYOND: of `path`, what is the path of directory `id` */
+    int dirfd;         /* FAN_OUTSIDE */
     const char *path; /* FAN_OUTSIDE: the caller's, or `buffer`; outputs: relative to the mount */
     unsigned restarts; /* of fan_locate_again */
     struct fan_output_attr attr;

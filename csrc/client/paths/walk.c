@@ -7,6 +7,7 @@
 
 #include "../../common/sys.h"
 #include "../../format/pack_format.h"
+#include "../job/known.h"
 #include "../machine/spelling.h"
 
 bool fan_walk_outside(struct fan_target *target, int dirfd, const char *path)
@@ -95,7 +96,7 @@ static int search_permitted(const struct fan_walk *walk)
                : fan_permitted(walk->dataset, walk->id, X_OK, true);
 }
 
-/* Asks the daemon about the path in the target's buffer. */
+/* What the path in the target's buffer is, of outputs: known here, or the daemon says. */
 static enum fan_walk_end ask(struct fan_walk *walk)
 {
     struct fan_target *target = walk->target;
@@ -105,7 +106,10 @@ static enum fan_walk_end ask(struct fan_walk *walk)
                                                .how = follow ? 0 : FAN_OUTPUT_NOFOLLOW},
                                    .path = target->buffer};
     struct fan_output_answer answer;
-    int rc = fan_output_ask(&call, &answer, target->buffer);
+    int rc = fan_output_known(walk->view, target->buffer, target->base_bytes, follow, &answer,
+                              target->buffer);
+    if (rc == FAN_NAMES_ASK)
+        rc = fan_output_ask(&call, &answer, target->buffer);
     if (rc == 0 && answer.where == FAN_OUTPUT_ELSEWHERE)
         return ++walk->links > FAN_LINKS_MAX ? fan_walk_missing(walk, ELOOP, false) : FAN_WALK_ON;
     if (rc != 0 || answer.where != FAN_OUTPUT_HERE)
@@ -127,6 +131,7 @@ static int put_beyond(const struct fan_walk *walk, const char *name)
     int64_t bytes = fan_index_path(&walk->dataset->index, walk->id, buffer, capacity - size);
     if (bytes < 0 || (bytes > 0 && buffer + bytes == tail))
         return bytes == -ERANGE || bytes >= 0 ? -ENAMETOOLONG : (int)bytes;
+    walk->target->base_bytes = (size_t)bytes;
     if (bytes > 0)
         buffer[bytes++] = '/';
     memmove(buffer + bytes, tail, size);

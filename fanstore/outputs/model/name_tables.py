@@ -22,6 +22,7 @@ from fanstore.outputs.model.entries import (
     failure,
     owner_of,
 )
+from fanstore.outputs.model.segment import NameSegment
 
 Key = tuple[int, bytes]  # mount, directory
 
@@ -58,10 +59,12 @@ class Removed:
 
 
 class NameTables:
-    """The name tables of this rank, one for each directory that has any names."""
+    """The name tables of this rank, one for each directory that has any names. `segment` shows
+    those of directories that are known to be there."""
 
-    def __init__(self) -> None:
+    def __init__(self, segment: NameSegment | None = None) -> None:
         self._tables: dict[Key, Table] = {}
+        self._segment = segment or NameSegment()
 
     def table(self, mount: int, directory: bytes) -> Table:
         """Returns the table of a directory, made if need be."""
@@ -71,6 +74,12 @@ class NameTables:
         """Tells whether it is certain that a directory exists."""
         table = self._tables.get((mount, directory))
         return table is not None and table.known
+
+    def know(self, mount: int, directory: bytes) -> None:
+        """Notes that it is certain that a directory exists."""
+        table = self.table(mount, directory)
+        table.known = True
+        self._show(mount, directory, table)
 
     def slot(self, place: Place) -> Slot:
         """Returns a copy of what a name stands for; an empty slot when it is free."""
@@ -181,6 +190,8 @@ class NameTables:
         if slot is None or slot.entry is None or slot.entry.object_id != object_id:
             return None
         slot.entry = replace(slot.entry, attr=attr)
+        assert table is not None
+        self._segment.put(place, slot, table.mtime_ns)
         return slot.entry
 
     def drop_drafts(self, rank: int) -> None:
@@ -203,10 +214,12 @@ class NameTables:
         """Notes that a directory was given a time, which its entry has: changed_ns is 0 again."""
         if (mount, directory) in self._tables:
             self._tables[mount, directory].mtime_ns = 0
+            self._segment.set_time(mount, directory, 0)
 
     def forget(self, mount: int, directory: bytes) -> None:
         """Drops the table of a directory that is gone, or may be."""
         self._tables.pop((mount, directory), None)
+        self._segment.uncover(mount, directory)
 
     def below(self, mount: int, directory: bytes) -> Iterator[bytes]:
         """Yields the directories with a table that are `directory` or lie in it, at any depth."""
@@ -230,7 +243,10 @@ class NameTables:
         """Takes over the tables of directories that are certain to exist."""
         for directory, table in tables.items():
             names = dict(table.names)
-            self._tables[mount, directory] = Table(names, known=True, mtime_ns=table.mtime_ns)
+            taken = Table(names, known=True, mtime_ns=table.mtime_ns)
+            self._tables[mount, directory] = taken
+            self._segment.uncover(mount, directory)
+            self._show(mount, directory, taken)
 
     def entries(self) -> Iterable[tuple[Place, Entry]]:
         """Yields all that is published in the directories of this rank."""
@@ -249,6 +265,13 @@ class NameTables:
             table.names.pop(place.name, None)
         else:
             table.names[place.name] = slot
+        self._segment.put(place, slot, table.mtime_ns)
+
+    def _show(self, mount: int, directory: bytes, table: Table) -> None:
+        self._segment.cover(mount, directory)
+        self._segment.set_time(mount, directory, table.mtime_ns)
+        for name, slot in table.names.items():
+            self._segment.put(Place(mount, directory, name), slot, table.mtime_ns)
 
 
 _FREE = Slot()

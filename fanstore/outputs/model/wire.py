@@ -54,6 +54,7 @@ class Where(enum.IntEnum):
     OPEN_YET = lib.FAN_OUTPUT_OPEN_YET
 
 
+ANNOUNCED = int(lib.FAN_OUTPUT_ANNOUNCED)
 _MAGIC = int(lib.FAN_OUTPUT_MAGIC)
 _PATH_MAX = int(lib.FAN_OUTPUT_PATH_MAX)
 _OBJECTS_MAX = int(lib.FAN_OUTPUT_OBJECTS_MAX)
@@ -144,7 +145,7 @@ def serialise(answer: Answer) -> bytes:
     out.where = answer.where
     out.text_bytes = len(text)
     if answer.entry is not None:
-        _fill_attr(out.attr, answer.entry)
+        fill_attr(out.attr, answer.entry)
         out.attr.nlink *= not answer.fresh  # the file is yet to be made
     return bytes(ffi.buffer(out)) + text
 
@@ -154,7 +155,8 @@ def serialise_error(number: int) -> bytes:
     return bytes(ffi.buffer(ffi.new(_ANSWER, {"magic": _MAGIC, "error": number})))
 
 
-def _fill_attr(out: Any, entry: Entry) -> None:
+def fill_attr(out: Any, entry: Entry) -> None:
+    """Sets a struct fan_output_attr from an entry."""
     attr = entry.attr
     out.ino = entry.inode
     out.object = entry.object_id if entry.is_file else 0

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from fanstore.outputs.model.interfaces import Drafts, Inputs, ObjectStore, Observer
 from fanstore.outputs.model.name_tables import NameTables
+from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.model.versions import Versions
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.namespace.attributes import Attributes
@@ -37,10 +38,12 @@ class Operations:
         drafts: Drafts,
         store: ObjectStore,
         observer: Observer,
+        segment: NameSegment | None = None,
     ) -> None:
-        self.name_tables = NameTables()
+        segment = segment or NameSegment()
+        self.name_tables = NameTables(segment)
         self.home_server = HomeServer(self.name_tables, peers, inputs)
-        homes, gate = HomeClient(peers), Gate(peers)
+        homes, gate = HomeClient(peers), Gate(peers, segment.freeze)
         versions = Versions(store)
         walker = Walker(inputs, homes, gate, drafts, versions)
         self._context = Context(

@@ -45,10 +45,12 @@ def _entered(alone: bool = False) -> Iterator[None]:
 
 
 class Gate:
-    """The gate of one rank, through which every operation passes."""
+    """The gate of one rank, through which every operation passes. on_frozen: called when it is
+    closed and when it is opened."""
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, on_frozen: Callable[[bool], None] = lambda _: None) -> None:
         self._peers = peers
+        self._on_frozen = on_frozen
         self._tokens = itertools.count(1)
         self._inside = 0
         self._frozen_by: tuple[int, int] | None = None  # rank, token
@@ -120,6 +122,7 @@ class Gate:
         if self._peers.is_lost(rank):  # while it waited: nobody would thaw
             raise failure(errno.EIO)
         self._frozen_by = (rank, token)
+        self._on_frozen(True)
         try:
             await self._until(lambda: self._inside == 0, FREEZE_WAIT_S, errno.EBUSY)
         except OSError:
@@ -129,6 +132,7 @@ class Gate:
     def _thaw(self, rank: int, token: int) -> None:
         if self._frozen_by == (rank, token):
             self._frozen_by = None
+            self._on_frozen(False)
             self._notify()
 
     def _lost(self, rank: int) -> None:

@@ -178,7 +178,7 @@ class HomeServer:
             return True
         if self._inputs[mount].kind(directory) != "directory":
             return False
-        self.name_tables.table(mount, directory).known = True
+        self.name_tables.know(mount, directory)
         return True
 
     def _is_ready(self, place: Place, token: int = 0) -> bool:
@@ -238,7 +238,7 @@ class HomeServer:
             return True  # asked again
         there = entry is not None and entry.is_directory
         if there:
-            self.name_tables.table(mount, directory).known = True
+            self.name_tables.know(mount, directory)
         return there
 
     # Announcing.

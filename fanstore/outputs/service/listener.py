@@ -16,7 +16,9 @@ import traceback
 from collections.abc import Callable
 
 from fanstore.outputs.model.entries import failure
+from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.model.wire import (
+    ANNOUNCED,
     HEAD_BYTES,
     REQUEST_MAX_BYTES,
     Answer,
@@ -61,10 +63,12 @@ class Listener:
         mount_count: int,
         start: Callable[[Request], asyncio.Task[Answer]],
         most: int,
+        segment: NameSegment | None = None,
     ) -> None:
         self.mount_count = mount_count
         self.start = start
         self.loop = asyncio.get_running_loop()
+        self.segment = segment or NameSegment()
         self._listener = listener
         self._most = most
         self._live: set[_Connection] = set()
@@ -107,11 +111,14 @@ class Listener:
     def leave(self, connection: _Connection) -> None:
         """Forgets a connection that has ended, and lets another in if all places were taken."""
         self._live.discard(connection)
+        if not self._live and self.segment.under_way():
+            self._accept()
         if self._full:
             self._full = False
             self._resume()
 
     def _accept(self) -> None:
+        announced = self.segment.under_way()
         for _ in range(_ACCEPT_BATCH):
             if len(self._live) >= self._most:
                 self._full = True
@@ -120,6 +127,8 @@ class Listener:
             try:
                 stream, _ = self._listener.accept()
             except BlockingIOError:
+                if not self._live:  # who announced those connected before, and is gone
+                    self.segment.done(announced)
                 return
             except OSError:  # it has gone again, or there are no descriptors left
                 self.loop.remove_reader(self._listener)
@@ -143,6 +152,7 @@ class _Connection:
         self._data = b""
         self._out = memoryview(b"")
         self._timer: asyncio.TimerHandle | None = None
+        self._announced = False
         self._pid = 0
         self._uid = -1
 
@@ -184,6 +194,7 @@ class _Connection:
             if self._is_complete():
                 self._wait_for_nothing()
                 request = parse(self._data, self._owner.mount_count, self._pid, self._uid)
+                self._announced = bool(request.how & ANNOUNCED)
                 self._owner.run(self._stream, request).add_done_callback(self._answer)
             else:
                 self._wait(self._owner.loop.add_reader, self._read)
@@ -201,6 +212,8 @@ class _Connection:
 
     def _answer(self, task: asyncio.Task[Answer]) -> None:
         self._owner.ran(self._stream)
+        if self._announced:
+            self._owner.segment.done()
         if task.cancelled():  # the service ends
             self.close()
             return

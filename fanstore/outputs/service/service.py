@@ -19,6 +19,7 @@ from fanstore.outputs.drafts.drafts import Drafts
 from fanstore.outputs.model.entries import Entry, Place
 from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.name_tables import NameTables
+from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.namespace.operations import Operations
 from fanstore.outputs.objects.fetch import Copies, NoCopies
 from fanstore.outputs.objects.objects import ObjectStore
@@ -174,7 +175,11 @@ class OutputService:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
         relay = _Relay()
+        segment = NameSegment()
+        self._parts.callback(segment.close)
         peers: Peers = Alone() if self._joined is None else self._joined
+        with contextlib.suppress(OSError):  # programs ask about each name then
+            segment.open(self._directory, peers.rank)
         copies = None
         if self._joined is not None:
             copies = Copies(os.path.join(self._directory, COPIES), peers, self._executor)
@@ -191,7 +196,7 @@ class OutputService:
             DatasetInputs(mount.dataset, mount.prefixes, touched)
             for mount, touched in zip(self._mounts, self._touched.of_mount, strict=True)
         ]
-        operations = Operations(peers, inputs, self._drafts, self._store, relay)
+        operations = Operations(peers, inputs, self._drafts, self._store, relay, segment)
         self._drafts.publisher = operations.publisher
         if self._make_stage_out is not None:
             self._stage_out = self._make_stage_out(peers, operations.name_tables, self._store)
@@ -201,7 +206,7 @@ class OutputService:
         if self._joined is not None:
             self._joined.start()
         most = min(share, _CONNECTIONS_MOST)
-        self._listener = Listener(self._socket, len(inputs), operations.start, most)
+        self._listener = Listener(self._socket, len(inputs), operations.start, most, segment)
         self._parts.callback(self._listener.close)
 
     def _placed_path(self, object_id: int) -> bytes | None:

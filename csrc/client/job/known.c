@@ -1,0 +1,170 @@
+#include "known.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "../../common/sys.h"
+#include "../../format/pack_format.h"
+#include "../machine/spelling.h"
+#include "job.h"
+
+enum { OBJECT_RANK_SHIFT = 40, HEX_DIGITS = 16 };
+
+static _Atomic(struct fan_names_header *) mapped;
+
+/* All of it to be read; the header to be written, too, for its count of changes. */
+static void *map(int fd, uint64_t bytes)
+{
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (fan_sys_failed(at))
+        return NULL;
+    long head = fan_sys_mmap((void *)at, FAN_NAMES_HEADER_BYTES, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_FIXED, fd, 0);
+    if (!fan_sys_failed(head))
+        return (void *)at;
+    fan_sys_munmap((void *)at, bytes);
+    return NULL;
+}
+
+static void *open_and_map(uint64_t *bytes)
+{
+    char path[FAN_OUTPUT_PATH_MAX];
+    struct stat st;
+    const struct fan_text *job = &fan_job.directory;
+    if (!fan_join(path, sizeof(path), job->text, job->bytes, "names"))
+        return NULL;
+    int fd = fan_sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0)
+        return NULL;
+    bool sane = FAN_SYS(fstat, fd, &st) == 0 && st.st_size >= FAN_NAMES_HEADER_BYTES;
+    *bytes = sane ? (uint64_t)st.st_size : 0;
+    void *at = sane ? map(fd, *bytes) : NULL;
+    fan_sys_close(fd);
+    return at;
+}
+
+static __attribute__((noinline)) struct fan_names_header *attach(void)
+{
+    uint64_t bytes;
+    void *at = open_and_map(&bytes);
+    struct fan_names found;
+    struct fan_names_header *expected = NULL;
+    if (at == NULL)
+        return NULL;
+    if (fan_names_attach(&found, at, bytes) == 0 &&
+        atomic_compare_exchange_strong(&mapped, &expected, found.header))
+        return found.header;
+    fan_sys_munmap(at, bytes);
+    return expected;
+}
+
+bool fan_job_names(struct fan_names *names)
+{
+    struct fan_names_header *header = atomic_load_explicit(&mapped, memory_order_acquire);
+    if (header == NULL)
+        header = attach();
+    if (header == NULL)
+        return false;
+    *names = (struct fan_names){header, header->segment_bytes};
+    return true;
+}
+
+/* The length of a path without the slash at its end; 0 where it is not in normal form. */
+static size_t normal_bytes(const char *path, size_t base_bytes, bool *slash)
+{
+    const char *at = path + base_bytes;
+    while (*at == '/')
+        at++;
+    size_t bytes = 0;
+    *slash = false;
+    if (at - path > (ptrdiff_t)base_bytes + (base_bytes > 0))
+        return 0;
+    while (*at != '\0') {
+        const char *end = fan_component_end(at);
+        size_t length = (size_t)(end - at);
+        if (length == 0 || length > FAN_NAME_MAX_BYTES || fan_is_dot(at, length) ||
+            fan_is_dot_dot(at, length))
+            return 0;
+        bytes = (size_t)(end - path);
+        *slash = *end == '/';
+        at = *end == '/' ? end + 1 : end;
+    }
+    return bytes;
+}
+
+/* The target of a link, which must not be written over its path before it is certain. */
+static __attribute__((noinline)) int look_link(const struct fan_names *names,
+                                               const struct fan_names_path *path,
+                                               struct fan_output_attr *attr, char *text)
+{
+    char target[FAN_OUTPUT_PATH_MAX];
+    int rc = fan_names_look(names, path, false, attr, target);
+    if (rc == 0 && !S_ISLNK(attr->mode))
+        return FAN_NAMES_ASK;
+    if (rc == 0)
+        memcpy(text, target, strlen(target) + 1);
+    return rc;
+}
+
+int fan_output_known(const struct fan_view *view, const char *path, size_t base_bytes, bool follow,
+                     struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX])
+{
+    struct fan_names names;
+    bool slash;
+    size_t bytes = normal_bytes(path, base_bytes, &slash);
+    struct fan_names_path named = {fan_output_view(view), path, bytes, base_bytes};
+    if (bytes == 0 || bytes >= FAN_OUTPUT_PATH_MAX || !fan_job_names(&names))
+        return FAN_NAMES_ASK;
+    answer->where = FAN_OUTPUT_HERE;
+    int rc = fan_names_look(&names, &named, follow || slash, &answer->attr, NULL);
+    if (rc == 0 && slash) /* a directory's path has to lose its slash */
+        return S_ISDIR(answer->attr.mode) ? FAN_NAMES_ASK : -ENOTDIR;
+    bool link = rc == 0 && S_ISLNK(answer->attr.mode);
+    return link ? look_link(&names, &named, &answer->attr, text) : rc;
+}
+
+int fan_output_known_list(const struct fan_view *view, const char *path,
+                          struct fan_output_listing *listing)
+{
+    struct fan_names names;
+    struct fan_names_path named = {fan_output_view(view), path, strlen(path), 0};
+    if (!fan_job_names(&names))
+        return FAN_NAMES_ASK;
+    int64_t room = fan_names_list_bytes(&names, &named);
+    if (room < 0)
+        return FAN_NAMES_ASK;
+    room = (room + 4095) / 4096 * 4096;
+    long at = fan_sys_mmap(NULL, (size_t)room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                           -1, 0);
+    if (fan_sys_failed(at))
+        return FAN_NAMES_ASK;
+    int64_t bytes = fan_names_list(&names, &named, (char *)at, (size_t)room);
+    *listing = (struct fan_output_listing){(char *)at, bytes > 0 ? (size_t)bytes : 0, (size_t)room};
+    if (bytes <= 0)
+        fan_output_list_end(listing);
+    return bytes >= 0 ? 0 : FAN_NAMES_ASK;
+}
+
+bool fan_output_object_path(uint64_t object, char text[FAN_OUTPUT_PATH_MAX])
+{
+    struct fan_names names;
+    const struct fan_text *job = &fan_job.directory;
+    if (!fan_job_names(&names) || object >> OBJECT_RANK_SHIFT != names.header->rank ||
+        !fan_join(text, FAN_OUTPUT_PATH_MAX - HEX_DIGITS, job->text, job->bytes, "objects/"))
+        return false;
+    char *at = text + strlen(text);
+    unsigned shift = HEX_DIGITS * 4;
+    do
+        shift -= 4;
+    while (shift > 0 && object >> shift == 0);
+    for (;; shift -= 4) {
+        *at++ = "0123456789abcdef"[object >> shift & 15];
+        if (shift == 0)
+            break;
+    }
+    *at = '\0';
+    return true;
+}
