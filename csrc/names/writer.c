@@ -377,16 +377,27 @@ void fan_names_freeze(struct fan_names_writer *writer, bool frozen)
     turn(writer);
 }
 
-void fan_names_done(struct fan_names_writer *writer, uint64_t count)
+void fan_names_done(struct fan_names_writer *writer)
 {
     struct fan_names_header *header = writer->names.header;
-    store(&header->done, header->done + count);
+    store(&header->done, header->done + 1);
 }
 
-uint64_t fan_names_under_way(const struct fan_names_writer *writer)
+uint64_t fan_names_announced(const struct fan_names_writer *writer)
 {
-    const struct fan_names_header *header = writer->names.header;
-    return __atomic_load_n(&header->begun, __ATOMIC_SEQ_CST) - header->done;
+    return __atomic_load_n(&writer->names.header->begun, __ATOMIC_SEQ_CST);
+}
+
+void fan_names_settle(struct fan_names_writer *writer, uint64_t announced)
+{
+    struct fan_names_header *header = writer->names.header;
+    if (announced > header->done)
+        store(&header->done, announced);
+}
+
+bool fan_names_under_way(const struct fan_names_writer *writer)
+{
+    return fan_names_announced(writer) != writer->names.header->done;
 }
 
 /* The kernel notes it when this thread ends without having let go. */

@@ -1,117 +1,245 @@
-"""What changing outputs costs, call by call, beside the local file system.
+"""What outputs cost beside the local file system: names made, looked at and changed under a mount
+and in a plain directory by the same program, in turn; one process, and four at once.
 
-    outputs.py [--count N] [--rounds N]
-
-Prints microseconds a call: the median of `count` calls, the best of `rounds`. One node and process,
-files of 4 KiB; the output directory is on the same disk, and stage-out goes on meanwhile.
+The output directory is on the same disk, and stage-out goes on meanwhile, as it does in a job.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter_ns
 
-BLOCK = os.urandom(4096)
-LIMIT_S = 600
+from outside import job_environment
+from results import DIRECTORY, OURS, Goal, Result
+from warm import Settings, say
 
+PROCESSES = (1, 4)
+FILES, QUICK_FILES = 1000, 200
+LISTED, QUICK_LISTED = 10_000, 1000
+UNPACKED, QUICK_UNPACKED = 5000, 500
+STAGE_OUT_LIMIT_S = 600
 
-def median_us(call: Callable[[str], object], paths: Iterable[str]) -> float:
-    """Of one call for each path."""
-    took = []
-    for path in paths:
-        start = time.perf_counter_ns()
-        call(path)
-        took.append(time.perf_counter_ns() - start)
-    return statistics.median(took) / 1000
+# Asked "OPERATION ROUND", answers with the units done, and when they began and ended.
+WORKER = """
+import os, sys, time
+top, count, listed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+block = os.urandom(4096)
+os.makedirs(top)
+os.mkdir(f"{top}/many")
+made = []
 
-
-def create(path: str) -> None:
-    """A new file, written and closed."""
+def create(path):
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.write(fd, BLOCK)
+    os.write(fd, block)
     os.close(fd)
 
-
-def missing(path: str) -> None:
-    """A look at a name that is not there."""
+def missing(path):
     try:
-        os.stat(path)
+        os.stat(path + "-none")
     except FileNotFoundError:
         return
     raise AssertionError(path)
 
+def read(path):
+    fd = os.open(path, os.O_RDONLY)
+    assert len(os.read(fd, 8192)) == 4096
+    os.close(fd)
 
-def measure(top: str, count: int) -> dict[str, float]:
-    """Each call in a directory of its own. Microseconds."""
-    os.makedirs(top)
-    files = [f"{top}/f{n}" for n in range(count)]
-    found = {"create, write, close": median_us(create, files)}
-    found["create in an input directory"] = median_us(create, (f"{top}-{n}" for n in range(count)))
-    found["stat"] = median_us(os.stat, files)
-    found["stat of a missing name"] = median_us(missing, (f"{path}-none" for path in files))
-    found["open, close to read"] = median_us(lambda path: os.close(os.open(path, 0)), files)
-    found["rename"] = median_us(lambda path: os.rename(path, path + "r"), files)
-    found["overwrite"] = median_us(create, (path + "r" for path in files))
-    found["mkdir"] = median_us(os.mkdir, (path + "d" for path in files))
-    found["listing, each name"] = median_us(lambda path: os.listdir(path), [top] * 5) / (2 * count)
-    found["unlink"] = median_us(os.unlink, (path + "r" for path in files))
-    found["rmdir"] = median_us(os.rmdir, (path + "d" for path in files))
-    return found
-
-
-def best(rounds: list[dict[str, float]]) -> dict[str, float]:
-    """The least of each."""
-    return {name: min(each[name] for each in rounds) for name in rounds[0]}
-
-
-def inside(tops: list[str], count: int) -> list[dict[str, float]]:
-    """The rounds in one place."""
-    return [measure(top, count) for top in tops]
-
-
-def run(scratch: Path, count: int, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
-    """On the local file system and in a mount."""
-    fanstore = [sys.executable, "-m", "fanstore"]
-    source, dataset, mount = scratch / "source", scratch / "data.fan", scratch / "mount"
-    source.mkdir()
-    (source / "input").write_bytes(b"an input")
-    subprocess.run([*fanstore, "prepare", source, dataset], check=True, capture_output=True)
-    local = inside([str(scratch / f"local-{n}") for n in range(rounds)], count)
-    said = scratch / "said.json"
-    tops = [str(mount / f"outputs-{n}") for n in range(rounds)]
-    command = [sys.executable, __file__, "--inside", str(said), str(count), *tops]
-    options = ["--dataset", dataset, "--mount", mount, "--output-dir", scratch / "out"]
-    argv = [*fanstore, "run", *options, "--local-dir", scratch / "node", "--", *command]
-    (scratch / "node").mkdir()
-    subprocess.run(argv, check=True, timeout=LIMIT_S, stderr=subprocess.DEVNULL)
-    return best(local), best(json.loads(said.read_text()))
+OPERATIONS = {
+    "create": create, "stat": os.stat, "missing": missing,
+    "access": lambda path: os.access(path, os.R_OK), "read": read,
+    "rename": lambda path: os.rename(path, path + "r"),
+    "unlink": lambda path: os.unlink(path + "r"),
+    "mkdir": lambda path: os.mkdir(path + "d"), "rmdir": lambda path: os.rmdir(path + "d"),
+}
+for line in sys.stdin:
+    name, turn = line.split()
+    directory = f"{top}/{turn}"
+    if name == "begin":
+        os.mkdir(directory)
+        print("0 0 0", flush=True)
+        continue
+    if name == "readdir":
+        while len(made) < listed:
+            made.append(f"{top}/many/entry-{len(made)}")
+            os.mkdir(made[-1])
+        start = time.perf_counter_ns()
+        units = len(os.listdir(f"{top}/many"))
+        assert units == listed
+    else:
+        call, units = OPERATIONS[name], count
+        start = time.perf_counter_ns()
+        for number in range(count):
+            call(f"{directory}/file-{number}")
+    print(units, start, time.perf_counter_ns(), flush=True)
+"""
 
 
-def main() -> int:
-    """Measures and prints a table."""
-    if sys.argv[1:2] == ["--inside"]:
-        said, count, *tops = sys.argv[2:]
-        Path(said).write_text(json.dumps(inside(tops, int(count))))
-        return 0
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-outputs-") as scratch:
-        local, mount = run(Path(scratch), options.count, options.rounds)
-    print(f"{'microseconds a call':32}{'local':>10}{'mount':>10}")
-    for name, value in local.items():
-        print(f"{name:32}{value:10.1f}{mount[name]:10.1f}")
-    return 0
+@dataclass(frozen=True)
+class Row:
+    """An operation. goal: how many times as fast as the directory it is to be."""
+
+    operation: str
+    title: str
+    goal: float
+    unit: str = "call"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+# In the order in which they are done: later ones use what earlier ones made.
+ROWS = (
+    Row("create", "output: create, write 4 KiB, close", 1 / 1.5, "file"),
+    Row("stat", "output: stat", 1.0),
+    Row("missing", "output: stat, missing name", 1.0),
+    Row("access", "output: access", 1.0),
+    Row("read", "output: open, read 4 KiB, close", 1 / 1.3, "file"),
+    Row("rename", "output: rename", 1 / 3),
+    Row("unlink", "output: unlink", 1 / 3),
+    Row("mkdir", "output: mkdir", 1 / 3),
+    Row("rmdir", "output: rmdir", 1 / 3),
+    Row("readdir", "output: readdir of many", 1.0, "entry"),
+)
+UNTAR = "outputs-untar"
+
+
+def key_of(row: Row, processes: int) -> str:
+    """The name of a row for --rows."""
+    return f"outputs-{row.operation}" + (f"-{processes}p" if processes > 1 else "")
+
+
+def row_keys() -> list[str]:
+    """The rows."""
+    return [*(key_of(row, n) for n in PROCESSES for row in ROWS), UNTAR]
+
+
+class Side:
+    """So many workers in one place."""
+
+    def __init__(
+        self, stack: ExitStack, top: str, environment: Mapping[str, str], quick: bool, count: int
+    ) -> None:
+        sizes = (QUICK_FILES, QUICK_LISTED) if quick else (FILES, LISTED)
+        self._workers = []
+        for number in range(count):
+            argv = [sys.executable, "-c", WORKER, f"{top}/worker-{count}-{number}"]
+            worker = subprocess.Popen(
+                [*argv, *map(str, sizes)], env=environment, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+            stack.callback(worker.communicate, timeout=60)
+            self._workers.append(worker)
+
+    def ask(self, operation: str, turn: int) -> float:
+        """All workers at once; nanoseconds a unit, from the first start to the last end."""
+        for worker in self._workers:
+            assert worker.stdin is not None
+            worker.stdin.write(f"{operation} {turn}\n")
+            worker.stdin.flush()
+        answers = []
+        for worker in self._workers:
+            assert worker.stdout is not None
+            line = worker.stdout.readline()
+            if not line:
+                raise SystemExit(f"bench: a worker of outputs ended in {operation}")
+            answers.append([int(word) for word in line.split()])
+        units = sum(answer[0] for answer in answers)
+        took = max(answer[2] for answer in answers) - min(answer[1] for answer in answers)
+        return took / max(units, 1)
+
+
+def result(
+    row: Row, processes: int, times: Mapping[str, list[float]], section: str = "outputs"
+) -> Result:
+    """A row of the table."""
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
+    note = f"{medians[OURS] / medians[DIRECTORY]:.2f} times the directory's time"
+    return Result(
+        section, key_of(row, processes), row.title, row.unit, medians, spread,
+        [Goal(DIRECTORY, row.goal)], note, processes=processes,
+    )  # fmt: skip
+
+
+def measure_calls(
+    places: Mapping[str, tuple[str, Mapping[str, str]]], processes: int, rows: Sequence[Row],
+    settings: Settings,
+) -> list[Result]:  # fmt: skip
+    """The rows of one number of processes; the first turn only warms up."""
+    times: dict[Row, dict[str, list[float]]] = {row: {n: [] for n in places} for row in rows}
+    with ExitStack() as stack:
+        sides = {
+            name: Side(stack, top, environment, settings.quick, processes)
+            for name, (top, environment) in places.items()
+        }
+        for turn in range(settings.repetitions + 1):
+            for side in sides.values():
+                side.ask("begin", turn)
+            for row in ROWS:
+                for name, side in sides.items():
+                    took = side.ask(row.operation, turn) if needed(row, rows) else 0.0
+                    if turn > 0 and row in times:
+                        times[row][name].append(took)
+    return [result(row, processes, times[row]) for row in rows]
+
+
+def needed(row: Row, rows: Sequence[Row]) -> bool:
+    """Whether a row is asked for, or makes what another one uses."""
+    makers = {"create": "stat access read rename unlink", "rename": "unlink", "mkdir": "rmdir"}
+    users = makers.get(row.operation, "").split()
+    return row in rows or any(other.operation in users for other in rows)
+
+
+def measure_untar(
+    work: Path, places: Mapping[str, tuple[str, Mapping[str, str]]], settings: Settings
+) -> Result:
+    """An archive of small files, unpacked by tar."""
+    count = QUICK_UNPACKED if settings.quick else UNPACKED
+    source = work / "packed"
+    for number in range(count):
+        path = source / f"{number // 100}" / f"{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(4096))
+    subprocess.run(["tar", "-C", work, "-cf", work / "packed.tar", "packed"], check=True)
+    times: dict[str, list[float]] = {name: [] for name in places}
+    for turn in range(min(settings.repetitions, 3)):
+        for name, (top, environment) in places.items():
+            target = f"{top}/untar-{turn}"
+            start = perf_counter_ns()
+            subprocess.run(
+                ["sh", "-c", 'mkdir -p "$0" && tar -C "$0" -xf "$1"', target, work / "packed.tar"],
+                check=True, env=environment,
+            )  # fmt: skip
+            times[name].append((perf_counter_ns() - start) / count)
+    row = Row("untar", f"output: tar -x of {count:,} files of 4 KiB", 1 / 1.3, "file")
+    return result(row, 1, times)
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """The rows of `wanted`, and why some could not be measured."""
+    results, skipped = [], []
+    with job_environment(work, STAGE_OUT_LIMIT_S) as environment:
+        plain = {name: text for name, text in environment.items() if name != "LD_PRELOAD"}
+        plain = {name: text for name, text in plain.items() if not name.startswith("FANSTORE_")}
+        places = {
+            DIRECTORY: (str(work / "plain"), plain),
+            OURS: (environment["FANSTORE_MOUNT_PREFIX"] + "/outputs", environment),
+        }
+        for processes in PROCESSES:
+            rows = [row for row in ROWS if key_of(row, processes) in wanted]
+            if rows:
+                say(f"outputs, {processes} at once")
+                results += measure_calls(places, processes, rows, settings)
+        if UNTAR in wanted and shutil.which("tar") is None:
+            skipped.append(f"{UNTAR}: no tar")
+        elif UNTAR in wanted:
+            results.append(measure_untar(work, places, settings))
+    return results, skipped

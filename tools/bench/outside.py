@@ -78,8 +78,9 @@ def row_keys() -> list[str]:
 
 
 @contextmanager
-def job_environment(work: Path) -> Iterator[dict[str, str]]:
-    """The environment of a command under a job that lasts as long as the context."""
+def job_environment(work: Path, end_limit_s: float = 60) -> Iterator[dict[str, str]]:
+    """The environment of a command under a job that lasts as long as the context, and then ends in
+    so many seconds."""
     source, noted = work / "source", work / "environment"
     source.mkdir()
     (source / "file").write_bytes(b"content")
@@ -89,7 +90,7 @@ def job_environment(work: Path) -> Iterator[dict[str, str]]:
     command = ["sh", "-c", "env -0 >$0 && echo ready && read line", str(noted)]
     job = subprocess.Popen(
         [*FANSTORE, "run", "--quiet", "--dataset", dataset, "--local-dir", local,
-         "--mount", work / "mount", "--", *command],
+         "--mount", work / "mount", "--output-dir", work / "out", "--", *command],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -99,7 +100,7 @@ def job_environment(work: Path) -> Iterator[dict[str, str]]:
         entries = (os.fsdecode(entry) for entry in noted.read_bytes().split(b"\0") if entry)
         yield dict(entry.split("=", 1) for entry in entries)
     finally:
-        job.communicate(b"\n", timeout=60)
+        job.communicate(b"\n", timeout=end_limit_s)
 
 
 def sides_of(job: Mapping[str, str]) -> dict[str, dict[str, str]]:

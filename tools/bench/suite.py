@@ -37,6 +37,7 @@ OWN_ROWS = (
     "foreseen",
     "storage",
     "streams",
+    "outputs",
 )
 # No row is begun after so long.
 BUDGET_S = 840

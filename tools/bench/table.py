@@ -11,6 +11,7 @@ SECTIONS = {
     "start": "Start of a job", "outside": "Outside the prefix",
     "descriptors": "The first open of a process", "ranks": "Ranks of one machine",
     "remote": "Remote reads", "storage": "Datasets that are here in part",
+    "outputs": "Outputs",
 }  # fmt: skip
 TITLE_WIDTH, CELL_WIDTH = 36, 16
 

@@ -71,11 +71,20 @@ class NameSegment:
         if self._writer is not None:
             lib.fan_names_freeze(self._writer, frozen)
 
-    def done(self, count: int = 1) -> None:
-        """Notes that as many changes were made that programs had announced."""
+    def done(self) -> None:
+        """Notes that a change was made that a program had announced."""
         if self._writer is not None:
-            lib.fan_names_done(self._writer, count)
+            lib.fan_names_done(self._writer)
 
-    def under_way(self) -> int:
-        """Returns how many announced changes are not made yet."""
-        return 0 if self._writer is None else int(lib.fan_names_under_way(self._writer))
+    def announced(self) -> int:
+        """Returns how many changes were announced so far."""
+        return 0 if self._writer is None else int(lib.fan_names_announced(self._writer))
+
+    def settle(self, announced: int) -> None:
+        """Notes that of the changes that were announced until then no more will come."""
+        if self._writer is not None:
+            lib.fan_names_settle(self._writer, announced)
+
+    def is_changing(self) -> bool:
+        """Tells whether changes were announced that are not made."""
+        return self._writer is not None and bool(lib.fan_names_under_way(self._writer))

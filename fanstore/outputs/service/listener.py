@@ -64,22 +64,27 @@ class Listener:
         start: Callable[[Request], asyncio.Task[Answer]],
         most: int,
         segment: NameSegment | None = None,
+        on_request: Callable[[], None] = lambda: None,
     ) -> None:
+        """on_request: called before each is begun."""
         self.mount_count = mount_count
         self.start = start
         self.loop = asyncio.get_running_loop()
         self.segment = segment or NameSegment()
+        self._on_request = on_request
         self._listener = listener
         self._most = most
         self._live: set[_Connection] = set()
         self._waiting: asyncio.TimerHandle | None = None
         self._full = False
+        self._closed = False
         self._running: dict[int, asyncio.Task[Answer]] = {}
         self._hang_ups = select.poll()
         self.loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
         """Ends all connections and accepts no more. The socket stays the caller's."""
+        self._closed = True
         self.loop.remove_reader(self._listener)
         if self._waiting is not None:
             self._waiting.cancel()
@@ -90,6 +95,7 @@ class Listener:
     def run(self, stream: socket.socket, request: Request) -> asyncio.Task[Answer]:
         """Begins what a client asks for. What was begun for one that was killed meanwhile comes
         first: whoever has waited for its end finds all that it did, and nothing comes later."""
+        self._on_request()
         orphans = [self._running[fd] for fd, _ in self._hang_ups.poll(0)] if self._running else []
         if orphans:
             task = self.loop.create_task(self._run_after(orphans, request))
@@ -111,14 +117,16 @@ class Listener:
     def leave(self, connection: _Connection) -> None:
         """Forgets a connection that has ended, and lets another in if all places were taken."""
         self._live.discard(connection)
-        if not self._live and self.segment.under_way():
-            self._accept()
+        if not (self._live or self._closed) and self.segment.is_changing():
+            self.loop.call_soon(self._accept)
         if self._full:
             self._full = False
             self._resume()
 
     def _accept(self) -> None:
-        announced = self.segment.under_way()
+        if self._closed:
+            return
+        announced = self.segment.announced()
         for _ in range(_ACCEPT_BATCH):
             if len(self._live) >= self._most:
                 self._full = True
@@ -127,8 +135,8 @@ class Listener:
             try:
                 stream, _ = self._listener.accept()
             except BlockingIOError:
-                if not self._live:  # who announced those connected before, and is gone
-                    self.segment.done(announced)
+                if not self._live:  # whoever announced one until then had connected, and is gone
+                    self.segment.settle(announced)
                 return
             except OSError:  # it has gone again, or there are no descriptors left
                 self.loop.remove_reader(self._listener)

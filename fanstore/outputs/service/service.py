@@ -206,7 +206,10 @@ class OutputService:
         if self._joined is not None:
             self._joined.start()
         most = min(share, _CONNECTIONS_MOST)
-        self._listener = Listener(self._socket, len(inputs), operations.start, most, segment)
+        self._listener = Listener(
+            self._socket, len(inputs), operations.start, most, segment,
+            (lambda: None) if self._stage_out is None else self._stage_out.asked,
+        )  # fmt: skip
         self._parts.callback(self._listener.close)
 
     def _placed_path(self, object_id: int) -> bytes | None:
