@@ -124,20 +124,17 @@ static bool may_be_partial(const struct fan_name *directory, const struct fan_na
            memmem(path->text, path->bytes, partial, sizeof(partial) - 1) != NULL;
 }
 
-/* What it means for a path that this is above it. 0: nothing yet. */
+/* What it means for a path that this is above it: one that is covered is a directory, whoever has
+ * its own name. 0: nothing yet. */
 static int judge_above(const struct fan_name *head, bool base, const struct fan_names_path *path)
 {
-    bool sure = (head->flags & FAN_NAME_COVERED) && !may_be_partial(head, path);
-    int missing = sure ? -ENOENT : FAN_NAMES_ASK;
     if (head->flags & FAN_NAME_ASK)
         return FAN_NAMES_ASK;
-    if (base)
-        return missing;
-    if (!(head->flags & FAN_NAME_ENTRY))
-        return 0;
-    if (S_ISLNK(head->attr.mode))
-        return FAN_NAMES_ASK;
-    return S_ISDIR(head->attr.mode) ? missing : -ENOTDIR;
+    if (head->flags & FAN_NAME_COVERED)
+        return may_be_partial(head, path) ? FAN_NAMES_ASK : -ENOENT;
+    if (base || !(head->flags & FAN_NAME_ENTRY))
+        return base ? FAN_NAMES_ASK : 0;
+    return S_ISREG(head->attr.mode) ? -ENOTDIR : FAN_NAMES_ASK;
 }
 
 /* There is nothing under the path: because of what is, or is not, above it. */
@@ -171,7 +168,7 @@ static void with_times(const struct fan_name *head, struct fan_output_attr *attr
 }
 
 static int look(const struct fan_names *names, const struct fan_names_path *path, bool follow,
-                struct fan_output_attr *attr, char target[FAN_NAMES_PATH_MAX])
+                struct fan_output_attr *attr, char *target, size_t room)
 {
     struct fan_name head;
     const struct fan_name *name;
@@ -185,8 +182,10 @@ static int look(const struct fan_names *names, const struct fan_names_path *path
         (directory && !(head.flags & FAN_NAME_COVERED)))
         return FAN_NAMES_ASK;
     with_times(&head, attr);
-    if (!link || target == NULL)
+    if (!link)
         return 0;
+    if (padded(head.target_bytes) + 1 > room)
+        return FAN_NAMES_ASK;
     load_words(target, (const char *)(name + 1) + padded(head.path_bytes),
                padded(head.target_bytes));
     target[head.target_bytes] = '\0';
@@ -210,13 +209,13 @@ static bool unchanged(const struct fan_names *names, uint64_t sequence)
 }
 
 int fan_names_look(const struct fan_names *names, const struct fan_names_path *path, bool follow,
-                   struct fan_output_attr *attr, char target[FAN_NAMES_PATH_MAX])
+                   struct fan_output_attr *attr, char *target, size_t room)
 {
     for (unsigned i = 0; i < TRIES; i++) {
         uint64_t sequence = begin(names);
         if (sequence % 2 != 0 || !is_settled(names))
             return FAN_NAMES_ASK;
-        int rc = look(names, path, follow, attr, target);
+        int rc = look(names, path, follow, attr, target, room);
         if (unchanged(names, sequence))
             return rc;
     }

@@ -35,9 +35,10 @@ enum { FAN_NAMES_ASK = -0x10001 };
 int fan_names_attach(struct fan_names *names, void *base, uint64_t bytes);
 
 /* What a path stands for. `follow`: through a link at its end. 0 with `attr`, and of a link, its
- * target with a NUL in `target`, if that is not NULL; -ENOENT, -ENOTDIR; FAN_NAMES_ASK. */
+ * target with a NUL in the `room` bytes at `target`, away from the path; -ENOENT, -ENOTDIR;
+ * FAN_NAMES_ASK. */
 int fan_names_look(const struct fan_names *names, const struct fan_names_path *path, bool follow,
-                   struct fan_output_attr *attr, char target[FAN_NAMES_PATH_MAX]);
+                   struct fan_output_attr *attr, char *target, size_t room);
 
 /* Bytes for the listing of a directory of which all names are here: some more than it takes, as
  * names may be added meanwhile. FAN_NAMES_ASK: somebody is writing in it, too. */

@@ -65,7 +65,7 @@ static int look_below(const char *path, size_t base, bool follow, struct fan_out
 {
     char target[FAN_NAMES_PATH_MAX];
     struct fan_names_path named = {0, path, strlen(path), base};
-    return fan_names_look(&names, &named, follow, attr, target);
+    return fan_names_look(&names, &named, follow, attr, target, sizeof(target));
 }
 
 static int look(const char *path)
@@ -112,10 +112,15 @@ static void test_what_is_known(void)
     CHECK(look_below("d", 0, true, &attr) == 0 && attr.mtime_ns == 7 && attr.ctime_ns == 7);
     CHECK(look("d/x") == 0 && look("d/y") == -ENOENT && look("d/y/z") == -ENOENT);
     CHECK(look_below("in/x", 2, true, &attr) == FAN_NAMES_ASK); /* the dataset's directory `in` */
+    cover("in/e"); /* whose own name another rank has */
+    CHECK(look_below("in/e/x", 2, true, &attr) == -ENOENT);
+    CHECK(look_below("in/e", 2, true, &attr) == FAN_NAMES_ASK);
     put("l", S_IFLNK, 4);
     CHECK(look("l") == FAN_NAMES_ASK && look("l/x") == FAN_NAMES_ASK);
     struct fan_names_path link = {0, "l", 1, 0};
-    CHECK(fan_names_look(&names, &link, false, &attr, target) == 0 && strcmp(target, "to") == 0);
+    CHECK(fan_names_look(&names, &link, false, &attr, target, sizeof(target)) == 0 &&
+          strcmp(target, "to") == 0);
+    CHECK(fan_names_look(&names, &link, false, &attr, target, 2) == FAN_NAMES_ASK);
     CHECK(listed("", "a") == 1 && listed("", "l") == 1 && listed("d", "x") == 1);
     put("l", S_IFREG, 5); /* with less room for a target */
     CHECK(look("l") == 0 && listed("", "l") == 1);

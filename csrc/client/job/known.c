@@ -31,12 +31,12 @@ static void *map(int fd, uint64_t bytes)
 
 static void *open_and_map(uint64_t *bytes)
 {
-    char path[FAN_OUTPUT_PATH_MAX];
     struct stat st;
-    const struct fan_text *job = &fan_job.directory;
-    if (!fan_join(path, sizeof(path), job->text, job->bytes, "names"))
+    int job = fan_sys_openat(AT_FDCWD, fan_job.directory.text, O_PATH | O_CLOEXEC, 0);
+    if (job < 0)
         return NULL;
-    int fd = fan_sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    int fd = fan_sys_openat(job, "names", O_RDWR | O_CLOEXEC, 0);
+    fan_sys_close(job);
     if (fd < 0)
         return NULL;
     bool sane = FAN_SYS(fstat, fd, &st) == 0 && st.st_size >= FAN_NAMES_HEADER_BYTES;
@@ -95,20 +95,6 @@ static size_t normal_bytes(const char *path, size_t base_bytes, bool *slash)
     return bytes;
 }
 
-/* The target of a link, which must not be written over its path before it is certain. */
-static __attribute__((noinline)) int look_link(const struct fan_names *names,
-                                               const struct fan_names_path *path,
-                                               struct fan_output_attr *attr, char *text)
-{
-    char target[FAN_OUTPUT_PATH_MAX];
-    int rc = fan_names_look(names, path, false, attr, target);
-    if (rc == 0 && !S_ISLNK(attr->mode))
-        return FAN_NAMES_ASK;
-    if (rc == 0)
-        memcpy(text, target, strlen(target) + 1);
-    return rc;
-}
-
 int fan_output_known(const struct fan_view *view, const char *path, size_t base_bytes, bool follow,
                      struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX])
 {
@@ -118,12 +104,16 @@ int fan_output_known(const struct fan_view *view, const char *path, size_t base_
     struct fan_names_path named = {fan_output_view(view), path, bytes, base_bytes};
     if (bytes == 0 || bytes >= FAN_OUTPUT_PATH_MAX || !fan_job_names(&names))
         return FAN_NAMES_ASK;
+    /* The path that lies there is needed until the answer is certain: a target goes behind it. */
+    size_t used = text == path ? strlen(path) + 1 : 0;
     answer->where = FAN_OUTPUT_HERE;
-    int rc = fan_names_look(&names, &named, follow || slash, &answer->attr, NULL);
+    int rc = fan_names_look(&names, &named, follow || slash, &answer->attr, text + used,
+                            FAN_OUTPUT_PATH_MAX - used);
     if (rc == 0 && slash) /* a directory's path has to lose its slash */
         return S_ISDIR(answer->attr.mode) ? FAN_NAMES_ASK : -ENOTDIR;
-    bool link = rc == 0 && S_ISLNK(answer->attr.mode);
-    return link ? look_link(&names, &named, &answer->attr, text) : rc;
+    if (rc == 0 && used > 0 && S_ISLNK(answer->attr.mode))
+        memmove(text, text + used, strlen(text + used) + 1);
+    return rc;
 }
 
 int fan_output_known_list(const struct fan_view *view, const char *path,

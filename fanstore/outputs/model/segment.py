@@ -11,7 +11,7 @@ from fanstore.outputs.model.entries import Place, Slot
 from fanstore.outputs.model.wire import fill_attr
 
 FILE = "names"
-MOST_BYTES = 1 << 30  # some millions of names; room on the disk is taken as they come
+MOST_BYTES = 256 << 20  # a million names; room on the disk is taken as they come
 
 
 class NameSegment:

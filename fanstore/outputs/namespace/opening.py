@@ -183,6 +183,7 @@ class Opening:
 
     async def _open_own(self, own: int, request: Request, wish: _Wish) -> Answer | None:
         if wish.write and not await self._context.drafts.join(own, request.pid):
+            await self._context.drafts.look(own)  # its end, which is under way
             return None
         where = Where.CUT if wish.cut else Where.EXISTING
         return Answer(where, self._now(own), self._context.store.path(own))
