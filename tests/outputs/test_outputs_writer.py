@@ -6,13 +6,14 @@ import asyncio
 import errno
 import os
 import signal
+import threading
 
 import pytest
 from output_client import CREATE, Program, programs
 from output_service import Served
 from serving import wait_for
 
-from fanstore.outputs.drafts import watch
+from fanstore.outputs.drafts import drafts, watch
 from fanstore.outputs.drafts.holders import GRANT_S, Holder, Says, Verdict, judge
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.namespace import moving
@@ -289,6 +290,29 @@ def test_a_process_killed_while_a_copy_is_made_for_it(
         other.kill()
         writer.call("close", writer.call("open", b"new", os.O_RDWR))
     assert served.client.read_file(b"new") == b"old"
+
+
+def test_written_on_while_its_end_is_under_way(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that closed it waits for that, and writes a new version."""
+    ending = threading.Event()
+    end = drafts.Drafts._end
+
+    async def slow(*args: object) -> None:
+        ending.set()
+        await asyncio.sleep(0.3)
+        await end(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(drafts.Drafts, "_end", slow)
+    fd = served.client.open(b"new")
+    served.client.write(fd, b"first")
+    closing = threading.Thread(target=served.client.close, args=(fd,))
+    closing.start()
+    assert ending.wait(60)
+    served.client.close(served.client.open(b"new", os.O_RDWR))
+    closing.join()
+    assert served.client.read_file(b"new") == b"first"
 
 
 def test_a_program_that_takes_a_file_over_holds_it(served: Served, writer: Program) -> None:
