@@ -105,10 +105,12 @@ PYTHON_ROOMS: Rooms = {
     ),
     "outputs": {*_OUTPUTS, "outputs."},
     "load": {*_DATASET, "config", "progress", "placement", "world"},
+    "coordinate": {"errors"},
     "serve": {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
-        "peers", "outputs.", "trace", "live", "metrics", "order", "peek", "plan",
+        "peers", "outputs.", "trace", "live", "metrics", "order", "peek", "plan", "coordinate",
     },
+    "torch": {"errors", "coordinate"},
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",
         "report",

@@ -9,12 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fanstore import _native
+from fanstore.coordinate.service import Service as CoordinateService
+from fanstore.coordinate.wire import COORDINATE_SOCKET
 from fanstore.dataset import open_dataset
 from fanstore.errors import UsageError
 from fanstore.load.base import Base
 from fanstore.load.codecs import check_codecs
 from fanstore.load.crew import Crew
 from fanstore.load.index import DatasetInfo, announce
+from fanstore.load.memory import left_bytes
 from fanstore.load.staged import StagedDirectory, kept_words, whole_files
 from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
@@ -31,7 +34,7 @@ from fanstore.serve.lanes import LaneKeeper
 from fanstore.serve.node import Node
 from fanstore.serve.node_server import NodeServer
 from fanstore.serve.prefix import PrefixHold, check_prefixes, default_prefix, spell
-from fanstore.serve.protocol import listen
+from fanstore.serve.protocol import bind, listen
 from fanstore.serve.segment import (
     MountEntry,
     default_lanes,
@@ -75,6 +78,7 @@ class Job:
         self.lanes: LaneKeeper | None = None
         self.orders: Orders | None = None
         self.watching: Watching | None = None
+        self.coordinations: CoordinateService | None = None
         self._stop = stop
         self._preload = ""
         self._entered = False
@@ -273,6 +277,10 @@ class Job:
         self.outputs.start()
         if self.watching is not None:
             self.watching.start(self.outputs.submit)
+        self.coordinations = CoordinateService(
+            bind(self.directory.path, COORDINATE_SOCKET), left_bytes
+        )
+        self.coordinations.start()
 
     def _warn(self, line: str) -> None:
         """Has a line said once, at the start or the end of the job. May be called from any
@@ -283,6 +291,9 @@ class Job:
     def stop_serving(self) -> bool:
         """Ends what `serve` began. Returns whether all ranks are there, and MPI may be used
         again."""
+        if self.coordinations is not None:
+            self.coordinations.close()
+            self.coordinations = None
         if self.watching is not None:
             self.watching.close()
         if self.outputs is not None:

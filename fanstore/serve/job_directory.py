@@ -6,6 +6,7 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               placeholder  the dangling link behind every virtual descriptor
               sock         the daemon's socket
               live         the socket for whoever watches (HTTP, see serve/live.py)
+              coordinate   the socket of jobs that share batches (fanstore/coordinate)
               outputs      the socket for what is written (csrc/format/output_format.h)
               order        the socket for what loaders will read (fanstore/serve/announcement.py)
               peek         a link to the code that tells it, for Python programs (fanstore/peek)

@@ -1,0 +1,36 @@
+"""Coordinated preparation (CoorDL, section 5.3 of Mohan et al., VLDB 2021): the jobs of one node
+prepare each batch once an epoch and share it. docs/coordinate.md is the tutorial."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fanstore.coordinate.errors import (
+    CoordinationError,
+    CoordinationLost,
+    CoordinationRefused,
+    CoordinationTimeout,
+    PreparationFailed,
+)
+
+if TYPE_CHECKING:
+    from fanstore.coordinate.member import Coordination, join
+
+__all__ = [
+    "Coordination",
+    "CoordinationError",
+    "CoordinationLost",
+    "CoordinationRefused",
+    "CoordinationTimeout",
+    "PreparationFailed",
+    "join",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what members need, NumPy with it, when it is first used: the node daemon does not."""
+    if name in ("Coordination", "join"):
+        from fanstore.coordinate import member
+
+        return getattr(member, name)
+    raise AttributeError(name)

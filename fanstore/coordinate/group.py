@@ -1,0 +1,82 @@
+"""One coordination in the daemon: its staging area, a memory file, and what its jobs agreed on."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from fanstore.coordinate.errors import CoordinationRefused
+from fanstore.coordinate.staging import Staging
+
+_NUMBERS = ("jobs", "batches", "batch_bytes", "window", "workers")
+
+
+class Group:
+    """The memory file has no name: it is gone with the last process that holds it."""
+
+    def __init__(self, name: str, wanted: dict[str, Any], pid: int, left_bytes: int) -> None:
+        """wanted: what the first job asks for; left_bytes: memory that may be taken. Raises
+        CoordinationRefused where that is too little, or the request makes no sense."""
+        self.name = name
+        self.agreed = _agreement(wanted)
+        self._first_pid = pid
+        numbers = {key: wanted.get(key) for key in _NUMBERS}
+        for key, value in numbers.items():
+            if type(value) is not int or value < 1:
+                raise CoordinationRefused(f"{key} is {value!r}; allowed is 1 or more")
+        self.slot_bytes = -(-wanted["batch_bytes"] // 4096) * 4096
+        spare = wanted["jobs"] * wanted["workers"]
+        window_bytes = wanted["window"] * self.slot_bytes
+        if window_bytes > left_bytes:
+            raise CoordinationRefused(
+                f"the staging area of {name!r} takes {window_bytes:,} bytes of memory "
+                f"({wanted['window']} batches of {self.slot_bytes:,}), and {left_bytes:,} are "
+                "left: give it fewer batches (window) or smaller ones"
+            )
+        self.wait_s = float(wanted["wait_s"])
+        self.staging = Staging(
+            wanted["jobs"], wanted["batches"], wanted["window"], spare, float(wanted["deadline_s"])
+        )
+        self.pids: dict[int, int] = {}
+        self.size_bytes = (wanted["window"] + spare) * self.slot_bytes
+        self.fd = os.memfd_create("fanstore-coordinate", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(self.fd, self.size_bytes)
+            os.posix_fallocate(self.fd, 0, window_bytes)  # a fault later would kill a job
+        except OSError as error:
+            os.close(self.fd)
+            raise CoordinationRefused(
+                f"a staging area of {window_bytes:,} bytes: {error.strerror}"
+            ) from None
+
+    def check(self, wanted: dict[str, Any], pid: int) -> None:
+        """Refuses a job that disagrees with the first one, naming the first difference."""
+        theirs = _agreement(wanted)
+        for key in sorted(theirs.keys() | self.agreed.keys()):
+            if self.agreed.get(key) != theirs.get(key):
+                raise CoordinationRefused(
+                    f"{key} is {theirs.get(key)} in process {pid}, and {self.agreed.get(key)} in "
+                    f"process {self._first_pid}: the jobs of {self.name!r} must agree"
+                )
+
+    def waits_for(self, kind: str) -> str:
+        """Says what the wait of a member is for."""
+        staging = self.staging
+        if kind == "begin":
+            if staging.epoch < 0 and staging.seen < staging.jobs:
+                return f"{staging.seen} of {staging.jobs} jobs have joined"
+            late = staging.members - staging.waiting
+            return f"epoch {staging.epoch + 1} waits for {self._names(late)}"
+        return f"a batch is not ready; the slowest are {self._names(staging.behind())}"
+
+    def _names(self, members: Any) -> str:
+        return ", ".join(f"process {self.pids.get(m, 0)}" for m in sorted(members)) or "nobody"
+
+    def close(self) -> None:
+        """Closes the memory file."""
+        os.close(self.fd)
+
+
+def _agreement(wanted: dict[str, Any]) -> dict[str, str]:
+    numbers = {key: str(wanted.get(key)) for key in _NUMBERS}
+    return numbers | {str(k): str(v) for k, v in dict(wanted.get("fingerprint", {})).items()}

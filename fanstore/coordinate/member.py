@@ -1,0 +1,149 @@
+"""A job's side: joining, and using the batches that all jobs prepare."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import multiprocessing
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fanstore.coordinate.buffers import Array, fetch
+from fanstore.coordinate.errors import BY_KIND, CoordinationError, CoordinationLost
+from fanstore.coordinate.errors import PreparationFailed as _Failed
+from fanstore.coordinate.wire import Wire, connect
+from fanstore.coordinate.worker import Prepare, work
+
+_GRACE_S = 30.0  # beyond the deadline of the daemon itself
+
+
+def join(
+    prepare: Prepare,
+    *,
+    jobs: int,
+    batches: int,
+    batch_bytes: int,
+    fingerprint: Mapping[str, object] | None = None,
+    name: str = "default",
+    window: int = 8,
+    workers: int = 1,
+    deadline_s: float = 60.0,
+    wait_s: float = 600.0,
+) -> Coordination:
+    """Joins the jobs of this node that share batches under `name`, from the next epoch on.
+
+    prepare(epoch, batch): returns the arrays of a batch, or bytes; called in a process of its own,
+    forked here. jobs: how many jobs the first epoch waits for, and at most take part. batches: of
+    an epoch. batch_bytes: the most that a batch takes. fingerprint: what all jobs must have the
+    same, such as the seed. window: batches that are staged at a time. workers: processes that
+    prepare. deadline_s: seconds after which others take over what this job owes. wait_s: seconds
+    that a wait may take. Raises CoordinationRefused, and CoordinationLost outside of a job.
+    """
+    directory = os.environ.get("FANSTORE_JOB_DIR", "")
+    if not directory:
+        raise CoordinationLost("coordinated jobs run under `fanstore exec` or `fanstore run`")
+    wanted = {
+        "op": "join", "name": name, "jobs": jobs, "batches": batches, "batch_bytes": batch_bytes,
+        "window": window, "workers": workers, "deadline_s": deadline_s, "wait_s": wait_s,
+        "fingerprint": {key: str(value) for key, value in (fingerprint or {}).items()},
+    }  # fmt: skip
+    return Coordination(directory, wanted, prepare)
+
+
+class Coordination:
+    """A membership; a context manager, which leaves at its end. For one thread of one process."""
+
+    def __init__(self, directory: str, wanted: dict[str, Any], prepare: Prepare) -> None:
+        """See `join`."""
+        self._pid = os.getpid()
+        self._workers: list[Any] = []
+        self._reports, reports = multiprocessing.Pipe(duplex=False)
+        try:
+            self._wire: Wire | None = connect(directory, wanted["wait_s"] + _GRACE_S)
+        except OSError as error:
+            raise CoordinationLost(f"the node daemon does not answer: {error}") from None
+        answer, fd = self._exchange(wanted)
+        assert fd is not None
+        self._area = mmap.mmap(fd, answer["bytes"])
+        os.close(fd)
+        self._slot_bytes: int = answer["slot_bytes"]
+        context = multiprocessing.get_context("fork")
+        rest = (self._area, self._slot_bytes, prepare, reports)
+        for _ in range(wanted["workers"]):
+            arguments = (directory, wanted["name"], answer["member"], *rest)
+            self._workers.append(context.Process(target=work, args=arguments, daemon=True))
+            self._workers[-1].start()
+        reports.close()
+
+    def epoch(self) -> Iterator[tuple[int, int, list[Array]]]:
+        """Yields (epoch, batch, arrays) of each batch of the next epoch, in order; the arrays are
+        the caller's own. It begins when all jobs have come to it. Raises PreparationFailed,
+        CoordinationTimeout or CoordinationLost."""
+        epoch = self._ask("begin")["epoch"]
+        is_done = False
+        try:
+            while (found := self._ask("next"))["slot"] >= 0:
+                arrays = fetch(self._area, found["slot"] * self._slot_bytes, found["layout"])
+                self._ask("used")
+                yield epoch, found["batch"], arrays
+            is_done = True
+        finally:
+            if not is_done and self._wire is not None:
+                with contextlib.suppress(CoordinationLost):
+                    self._ask("abandon")
+
+    def close(self) -> None:
+        """Leaves: the others go on without this job."""
+        if os.getpid() != self._pid:
+            return
+        self._drop()
+        for worker in self._workers:
+            worker.terminate()
+            worker.join(5.0)
+        self._workers = []
+
+    def __enter__(self) -> Coordination:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, operation: str) -> dict[str, Any]:
+        return self._exchange({"op": operation})[0]
+
+    def _exchange(self, message: dict[str, Any]) -> tuple[dict[str, Any], int | None]:
+        if os.getpid() != self._pid:
+            raise CoordinationLost("a forked child is no member: join in the process that trains")
+        if self._wire is None:
+            raise CoordinationLost("this job has left the coordination")
+        try:
+            self._wire.send(message)
+            answer, fd = self._wire.receive_whole()
+        except (
+            BaseException
+        ) as error:  # also Ctrl-C: an answer under way would be taken for another
+            self._drop()
+            if isinstance(error, OSError):
+                raise CoordinationLost(f"the node daemon does not answer: {error}") from None
+            raise
+        if answer is None:
+            self._drop()
+            raise CoordinationLost("the node daemon ended, or dropped this job")
+        if "error" in answer:
+            raise self._failure(answer)
+        return answer, fd
+
+    def _drop(self) -> None:
+        if self._wire is not None:
+            with contextlib.suppress(OSError):  # the workers have copies of the descriptor
+                self._wire.socket.shutdown(socket.SHUT_RDWR)
+            self._wire.close()
+            self._wire = None
+
+    def _failure(self, answer: dict[str, Any]) -> CoordinationError:
+        said = answer["message"]
+        if answer["error"] == "failed" and self._reports.poll():
+            return _Failed(f"the preparation of a batch raised in this job\n{self._reports.recv()}")
+        return BY_KIND.get(answer["error"], CoordinationError)(said)
