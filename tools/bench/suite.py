@@ -38,6 +38,7 @@ OWN_ROWS = (
     "storage",
     "streams",
     "outputs",
+    "coordinate",
 )
 # No row is begun after so long.
 BUDGET_S = 840
