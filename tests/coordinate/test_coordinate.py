@@ -179,3 +179,34 @@ def test_others_end_their_epochs_when_jobs_are_killed(tmp_path: Path, seed: int)
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_others_end_their_epochs_at_many_moments(tmp_path: Path, seed: int) -> None:
     kill_at_random(tmp_path, seed)
+
+
+def test_ctrl_c_ends_a_job_and_the_others_go_on(tmp_path: Path) -> None:
+    with started(tmp_path) as stage:
+        stays, ends = begin(stage, "a", "b", pause_s="0.02")
+        wait_for(lambda: len(lines(stage, "used", "b")) > 2, "batches are used")
+        ends.send_signal(signal.SIGINT)
+        said = ends.communicate(timeout=60)[1]
+        assert ends.returncode != 0 and "KeyboardInterrupt" in said
+        finish([stays])
+        assert lines(stage, "used", "a") == all_batches()
+
+
+def test_a_job_may_take_the_place_of_one_that_was_killed(tmp_path: Path) -> None:
+    with started(tmp_path) as stage:
+        stays, ends = begin(stage, "a", "b", epochs=6, pause_s="0.02")
+        wait_for(lambda: len(lines(stage, "used", "b")) > 2, "batches are used")
+        ends.kill()
+        ends.communicate()
+        finish(begin(stage, "c", jobs="2", epochs=1))
+        finish([stays])
+        epochs = {line.split()[0] for line in lines(stage, "used", "c")}
+        assert len(epochs) == 1 and epochs != {"0"}
+        assert len(lines(stage, "used", "c")) == 24 and len(lines(stage, "prepared", "c")) > 0
+
+
+def test_a_program_outside_of_a_job_is_told(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path)
+    command = [sys.executable, str(JOB), str(tmp_path), "a", "1", "1", "1"]
+    done = subprocess.run(command, env=stage.env, capture_output=True, text=True)
+    assert "coordinated jobs run under `fanstore exec` or `fanstore run`" in done.stderr
