@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from fanstore.coordinate import join
+from fanstore.coordinate import Coordination, CoordinationLost, join
 
 DIRECTORY, NAME = sys.argv[1:3]
 JOBS, BATCHES, EPOCHS = (int(word) for word in sys.argv[3:6])
@@ -37,12 +37,27 @@ def prepare(epoch: int, batch: int) -> list[np.ndarray]:
     return [np.full((ROOM // 8,), epoch * 10000 + batch), np.arange(3, dtype=np.float32)]
 
 
+def check_fork(member: Coordination) -> None:
+    """A forked child is refused, and its end leaves its parent a member."""
+    child = os.fork()
+    if child == 0:
+        try:
+            next(iter(member.epoch()))
+        except CoordinationLost:
+            member.close()
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
 with join(
     prepare, jobs=JOBS, batches=BATCHES, batch_bytes=int(OPTIONS.get("room", 2 * ROOM)),
     fingerprint={"seed": OPTIONS.get(f"seed-{NAME}", "1")},
     window=int(OPTIONS.get("window", "4")), workers=int(OPTIONS.get("workers", "1")),
     deadline_s=float(OPTIONS.get("deadline_s", "30")), wait_s=float(OPTIONS.get("wait_s", "50")),
 ) as member:  # fmt: skip
+    if OPTIONS.get("fork") == NAME:
+        check_fork(member)
     for _ in range(EPOCHS):
         for epoch, batch, (first, second) in member.epoch():
             assert (first == epoch * 10000 + batch).all() and second.tolist() == [0, 1, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -37,7 +38,7 @@ def begin(
     stage: Stage, *names: str, batches: int = 24, epochs: int = 2, **options: str
 ) -> list[Job]:
     """Jobs under `fanstore exec`, one for each name."""
-    words = [f"{key.replace('_of_', '-')}={value}" for key, value in options.items()]
+    words = [f"{key}={value}" for key, value in options.items()]
     numbers = [str(options.pop("jobs", len(names))), str(batches), str(epochs)]
     return [
         subprocess.Popen(
@@ -87,8 +88,6 @@ def test_jobs_that_disagree_are_refused(tmp_path: Path) -> None:
 
 def memory_files(stage: Stage) -> list[str]:
     """Staging areas that the daemon has."""
-    import json
-
     job = next((stage.local).glob(".fanstore-*/jobs/*/job.json"))
     fds = f"/proc/{json.loads(job.read_text())['daemon_pid']}/fd"
     found = []
@@ -130,8 +129,6 @@ def test_a_daemon_that_dies_is_told(tmp_path: Path) -> None:
     stage = make_stage(tmp_path)
     data = stage.dataset()
     stage.call("start", "--dataset", str(data), "--mount", str(stage.mount), "--quiet")
-    import json
-
     job = json.loads(next(stage.local.glob(".fanstore-*/jobs/*/job.json")).read_text())
     running = begin(stage, "a", "b", epochs=1000, pause_s="0.05")
     wait_for(lambda: len(lines(stage, "used", "a")) > 2, "batches are used")
@@ -210,3 +207,9 @@ def test_a_program_outside_of_a_job_is_told(tmp_path: Path) -> None:
     command = [sys.executable, str(JOB), str(tmp_path), "a", "1", "1", "1"]
     done = subprocess.run(command, env=stage.env, capture_output=True, text=True)
     assert "coordinated jobs run under `fanstore exec` or `fanstore run`" in done.stderr
+
+
+def test_a_forked_child_is_refused_and_its_parent_stays(tmp_path: Path) -> None:
+    with started(tmp_path) as stage:
+        finish(begin(stage, "a", "b", fork="b"))
+        assert lines(stage, "used", "a") == lines(stage, "used", "b") == all_batches()
