@@ -83,6 +83,7 @@ PYTHON_ROOMS: Rooms = {
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
     "order": {"arrays", "policy", "policy.orders", "peek"},
+    "torch": {"arrays", "policy", "policy.orders", "policy.placement"},
     "peek": set(),  # runs in the Python of a job
     "trace": {"arrays", "errors", "_native"},
     "simulate": {*_DATASET, "config", "policy", "policy.", "whole_file"},
@@ -128,5 +129,5 @@ PYTHON_ROOMS: Rooms = {
 # A third-party module that only some rooms may import.
 PYTHON_EXTERNAL: Rooms = {
     "cffi": {"_native"}, "click": {"cli"}, "matplotlib": {"report", "simulate"},
-    "mpi4py": {"world", "transport"},
+    "mpi4py": {"world", "transport"}, "torch": {"torch"},
 }  # fmt: skip

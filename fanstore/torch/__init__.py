@@ -1,1 +1,11 @@
 """Loaders for PyTorch, which is needed by whoever uses them and by nothing else of FanStore."""
+"""Samplers for PyTorch's DataLoader that read what is near (docs/samplers.md). Needs torch."""
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("fanstore.torch needs PyTorch: pip install 'fanstore-fs[torch]'") from error
+
+from fanstore.torch.samplers import LocalitySampler, OpportunisticSampler
+
+__all__ = ["LocalitySampler", "OpportunisticSampler"]

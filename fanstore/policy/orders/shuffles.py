@@ -32,6 +32,11 @@ def front(count: int, generator: Mt19937) -> NDArray[np.uint32]:
     return items
 
 
+def some(items: NDArray[np.uint32], words: NDArray[np.uint64]) -> None:
+    """Draws len(words) of `items` in place, without replacement: they are in front afterwards."""
+    lib.fan_shuffle_front(_items(items), len(items), 0, _words(words), len(words))
+
+
 def inside_out(count: int, generator: Mt19937) -> NDArray[np.uint32]:
     """Returns the numbers below `count` after an inside-out Fisher-Yates shuffle with numbers of 64
     bits, which draws 2 * count words."""

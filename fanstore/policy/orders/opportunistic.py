@@ -1,0 +1,99 @@
+"""DeepIO's opportunistic order: samples come from what lies in memory, which is filled by reads of
+many neighbours at once (Zhu et al. 2018, section 3.3)."""
+
+from __future__ import annotations
+
+from math import lgamma
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.policy import checks
+from fanstore.policy.orders import shuffles
+from fanstore.policy.orders.mt19937 import Mt19937
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Opportunistic:
+    """The orders of all epochs of `sample_count` samples, each once an epoch.
+
+    The dataset is cut into stretches of `together` neighbours, each of which is read at once.
+    Memory has room for `held` samples, in whole stretches, two at least. As many samples as a
+    stretch has are drawn from all that is in memory, then the next stretch takes their room, in a
+    random order of stretches, until all have come. So what is needed of the dataset at any time has
+    room in memory, and each stretch comes once an epoch. The paper does not say how memory is
+    filled anew; that is our own. The same arguments give the same orders everywhere. Raises
+    ValueError for arguments out of range.
+    """
+
+    def __init__(self, sample_count: int, *, held: int, together: int, seed: int = 0) -> None:
+        self.sample_count = checks.integer("sample_count", sample_count, 2, checks.SAMPLES_MAX)
+        self._together = checks.integer("together", together, 1, self.sample_count)
+        least = min(2 * self._together, self.sample_count)
+        held = checks.integer("held", held, least, self.sample_count)
+        self._seed = checks.seed_of_epochs(seed, 0)
+        self.stretch_count = -(-self.sample_count // self._together)
+        all_held = held == self.sample_count
+        self._held = self.stretch_count if all_held else held // self._together
+
+    def arrivals(self, epoch: int) -> NDArray[np.uint32]:
+        """Returns the stretches of an epoch in the order in which they come to memory."""
+        return shuffles.front(self.stretch_count, self._generator(epoch))
+
+    def members(self, stretch: int) -> range:
+        """Returns the samples of a stretch: `together` neighbours, or less of the last one."""
+        first = stretch * self._together
+        return range(first, min(first + self._together, self.sample_count))
+
+    def samples(self, epoch: int) -> NDArray[np.uint32]:
+        """Returns the samples of an epoch in the order in which all ranks together read them."""
+        generator = self._generator(epoch)
+        arrivals = shuffles.front(self.stretch_count, generator)
+        everything = np.arange(self.sample_count, dtype=np.uint32)
+        coming = [
+            everything[each.start : each.stop] for each in map(self.members, arrivals.tolist())
+        ]
+        memory = np.concatenate(coming[: self._held])
+        drawn = []
+        for stretch in coming[self._held :]:
+            shuffles.some(memory, generator.take(len(stretch)))
+            drawn.append(memory[: len(stretch)].copy())
+            memory[: len(stretch)] = stretch
+        shuffles.some(memory, generator.take(len(memory)))
+        return np.concatenate((*drawn, memory))
+
+    def level(self, epoch: int, samples: NDArray[np.uint32]) -> float:
+        """Returns how random the order of an epoch was: the entropy of each draw, given all draws
+        before it, summed, by log2(n!), that of a full shuffle; from 0 to 1.
+
+        A draw finds the samples of each stretch that was seen before with one chance, and those of
+        the others with one that is smaller by as many of them as are not in memory yet. samples:
+        what `samples` returned for this epoch. Where sample_count is no multiple of `together`, the
+        last stretch counts as if it were like the others.
+        """
+        seen, places = np.unique(samples // self._together, return_index=True)
+        opened = np.zeros(self.sample_count, np.int64)
+        opened[places] = self._lengths(seen)
+        opened = np.cumsum(opened) - opened  # before each draw
+        come = self._come(self._lengths(self.arrivals(epoch)))
+        inside = come - np.arange(self.sample_count)
+        unseen_inside = np.maximum(come - opened, 0)
+        unseen = np.maximum(self.sample_count - opened, 1)
+        ratio = np.divide(unseen, unseen_inside, out=np.ones(len(unseen)), where=unseen_inside > 0)
+        nats = np.log(inside) + unseen_inside / inside * np.log(ratio)
+        return min(1.0, float(nats.sum()) / lgamma(self.sample_count + 1))
+
+    def _generator(self, epoch: int) -> Mt19937:
+        return Mt19937(self._seed + checks.integer("epoch", epoch, 0, 2**32 - 1))
+
+    def _lengths(self, stretches: NDArray[np.uint32]) -> NDArray[np.int64]:
+        first = stretches.astype(np.int64) * self._together
+        return np.minimum(self._together, self.sample_count - first)
+
+    def _come(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns how many samples have come to memory before each draw."""
+        rounds = lengths[self._held :]
+        total = int(lengths[: self._held].sum()) + np.concatenate(([0], np.cumsum(rounds)))
+        left = self.sample_count - int(rounds.sum())
+        return np.repeat(total, np.append(rounds, left))

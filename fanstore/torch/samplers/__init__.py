@@ -1,0 +1,7 @@
+"""Samplers for torch's DataLoader that change the order of an epoch for what is near
+(docs/samplers.md)."""
+
+from fanstore.torch.samplers.locality import LocalitySampler
+from fanstore.torch.samplers.opportunistic import OpportunisticSampler
+
+__all__ = ["LocalitySampler", "OpportunisticSampler"]

@@ -1,0 +1,100 @@
+"""Yang and Cong's locality-aware loading as a sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+from typing import TYPE_CHECKING, Any
+
+from fanstore.arrays import np
+from fanstore.policy import checks
+from fanstore.policy.orders.randperm import randperm
+from fanstore.policy.placement.locality_aware import local_reads
+from fanstore.torch.samplers.base import EpochSampler
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+class LocalitySampler(EpochSampler):
+    """Reads the batches of DistributedSampler, each rank those samples that it keeps.
+
+    A step of all ranks has the same samples as with DistributedSampler of the same seed and epoch,
+    so that what the ranks learn together is the same up to the order of summation; which rank reads
+    which of them is changed. A rank that keeps more of a step than its batch leaves the rest to
+    those that keep less. The last step stays as it is where it is not whole.
+
+    batch_size: samples of one rank in a step, as the DataLoader has it. keepers: for each sample
+    the number of the node that keeps it, from 0, or -1 for none; by default the node that reads it
+    in epoch 0 (with shuffling and without set_epoch: first touch). ranks_per_node: how many
+    neighbouring ranks are one node; they share what it keeps. The others are those of
+    DistributedSampler; seed None: rank 0 draws one and broadcasts it.
+
+    Raises ValueError for arguments out of range, or of another length than the dataset's.
+    Source: Yang and Cong, Accelerating Data Loading in Deep Neural Network Training (HiPC 2019).
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        *,
+        batch_size: int,
+        keepers: ArrayLike | None = None,
+        ranks_per_node: int = 1,
+        seed: int | None = 0,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(dataset, num_replicas, rank, seed, drop_last)
+        self.batch_size = checks.integer("batch_size", batch_size, 1)
+        self._per_node = checks.integer("ranks_per_node", ranks_per_node, 1, self.num_replicas)
+        if self.num_replicas % self._per_node:
+            raise ValueError(
+                f"ranks_per_node is {ranks_per_node}; allowed are divisors of {self.num_replicas}"
+            )
+        self._keepers = self._first_touch() if keepers is None else checks.integers(keepers)
+        if self._keepers.shape != (len(self.dataset),):
+            raise ValueError(
+                f"keepers have the shape {self._keepers.shape}; allowed is ({len(self.dataset)},)"
+            )
+        self._dealt(np.empty(0, np.uint32))  # raises for keepers that are no nodes
+
+    def __iter__(self) -> Iterator[int]:
+        """Iterates over the samples of this rank, a batch behind the other."""
+        order = self._epoch(self.epoch)
+        step = self.num_replicas * self.batch_size
+        whole = len(order) // step * step
+        dealt = self._dealt(order[:whole])[self.rank]
+        tail = order[whole:][self.rank :: self.num_replicas]
+        mine: list[int] = np.concatenate((dealt, tail)).tolist()
+        return iter(mine)
+
+    def local_share(self) -> float:
+        """Returns the part of all reads of the epoch that find their sample on their own node, of
+        all ranks, from 0 to 1."""
+        order = self._epoch(self.epoch)
+        step = self.num_replicas * self.batch_size
+        whole = len(order) // step * step
+        dealt, tail = self._dealt(order[:whole]), order[whole:].reshape(-1, self.num_replicas).T
+        nodes = np.arange(self.num_replicas)[:, None] // self._per_node
+        found = sum(int((self._keepers[part] == nodes).sum()) for part in (dealt, tail))
+        return found / len(order)
+
+    def _epoch(self, epoch: int) -> NDArray[np.uint32]:
+        return self.whole(randperm(len(self.dataset), self.seed + epoch))
+
+    def _first_touch(self) -> NDArray[Any]:
+        order = self._epoch(0)
+        keepers = np.full(len(self.dataset), -1)
+        nodes = np.arange(len(order)) % self.num_replicas // self._per_node
+        keepers[order[::-1]] = nodes[::-1]  # of what is read twice, the first
+        return keepers
+
+    def _dealt(self, steps: NDArray[np.uint32]) -> NDArray[Any]:
+        """Returns what each rank reads of whole steps (ranks x reads). What a node keeps stands
+        before what it does not, so its ranks take turns."""
+        nodes = self.num_replicas // self._per_node
+        of_node = local_reads(steps, self._keepers, nodes, self._per_node * self.batch_size)
+        turns = of_node.reshape(nodes, -1, self.batch_size, self._per_node)
+        by_rank: NDArray[Any] = turns.transpose(0, 3, 1, 2).reshape(self.num_replicas, -1)
+        return by_rank
