@@ -63,6 +63,13 @@ class Opportunistic:
         shuffles.some(memory, generator.take(len(memory)))
         return np.concatenate((*drawn, memory))
 
+    def due(self, epoch: int) -> NDArray[np.int64]:
+        """Returns before which draw of the epoch, from 0, each stretch has to be in memory; in the
+        order of `arrivals`."""
+        lengths = self._lengths(self.arrivals(epoch))
+        later = np.cumsum(lengths[self._held :])
+        return np.concatenate((np.zeros(len(lengths) - len(later), np.int64), later))
+
     def level(self, epoch: int, samples: NDArray[np.uint32]) -> float:
         """Returns how random the order of an epoch was: the entropy of each draw, given all draws
         before it, summed, by log2(n!), that of a full shuffle; from 0 to 1.

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sized
 
+from fanstore.arrays import np
 from fanstore.policy import checks
 from fanstore.policy.orders.opportunistic import Opportunistic
 from fanstore.torch.samplers.base import EpochSampler
+from fanstore.torch.samplers.filling import Filling
+from fanstore.torch.stretch_memory import StretchMemory
 
 
 class OpportunisticSampler(EpochSampler):
@@ -24,7 +27,9 @@ class OpportunisticSampler(EpochSampler):
     memory_share: the part of all samples that the memories of all nodes hold together, above 0 to 1
     (of the block caches of a FanStore job: --cache-bytes times nodes, by the dataset's size).
     read_samples: how many neighbours are read at once. level_min: the randomisation level (0 to 1)
-    that is asked for. seed: as of DistributedSampler; None: rank 0 draws one and broadcasts it.
+    that is asked for. memory: brings each stretch to memory by large reads, before the first draw
+    from it, and the one behind it; for one rank alone. seed: as of DistributedSampler; None: rank
+    0 draws one and broadcasts it.
 
     Raises ValueError for arguments out of range, and where the level would be below level_min: the
     message has the level and what memory_share gives more. Raises RuntimeError where several ranks
@@ -41,6 +46,7 @@ class OpportunisticSampler(EpochSampler):
         memory_share: float,
         read_samples: int = 64,
         level_min: float = 0.8,
+        memory: StretchMemory | None = None,
         seed: int | None = 0,
         drop_last: bool = False,
     ) -> None:
@@ -48,6 +54,13 @@ class OpportunisticSampler(EpochSampler):
         self._share = checks.fraction("memory_share", memory_share)
         self._reads = checks.integer("read_samples", read_samples, 1, len(dataset))
         self.level_min = checks.fraction("level_min", level_min)
+        if memory is not None and (self.num_replicas > 1 or len(memory) != len(dataset)):
+            raise ValueError(
+                f"memory has {len(memory)} samples, and there are {self.num_replicas} ranks; "
+                f"allowed are the {len(dataset)} of the dataset, and one rank, as each reads it all"
+            )
+        self._memory = memory
+        self._filling: Filling | None = None
         self._orders = self._orders_at(self._share)
         self.level = self._level(self._orders)
         if self.level < self.level_min:
@@ -56,11 +69,31 @@ class OpportunisticSampler(EpochSampler):
             print(self._said(), file=sys.stderr)
 
     def __iter__(self) -> Iterator[int]:
-        """Iterates over the samples of this rank; `level` is that of this epoch from now on."""
+        """Iterates over the samples of this rank; `level` is that of this epoch from now on. With
+        `memory` the iterator raises what reading raised: DatasetDamaged, OSError, and TimeoutError
+        where a stretch takes more than 300 s."""
         order = self._orders.samples(self.epoch)
         self.level = self._orders.level(self.epoch, order)
         mine: list[int] = self.whole(order)[self.rank :: self.num_replicas].tolist()
-        return iter(mine)
+        return iter(mine) if self._memory is None else self._through(self._memory, mine)
+
+    def _through(self, memory: StretchMemory, samples: list[int]) -> Iterator[int]:
+        """Yields samples, each when its stretch is in memory."""
+        if self._filling is not None:
+            self._filling.end()  # of an epoch that was broken off
+        memory.clear()
+        filling = self._filling = Filling(memory.read, self.stretches(self.epoch))
+        due = self._orders.due(self.epoch)
+        drawn = 0
+        try:
+            while drawn < len(samples):
+                come = int(np.searchsorted(due, drawn, "right"))
+                filling.wait_for(come)
+                upto = int(due[come]) if come < len(due) else len(samples)
+                yield from samples[drawn:upto]
+                drawn = upto
+        finally:
+            filling.end()
 
     def stretches(self, epoch: int) -> list[range]:
         """Returns what comes to memory in an epoch, in this order: ranges of neighbouring samples.

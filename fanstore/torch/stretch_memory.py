@@ -1,0 +1,153 @@
+"""Memory for the opportunistic order: stretches come by large reads, samples leave when read."""
+
+from __future__ import annotations
+
+import mmap
+import operator
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from fanstore.arrays import np
+from fanstore.content import ContentDamaged, PackReader
+from fanstore.dataset import open_dataset
+from fanstore.errors import DatasetDamaged
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NORESERVE = 0x4000  # mmap(2): the room is not all used, and need not be there
+_GAP_BYTES = 1 << 20  # what lies between two samples is read with them, up to here
+
+
+class StretchMemory:
+    """The content of samples of a packed dataset, in memory from when their stretch is read until
+    they are; for this process and the workers that it forks.
+
+    path: the dataset's directory. names: the relative path of each sample's file, in the order of
+    the samples. `memory[i]` returns the content of sample i, as bytes, whose checksum was compared,
+    and gives its room free. What is not in memory, such as what is read a second time, is read from
+    its pack by itself. Each sample takes its size, not compressed, rounded up to a page.
+
+    stretch_reads, stretch_bytes: how many reads brought stretches, and their bytes. single_reads:
+    samples that this process read by themselves. Raises FanstoreError where there is no dataset,
+    DatasetDamaged, FileNotFoundError for a name that it has not, and IsADirectoryError for one that
+    is no regular file; after close, ValueError.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], names: Sequence[str | bytes | os.PathLike[str]]
+    ) -> None:
+        self._dataset = open_dataset(path)
+        self._ids = np.array([self._dataset.lookup(os.fsencode(name)) for name in names], np.int64)
+        self._rows = self._dataset.records[self._ids]
+        no_file = np.flatnonzero((self._rows["mode"] & 0o170000) != 0o100000)
+        if len(no_file):
+            raise IsADirectoryError(f"{os.fsdecode(names[no_file[0]])}: no regular file")
+        sizes = self._rows["logical_size"].astype(np.int64)
+        room = -(-sizes // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._starts = np.concatenate(([0], np.cumsum(room)))
+        flags = mmap.MAP_SHARED | _NORESERVE
+        self._contents = mmap.mmap(-1, max(1, int(self._starts[-1])), flags)
+        self._fills = mmap.mmap(-1, max(1, len(sizes)))  # by which fill a sample is here; 0: not
+        self._fill = 1
+        self.stretch_reads = self.stretch_bytes = self.single_reads = 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: int) -> bytes:
+        """Returns the content of a sample. Raises IndexError, DatasetDamaged, and OSError where its
+        pack cannot be read."""
+        number = range(len(self))[operator.index(index)]
+        start, size = int(self._starts[number]), int(self._rows["logical_size"][number])
+        fill = self._fills[number]
+        content = self._contents[start : start + size]
+        if not fill or fill != self._fills[number]:  # another reader may have given the room free
+            self.single_reads += 1
+            pack = int(self._rows["pack"][number])
+            return self._content(number, os.fspath(self._dataset.pack_path(pack)))
+        self._free(number)
+        return content
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a StretchMemory is shared with forked workers alone: give the DataLoader "
+            "multiprocessing_context='fork'"
+        )
+
+    def read(self, stretch: range) -> None:
+        """Brings samples to memory, with one read for all that lie near each other in a pack.
+        Raises DatasetDamaged and OSError."""
+        for numbers in self._near(np.arange(stretch.start, stretch.stop)):
+            self._read_near(numbers)
+
+    def clear(self) -> None:
+        """Gives the room of all samples free that nobody has read."""
+        for number in np.flatnonzero(np.frombuffer(self._fills[: len(self)], np.uint8)).tolist():
+            self._free(number)
+        self._fill = self._fill % 255 + 1
+
+    def close(self) -> None:
+        """Gives all memory back; nothing can be read any more."""
+        self._contents.close()
+        self._fills.close()
+        self._dataset.close()
+
+    def _near(self, numbers: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        rows = self._rows[numbers]
+        order = np.lexsort((rows["offset"], rows["pack"]))
+        rows = rows[order]
+        ends = rows["offset"] + rows["stored_size"]
+        is_far = rows["offset"][1:] > ends[:-1] + np.uint64(_GAP_BYTES)
+        cuts = np.flatnonzero((rows["pack"][1:] != rows["pack"][:-1]) | is_far) + 1
+        yield from np.split(numbers[order], cuts)
+
+    def _read_near(self, numbers: NDArray[np.int64]) -> None:
+        """Reads what lies near each other in one pack into a memory file, and the samples there."""
+        rows = self._rows[numbers]
+        start, end = int(rows["offset"][0]), int((rows["offset"] + rows["stored_size"]).max())
+        path = self._dataset.pack_path(int(rows["pack"][0]))
+        scratch = os.memfd_create("fanstore-stretch")
+        try:
+            self._copy(path, scratch, start, end)
+            for number in numbers.tolist():
+                content = self._content(number, f"/proc/self/fd/{scratch}")
+                at = int(self._starts[number])
+                self._contents[at : at + len(content)] = content
+                self._fills[number] = self._fill
+        finally:
+            os.close(scratch)
+
+    def _copy(self, path: os.PathLike[str], scratch: int, start: int, end: int) -> None:
+        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while start < end:
+                data = os.pread(source, end - start, start)
+                if not data:
+                    raise DatasetDamaged(path, "file", start, "truncated")
+                self.stretch_reads += 1
+                self.stretch_bytes += len(data)
+                os.posix_fadvise(source, start, len(data), os.POSIX_FADV_DONTNEED)
+                os.pwrite(scratch, data, start)
+                start += len(data)
+        finally:
+            os.close(source)
+
+    def _content(self, number: int, path: str) -> bytes:
+        """Returns the content of a sample out of a copy of its pack. Raises DatasetDamaged."""
+        record, pack = int(self._ids[number]), int(self._rows["pack"][number])
+        try:
+            with PackReader(self._dataset, pack, path) as reader:
+                return b"".join(reader.pieces(record))
+        except ContentDamaged:
+            name = os.fsdecode(self._dataset.relpath(record))
+            at = int(self._rows["offset"][number])
+            where = self._dataset.pack_path(pack)
+            raise DatasetDamaged(where, f"content of {name}", at, "damaged") from None
+
+    def _free(self, number: int) -> None:
+        self._fills[number] = 0
+        start, end = self._starts[number : number + 2].tolist()
+        if end > start:
+            self._contents.madvise(mmap.MADV_REMOVE, start, end - start)
