@@ -83,7 +83,7 @@ PYTHON_ROOMS: Rooms = {
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
     "order": {"arrays", "policy", "policy.orders", "peek"},
-    "torch": {*_DATASET, "policy", "policy.orders", "policy.placement"},
+    "torch": {*_DATASET, "load", "placement", "policy", "policy.orders", "policy.placement"},
     "peek": set(),  # runs in the Python of a job
     "trace": {"arrays", "errors", "_native"},
     "simulate": {*_DATASET, "config", "policy", "policy.", "whole_file"},

@@ -8,7 +8,8 @@ try:
 except ImportError as error:
     raise ImportError("fanstore.torch needs PyTorch: pip install 'fanstore-fs[torch]'") from error
 
+from fanstore.torch.keepers import staged_keepers
 from fanstore.torch.samplers import LocalitySampler, OpportunisticSampler
 from fanstore.torch.stretch_memory import StretchMemory
 
-__all__ = ["LocalitySampler", "OpportunisticSampler", "StretchMemory"]
+__all__ = ["LocalitySampler", "OpportunisticSampler", "StretchMemory", "staged_keepers"]

@@ -82,6 +82,10 @@ class StretchMemory:
         for numbers in self._near(np.arange(stretch.start, stretch.stop)):
             self._read_near(numbers)
 
+    def room_bytes(self, samples: int) -> int:
+        """Returns how much memory so many samples take on the average, in bytes."""
+        return int(self._starts[-1]) * samples // max(1, len(self))
+
     def clear(self) -> None:
         """Gives the room of all samples free that nobody has read."""
         for number in np.flatnonzero(np.frombuffer(self._fills[: len(self)], np.uint8)).tolist():

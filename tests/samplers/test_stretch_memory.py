@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
 from fanstore.errors import DatasetDamaged, FanstoreError  # noqa: E402
-from fanstore.torch import OpportunisticSampler, StretchMemory  # noqa: E402
+from fanstore.torch import OpportunisticSampler, StretchMemory, staged_keepers  # noqa: E402
 
 COUNT, STRETCH, SIZE = 400, 20, 20_000
 
@@ -147,6 +147,40 @@ def test_a_dataset_that_goes_is_an_error_of_the_draw(tmp_path: Path) -> None:
         pack.unlink()
     with pytest.raises(FileNotFoundError, match="pack-0000"):
         list(sampler_of(memory))
+
+
+def test_an_iteration_that_lost_its_memory_ends(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    sampler = sampler_of(StretchMemory(made.path, made.names))
+    first, second = iter(sampler), iter(sampler)
+    next(first), next(second)
+    with pytest.raises(RuntimeError, match="later iteration"):
+        list(first)
+    assert len(list(second)) == COUNT - 1
+
+
+def test_too_little_memory_is_refused_with_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Made(tmp_path)
+    memory = StretchMemory(made.path, made.names)
+    monkeypatch.setattr("fanstore.torch.samplers.opportunistic.left_bytes", lambda: 2 << 20)
+    with pytest.raises(ValueError, match=r"takes 2\.\d MiB; 2\.0 MiB of memory are left"):
+        sampler_of(memory)
+
+
+@pytest.mark.parametrize("nodes", (1, 2, 3))
+def test_keepers_are_those_of_the_packs(tmp_path: Path, nodes: int) -> None:
+    made = Made(tmp_path, "--replicate", "3/*")
+    found = staged_keepers(made.path, made.names, nodes)
+    held = [find_content(made.path, content)[0].name for content in made.contents]
+    for name, pack, keeper in zip(made.names, held, found.tolist(), strict=True):
+        everywhere = name.startswith("3/") and nodes > 1
+        assert keeper == (-1 if everywhere else int(pack[5:10]) % nodes)
+    assert {"pack-00000.fsp", "pack-00001.fsp", "pack-00002.fsp"} == set(held)
+    for wrong in (0, 1.5):
+        with pytest.raises(ValueError, match="nodes is"):
+            staged_keepers(made.path, made.names, wrong)  # type: ignore[arg-type]
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:

@@ -21,12 +21,14 @@ class Filling:
         self._thread.start()
 
     def wait_for(self, count: int) -> None:
-        """Waits until the first `count` stretches are in memory. Raises what `read` raised, and
-        TimeoutError where one takes more than 300 s."""
+        """Waits until the first `count` stretches are in memory. Raises what `read` raised,
+        TimeoutError where one takes more than 300 s, and RuntimeError after `end`."""
         with self._changed:
             self._wanted = max(self._wanted, count)
             self._changed.notify_all()
             while self._done < count and self._error is None:
+                if self._ending:
+                    raise RuntimeError("a later iteration of the sampler has taken its memory")
                 if not self._changed.wait(_DEADLINE_S):
                     stretch = self._stretches[self._done]
                     raise TimeoutError(

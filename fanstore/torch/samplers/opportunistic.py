@@ -6,11 +6,13 @@ import sys
 from collections.abc import Iterator, Sized
 
 from fanstore.arrays import np
+from fanstore.load.memory import left_bytes
 from fanstore.policy import checks
 from fanstore.policy.orders.opportunistic import Opportunistic
 from fanstore.torch.samplers.base import EpochSampler
 from fanstore.torch.samplers.filling import Filling
 from fanstore.torch.stretch_memory import StretchMemory
+from fanstore.wording import show_bytes
 
 
 class OpportunisticSampler(EpochSampler):
@@ -54,11 +56,8 @@ class OpportunisticSampler(EpochSampler):
         self._share = checks.fraction("memory_share", memory_share)
         self._reads = checks.integer("read_samples", read_samples, 1, len(dataset))
         self.level_min = checks.fraction("level_min", level_min)
-        if memory is not None and (self.num_replicas > 1 or len(memory) != len(dataset)):
-            raise ValueError(
-                f"memory has {len(memory)} samples, and there are {self.num_replicas} ranks; "
-                f"allowed are the {len(dataset)} of the dataset, and one rank, as each reads it all"
-            )
+        if memory is not None:
+            self._check(memory)
         self._memory = memory
         self._filling: Filling | None = None
         self._orders = self._orders_at(self._share)
@@ -99,6 +98,20 @@ class OpportunisticSampler(EpochSampler):
         """Returns what comes to memory in an epoch, in this order: ranges of neighbouring samples.
         Raises ValueError."""
         return [self._orders.members(stretch) for stretch in self._orders.arrivals(epoch).tolist()]
+
+    def _check(self, memory: StretchMemory) -> None:
+        count = len(self.dataset)
+        if self.num_replicas > 1 or len(memory) != count:
+            raise ValueError(
+                f"memory has {len(memory)} samples, and there are {self.num_replicas} ranks; "
+                f"allowed are the {count} of the dataset, and one rank, as each reads it all"
+            )
+        needed = memory.room_bytes(min(count, int(self._share * count) + self._reads))
+        if needed > (left := left_bytes()):
+            raise ValueError(
+                f"memory_share {self._share} of the samples takes {show_bytes(needed)}; "
+                f"{show_bytes(left)} of memory are left"
+            )
 
     def _orders_at(self, share: float) -> Opportunistic:
         count = len(self.dataset)
