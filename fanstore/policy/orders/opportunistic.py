@@ -1,5 +1,5 @@
 """DeepIO's opportunistic order: samples come from what lies in memory, which is filled by reads of
-many neighbours at once (Zhu et al. 2018, section 3.3)."""
+many neighbours at once (Zhu et al. 2018, section 3)."""
 
 from __future__ import annotations
 

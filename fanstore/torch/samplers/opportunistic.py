@@ -36,7 +36,7 @@ class OpportunisticSampler(EpochSampler):
     Raises ValueError for arguments out of range, and where the level would be below level_min: the
     message has the level and what memory_share gives more. Raises RuntimeError where several ranks
     are to agree on a seed, or on who they are, without a process group.
-    Source: Zhu et al., Entropy-aware I/O pipelining (MASCOTS 2018), section 3.3.
+    Source: Zhu et al., Entropy-aware I/O pipelining (MASCOTS 2018), section 3.
     """
 
     def __init__(
