@@ -76,7 +76,7 @@ class Dataset:
         self._check_header()
         self.header = ffi.new("struct fan_index_header *")
         ffi.memmove(self.header, self._buffer, _HEADER_BYTES)
-        self._names = self._section(lib.FAN_SECTION_NAMES)
+        self._names = self.section(lib.FAN_SECTION_NAMES)
         self._records = self._structs(lib.FAN_SECTION_RECORDS, "struct fan_record")
         self._owners = self._structs(lib.FAN_SECTION_OWNERS, "struct fan_owner")
         self._packs = self._structs(lib.FAN_SECTION_PACKS, "struct fan_pack_info")
@@ -98,7 +98,8 @@ class Dataset:
             reason = f"{actual:016x} found, {stored:016x} expected"
             raise DatasetDamaged(self.index_path, field, at, reason)
 
-    def _section(self, kind: int) -> memoryview:
+    def section(self, kind: int) -> memoryview:
+        """The bytes of a section of the index, as they are mapped."""
         section = self.header.sections[kind]
         end = section.offset + section.count * section.entry_bytes
         with memoryview(self._mapping) as view:
@@ -106,12 +107,12 @@ class Dataset:
 
     def _structs(self, kind: int, struct: str) -> Any:
         """A section as an array of C structs, whose bounds cffi keeps."""
-        return ffi.from_buffer(f"{struct}[]", self._section(kind))
+        return ffi.from_buffer(f"{struct}[]", self.section(kind))
 
     def _array(self, kind: int, struct: str) -> NDArray[Any]:
         from fanstore.arrays import np  # 45 ms and 20 MiB, for those who need arrays
 
-        section = self._section(kind)
+        section = self.section(kind)
         dtype = dtype_of(struct)
         return np.frombuffer(section, dtype) if len(section) else np.empty(0, dtype)
 
@@ -177,13 +178,10 @@ class Dataset:
         info = self.pack_info(pack)
         header = read_pack_header(where)
         trailer = read_pack_trailer(where)
-        expected = {
-            "plan_id": self.plan_id,
-            "pack": pack,
-            "pack_count": self.pack_count,
-            "block_bytes": self.block_bytes,
-            "flags": info.flags,
-        }
+        expected: dict[str, Any] = {"pack": pack, "block_bytes": self.block_bytes}
+        if not info.flags & lib.FAN_PACK_KEPT:  # else these are of the dataset before an update
+            expected |= {"pack_count": self.pack_count, "flags": info.flags}
+            expected |= {"plan_id": self.plan_id}
         for field, value in expected.items():
             found = getattr(header, field)
             if (bytes(found) if isinstance(value, bytes) else found) != value:

@@ -33,9 +33,7 @@ enum fan_codec {
     FAN_CODEC_COUNT = 4
 };
 
-enum fan_pack_flags {
-    FAN_PACK_EVERYWHERE = 1
-};
+enum fan_pack_flags { FAN_PACK_EVERYWHERE = 1, FAN_PACK_CATALOGUE = 2, FAN_PACK_KEPT = 4 };
 
 struct fan_pack_header {
     uint8_t magic[8];
@@ -74,7 +72,7 @@ struct fan_pack_entry {
     uint32_t uid;
     uint32_t gid;
     uint32_t codec;
-    uint32_t reserved;
+    uint32_t holder;
 };
 /* cffi: end */
 

@@ -44,9 +44,8 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--codec",
-    default="store",
-    show_default=True,
-    help="store, lz4, lz4hc[:1-12], zstd[:1-22] or auto (lz4 where a sample of a block saves 5 %).",
+    help="store, lz4, lz4hc[:1-12], zstd[:1-22] or auto (lz4 where a sample of a block saves 5 %) "
+    "[default: store; with --update that of DST].",
 )
 @click.option(
     "--replicate",
@@ -58,12 +57,16 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--block-size",
     type=ByteCount(),
-    default="1MiB",
-    show_default=True,
-    help="Larger files are compressed in independent blocks of this size.",
+    help="Larger files are compressed in independent blocks of this size [default: 1MiB].",
 )
 @click.option("--jobs", "-j", type=click.IntRange(1, 1024), help="Workers [default: processors].")
 @click.option("--force", is_flag=True, help="Replace a dataset that is at DST.")
+@click.option(
+    "--update",
+    is_flag=True,
+    help="Make the dataset at DST what SRC holds now; files with the path, size and time that "
+    "they had are not read again.",
+)
 @click.option(
     "--skip-unreadable",
     is_flag=True,
@@ -72,9 +75,9 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 @click.option("--quiet", is_flag=True, help="No progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 def command(
-    src: Path, dst: Path, files_from: str | None, partitions: int | None, codec: str,
-    replicate: tuple[str, ...], block_size: int, jobs: int | None, force: bool,
-    skip_unreadable: bool, quiet: bool, as_json: bool,
+    src: Path, dst: Path, files_from: str | None, partitions: int | None, codec: str | None,
+    replicate: tuple[str, ...], block_size: int | None, jobs: int | None, force: bool,
+    update: bool, skip_unreadable: bool, quiet: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Pack SRC, a directory or an archive, into the new dataset DST.
 
@@ -84,14 +87,41 @@ def command(
     """
     from fanstore.prepare.codecs import parse_codec
     from fanstore.prepare.listed import read_list
-    from fanstore.prepare.run import Options, default_jobs, prepare
+    from fanstore.prepare.run import BLOCK_BYTES, Options, default_jobs, prepare
 
+    if update:
+        _check_update(force, block_size, partitions)
+        codec, block_size = _settings_of(dst, codec)
     options = Options(
-        partitions, parse_codec(codec), block_size, replicate, jobs or default_jobs(), force,
-        skip_unreadable, quiet, None if files_from is None else read_list(files_from),
+        partitions, parse_codec(codec or "store"), block_size or BLOCK_BYTES, replicate,
+        jobs or default_jobs(), force, skip_unreadable, quiet,
+        None if files_from is None else read_list(files_from), update,
     )  # fmt: skip
     report(prepare(src, dst, options), dst, options, as_json)
     return 0
+
+
+def _check_update(force: bool, block_size: int | None, partitions: int | None) -> None:
+    """Raises UsageError for options that say how a dataset is made as a whole."""
+    from fanstore.errors import UsageError
+
+    given = {"--force": force, "--block-size": block_size, "--partitions": partitions}
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"{name} does not go with --update")
+
+
+def _settings_of(dst: Path, codec: str | None) -> tuple[str, int]:
+    """The codec, unless it is given, and the block size of a dataset to update."""
+    from fanstore.dataset import MANIFEST_NAME, open_dataset
+
+    with open_dataset(dst) as dataset:
+        block_bytes = dataset.block_bytes
+    try:
+        noted = json.loads((dst / MANIFEST_NAME).read_bytes()).get("codec", "store")
+    except (OSError, ValueError, AttributeError):
+        noted = "store"
+    return codec or str(noted), block_bytes
 
 
 def report(summary: Summary, dst: Path, options: Options, as_json: bool) -> None:
@@ -108,7 +138,8 @@ def as_dict(summary: Summary, options: Options) -> dict[str, object]:
 
     left_out = [{"path": show_path(path), "reason": why} for path, why in summary.left_out]
     timing = {"elapsed_s": round(summary.elapsed_s, 3), "jobs": options.jobs}
-    return {**summary.manifest, "left_out": left_out, **timing}
+    changed = {"changed": summary.changed} if options.update else {}
+    return {**summary.manifest, "left_out": left_out, **changed, **timing}
 
 
 def show(summary: Summary, dst: Path, quiet: bool) -> None:
@@ -119,6 +150,9 @@ def show(summary: Summary, dst: Path, quiet: bool) -> None:
     for path, why in summary.left_out:
         click.echo(f"fanstore: left out: {show_path(path)}: {why}", err=True)
     if quiet:
+        return
+    if not summary.changed:
+        click.echo(f"{dst}: is up to date")
         return
     made = summary.manifest
     rate_per_s = made["logical_bytes"] / max(summary.elapsed_s, 1e-9)

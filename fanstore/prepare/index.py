@@ -178,6 +178,16 @@ def _totals(header: NDArray[Any], tree: Tree, records: NDArray[Any]) -> None:
     header["codec_mask"] = np.bitwise_or.reduce(1 << records["codec"][regular].astype(np.uint32))
 
 
+def build_sections(
+    tree: Tree, stored: Stored, packs: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.uint8], NDArray[Any], NDArray[Any]]:
+    """The sections that say what the entries are: records, names, owners, links."""
+    names, places = intern_names(tree)
+    owners, owner_rows = owner_table(tree.entries)
+    records = build_records(tree, stored, packs, places, owner_rows)
+    return records, names, owners, link_table(tree.first)
+
+
 def build_index(
     tree: Tree, stored: Stored, packs: NDArray[np.int64], infos: Sequence[PackInfo],
     plan_id: bytes, block_bytes: int,
@@ -185,11 +195,9 @@ def build_index(
     """The index file, and its dataset id. Needs the records to be in the order of a Tree."""
     if len(tree) >= 1 << 32:
         raise FanstoreError(f"{len(tree)} entries; at most {(1 << 32) - 1} can be indexed")
-    names, places = intern_names(tree)
-    owners, owner_rows = owner_table(tree.entries)
-    records = build_records(tree, stored, packs, places, owner_rows)
+    records, names, owners, links = build_sections(tree, stored, packs)
     slots, max_probe = _slots(records, names)
-    sections = [records, slots, names, owners, link_table(tree.first), pack_table(infos)]
+    sections = [records, slots, names, owners, links, pack_table(infos)]
     header = np.zeros(1, dtype_of("struct fan_index_header"))
     header["magic"] = np.frombuffer(b"FANINDX\n", np.uint8)
     header["version"] = lib.FAN_FORMAT_VERSION

@@ -93,19 +93,19 @@ class Packer:
     ) -> None:  # fmt: skip
         self.stored = Stored(len(source.tree))
         self.failed: dict[int, str] = {}
-        self.packs: list[PackFile] = []
+        self.packs: dict[int, PackFile] = {}
         self._encoder = Encoder(source, codec, block_bytes)
         self._plan = plan
         self._sizes = source.tree.entries["size"].astype(np.int64)
         self._directory = directory
         self._large: LargeFile | None = None
         self._spare: list[memoryview] = []
-        for pack in range(plan.pack_count):
-            flags = int(lib.FAN_PACK_EVERYWHERE) if pack >= plan.everywhere_from else 0
+        for pack in plan.written:
+            flags = plan.flags(pack)
             header = pack_header(plan_id, pack, plan.pack_count, block_bytes, flags)
-            self.packs.append(PackFile(directory, pack, header, flags))
-            self.packs[-1].close()
-        self._current = self.packs[0]
+            self.packs[pack] = PackFile(directory, pack, header, flags)
+            self.packs[pack].close()
+        self._current = self.packs[plan.first]
 
     def __enter__(self) -> Packer:
         return self
@@ -121,7 +121,7 @@ class Packer:
         with _quick_handover(), ThreadPoolExecutor(jobs, "fanstore-prepare") as pool:
             try:
                 source = self._encoder.source
-                order = reading_order(source.tree, self._plan, source.sequential)
+                order = reading_order(self._plan, source.sequential)
                 for unit in units(source.tree, order, self._plan, self._encoder.block_bytes):
                     if len(waiting) == jobs + 1:
                         progress(self._take(*waiting.popleft()))

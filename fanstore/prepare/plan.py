@@ -5,8 +5,9 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -101,11 +102,33 @@ def replicated(
 @dataclass(frozen=True)
 class Plan:
     """The pack of each entry of a tree (0 for what has no content), and how many packs there
-    are: those from `everywhere_from` on are for every node."""
+    are: those from `everywhere_from` on are for every node.
+
+    `content` holds the entries to read, in reading order, and `kept` the numbers of the packs that
+    an update takes over; the packs from `first` on are new.
+    """
 
     packs: NDArray[np.int64]
     pack_count: int
     everywhere_from: int
+    content: NDArray[np.int64]
+    first: int = 0
+    kept: tuple[int, ...] = ()
+
+    @property
+    def written(self) -> list[int]:
+        """The packs that are written: the new ones, and empty ones in the place of dropped ones."""
+        return sorted(set(range(self.pack_count)) - set(self.kept))
+
+    @property
+    def catalogue(self) -> int | None:
+        """The pack whose footer is that of the whole dataset; None where no packs are kept."""
+        return self.pack_count - 1 if self.kept else None
+
+    def flags(self, pack: int) -> int:
+        """The flags of a pack that is written."""
+        flags = int(lib.FAN_PACK_EVERYWHERE) if pack >= self.everywhere_from else 0
+        return flags | (int(lib.FAN_PACK_CATALOGUE) if pack == self.catalogue else 0)
 
 
 def assign_packs(tree: Tree, partitions: int | None, globs: Sequence[str]) -> Plan:
@@ -113,26 +136,38 @@ def assign_packs(tree: Tree, partitions: int | None, globs: Sequence[str]) -> Pl
 
     Raises UsageError when globs are given and none of them matches.
     """
-    content = tree.content
-    sizes = tree.entries["size"][content].astype(np.int64)
-    everywhere = np.zeros(len(content), bool)
+    everywhere = np.zeros(len(tree), bool)
     if globs:
-        everywhere = replicated(tree.paths, tree.entries["parent"].tolist(), globs)[content]
-        if not everywhere.any():
+        everywhere = replicated(tree.paths, tree.entries["parent"].tolist(), globs)
+        if not everywhere[tree.content].any():
             raise UsageError(f"--replicate {' '.join(globs)}: no file with content matches")
+    return spread(tree, tree.content, everywhere, partitions)
+
+
+def spread(
+    tree: Tree, content: NDArray[np.int64], everywhere: NDArray[np.bool_],
+    partitions: int | None, kept: Mapping[int, NDArray[np.int64]] = MappingProxyType({}),
+) -> Plan:  # fmt: skip
+    """Divides `content` among new packs, those of `everywhere` (bool for each entry) apart.
+    `kept` holds the entries whose content lies in packs that stay, by pack."""
     packs = np.zeros(len(tree), np.int64)
-    count = partitions or default_partitions(sizes[~everywhere])
-    packs[content[~everywhere]] = split_evenly(sizes[~everywhere], count)
-    further = 0
-    if everywhere.any():
-        further = default_partitions(sizes[everywhere])
-        packs[content[everywhere]] = count + split_evenly(sizes[everywhere], further)
-    return Plan(packs[tree.first], count + further, count)
+    for pack, ids in kept.items():
+        packs[ids] = pack
+    sizes = tree.entries["size"][content].astype(np.int64)
+    replica = everywhere[content]
+    first = max(kept, default=-1) + 1
+    middle = end = first + (partitions or default_partitions(sizes[~replica]))
+    packs[content[~replica]] = first + split_evenly(sizes[~replica], middle - first)
+    if replica.any():
+        end += default_partitions(sizes[replica])
+        packs[content[replica]] = middle + split_evenly(sizes[replica], end - middle)
+    return Plan(packs[tree.first], end, middle, content, first, tuple(sorted(kept)))
 
 
-def plan_id(tree: Tree, plan: Plan, block_bytes: int, codec: str) -> bytes:
-    """16 bytes that name a scan and how it is to be packed."""
-    digest = xxhash.xxh3_128()
+def plan_id(tree: Tree, plan: Plan, block_bytes: int, codec: str, before: bytes = b"") -> bytes:
+    """16 bytes that name a scan and how it is to be packed; `before` is the id that an update
+    begins with."""
+    digest = xxhash.xxh3_128(before)
     digest.update(f"{plan.pack_count} {plan.everywhere_from} {block_bytes} {codec}".encode())
     for field in ("parent", "name_bytes", "target_bytes", "size", "mtime_ns", "mode", "uid", "gid"):
         digest.update(tree.entries[field].tobytes())
@@ -153,10 +188,10 @@ def _pieces(pack: int, number: int, size: int, step: int) -> Iterator[Unit]:
         yield Unit(pack, (number,), (), start, length, start + length == size)
 
 
-def reading_order(tree: Tree, plan: Plan, sequential: bool) -> NDArray[np.int64]:
-    """The entries with content in the order in which to read them: the source's own where it is
+def reading_order(plan: Plan, sequential: bool) -> NDArray[np.int64]:
+    """The entries to read in the order in which to read them: the source's own where it is
     sequential, else pack after pack."""
-    content = tree.content
+    content = plan.content
     return content if sequential else content[np.argsort(plan.packs[content], kind="stable")]
 
 

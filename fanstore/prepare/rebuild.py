@@ -88,19 +88,28 @@ class _Collected:
     def __init__(self) -> None:
         self.items: dict[bytes, Item] = {}
         self.rows: dict[bytes, tuple[int, Any]] = {}
+        self.logical: dict[int, int] = {}
         self._linked: dict[int, Item] = {}
 
-    def add_pack(self, path: Path, pack: int) -> PackInfo:
-        """Takes up the entries of one pack, and describes it."""
-        header = read_pack_header(path)
+    def add_footer(self, path: Path, pack: int, pack_count: int) -> None:
+        """Takes up the entries in the footer of one pack."""
         entries, paths = read_footer(path)
-        size = path.stat().st_size
-        logical = 0
         for row in entries:
-            logical += self._add(path, pack, row, paths)
-        if logical > _SIZE_MAX:
-            raise DatasetDamaged(path, "entries", size, f"{logical} bytes of content")
-        return PackInfo(pack, size, _checksum(path), len(entries), logical, header.flags)
+            holder = int(row["holder"]) - 1 if row["holder"] else pack
+            if holder >= pack_count:
+                raise DatasetDamaged(path, "entries", 0, f"there is no pack {holder}")
+            self.logical[holder] = self.logical.get(holder, 0) + self._add(path, holder, row, paths)
+            if self.logical[holder] > _SIZE_MAX:
+                raise DatasetDamaged(path, "entries", 0, f"{self.logical[holder]} bytes of content")
+
+    def describe(self, path: Path, pack: int, plan_id: bytes) -> PackInfo:
+        """What the index says of a pack, once all footers are taken up."""
+        header, trailer = read_pack_header(path), read_pack_trailer(path)
+        kept = lib.FAN_PACK_KEPT * (bytes(header.plan_id) != plan_id)
+        return PackInfo(
+            pack, trailer.file_bytes, _checksum(path), trailer.entry_count,
+            self.logical.get(pack, 0), header.flags | kept,
+        )  # fmt: skip
 
     def _add(self, path: Path, pack: int, row: Any, paths: bytes) -> int:
         """Takes up one entry; its logical bytes when its content was not counted yet."""
@@ -135,12 +144,12 @@ def _arrays(tree: Tree, collected: _Collected) -> tuple[Stored, NDArray[np.int64
     return stored, packs
 
 
-def _first_header(directory: Path) -> Any:
-    """The header of any pack, once all that it speaks of are there."""
+def _last_header(directory: Path) -> Any:
+    """The header of the last pack, once all that it speaks of are there."""
     there = {path.name: path for path in directory.glob("pack-*.fsp")}
     if not there:
         raise PacksMissing(f"{directory}: there are no packs")
-    header = read_pack_header(there[min(there)])
+    header = read_pack_header(there[max(there)])
     names = map(pack_name, range(header.pack_count))
     missing = list(islice((name for name in names if name not in there), SHOWN_MAX))
     if missing:
@@ -159,23 +168,34 @@ def build_from_packs(directory: Path, doubted: Set[int] = frozenset()) -> tuple[
     the dataset id. Packs that are `doubted` get a checksum that they do not have.
 
     Raises DatasetDamaged, also when packs do not belong together, PacksMissing, or OSError."""
-    first = _first_header(directory)
+    last = _last_header(directory)
+    paths = [directory / pack_name(pack) for pack in range(last.pack_count)]
+    for pack, path in enumerate(paths):
+        _check_belongs(path, pack, last)
     collected = _Collected()
+    for pack, path in enumerate(paths):
+        if not last.flags & lib.FAN_PACK_CATALOGUE or path == paths[-1]:
+            collected.add_footer(path, pack, len(paths))
+    plan_id = bytes(last.plan_id)
     infos = []
-    for pack in range(first.pack_count):
-        path = directory / pack_name(pack)
-        header = read_pack_header(path)
-        shared = ("plan_id", "pack_count", "block_bytes")
-        same = all(_value(header, field) == _value(first, field) for field in shared)
-        if not same or header.pack != pack:
-            raise DatasetDamaged(path, "header.plan_id", 16, "belongs to another dataset")
-        info = collected.add_pack(path, pack)
+    for pack, path in enumerate(paths):
+        info = collected.describe(path, pack, plan_id)
         infos.append(replace(info, checksum=info.checksum ^ _ALL_ONES * (pack in doubted)))
     _check_parents(directory / pack_name(0), collected.items)
     tree = tree_of(collected.items)
     stored, packs = _arrays(tree, collected)
-    plan_id = bytes(first.plan_id)
-    return build_index(tree, stored, packs, infos, plan_id, first.block_bytes)
+    return build_index(tree, stored, packs, infos, plan_id, last.block_bytes)
+
+
+def _check_belongs(path: Path, pack: int, last: Any) -> None:
+    """Raises DatasetDamaged for a pack of another dataset than the last one's. Those of a
+    dataset that was updated since may stay below a catalogue."""
+    header = read_pack_header(path)
+    updated = last.flags & lib.FAN_PACK_CATALOGUE
+    shared = ("block_bytes",) if updated else ("plan_id", "pack_count", "block_bytes")
+    same = all(_value(header, field) == _value(last, field) for field in shared)
+    if not same or header.pack != pack:
+        raise DatasetDamaged(path, "header.plan_id", 16, "belongs to another dataset")
 
 
 def _damaged_files(dataset: Dataset) -> dict[int, list[bytes]]:

@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from fanstore.prepare.index import build_index
 from fanstore.prepare.packer import Packer
 from fanstore.prepare.plan import assign_packs, plan_id
 from fanstore.prepare.source import STDIN, DirectorySource, Source
+from fanstore.prepare.update import Base, Update
 from fanstore.progress import progress_of
 from fanstore.wording import show_bytes
 
@@ -39,7 +40,8 @@ Problems = list[tuple[bytes, str]]
 
 @dataclass(frozen=True)
 class Options:
-    """How to prepare. `partitions` None: `default_partitions`. `listed`: the entries of a list."""
+    """How to prepare. `partitions` None: `default_partitions`. `listed`: the entries of a list.
+    `update`: from the dataset that is there, whose block size holds."""
 
     partitions: int | None = None
     codec: Codec = field(default_factory=lambda: Codec("store"))
@@ -50,6 +52,7 @@ class Options:
     skip_unreadable: bool = False
     quiet: bool = False
     listed: list[bytes] | None = None
+    update: bool = False
 
     def check(self) -> None:
         """Raises UsageError for values out of range."""
@@ -60,11 +63,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run made, and what it left out."""
+    """What a run made, and what it left out. Not `changed`: the dataset was up to date."""
 
     manifest: dict[str, Any]
     left_out: Problems
     elapsed_s: float
+    changed: bool = True
 
 
 def open_source(path: Path, options: Options, scratch: Path) -> tuple[Source, Problems]:
@@ -119,7 +123,7 @@ def _leave_out_problems(source: Source, left_out: Problems, skip: bool) -> None:
 
 def prepare(path: Path, target: Path, options: Options) -> Summary:
     """Packs the directory or archive at `path` (STDIN: standard input) into a new dataset
-    directory `target`.
+    directory `target`, or updates the one that is there.
 
     Raises UsageError, SourceProblems (every entry that cannot be packed), OSError, or Interrupted
     after SIGINT, SIGTERM and SIGHUP; nothing is left behind then.
@@ -143,21 +147,38 @@ def prepare_from(
     options.check()
     # A list does not name what is only being made.
     inside = options.listed is not None
-    check_destination(target, origins, options.force, may_be_inside=inside)
+    replaces = options.force or options.update
+    check_destination(target, origins, replaces, may_be_inside=inside)
 
     def work(destination: Destination) -> Summary:
         assert destination.scratch is not None
-        source, left_out = opener(destination.scratch)
-        with closing(source):
+        with ExitStack() as stack:
+            base = stack.enter_context(closing(Base(target))) if options.update else None
+            source, left_out = opener(destination.scratch)
+            stack.enter_context(closing(source))
             _leave_out_problems(source, left_out, options.skip_unreadable)
-            manifest = {**_origin(origins), **_pack(source, options, destination, left_out)}
-        text = json.dumps(manifest, indent=2, ensure_ascii=True) + "\n"
-        destination.write(MANIFEST_NAME, text.encode())
-        destination.sync()
-        destination.commit()
-        return Summary(manifest, left_out, time.monotonic() - start)
+            update = Update(source.tree, base) if base else None
+            changed = update is None or not update.is_nothing()
+            if changed:
+                made = _pack(source, options, destination, left_out, update)
+            else:
+                assert base is not None
+                made = _manifest(source.tree, options, base.packs, base.dataset.dataset_id)
+            manifest = {**_origin(origins), **made}
+            if changed:
+                _commit(destination, manifest, base)
+        return Summary(manifest, left_out, time.monotonic() - start, changed)
 
-    return make_whole(target, options.force, work)
+    return make_whole(target, replaces, work)
+
+
+def _commit(destination: Destination, manifest: dict[str, Any], base: Base | None) -> None:
+    text = json.dumps(manifest, indent=2, ensure_ascii=True) + "\n"
+    destination.write(MANIFEST_NAME, text.encode())
+    destination.sync()
+    if base is not None:
+        base.check_current()
+    destination.commit()
 
 
 def _origin(origins: Sequence[Path]) -> dict[str, Any]:
@@ -167,25 +188,34 @@ def _origin(origins: Sequence[Path]) -> dict[str, Any]:
 
 
 def _pack(
-    source: Source, options: Options, destination: Destination, left_out: Problems
-) -> dict[str, Any]:
+    source: Source, options: Options, destination: Destination, left_out: Problems,
+    update: Update | None,
+) -> dict[str, Any]:  # fmt: skip
     """Writes packs and index; the manifest. Adds what could not be read to `left_out`."""
     tree = source.tree
-    plan = assign_packs(tree, options.partitions, options.replicate)
-    name = plan_id(tree, plan, options.block_bytes, str(options.codec))
+    before = b""
+    if update is None:
+        plan = assign_packs(tree, options.partitions, options.replicate)
+    else:
+        plan = update.plan(options.partitions, options.replicate)
+        before = update.base.dataset.plan_id
+        update.base.take_over(plan.kept, destination.directory)
+    name = plan_id(tree, plan, options.block_bytes, str(options.codec), before)
     directory = destination.directory
     with (
         Packer(source, plan, name, options.codec, options.block_bytes, directory) as packer,
         progress_of("preparing", quiet=options.quiet) as progress,
     ):
-        progress.expect(int(tree.entries["size"][tree.content].sum()))
+        if update is not None:
+            update.fill(packer.stored)
+        progress.expect(int(tree.entries["size"][plan.content].sum()))
         packer.run(options.jobs, progress.advance)
         failed = [(tree.paths[number], why) for number, why in sorted(packer.failed.items())]
         if failed and not options.skip_unreadable:
             raise SourceProblems(failed)
         left_out += failed
         tree, stored, packs = _kept(tree, packer.stored, plan, packer.failed)
-        infos = _finish_packs(packer, Footers(tree, stored, packs))
+        infos = _finish_packs(packer, plan, Footers(tree, stored, packs, plan.catalogue), update)
     index, dataset_id = build_index(tree, stored, packs, infos, name, options.block_bytes)
     destination.write(INDEX_NAME, index)
     return _manifest(tree, options, infos, dataset_id)
@@ -203,8 +233,13 @@ def _kept(
     return tree, stored, packs
 
 
-def _finish_packs(packer: Packer, footers: Footers) -> list[PackInfo]:
-    return [pack.finish(*footers.entries(pack.pack)) for pack in packer.packs]
+def _finish_packs(
+    packer: Packer, plan: Plan, footers: Footers, update: Update | None
+) -> list[PackInfo]:
+    infos = {} if update is None else update.base.infos(plan.kept, footers)
+    for number, pack in packer.packs.items():
+        infos[number] = pack.finish(*footers.entries(number))
+    return [infos[number] for number in range(plan.pack_count)]
 
 
 def _manifest(

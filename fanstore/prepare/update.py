@@ -1,0 +1,204 @@
+"""Updating a dataset: what of it stays, and what is packed anew.
+
+A file whose path, size and modification time are as before keeps its content. Packs of which half
+is still in use are taken over as they are, by hard links; what else is in use goes to new packs.
+The last of these has a catalogue: the entries of the whole dataset.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fanstore._native import lib
+from fanstore.arrays import np
+from fanstore.dataset import NO_RECORD, PackInfo, open_dataset, pack_name, read_pack_trailer
+from fanstore.errors import UsageError
+from fanstore.prepare.index import build_sections
+from fanstore.prepare.packer import Stored
+from fanstore.prepare.plan import Plan, replicated, spread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fanstore.prepare.footer import Footers
+    from fanstore.prepare.tree import Tree
+
+_CATALOGUE: int = lib.FAN_PACK_CATALOGUE
+_KEPT: int = lib.FAN_PACK_KEPT
+_MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
+_HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
+# Some prefix; look-ups in bulk need one.
+_PREFIX = b"/x"
+
+
+class Base:
+    """The dataset that an update begins with, locked against other updates. Close it when done.
+
+    Raises UsageError where there is none or another update runs, DatasetDamaged, or OSError."""
+
+    def __init__(self, directory: Path) -> None:
+        if not os.path.lexists(directory):
+            raise UsageError(f"{directory}: there is no dataset to update")
+        self._directory = directory
+        self._fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._lock()
+            self.dataset = open_dataset(directory, verify=True)
+        except BaseException:
+            os.close(self._fd)
+            raise
+        try:
+            self.dataset.check_records()
+            for pack in range(self.dataset.pack_count):
+                self.dataset.check_pack_header(pack)
+        except BaseException:
+            self.close()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{self._directory}: another update of it is running") from None
+        self.check_current()
+
+    def check_current(self) -> None:
+        """Raises UsageError where the dataset was replaced since it was opened."""
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self._fd), os.stat(self._directory)):
+                return
+        raise UsageError(f"{self._directory}: was replaced by another program; nothing is changed")
+
+    def close(self) -> None:
+        """Closes the dataset and lets others update it."""
+        self.dataset.close()
+        os.close(self._fd)
+
+    def take_over(self, packs: Sequence[int], directory: Path) -> None:
+        """Puts packs into another directory: by a hard link, or a copy where there can be none."""
+        for pack in packs:
+            source, target = self.dataset.pack_path(pack), directory / pack_name(pack)
+            try:
+                os.link(source, target)
+            except OSError:
+                shutil.copyfile(source, target)
+
+    @property
+    def packs(self) -> list[PackInfo]:
+        """What the index says of all packs."""
+        return [self.dataset.pack_info(pack) for pack in range(self.dataset.pack_count)]
+
+    def infos(self, packs: Sequence[int], footers: Footers) -> dict[int, PackInfo]:
+        """What the new index says of the packs that stay."""
+        found = {}
+        for pack in packs:
+            info = self.dataset.pack_info(pack)
+            size = footers.logical_bytes(pack)
+            found[pack] = replace(info, logical_bytes=size, flags=info.flags | _KEPT)
+        return found
+
+
+def _ids_before(tree: Tree, base: Base) -> NDArray[np.int64]:
+    """For each entry of the tree the record of the same path, or -1."""
+    paths = b"".join(_PREFIX + b"/" + path + b"\0" for path in tree.paths)
+    found = base.dataset.lookup_all(paths, _PREFIX, len(tree))
+    return np.where(found == NO_RECORD, -1, found.astype(np.int64))
+
+
+class Update:
+    """What an update of a dataset to a tree keeps.
+
+    `before` holds for each entry the record of the same path, `same` the record whose content it
+    has still; -1 where there is none.
+    """
+
+    def __init__(self, tree: Tree, base: Base) -> None:
+        self._tree = tree
+        self.base = base
+        self._before = _ids_before(tree, base)
+        self._same = self._unchanged()
+
+    def _unchanged(self) -> NDArray[np.int64]:
+        tree, records = self._tree, self.base.dataset.records
+        rows = records[np.maximum(self._before, 0)]
+        as_before = (
+            (self._before >= 0) & (tree.kinds == stat.S_IFREG)
+            & ((rows["mode"] & 0o170000) == stat.S_IFREG)
+            & (rows["logical_size"] == tree.entries["size"])
+            & (rows["mtime_ns"] == tree.entries["mtime_ns"])
+        )  # fmt: skip
+        same = np.full(len(tree), -1, np.int64)
+        ids = np.flatnonzero(as_before)[::-1]  # of several names of a file the first one counts
+        same[tree.first[ids]] = self._before[ids]
+        return same[tree.first]
+
+    def is_nothing(self) -> bool:
+        """Whether readers would see what they see now."""
+        tree, dataset = self._tree, self.base.dataset
+        if len(tree) != len(dataset.records) or (self._same[tree.content] < 0).any():
+            return False
+        stored = Stored(len(tree))
+        self.fill(stored)
+        packs = np.where(self._same >= 0, dataset.records["pack"][np.maximum(self._same, 0)], 0)
+        sections = build_sections(tree, stored, packs.astype(np.int64))
+        kinds = (
+            lib.FAN_SECTION_RECORDS, lib.FAN_SECTION_NAMES, lib.FAN_SECTION_OWNERS,
+            lib.FAN_SECTION_LINKS,
+        )  # fmt: skip
+        pairs = zip(sections, kinds, strict=True)
+        return all(part.tobytes() == dataset.section(kind) for part, kind in pairs)
+
+    def plan(self, partitions: int | None, globs: Sequence[str]) -> Plan:
+        """Divides what is not kept among new packs. Files stay on every node that were there."""
+        tree, dataset = self._tree, self.base.dataset
+        content = tree.content
+        kept = self._kept_packs(content)
+        fresh = content[~np.isin(content, np.concatenate([*kept.values(), content[:0]]))]
+        flags = np.array([dataset.pack_info(p).everywhere for p in range(dataset.pack_count)])
+        rows = dataset.records[np.maximum(self._before, 0)]
+        everywhere = (self._before >= 0) & (rows["logical_size"] > 0)
+        everywhere &= (rows["mode"] & 0o170000) == stat.S_IFREG
+        everywhere &= flags[rows["pack"]]
+        everywhere |= replicated(tree.paths, tree.entries["parent"].tolist(), globs)
+        return spread(tree, fresh, everywhere, partitions, kept)
+
+    def _kept_packs(self, content: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
+        """The entries whose content stays, by the packs that stay."""
+        ids = content[self._same[content] >= 0]
+        rows = self.base.dataset.records[self._same[ids]]
+        sizes = rows["stored_size"].astype(np.int64)
+        alignment = np.where(sizes >= _MAP_THRESHOLD, lib.FAN_MAP_ALIGN_BYTES, 64)
+        used = (sizes + alignment - 1) // alignment * alignment
+        count = self.base.dataset.pack_count
+        totals = np.zeros(count, np.int64)
+        np.add.at(totals, rows["pack"], used)
+        order = np.argsort(rows["pack"], kind="stable")
+        ends = np.cumsum(np.bincount(rows["pack"], minlength=count))
+        groups = np.split(ids[order], ends[:-1])
+        return {
+            pack: group
+            for pack, group in enumerate(groups)
+            if 0 < self._room(pack) <= 2 * int(totals[pack])
+        }
+
+    def _room(self, pack: int) -> int:
+        """The bytes of a pack that are to be worth keeping: its data, and its catalogue."""
+        dataset = self.base.dataset
+        if dataset.pack_info(pack).flags & _CATALOGUE:
+            return dataset.pack_info(pack).file_bytes - _HEADER_BYTES
+        return int(read_pack_trailer(dataset.pack_path(pack)).entries_offset) - _HEADER_BYTES
+
+    def fill(self, stored: Stored) -> None:
+        """Says of the content that is as before how it is stored."""
+        ids = np.flatnonzero((self._same >= 0) & (self._tree.entries["size"] > 0))
+        rows: Any = self.base.dataset.records[self._same[ids]]
+        for field in ("offset", "stored_size", "checksum", "codec"):
+            getattr(stored, field)[ids] = rows[field]
