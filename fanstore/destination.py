@@ -28,8 +28,14 @@ Result = TypeVar("Result")
 _PREFIX = ".fanstore-prepare-"
 _LOCK_NAME = "lock"
 _MADE_NAME = "made"
+# Holds the name that the directory is to get.
+_FOR_NAME = "for"
+# `NAME.done` in the scratch directory vouches for NAME among what is made.
+DONE_SUFFIX = ".done"
 # A directory this old without a lock file was left behind between two system calls.
 _UNLOCKED_AGE_S = 600
+# What can be taken up is kept so long for a run with the same destination.
+_KEPT_AGE_S = 7 * 86400
 # File systems commit several waiting syncs as one.
 _SYNCS_AT_ONCE = 8
 
@@ -68,8 +74,17 @@ def _is_leftover(directory: Path) -> bool:
 def remove_leftovers(parent: Path) -> None:
     """Removes what killed runs left in a directory, where we may."""
     for found in parent.glob(_PREFIX + "*"):
-        if _is_leftover(found):
+        if not _is_waiting(found) and _is_leftover(found):
             remove_tree(found)
+
+
+def _is_waiting(directory: Path) -> bool:
+    """Whether a run may still take up what is in the directory of a killed one."""
+    with suppress(OSError):
+        (directory / _FOR_NAME).stat()
+        ages_s = [time.time() - p.stat().st_mtime for p in directory.glob("*" + DONE_SUFFIX)]
+        return min(ages_s, default=_KEPT_AGE_S) < _KEPT_AGE_S
+    return False
 
 
 def remove_tree(top: Path) -> None:
@@ -149,8 +164,9 @@ class Destination:
     """A directory being made: `directory` gets its final name by `commit`; `scratch` is room
     beside it for what is needed meanwhile. `remove` takes away all but the final one."""
 
-    def __init__(self, path: Path, force: bool, ending: Ending) -> None:
+    def __init__(self, path: Path, force: bool, ending: Ending, takes_up: bool = False) -> None:
         self.final = path
+        self._takes_up = takes_up
         self._force = force
         self._ending = ending
         self._lock: int | None = None
@@ -165,13 +181,33 @@ class Destination:
     def make(self) -> None:
         """Makes the directories, and removes what killed runs left beside them."""
         parent = self.final.resolve().parent
+        if self._takes_up:
+            self._take_up(parent)
         remove_leftovers(parent)
         while self._lock is None:
             self.scratch = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
             self.scratch.mkdir()
             with suppress(FileNotFoundError):  # taken for a leftover in this very moment
                 self._lock = _hold_lock(self.scratch, os.O_CREAT)
-        self.directory.mkdir()
+        assert self.scratch is not None
+        (self.scratch / _FOR_NAME).write_bytes(os.fsencode(self.final.name))
+        self.directory.mkdir(exist_ok=True)
+
+    def _take_up(self, parent: Path) -> None:
+        """Takes over the directories of a killed run with the same destination, if there are any;
+        all further ones are removed."""
+        for found in sorted(parent.glob(_PREFIX + "*")):
+            with suppress(OSError):
+                name = os.fsdecode((found / _FOR_NAME).read_bytes())
+                if name != self.final.name or not _is_waiting(found):
+                    continue
+                if self._lock is not None:
+                    if _is_leftover(found):
+                        remove_tree(found)
+                    continue
+                self._lock = _hold_lock(found, 0)
+                if self._lock is not None:
+                    self.scratch = found
 
     def remove(self) -> None:
         """Removes what was not committed, and what was replaced. Does no harm a second time."""
@@ -199,6 +235,8 @@ class Destination:
         change nothing from here on."""
         final = self.final.resolve()
         exchange = self._force and os.path.lexists(final)
+        if self.scratch is not None:  # from here on nothing is left to be taken up
+            (self.scratch / _FOR_NAME).unlink()
         self._ending.ignore()
         if exchange:
             with suppress(OSError):  # only who may write in a directory may move it
@@ -210,11 +248,14 @@ class Destination:
         _sync(final.parent)
 
 
-def make_whole(path: Path, force: bool, work: Callable[[Destination], Result]) -> Result:
+def make_whole(
+    path: Path, force: bool, work: Callable[[Destination], Result], takes_up: bool = False
+) -> Result:
     """Has `work` fill and commit a new directory `path`. Nothing else is left behind, whatever
-    happens and however many signals come. Raises Interrupted after a signal."""
+    happens and however many signals come. Raises Interrupted after a signal. `takes_up`: the
+    directory may hold what a killed run with the same `path` left."""
     with ending_on_signals() as ending:
-        destination = Destination(path, force, ending)
+        destination = Destination(path, force, ending, takes_up)
         try:
             try:
                 destination.make()

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from fanstore.prepare.plan import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fanstore.prepare.journal import Journal
     from fanstore.prepare.source import Source
 
 _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
@@ -89,13 +91,14 @@ class Packer:
 
     def __init__(
         self, source: Source, plan: Plan, plan_id: bytes, codec: Codec, block_bytes: int,
-        directory: Path,
+        directory: Path, journal: Journal | None,
     ) -> None:  # fmt: skip
         self.stored = Stored(len(source.tree))
         self.failed: dict[int, str] = {}
         self.packs: dict[int, PackFile] = {}
         self._encoder = Encoder(source, codec, block_bytes)
         self._plan = plan
+        self._journal = journal
         self._sizes = source.tree.entries["size"].astype(np.int64)
         self._directory = directory
         self._large: LargeFile | None = None
@@ -106,6 +109,8 @@ class Packer:
             self.packs[pack] = PackFile(directory, pack, header, flags)
             self.packs[pack].close()
         self._current = self.packs[plan.first]
+        self._started = False
+        self._taken_up: list[int] = []
 
     def __enter__(self) -> Packer:
         return self
@@ -115,6 +120,36 @@ class Packer:
             self._large.close()
         self._current.close()
 
+    def take_up(self) -> list[int]:
+        """The packs that a run that was killed had completed; `run` leaves them as they are."""
+        if self._journal is not None:
+            for number, pack in self.packs.items():
+                ids = self._ids(number)
+                if len(ids) and self._journal.take_up(pack, ids, self.stored):
+                    self._taken_up.append(number)
+        return self._taken_up
+
+    def _ids(self, pack: int) -> NDArray[np.int64]:
+        """The entries whose content is read for a pack."""
+        order, packs = self._by_pack
+        start, stop = np.searchsorted(packs, [pack, pack + 1])
+        return order[start:stop]
+
+    @cached_property
+    def _by_pack(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The entries to read, pack after pack, and their packs."""
+        order = reading_order(self._plan, sequential=False)
+        return order, self._plan.packs[order]
+
+    def _complete(self) -> None:
+        """Notes that the current pack has all of its content."""
+        self._current.close()
+        if self._journal is None:
+            return
+        ids = self._ids(self._current.pack)
+        if self.failed.keys().isdisjoint(ids.tolist()):
+            self._journal.note(self._current, ids, self.stored)
+
     def run(self, jobs: int, progress: Progress) -> None:
         """Packs everything. Entries that could not be read end up in `failed`."""
         waiting: deque[tuple[Unit, memoryview, Future[Encoded]]] = deque()
@@ -122,12 +157,17 @@ class Packer:
             try:
                 source = self._encoder.source
                 order = reading_order(self._plan, source.sequential)
+                done = np.isin(self._plan.packs[order], self._taken_up)
+                progress(int(self._sizes[order[done]].sum()))
+                order = order[~done]
                 for unit in units(source.tree, order, self._plan, self._encoder.block_bytes):
                     if len(waiting) == jobs + 1:
                         progress(self._take(*waiting.popleft()))
                     waiting.append(self._submit(pool, unit))
                 while waiting:
                     progress(self._take(*waiting.popleft()))
+                if len(order):
+                    self._complete()
             finally:
                 for _, _, future in waiting:
                     future.cancel()
@@ -148,8 +188,10 @@ class Packer:
         encoded = future.result()
         self.failed.update(encoded.failed)
         if self.packs[unit.pack] is not self._current:
-            self._current.close()
+            if self._started:
+                self._complete()
             self._current = self.packs[unit.pack]
+        self._started = True
         if unit.piece_bytes:
             self._write_piece(unit, encoded)
             done = unit.piece_bytes

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 _HOLE_BYTES = 1 << 20
+_READ_BYTES = 4 << 20
 # How much is written before the disk is asked to begin with it.
 _WRITEBACK_BYTES = 16 << 20
 
@@ -122,6 +123,26 @@ class PackFile:
         self.end, self._digest = mark
         os.ftruncate(self._open(), self.end)
 
+    def checksum(self) -> int:
+        """XXH3-64 of what was written so far."""
+        return int(self._digest.intdigest())
+
+    def take_up(self, end: int, checksum: int) -> bool:
+        """Goes on behind `end` bytes that a run that was killed wrote, if they have this
+        checksum; else the pack is empty again, and False is returned."""
+        mark = self.mark()
+        with self._path.open("rb") as file:
+            file.seek(self.end)
+            while data := file.read(min(_READ_BYTES, end - self.end)):
+                self._digest.update(data)
+                self.end += len(data)
+        sound = self.end == end and self.checksum() == checksum
+        if sound:
+            mark = self.mark()
+        self.rewind(mark)
+        self.close()
+        return sound
+
     def finish(self, entries: NDArray[Any], paths: Buffer, logical_bytes: int) -> PackInfo:
         """Writes the footer and closes the file."""
         rows = entries.view(np.uint8).data
@@ -130,8 +151,9 @@ class PackFile:
         for part in (rows, paths, trailer):
             self._write(part)
         self.close()
-        checksum = self._digest.intdigest()
-        return PackInfo(self.pack, self.end, checksum, len(entries), logical_bytes, self.flags)
+        return PackInfo(
+            self.pack, self.end, self.checksum(), len(entries), logical_bytes, self.flags
+        )
 
     def close(self) -> None:
         """Closes the file; it is opened again when more is written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -20,12 +21,13 @@ from fanstore.errors import SourceProblems, UsageError
 from fanstore.prepare.codecs import Codec
 from fanstore.prepare.footer import Footers
 from fanstore.prepare.index import build_index
+from fanstore.prepare.journal import Journal, journal_key
 from fanstore.prepare.packer import Packer
 from fanstore.prepare.plan import assign_packs, plan_id
 from fanstore.prepare.source import STDIN, DirectorySource, Source
 from fanstore.prepare.update import Base, Update
 from fanstore.progress import progress_of
-from fanstore.wording import show_bytes
+from fanstore.wording import counted, show_bytes
 
 if TYPE_CHECKING:
     from fanstore.prepare.packer import Stored
@@ -169,7 +171,7 @@ def prepare_from(
                 _commit(destination, manifest, base)
         return Summary(manifest, left_out, time.monotonic() - start, changed)
 
-    return make_whole(target, replaces, work)
+    return make_whole(target, replaces, work, takes_up=True)
 
 
 def _commit(destination: Destination, manifest: dict[str, Any], base: Base | None) -> None:
@@ -199,16 +201,22 @@ def _pack(
     else:
         plan = update.plan(options.partitions, options.replicate)
         before = update.base.dataset.plan_id
-        update.base.take_over(plan.kept, destination.directory)
     name = plan_id(tree, plan, options.block_bytes, str(options.codec), before)
     directory = destination.directory
+    journal = _journal(source, destination, name)
+    if update is not None:
+        update.base.take_over(plan.kept, directory)
     with (
-        Packer(source, plan, name, options.codec, options.block_bytes, directory) as packer,
+        Packer(
+            source, plan, name, options.codec, options.block_bytes, directory, journal
+        ) as packer,
         progress_of("preparing", quiet=options.quiet) as progress,
     ):
         if update is not None:
             update.fill(packer.stored)
         progress.expect(int(tree.entries["size"][plan.content].sum()))
+        if taken_up := packer.take_up():
+            _tell_taken_up(len(taken_up), options.quiet)
         packer.run(options.jobs, progress.advance)
         failed = [(tree.paths[number], why) for number, why in sorted(packer.failed.items())]
         if failed and not options.skip_unreadable:
@@ -219,6 +227,21 @@ def _pack(
     index, dataset_id = build_index(tree, stored, packs, infos, name, options.block_bytes)
     destination.write(INDEX_NAME, index)
     return _manifest(tree, options, infos, dataset_id)
+
+
+def _journal(source: Source, destination: Destination, name: bytes) -> Journal | None:
+    """The notes of what is complete, for sources that can be read in any order. What an ended run
+    of another scan or plan left in the directory is removed."""
+    assert destination.scratch is not None
+    key = journal_key(source.tree, name)
+    journal = Journal(destination.scratch, destination.directory, key)
+    return journal if isinstance(source, DirectorySource) else None
+
+
+def _tell_taken_up(count: int, quiet: bool) -> None:
+    if not quiet:
+        packs = counted(count, "pack")
+        print(f"fanstore: {packs} of a run that was killed: taken up", file=sys.stderr)
 
 
 def _kept(

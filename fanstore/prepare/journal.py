@@ -1,0 +1,87 @@
+"""Which packs of a dataset being made are complete, so that a run that was killed is taken up.
+
+Beside the directory that is filled lies a note for each complete pack: of what scan and plan it
+is, where its content ends, the checksum up to there, and how each file in it is stored. What a
+note says is compared with the pack before it is believed.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from fanstore import __version__
+from fanstore.arrays import np
+from fanstore.dataset import pack_name
+from fanstore.destination import DONE_SUFFIX
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fanstore.prepare.packer import Stored
+    from fanstore.prepare.packfile import PackFile
+    from fanstore.prepare.tree import Tree
+
+_HEAD = struct.Struct("<16sQQQ")
+_FIELDS = ("offset", "stored_size", "checksum", "codec")
+
+
+def journal_key(tree: Tree, plan_id: bytes) -> bytes:
+    """16 bytes that are the same only while nothing in the source was touched."""
+    digest = xxhash.xxh3_128(plan_id + __version__.encode())
+    for field in ("ctime_ns", "dev", "ino"):
+        digest.update(tree.entries[field].tobytes())
+    return bytes(digest.digest())
+
+
+class Journal:
+    """The notes in a directory `scratch` that are of one key; packs without one are removed."""
+
+    def __init__(self, scratch: Path, made: Path, key: bytes) -> None:
+        self._scratch = scratch
+        self._key = key
+        for path in made.iterdir():
+            if self._read(self._path(path.name)) is None:
+                path.unlink()
+
+    def _path(self, name: str) -> Path:
+        return self._scratch / (name + DONE_SUFFIX)
+
+    def _read(self, path: Path) -> bytes | None:
+        """A note's bytes; None where there is none, a torn one, or one of another key."""
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        body, checksum = data[:-8], data[-8:]
+        sound = len(body) >= _HEAD.size and xxhash.xxh3_64_digest(body) == checksum
+        return body if sound and body.startswith(self._key) else None
+
+    def note(self, pack: PackFile, ids: NDArray[np.int64], stored: Stored) -> None:
+        """Says that the content of a pack, that of the entries `ids`, is complete."""
+        body = _HEAD.pack(self._key, pack.end, pack.checksum(), len(ids))
+        body += b"".join(getattr(stored, field)[ids].tobytes() for field in _FIELDS)
+        path = self._path(pack_name(pack.pack))
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(body + xxhash.xxh3_64_digest(body))
+        os.rename(fresh, path)
+
+    def take_up(self, pack: PackFile, ids: NDArray[np.int64], stored: Stored) -> bool:
+        """Goes on with a pack that is noted as complete, once its bytes are as noted. False where
+        it is to be written."""
+        body = self._read(self._path(pack_name(pack.pack)))
+        if body is None:
+            return False
+        _, end, checksum, count = _HEAD.unpack_from(body)
+        if count != len(ids) or not pack.take_up(end, checksum):
+            return False
+        at = _HEAD.size
+        for field in _FIELDS:
+            values = getattr(stored, field)
+            values[ids] = np.frombuffer(body, values.dtype, count, at)
+            at += count * values.itemsize
+        return True
