@@ -293,6 +293,8 @@ def check_ended(tmp_path: Path, step: int, number: int) -> bool:
     code = run_ending(step, number, tmp_path, "prepare", "--quiet", "--update", source, data)
     assert facts(data) in (facts(tmp_path / "before"), facts(tmp_path / "after"))
     call("verify", "--quiet", data)
+    for left in tmp_path.glob(".fanstore-prepare-*"):  # one without a lock file waits ten minutes
+        os.utime(left, (0, 0))
     call("prepare", "--quiet", "--update", source, data)
     assert (data / "index.fsi").read_bytes() == (tmp_path / "after" / "index.fsi").read_bytes()
     nothing_else(tmp_path)
@@ -300,7 +302,7 @@ def check_ended(tmp_path: Path, step: int, number: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("step", sampled(range(1, 46), (3, 11, 19, 27, 33)))
+@pytest.mark.parametrize("step", sampled(range(1, 71), (3, 11, 19, 27, 33)))
 def test_an_end_at_any_call(
     source: Path, tmp_path: Path, step: int, number: signal.Signals
 ) -> None:
@@ -311,4 +313,4 @@ def test_an_end_at_any_call(
     call("prepare", "--quiet", "--update", source, tmp_path / "after")
     assert facts(tmp_path / "before") != facts(tmp_path / "after")
     ended = check_ended(tmp_path, step, number)
-    assert ended or step > 5
+    assert ended or step > 33
