@@ -23,7 +23,7 @@ def train(rate: float) -> None:
     """Trains one model; the batches come from all jobs."""
     import torch
 
-    from fanstore.torch.coordinated import CoordinatedDataLoader
+    from fanstore.torch import CoordinatedDataLoader
 
     class Points(torch.utils.data.Dataset):  # type: ignore[type-arg]
         """Files of two numbers; the label is whether their sum is positive."""

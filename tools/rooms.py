@@ -83,7 +83,6 @@ PYTHON_ROOMS: Rooms = {
     "policy.placement": {"arrays", "policy"},
     "policy.models": {"arrays", "policy"},
     "order": {"arrays", "policy", "policy.orders", "peek"},
-    "torch": {*_DATASET, "load", "placement", "policy", "policy.orders", "policy.placement"},
     "peek": set(),  # runs in the Python of a job
     "trace": {"arrays", "errors", "_native"},
     "simulate": {*_DATASET, "config", "policy", "policy.", "whole_file"},
@@ -111,7 +110,10 @@ PYTHON_ROOMS: Rooms = {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
         "peers", "outputs.", "trace", "live", "metrics", "order", "peek", "plan", "coordinate",
     },
-    "torch": {"errors", "coordinate"},
+    "torch": {
+        *_DATASET, "coordinate", "load", "placement", "policy", "policy.orders",
+        "policy.placement",
+    },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",
         "report",

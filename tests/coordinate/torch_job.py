@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from fanstore.torch.coordinated import CoordinatedDataLoader
+from fanstore.torch import CoordinatedDataLoader
 
 DIRECTORY, NAME, JOBS, RATE = sys.argv[1:5]
 BATCH_SIZE = int(sys.argv[5]) if len(sys.argv) > 5 else 4
