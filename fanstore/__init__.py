@@ -1,3 +1,30 @@
-"""FanStore: a transient distributed file system for deep-learning I/O."""
+"""FanStore: a transient distributed file system for deep-learning I/O.
+
+import fanstore
+with fanstore.Dataset("imagenet.fan") as dataset:
+    image = dataset["train/n01440764/n01440764_18.JPEG"]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fanstore.access.dataset import Dataset
+    from fanstore.errors import DatasetDamaged, FanstoreError
 
 __version__ = "0.1.0"
+__all__ = ["Dataset", "DatasetDamaged", "FanstoreError"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for: the command line and its wrappers start without it."""
+    if name == "Dataset":
+        from fanstore.access.dataset import Dataset
+
+        return Dataset
+    if name in ("DatasetDamaged", "FanstoreError"):
+        import fanstore.errors
+
+        return getattr(fanstore.errors, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

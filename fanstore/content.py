@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import xxhash
 
@@ -16,11 +16,14 @@ class ContentDamaged(Exception):
     """The stored bytes of a file cannot be its content."""
 
 
-def _read(stream: BinaryIO, offset: int, length: int, end: int) -> bytes:
+# Returns bytes of a pack: so many from an offset on, or fewer where it ends before.
+ReadPack = Callable[[int, int], bytes]
+
+
+def _read(read: ReadPack, offset: int, length: int, end: int) -> bytes:
     if offset < 0 or length < 0 or offset + length > end:
         raise ContentDamaged
-    stream.seek(offset)
-    data = stream.read(length)
+    data = read(offset, length)
     if len(data) != length:
         raise ContentDamaged
     return data
@@ -50,13 +53,48 @@ def decode_block(codec: int, stored: bytes, logical_bytes: int) -> bytes:
     return bytes(data)
 
 
-def _block_starts(stream: BinaryIO, offset: int, blocks: int, stored_bytes: int) -> list[int]:
+def _block_starts(read: ReadPack, row: Any, blocks: int, end: int) -> list[int]:
     """Returns where each block starts, and the end, from the start of the stored bytes."""
     if blocks == 1:
-        return [0, stored_bytes]
-    table = _read(stream, offset, blocks * 8, offset + stored_bytes)
+        return [0, row.stored_size]
+    table = _read(read, row.offset, blocks * 8, min(end, row.offset + row.stored_size))
     ends = [int.from_bytes(table[i : i + 8], "little") for i in range(0, len(table), 8)]
     return [len(table), *ends]
+
+
+def pieces_of(
+    dataset: Dataset, record: int, read: ReadPack, start: int = 0, end: int | None = None
+) -> Iterator[bytes]:
+    """Yields the logical content of a regular file from its block at `start` to that before `end`,
+    in pieces of at most a block; nothing compares its checksum. start: a multiple of the dataset's
+    block_bytes. read: reads its pack. Raises ContentDamaged."""
+    row = dataset.record(record)
+    step, pack_bytes = dataset.block_bytes, dataset.pack_info(row.pack).file_bytes
+    end = row.logical_size if end is None else min(end, row.logical_size)
+    if row.codec == lib.FAN_CODEC_STORE:
+        for at in range(start, end, step):
+            length = min(step, row.logical_size - at)
+            yield _read(read, row.offset + at, length, pack_bytes)
+        return
+    blocks = -(-row.logical_size // step)
+    if blocks > row.stored_size:
+        raise ContentDamaged
+    starts = _block_starts(read, row, blocks, pack_bytes) if blocks else []
+    for number in range(start // step, -(-end // step)):
+        yield _block(row, read, starts[number : number + 2], number, step, pack_bytes)
+
+
+def _block(
+    row: Any, read: ReadPack, at: list[int], number: int, step: int, pack_bytes: int
+) -> bytes:
+    """Returns the content of one block, which begins and ends at these places of the stored
+    bytes."""
+    if not 0 <= at[0] <= at[1] <= row.stored_size:
+        raise ContentDamaged
+    size = min(step, row.logical_size - number * step)
+    data = _read(read, row.offset + at[0], at[1] - at[0], pack_bytes)
+    plain = row.logical_size > step and len(data) == size
+    return data if plain else decode_block(row.codec, data, size)
 
 
 class PackReader:
@@ -65,9 +103,8 @@ class PackReader:
     Raises OSError when the copy cannot be opened.
     """
 
-    def __init__(self, dataset: Dataset, pack: int, path: str | os.PathLike[str]) -> None:
+    def __init__(self, dataset: Dataset, path: str | os.PathLike[str]) -> None:
         self._dataset = dataset
-        self._file_bytes = dataset.pack_info(pack).file_bytes
         self._stream = open(path, "rb")  # noqa: SIM115
 
     def __enter__(self) -> PackReader:
@@ -80,10 +117,10 @@ class PackReader:
         """The logical content of a file, in pieces of at most a block. Its checksum is compared
         at the end. Raises ContentDamaged."""
         digest = xxhash.xxh3_64()
-        for piece in self._decoded(record):
+        for piece in pieces_of(self._dataset, record, self._read):
             digest.update(piece)
             yield piece
-        if digest.intdigest() != int(self._dataset.records[record]["checksum"]):
+        if digest.intdigest() != self._dataset.record(record).checksum:
             raise ContentDamaged
 
     def is_sound(self, record: int) -> bool:
@@ -95,26 +132,6 @@ class PackReader:
             return False
         return True
 
-    def _decoded(self, record: int) -> Iterator[bytes]:
-        row = self._dataset.records[record]
-        offset, codec = int(row["offset"]), int(row["codec"])
-        logical, stored = int(row["logical_size"]), int(row["stored_size"])
-        step = self._dataset.block_bytes
-        if logical == 0:
-            return
-        if codec == lib.FAN_CODEC_STORE:
-            for at in range(0, logical, step):
-                yield _read(self._stream, offset + at, min(step, logical - at), self._file_bytes)
-            return
-        blocks = -(-logical // step)
-        if blocks > stored:
-            raise ContentDamaged
-        starts = _block_starts(self._stream, offset, blocks, stored)
-        for number in range(blocks):
-            start, end = starts[number], starts[number + 1]
-            size = min(step, logical - number * step)
-            if not 0 <= start <= end <= stored:
-                raise ContentDamaged
-            data = _read(self._stream, offset + start, end - start, self._file_bytes)
-            plain = blocks > 1 and len(data) == size
-            yield data if plain else decode_block(codec, data, size)
+    def _read(self, offset: int, length: int) -> bytes:
+        self._stream.seek(offset)
+        return self._stream.read(length)

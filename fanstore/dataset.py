@@ -34,11 +34,17 @@ _PACK_MAGIC = b"FANPACK\n"
 _TRAILER_MAGIC = b"FANPEND\n"
 _PATH_ROOM = 65536
 NO_RECORD = 2**64 - 1  # of lookup_all
+_DEVICE_MAJOR = 0xFA5
 
 
 def pack_name(pack: int) -> str:
     """The file name of a pack: pack-00000.fsp."""
     return f"pack-{pack:05d}.fsp"
+
+
+def device_number(dataset_id: str) -> int:
+    """st_dev of a dataset's files: the same in every run and on every node."""
+    return os.makedev(_DEVICE_MAJOR, int(dataset_id[:5], 16))
 
 
 @dataclass(frozen=True)

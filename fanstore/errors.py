@@ -36,6 +36,10 @@ class DatasetDamaged(FanstoreError):
         self.file = os.fspath(file)
         self.field = field
         self.offset = offset
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[DatasetDamaged], tuple[str, str, int, str]]:
+        return type(self), (self.file, self.field, self.offset, self.reason)  # to other processes
 
 
 class DatasetIncomplete(FanstoreError):

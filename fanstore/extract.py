@@ -56,7 +56,7 @@ class Extractor:
         for record in sorted(others, key=lambda r: (rank[self._parent(r)], r)):
             self._symlink(record)
         for pack, ids in self._by_pack(content, rank):
-            with PackReader(self._dataset, pack, self._dataset.pack_path(pack)) as reader:
+            with PackReader(self._dataset, self._dataset.pack_path(pack)) as reader:
                 for record in ids:
                     self._file(record, reader)
         self._finish_directories(walk)

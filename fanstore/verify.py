@@ -96,7 +96,7 @@ class Verifier:
         path = self._dataset.pack_path(pack)
         try:
             self._dataset.check_pack_header(pack)
-            with PackReader(self._dataset, pack, path) as reader:
+            with PackReader(self._dataset, path) as reader:
                 records = self._dataset.records_of_pack(pack).tolist()
                 sound = [self._check_file(record, reader) for record in records]
             # A damaged file explains a checksum that does not fit.

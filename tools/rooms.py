@@ -72,6 +72,7 @@ PYTHON_ROOMS: Rooms = {
     "progress": set(),
     "dataset": _BASE,
     "content": _DATASET,
+    "access": _DATASET,
     "destination": {*_BASE, "dataset", "interruption"},
     "prepare": {*_MAKING, "progress"},
     "extract": _MAKING,
@@ -120,7 +121,7 @@ PYTHON_ROOMS: Rooms = {
     },
     "warm": {*_DATASET, "interruption", "progress", "load", "serve"},
     "cli": {
-        *_DATASET, "config", "progress", "prepare", "extract", "verify", "table3",
+        *_DATASET, "access", "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
         "simulate", "plan", "calibrate", "live", "whole_file", "world", "interruption", "trace",
         "report", "warm",
@@ -130,6 +131,6 @@ PYTHON_ROOMS: Rooms = {
 
 # A third-party module that only some rooms may import.
 PYTHON_EXTERNAL: Rooms = {
-    "cffi": {"_native"}, "click": {"cli"}, "matplotlib": {"report", "simulate"},
-    "mpi4py": {"world", "transport"}, "torch": {"torch"},
+    "cffi": {"_native"}, "click": {"cli"}, "fsspec": {"access"},
+    "matplotlib": {"report", "simulate"}, "mpi4py": {"world", "transport"}, "torch": {"torch"},
 }  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from fanstore.cli.ls import normal
+from fanstore.access.tree import normal
 
 
 @click.command(short_help="Unpack a dataset.")

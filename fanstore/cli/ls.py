@@ -27,6 +27,7 @@ def command(dataset: str, path: str, as_long: bool, recursive: bool, null: bool)
     Names are printed as they are, one a line; -R prints paths from the root of the dataset. A
     damaged index, and packs that are missing or cut off, are named at the end; the exit code is 3.
     """
+    from fanstore.access.tree import normal
     from fanstore.dataset import open_dataset
     from fanstore.errors import DatasetIncomplete
     from fanstore.verify import glance
@@ -42,17 +43,6 @@ def command(dataset: str, path: str, as_long: bool, recursive: bool, null: bool)
     if findings:
         raise DatasetIncomplete(dataset, findings)
     return 0
-
-
-def normal(path: bytes) -> bytes:
-    """A relpath in normal form: no empty and no "." component, ".." by the letter."""
-    parts: list[bytes] = []
-    for part in path.split(b"/"):
-        if part == b".." and parts:
-            parts.pop()
-        elif part not in (b"", b".", b".."):
-            parts.append(part)
-    return b"/".join(parts)
 
 
 def entries(dataset: Dataset, start: int, recursive: bool) -> Iterator[tuple[int, bytes]]:

@@ -15,7 +15,7 @@ def damaged_records(
     """Returns the record ids of the damaged files of a pack whose copy is at `path`; `check` may
     raise to give up."""
     damaged = []
-    with PackReader(dataset, pack, path) as reader:
+    with PackReader(dataset, path) as reader:
         for record in dataset.records_of_pack(pack).tolist():
             check()
             if not reader.is_sound(record):

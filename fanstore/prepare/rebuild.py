@@ -202,7 +202,7 @@ def _damaged_files(dataset: Dataset) -> dict[int, list[bytes]]:
     """The files of each pack whose content is damaged."""
     found: dict[int, list[bytes]] = {}
     for pack in range(dataset.pack_count):
-        with PackReader(dataset, pack, dataset.pack_path(pack)) as reader:
+        with PackReader(dataset, dataset.pack_path(pack)) as reader:
             for record in dataset.records_of_pack(pack).tolist():
                 if not reader.is_sound(record):
                     found.setdefault(pack, []).append(dataset.relpath(record))

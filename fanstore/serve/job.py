@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore import _native
 from fanstore.coordinate.service import Service as CoordinateService
 from fanstore.coordinate.wire import COORDINATE_SOCKET
-from fanstore.dataset import open_dataset
+from fanstore.dataset import device_number, open_dataset
 from fanstore.errors import UsageError
 from fanstore.load.base import Base
 from fanstore.load.codecs import check_codecs
@@ -52,13 +52,6 @@ from fanstore.world import World
 
 if TYPE_CHECKING:
     from fanstore.serve.node_plan import NodePlan
-
-_DEVICE_MAJOR = 0xFA5
-
-
-def device_number(dataset_id: str) -> int:
-    """st_dev of a dataset's files: the same in every run and on every node."""
-    return os.makedev(_DEVICE_MAJOR, int(dataset_id[:5], 16))
 
 
 class Job:

@@ -79,7 +79,7 @@ class Exporter:
         if len(ids) > COUNT_MAX:
             raise UsageError(f"pack {pack} holds {len(ids)} files, and at most {COUNT_MAX} fit")
         out.write(len(ids).to_bytes(COUNT_BYTES, "little"))
-        with PackReader(dataset, pack, dataset.pack_path(pack)) as reader:
+        with PackReader(dataset, dataset.pack_path(pack)) as reader:
             for record in ids.tolist():
                 out.write(pack_file_header(self._header(record)))
                 self._copy(record, reader, out)

@@ -140,14 +140,14 @@ class StretchMemory:
 
     def _content(self, number: int, path: str) -> bytes:
         """Returns the content of a sample out of a copy of its pack. Raises DatasetDamaged."""
-        record, pack = int(self._ids[number]), int(self._rows["pack"][number])
+        record = int(self._ids[number])
         try:
-            with PackReader(self._dataset, pack, path) as reader:
+            with PackReader(self._dataset, path) as reader:
                 return b"".join(reader.pieces(record))
         except ContentDamaged:
             name = os.fsdecode(self._dataset.relpath(record))
             at = int(self._rows["offset"][number])
-            where = self._dataset.pack_path(pack)
+            where = self._dataset.pack_path(int(self._rows["pack"][number]))
             raise DatasetDamaged(where, f"content of {name}", at, "damaged") from None
 
     def _free(self, number: int) -> None:

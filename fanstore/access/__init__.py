@@ -1,0 +1,2 @@
+"""Reading a packed dataset from any Python: by name, by number, through fsspec. No daemon, no
+mount."""
