@@ -7,24 +7,26 @@ with fanstore.Dataset("imagenet.fan") as dataset:
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fanstore.access.dataset import Dataset
+    from fanstore.access.mapping import Dataset
     from fanstore.errors import DatasetDamaged, FanstoreError
 
 __version__ = "0.1.0"
 __all__ = ["Dataset", "DatasetDamaged", "FanstoreError"]
 
 
+_HOMES = {
+    "Dataset": "fanstore.access.mapping",
+    "DatasetDamaged": "fanstore.errors",
+    "FanstoreError": "fanstore.errors",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Imports what is asked for: the command line and its wrappers start without it."""
-    if name == "Dataset":
-        from fanstore.access.dataset import Dataset
-
-        return Dataset
-    if name in ("DatasetDamaged", "FanstoreError"):
-        import fanstore.errors
-
-        return getattr(fanstore.errors, name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

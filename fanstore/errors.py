@@ -25,7 +25,8 @@ class UsageError(FanstoreError):
 
 
 class DatasetDamaged(FanstoreError):
-    """A file of a dataset is not what it should be: which file, which field, at what offset."""
+    """A file of a dataset is not what it should be. file: its path. field: which part of it.
+    offset: where that begins, in bytes. reason: what is wrong with it."""
 
     exit_code = exit_codes.DAMAGED
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
-from fanstore.access.dataset import Dataset
+from fanstore.access.mapping import Dataset
 
 _SCHEME = "fanstore://"
 _MARK = "!"  # behind the dataset's directory

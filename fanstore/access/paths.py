@@ -29,12 +29,12 @@ class Paths:
         return self._tree.find(os.fsencode(path), follow)
 
     def stat(self, path: AnyPath = "", follow: bool = True) -> os.stat_result:
-        """Returns what os.stat says, or os.lstat without `follow`. Raises FileNotFoundError,
-        NotADirectoryError, or OSError (ELOOP)."""
+        """Returns what os.stat says of `path`, or os.lstat without `follow`. Raises
+        FileNotFoundError, NotADirectoryError, or OSError (ELOOP)."""
         return self._tree.stat(self._found(path, follow))
 
     def exists(self, path: AnyPath) -> bool:
-        """Whether a file or directory has this path."""
+        """Whether `path` is that of a file or directory."""
         try:
             self._found(path)
         except OSError:
@@ -42,29 +42,29 @@ class Paths:
         return True
 
     def isdir(self, path: AnyPath) -> bool:
-        """Whether a directory has this path."""
+        """Whether `path` is that of a directory."""
         try:
             return self._tree.is_directory(self._found(path))
         except OSError:
             return False
 
     def readlink(self, path: AnyPath) -> str:
-        """Returns the target of a symbolic link. Raises as `stat` does, and OSError (EINVAL) for
-        what is none."""
+        """Returns the target of the symbolic link at `path`. Raises as `stat` does, and OSError
+        (EINVAL) for what is none."""
         record = self._found(path, follow=False)
         if not self._tree.is_link(record):
             raise error(errno.EINVAL, os.fsencode(path))
         return os.fsdecode(self._tree.target(record))
 
     def listdir(self, path: AnyPath = "") -> list[str]:
-        """Returns the names in a directory, sorted as bytes. Raises as `stat` does, and
+        """Returns the names in the directory `path`, sorted as bytes. Raises as `stat` does, and
         NotADirectoryError."""
         self._check_open()
         directory = self._tree.directory(os.fsencode(path))
         return [os.fsdecode(name) for name, _ in self._tree.entries(directory)]
 
     def walk(self, top: AnyPath = "") -> Iterator[tuple[str, list[str], list[str]]]:
-        """Yields, as os.walk does from the top down, a directory's path, the names of directories
+        """Yields, as os.walk does from `top` down, a directory's path, the names of directories
         in it, which the caller may change, and the other names. Links are not followed. Raises as
         `listdir` does."""
         self._check_open()
@@ -84,7 +84,7 @@ class Paths:
             waiting += [(prefix + name, below[name]) for name in reversed(folders)]
 
     def glob(self, pattern: str) -> list[str]:
-        """Returns the paths that match a pattern, sorted: "*", "?" and "[...]" within a name, "**"
+        """Returns the paths that match `pattern`, sorted: "*", "?" and "[...]" within a name, "**"
         for any directories. As with glob.glob, names that begin with "." match only where the
         pattern says so. Links are not followed."""
         self._check_open()

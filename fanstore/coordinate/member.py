@@ -53,10 +53,11 @@ def join(
 
 
 class Coordination:
-    """A membership; a context manager, which leaves at its end. For one thread of one process."""
+    """A membership, which `join` returns; a context manager, which leaves at its end. For one
+    thread of one process. directory: the job's. wanted: what `join` was asked for. prepare: as of
+    `join`."""
 
     def __init__(self, directory: str, wanted: dict[str, Any], prepare: Prepare) -> None:
-        """See `join`."""
         self._pid = os.getpid()
         self._workers: list[Any] = []
         self._reports, reports = multiprocessing.Pipe(duplex=False)

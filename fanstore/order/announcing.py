@@ -48,8 +48,8 @@ class Files:
     def tell(
         self, directory: str, message: dict[str, Any], parts: dict[str, Iterable[bytes]]
     ) -> None:
-        """Sends a message that names entries of this list, with the list where the job has not
-        been told of it. Raises OSError."""
+        """Sends `message` with its `parts`, which names entries of this list, to the job of
+        `directory`, with the list where it has not been told of it. Raises OSError."""
         whom = directory, os.getpid()
         if self._told != whom and self._paths:
             parts = {**parts, "paths": [self._paths]}

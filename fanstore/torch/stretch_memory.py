@@ -77,8 +77,8 @@ class StretchMemory:
         )
 
     def read(self, stretch: range) -> None:
-        """Brings samples to memory, with one read for all that lie near each other in a pack.
-        Raises DatasetDamaged and OSError."""
+        """Brings the samples of `stretch` to memory, with one read for all that lie near each
+        other in a pack. Raises DatasetDamaged and OSError."""
         for numbers in self._near(np.arange(stretch.start, stretch.stop)):
             self._read_near(numbers)
 

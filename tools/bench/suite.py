@@ -39,6 +39,7 @@ OWN_ROWS = (
     "streams",
     "outputs",
     "coordinate",
+    "mapping",
 )
 # No row is begun after so long.
 BUDGET_S = 840
