@@ -7,17 +7,15 @@ with fanstore.Dataset("imagenet.fan") as dataset:
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing it from typing would take longer than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from fanstore.access.mapping import Dataset
     from fanstore.errors import DatasetDamaged, FanstoreError
 
 __version__ = "0.1.0"
 __all__ = ["Dataset", "DatasetDamaged", "FanstoreError"]
-
-
 _HOMES = {
     "Dataset": "fanstore.access.mapping",
     "DatasetDamaged": "fanstore.errors",
@@ -28,5 +26,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Imports what is asked for: the command line and its wrappers start without it."""
     if name in _HOMES:
+        import importlib
+
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

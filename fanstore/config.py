@@ -68,8 +68,8 @@ SETTINGS = (
         str,
         "auto",
         "full: stage before the command starts; plan: meanwhile, each node its share; lazy: that "
-        "when it is first read; auto: full where all fits, else plan",
-        "auto|full|plan|lazy",
+        "when it is first read; auto: full where all fits, else plan; memory: auto, in memory",
+        "auto|full|plan|lazy|memory",
     ),
     Setting(
         "plan",

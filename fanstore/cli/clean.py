@@ -64,7 +64,8 @@ def readable(text: str) -> str:
 def elsewhere(looked_at: str) -> list[str]:
     """FanStore's directories below the other local directories that jobs may have used."""
     from fanstore.load.base import Base
-    from fanstore.load.local_dir import candidates
+    from fanstore.load.local_dir import MEMORY_DIR, candidates
 
-    found = {Base(each.path).path for each in candidates()} - {looked_at}
+    paths = [MEMORY_DIR, *(each.path for each in candidates())]
+    found = {Base(path).path for path in paths} - {looked_at}
     return sorted(path for path in found if os.path.isdir(os.path.join(path, "datasets")))

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from fanstore import config
+from fanstore.cli.local import local_of
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.launcher import Launcher, detect, for_rank
 from fanstore.load.budget import budget_of
-from fanstore.load.local_dir import choose
 from fanstore.outputs.stageout.location import problem_of
 from fanstore.report.places import make_folder, page_at, remove_empty
 from fanstore.serve.job_plan import JobPlan
@@ -89,9 +89,10 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--stage",
-            metavar="full|plan|lazy",
+            metavar="full|plan|lazy|memory",
             help="Stage all before the command starts; or meanwhile, what the nodes have room for; "
-            "or that when it is first read [default: full where all fits, else plan].",
+            "or that when it is first read; or what fits in memory [default: full where all fits, "
+            "else plan].",
         ),
         click.option(
             "--plan",
@@ -323,8 +324,7 @@ def make_plan(
         check_output_dir(output_dir, settings)
         pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
-        named = for_rank(settings.local_dir, launcher)
-        local = choose(named, settings.sources["local_dir"], make=True)
+        local = local_of(settings, make=True)
         budget = budget_of(settings, local)
         page = report_page(ctx, settings)
         return JobPlan(

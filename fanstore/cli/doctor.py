@@ -248,14 +248,13 @@ def _check(programs: Sequence[str], as_json: bool) -> int:
 
 
 def _forecast(paths: Sequence[str], as_json: bool) -> int:
+    from fanstore.cli.local import local_of
     from fanstore.load.budget import budget_of
     from fanstore.load.forecast import forecast, forecast_lines
-    from fanstore.load.local_dir import choose
     from fanstore.serve.segment import default_lanes
 
     settings = config.resolve()
-    named = for_rank(settings.local_dir, detect(os.environ))
-    directory = choose(named, settings.sources["local_dir"])
+    directory = local_of(settings)
     tables_bytes = default_lanes(notes=settings.trace != "off").size_bytes()
     budget = replace(budget_of(settings, directory), tables_bytes=tables_bytes)
     found = [forecast(path, directory, settings.local_bytes, budget) for path in paths]

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from fanstore import config
-from fanstore.launcher import detect, for_rank
-from fanstore.load.local_dir import choose
+from fanstore.cli.local import local_of
+from fanstore.load.local_dir import MEMORY_DIR
 from fanstore.serve.jobs import FoundJob, pick_job
 
 
@@ -22,12 +22,20 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def local_directory(local_dir: str | None) -> str:
-    """Returns the local directory below which jobs are looked for."""
+    """Returns the local directory that is meant."""
+    return local_of(config.resolve({"local_dir": local_dir})).path
+
+
+def local_directories(local_dir: str | None) -> list[str]:
+    """Returns the local directories below which jobs are looked for: where none is named, also
+    that of --stage memory."""
     settings = config.resolve({"local_dir": local_dir})
-    named = for_rank(settings.local_dir, detect(os.environ))
-    return choose(named, settings.sources["local_dir"]).path
+    found = [local_of(settings).path]
+    if settings.local_dir is None and found != [MEMORY_DIR]:
+        found.append(MEMORY_DIR)
+    return found
 
 
 def chosen_job(job: str | None, local_dir: str | None, any_rank: bool = False) -> FoundJob:
     """Returns the job that the options mean; any_rank: as pick_job has it."""
-    return pick_job(local_directory(local_dir), job, os.environ, any_rank)
+    return pick_job(local_directories(local_dir), job, os.environ, any_rank)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fanstore.cli.job_options import chosen_job, job_options, local_directory
+from fanstore.cli.job_options import chosen_job, job_options, local_directories
 from fanstore.launch.foreseen import order_lines
 from fanstore.wording import counted, show_bytes
 
@@ -39,7 +39,7 @@ def command(
         raise UsageError("--all-ranks shows one job: name it with --job in place of --all")
     if all_ranks:
         return command_all_ranks(job, local_dir, as_json)
-    jobs = find_jobs(local_directory(local_dir)) if show_all else meant(job, local_dir, as_json)
+    jobs = find_jobs(*local_directories(local_dir)) if show_all else meant(job, local_dir, as_json)
     found = [describe_job(each) for each in jobs]
     if not found and not as_json:
         click.echo("no job here, alive or dead")

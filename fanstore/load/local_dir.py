@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fanstore.config import spoken
 from fanstore.errors import FanstoreError, UsageError
 
+MEMORY_DIR = "/dev/shm"  # every Linux has a tmpfs there; shm_overview(7)
 TMPFS_TYPES = {0x01021994: "tmpfs", 0x858458F6: "ramfs"}
 LOCAL_TYPES = {
     0xEF53: "ext4",

@@ -162,7 +162,7 @@ def _stage_datasets(
 def _is_full(settings: Settings, rooms: Sequence[Room], needs: Sequence[Needs]) -> bool:
     """Tells whether all is staged before the command starts. Replicas that were asked for are not
     left out silently: what has no room for them is refused."""
-    if settings.stage == "auto":
+    if settings.stage in ("auto", "memory"):
         return settings.replicas not in ("1", "auto") or not room_problems(rooms, needs)
     return settings.stage == "full"
 

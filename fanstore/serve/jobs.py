@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,17 +45,20 @@ class SeveralJobs(FanstoreError):
         self.jobs = jobs
 
 
-def find_jobs(local_dir: str) -> list[FoundJob]:
-    """The jobs below a local directory, dead ones included."""
+def find_jobs(*local_dirs: str) -> list[FoundJob]:
+    """The jobs below local directories, dead ones included."""
     found = []
-    for path in Base(local_dir).entries("jobs"):
+    for path in (path for each in local_dirs for path in Base(each).entries("jobs")):
         with locks.free(os.path.join(path, "lock")) as unused:
             found.append(FoundJob(path, not unused))
     return found
 
 
 def pick_job(
-    local_dir: str, job_id: str | None, environ: Mapping[str, str], any_rank: bool = False
+    local_dirs: Sequence[str],
+    job_id: str | None,
+    environ: Mapping[str, str],
+    any_rank: bool = False,
 ) -> FoundJob:
     """Returns the job named; else the one this process runs in; else the only one alive, or the
     only one. any_rank: of several ranks of one job on this node any will do.
@@ -63,12 +66,12 @@ def pick_job(
     Within a Slurm job, one that was started by another Slurm job has to be named. Raises
     FanstoreError when there is none, SeveralJobs when there is more than one to choose from.
     """
-    jobs = find_jobs(local_dir)
+    jobs = find_jobs(*local_dirs)
     if job_id is not None:
         named = [job for job in jobs if job.job_id == job_id]
         if not named:
             raise FanstoreError(
-                f"no job {job_id} under {Base(local_dir).path}: `fanstore status --all` lists "
+                f"no job {job_id} under {Base(local_dirs[0]).path}: `fanstore status --all` lists "
                 "those that are there"
             )
         return named[0]
@@ -78,9 +81,10 @@ def pick_job(
     jobs = [job for job in jobs if not _is_of_another(job, environ.get("SLURM_JOB_ID", ""))]
     chosen = [job for job in jobs if job.alive] or jobs
     if not chosen:
+        looked_at = Base(local_dirs[0]).path
         raise FanstoreError(
-            f"no job under {Base(local_dir).path}: `fanstore start` starts one; one with another "
-            "local directory is found with --local-dir"
+            f"no job under {looked_at}: `fanstore start` starts one; one with another local "
+            "directory is found with --local-dir"
         )
     if len(chosen) > 1 and not (any_rank and _are_ranks_of_one(chosen)):
         raise SeveralJobs(chosen)

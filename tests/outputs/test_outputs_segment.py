@@ -42,9 +42,10 @@ class Looker:
     """A program under the preload library."""
 
     def __init__(self, directory: str) -> None:
-        environment = {
-            **os.environ, "LD_PRELOAD": str(preload_path()), "FANSTORE_JOB_DIR": directory
-        }  # fmt: skip
+        library = os.path.join(directory, "preload.so")  # LD_PRELOAD knows no names with spaces
+        if not os.path.lexists(library):
+            os.symlink(preload_path(), library)
+        environment = {**os.environ, "LD_PRELOAD": library, "FANSTORE_JOB_DIR": directory}
         self.process = subprocess.Popen(
             [sys.executable, "-c", LOOKER], env=environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -226,6 +226,11 @@ def test_a_trace_that_could_not_begin_replaces_nothing(stage: Stage) -> None:
         assert sorted(path.name for path in small.iterdir()) == ["kept.trace", "other"]
 
 
+def is_written(trace: Trace) -> bool:
+    """Whether both the notes of 50 opens and their count are there."""
+    return trace.total("opens") == len(trace.opens) == 50
+
+
 def test_a_trace_outlives_a_killed_daemon(stage: Stage) -> None:
     stage.dataset()
     file = stage.path / "kept.trace"
@@ -237,13 +242,13 @@ def test_a_trace_outlives_a_killed_daemon(stage: Stage) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         [part] = stage.path.glob("kept.trace.*.part")
-        wait_for(lambda: len(read_trace(part).opens) == 50, "the notes are written")
+        wait_for(lambda: is_written(read_trace(part)), "the notes are written")
         os.kill(daemon_of(process.pid), signal.SIGKILL)
         _, said = process.communicate(timeout=60)
     assert f"trace: up to then it is {part}" in said
     trace = read_trace(part)
     assert "ended before the trace was whole" in trace.problem
-    assert trace.total("opens") == len(trace.opens) == 50
+    assert is_written(trace)
 
 
 def test_off_means_counts_alone(stage: Stage) -> None:

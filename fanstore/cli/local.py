@@ -1,0 +1,30 @@
+"""The local directory that options, environment and settings file amount to."""
+
+from __future__ import annotations
+
+import os
+
+from fanstore import config
+from fanstore.errors import UsageError
+from fanstore.launcher import detect, for_rank
+from fanstore.load.local_dir import MEMORY_DIR, LocalDirectory, choose
+
+
+def local_of(settings: config.Settings, make: bool = False) -> LocalDirectory:
+    """Returns the local directory; `--stage memory` takes one in memory. make: a named one that is
+    missing is made. Raises as `choose` does, and UsageError where it is to be in memory and is
+    not."""
+    named, source = for_rank(settings.local_dir, detect(os.environ)), settings.sources["local_dir"]
+    if settings.stage != "memory":
+        return choose(named, source, make=make)
+    stage = config.spoken(settings.sources["stage"], "stage")
+    if named is None:
+        local, where = choose(MEMORY_DIR, stage, make=make), "which it takes by itself"
+    else:
+        local, where = choose(named, source, make=make), config.spoken(source, "local_dir")
+    if not local.in_memory:
+        raise UsageError(
+            f"{stage} memory: {local.path} ({where}) is on {local.fs_type}, not in memory; name a "
+            "directory of a tmpfs with --local-dir"
+        )
+    return local
