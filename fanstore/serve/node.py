@@ -11,7 +11,7 @@ from fanstore._native import check, ffi, lib
 from fanstore.config import CACHE_LEAST_BYTES
 from fanstore.errors import FanstoreError, UsageError
 
-_IDLE_SLEEP_US = 1000
+_IDLE_SLEEP_US = 4000  # a request of another rank waits so long at most, after a long silence
 _MESSAGE_ROOM_BYTES = 1 << 16
 
 

@@ -14,7 +14,7 @@ from fanstore.serve.loaders import side_by_side
 from fanstore.serve.opens import Opens
 from fanstore.serve.sink import Sink
 
-_LOOK_S = 0.02
+_LOOK_S = 0.05  # a look takes 1 ms
 _IDLE_LOOK_S = 0.2  # where nothing was opened for a while
 _IDLE_LOOKS = 50
 _END_WAIT_S = 20.0
