@@ -49,7 +49,7 @@ def run_job(stage: Stage, name: str, order: str = "auto") -> tuple[object, str]:
     done = stage.call(
         "run", *where, "--", sys.executable, _JOB, mount, name, FANSTORE_ORDER=order, **env
     )
-    return json.loads(done.stdout), done.stderr
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr  # Keras prints lines of its own
 
 
 def share(said: str) -> float:
