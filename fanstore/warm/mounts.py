@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanstore.dataset import Dataset, open_index
-from fanstore.errors import SHOWN_MAX, UsageError, show_path
+from fanstore.errors import UsageError, show_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LINKS_MAX = 40  # path_resolution(7)
+_SHOWN_MAX = 20  # a list of something else has many lines that name no file
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def named_files(mounts: Sequence[Mount], paths: Iterable[bytes]) -> dict[int, ND
     """Returns by a mount's number the ids of all files with content that paths name, those below
     directories too: each once, in the order in which they lie in the packs.
 
-    Raises UsageError that names all paths which are not there.
+    Raises UsageError that names paths which are not there, the first twenty of them.
     """
     from fanstore.arrays import np
 
@@ -62,8 +63,8 @@ def named_files(mounts: Sequence[Mount], paths: Iterable[bytes]) -> dict[int, ND
         except ValueError as error:
             wrong.append(f"{show_path(path)}: {error}")
     if wrong:
-        more = [f"... and {len(wrong) - SHOWN_MAX} more"] if len(wrong) > SHOWN_MAX else []
-        raise UsageError("nothing was brought:\n  " + "\n  ".join(wrong[:SHOWN_MAX] + more))
+        more = [f"... and {len(wrong) - _SHOWN_MAX} more"] if len(wrong) > _SHOWN_MAX else []
+        raise UsageError("nothing was brought:\n  " + "\n  ".join(wrong[:_SHOWN_MAX] + more))
     return {
         number: in_packs(mounts[number].dataset, np.array(sorted(records), dtype=np.int64))
         for number, records in sorted(starts.items())

@@ -308,6 +308,9 @@ def test_named_files_are_those_that_a_walk_finds(tmp_path: Path) -> None:
         for wrong, why in ((b"/loop", "too many links"), (b"/out", "out of the mounts")):
             with pytest.raises(UsageError, match=why):
                 named_files(mounts, [prefix + wrong])
+        with pytest.raises(UsageError) as told:
+            named_files(mounts, [prefix + b"/no%d" % number for number in range(5000)])
+        assert str(told.value).count("\n") == 21 and "and 4980 more" in str(told.value)
         del ids, through
 
 
