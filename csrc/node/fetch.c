@@ -9,7 +9,11 @@
 #include "storage/keep.h"
 #include "machine/shared.h"
 
-enum { RETRY_NS = 200000 };
+enum {
+    RETRY_NS = 200000,
+    SILENCE_SHARE = 5, /* of the deadline: who says nothing at all for so long is not waited for */
+    SILENCE_LOOK_NS = 10000000
+};
 
 /* Ends a flight that nobody wants. id: where its block is, FAN_NO_FRAME. */
 static void end(struct fan_node *node, struct fan_flight *flight, uint32_t id)
@@ -458,8 +462,32 @@ static void drop_late(struct fan_node *node, enum fan_source source, uint64_t no
     }
 }
 
+/* Asks elsewhere where a rank from which somebody waits for a block has said nothing since it was
+ * asked, long before the deadline: one that is dead is to cost little. */
+static void leave_silent(struct fan_node *node, uint64_t now_ns)
+{
+    uint64_t most_ns = node->options.deadline_ns, silence_ns = most_ns / SILENCE_SHARE;
+    uint32_t id = node->cache.filling[FAN_FROM_RANK].head;
+    if (now_ns < node->ranks.looked_ns + SILENCE_LOOK_NS)
+        return;
+    node->ranks.looked_ns = now_ns;
+    while (id != FAN_NO_FRAME &&
+           now_ns >= node->cache.frames[id].deadline_ns - most_ns + silence_ns) {
+        const struct fan_frame *frame = &node->cache.frames[id];
+        uint32_t next = frame->next;
+        struct fan_rank *rank = &node->ranks.ranks[frame->rank];
+        if (frame->flight->wants != NULL && rank->heard_ns < frame->deadline_ns - most_ns) {
+            fan_ranks_suspect(&node->ranks, frame->rank, now_ns);
+            fan_add64(&node->stats.timeouts, 1);
+            go_on(node, give_up(node, id), now_ns);
+        }
+        id = next;
+    }
+}
+
 void fan_fetch_advance(struct fan_node *node, uint64_t now_ns)
 {
+    leave_silent(node, now_ns);
     drop_late(node, FAN_FROM_RANK, now_ns);
     drop_late(node, FAN_FROM_SHARED, now_ns);
     if (!node->ranks.dropped)

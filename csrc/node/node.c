@@ -252,7 +252,7 @@ int fan_node_finish(struct fan_node *node)
     node->ranks.finishing = true;
     uint32_t left = node->transport != NULL ? fan_ranks_unfinished(&node->ranks) : 0;
     if (left == 0 && node->running && node->transport != NULL && !node->broken &&
-        !node->ranks.announced)
+        !node->ranks.all_finished)
         left = 1; /* the others have not been told yet */
     fan_node_leave(node);
     fan_node_ring(node);

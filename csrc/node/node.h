@@ -38,7 +38,7 @@ struct fan_node_stats {
     uint64_t
         hints_dropped; /* hints of programs that found no room, in whole or from some block on */
     uint64_t retries;          /* attempts at a further replica */
-    uint64_t timeouts;         /* attempts that passed their deadline */
+    uint64_t timeouts;         /* attempts past their deadline, or a fifth of it at a silent rank */
     uint64_t failures;         /* wants answered with FAILED */
     uint64_t shared_reads;     /* reads of the shared file system, and what they gave */
     uint64_t shared_bytes;
@@ -142,8 +142,9 @@ void fan_node_session_end(struct fan_node *node, uint32_t session);
  * From now on that is the thread's alone. 0 or -errno. */
 int fan_node_start(struct fan_node *node, void *transport);
 
-/* This rank needs nothing more: tells the others, goes on answering them. The number of ranks that
- * are neither finished nor lost; 0: nobody needs this one any more. Call it until then. */
+/* This rank needs nothing more: tells rank 0, goes on answering the others. 0: nobody needs this
+ * one any more; else how many ranks it waits for, of which rank 0 alone knows them all. Call it
+ * until then. */
 int fan_node_finish(struct fan_node *node);
 
 /* Whether `rank` was seen to be lost (or told so by the caller with `fan_node_lose`). */

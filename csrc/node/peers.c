@@ -5,6 +5,7 @@
 
 enum {
     PING_NS = 1000000000,
+    PING_EACH_NS = 1000000, /* rank 0 hears of each other rank: the more, the more seldom */
     SILENT_DEADLINES = 3,
     ON_THE_WAY_NS = 2000000000 /* waited for what was asked ahead */
 };
@@ -13,7 +14,10 @@ enum {
 static uint64_t ping_pause_ns(const struct fan_node *node)
 {
     uint64_t deadline_ns = node->options.deadline_ns;
-    return deadline_ns < PING_NS ? deadline_ns : PING_NS;
+    uint64_t pause_ns = (uint64_t)node->ranks.world_size * PING_EACH_NS;
+    if (pause_ns < PING_NS)
+        pause_ns = PING_NS;
+    return deadline_ns < pause_ns ? deadline_ns : pause_ns;
 }
 
 static void notify(struct fan_node *node, uint32_t rank, enum fan_notice notice)
@@ -24,20 +28,57 @@ static void notify(struct fan_node *node, uint32_t rank, enum fan_notice notice)
         fan_ranks_lose(&node->ranks, rank);
 }
 
+/* Tells a rank that nobody reads any more, and who is lost: without those MPI is not finalised. */
+static void tell_end(struct fan_node *node, uint32_t rank)
+{
+    const struct fan_ranks *ranks = &node->ranks;
+    for (uint32_t lost = 0; ranks->lost_count > 0 && lost < ranks->world_size; lost++) {
+        if (ranks->ranks[lost].lost != 0 && lost != rank)
+            notify(node, rank, FAN_NOTICE_LOST | lost << FAN_NOTICE_BITS);
+    }
+    notify(node, rank, FAN_NOTICE_ALL_FINISHED);
+}
+
+/* Nobody reads any more: passes that on to those that said so to this rank, as all do to rank 0. */
+static void end(struct fan_node *node)
+{
+    struct fan_ranks *ranks = &node->ranks;
+    if (ranks->all_finished)
+        return;
+    ranks->all_finished = true;
+    for (uint32_t rank = 0; rank < ranks->world_size; rank++) {
+        if (ranks->ranks[rank].finished && ranks->ranks[rank].lost == 0)
+            tell_end(node, rank);
+    }
+}
+
+/* One that was given up here may come late: it is told at once. */
+static void hear_finished(struct fan_node *node, uint32_t rank)
+{
+    node->ranks.ranks[rank].finished = true;
+    if (node->ranks.all_finished)
+        tell_end(node, rank);
+}
+
 void fan_peers_notice(struct fan_node *node, const struct fan_transport_event *event)
 {
     if (event->rank >= node->ranks.world_size)
         return;
-    if (event->notice == FAN_NOTICE_FINISHED)
-        node->ranks.ranks[event->rank].finished = true;
-    else if (event->notice == FAN_NOTICE_PING && !fan_ranks_is_lost(&node->ranks, event->rank))
-        notify(node, event->rank, FAN_NOTICE_PONG);
-}
-
-static bool is_waited_for(const struct fan_node *node, uint32_t rank)
-{
-    const struct fan_rank *at = &node->ranks.ranks[rank];
-    return rank != node->ranks.own_rank && at->lost == 0 && !at->finished;
+    switch (event->notice & ((1 << FAN_NOTICE_BITS) - 1)) {
+    case FAN_NOTICE_FINISHED:
+        hear_finished(node, event->rank);
+        break;
+    case FAN_NOTICE_ALL_FINISHED:
+        end(node);
+        break;
+    case FAN_NOTICE_LOST:
+        fan_ranks_lose(&node->ranks, event->notice >> FAN_NOTICE_BITS);
+        break;
+    case FAN_NOTICE_PING:
+        if (!fan_ranks_is_lost(&node->ranks, event->rank))
+            notify(node, event->rank, FAN_NOTICE_PONG);
+        break;
+    }
 }
 
 static bool is_finishing(const struct fan_node *node)
@@ -56,23 +97,35 @@ static bool may_announce(const struct fan_node *node, uint64_t now_ns)
     return node->flights.counts[FAN_AHEAD] == 0 || now_ns >= announces_ns(node);
 }
 
+static enum fan_told to_be_told(const struct fan_ranks *ranks)
+{
+    if (ranks->world_size == 1 || ranks->own_rank == 0)
+        return FAN_TOLD_RANK_0;
+    return fan_ranks_are_counted(ranks) ? FAN_TOLD_RANK_0 : FAN_TOLD_ALL;
+}
+
+/* Says that this rank is finished, and begins to look for silent ones. */
 static void announce(struct fan_node *node, uint64_t now_ns)
 {
     struct fan_ranks *ranks = &node->ranks;
-    ranks->announced = true;
+    ranks->told = to_be_told(ranks);
     for (uint32_t rank = 0; rank < ranks->world_size; rank++) {
-        if (rank == ranks->own_rank || ranks->ranks[rank].lost != 0)
+        if (!fan_ranks_is_waited_for(ranks, rank) && !ranks->ranks[rank].finished)
             continue;
         ranks->ranks[rank].heard_ns = now_ns;
         ranks->ranks[rank].pinged_ns = now_ns;
-        notify(node, rank, FAN_NOTICE_FINISHED);
+        if (ranks->own_rank != 0 && ranks->ranks[rank].lost == 0)
+            notify(node, rank, FAN_NOTICE_FINISHED);
     }
 }
 
+/* One that let a deadline pass before, and said nothing since, is waited for no longer than for
+ * another one. */
 static void ask_silent(struct fan_node *node, uint32_t rank, uint64_t now_ns)
 {
     struct fan_rank *at = &node->ranks.ranks[rank];
-    if (now_ns - at->heard_ns >= SILENT_DEADLINES * node->options.deadline_ns) {
+    uint64_t deadlines = at->suspect ? 1 : SILENT_DEADLINES;
+    if (now_ns - at->heard_ns >= deadlines * node->options.deadline_ns) {
         fan_ranks_lose(&node->ranks, rank);
     } else if (now_ns - at->pinged_ns >= ping_pause_ns(node)) {
         at->pinged_ns = now_ns;
@@ -82,26 +135,39 @@ static void ask_silent(struct fan_node *node, uint32_t rank, uint64_t now_ns)
 
 void fan_peers_advance(struct fan_node *node, uint64_t now_ns)
 {
-    if (!is_finishing(node))
+    struct fan_ranks *ranks = &node->ranks;
+    if (!is_finishing(node) || ranks->all_finished)
         return;
-    if (!node->ranks.announced && !may_announce(node, now_ns))
+    if (ranks->told == FAN_TOLD_NOBODY && !may_announce(node, now_ns))
         return;
-    if (!node->ranks.announced)
+    if (ranks->told < to_be_told(ranks))
         announce(node, now_ns);
-    for (uint32_t rank = 0; rank < node->ranks.world_size; rank++) {
-        if (is_waited_for(node, rank))
-            ask_silent(node, rank, now_ns);
+    bool waits = false;
+    for (uint32_t rank = 0; rank < ranks->world_size; rank++) {
+        if (!fan_ranks_is_waited_for(ranks, rank))
+            continue;
+        waits = true;
+        ask_silent(node, rank, now_ns);
+        if (ranks->told < to_be_told(ranks))
+            return; /* rank 0 is lost: all are told first, in the next turn */
     }
+    if (!waits && ranks->own_rank == 0)
+        end(node);
+    else if (!waits)
+        ranks->all_finished = true;
 }
 
 uint64_t fan_peers_next_ns(const struct fan_node *node)
 {
+    const struct fan_ranks *ranks = &node->ranks;
     uint64_t next_ns = UINT64_MAX;
-    if (!node->ranks.announced)
-        return is_finishing(node) ? announces_ns(node) : next_ns;
-    for (uint32_t rank = 0; rank < node->ranks.world_size; rank++) {
-        uint64_t at_ns = node->ranks.ranks[rank].pinged_ns + ping_pause_ns(node);
-        if (is_waited_for(node, rank) && at_ns < next_ns)
+    if (!is_finishing(node) || ranks->all_finished)
+        return next_ns;
+    if (ranks->told == FAN_TOLD_NOBODY)
+        return announces_ns(node);
+    for (uint32_t rank = 0; rank < ranks->world_size; rank++) {
+        uint64_t at_ns = ranks->ranks[rank].pinged_ns + ping_pause_ns(node);
+        if (fan_ranks_is_waited_for(ranks, rank) && at_ns < next_ns)
             next_ns = at_ns;
     }
     return next_ns;

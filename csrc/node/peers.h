@@ -1,6 +1,8 @@
 /*
- * The end of the job among the ranks: each tells the others when it needs nothing more, and serves
- * them until all have said so or are lost. Who says nothing is asked; who does not answer is lost.
+ * The end of the job among the ranks: each tells rank 0 when it needs nothing more, and serves the
+ * others until that says that all have said so, or are lost: two messages a rank, however many
+ * there are. Where rank 0 is lost all tell all. Who says nothing is asked; who does not answer is
+ * lost.
  */
 #ifndef FAN_NODE_PEERS_H
 #define FAN_NODE_PEERS_H
@@ -14,7 +16,10 @@ struct fan_node;
 enum fan_notice {
     FAN_NOTICE_FINISHED = 1,
     FAN_NOTICE_PING = 2,
-    FAN_NOTICE_PONG = 3
+    FAN_NOTICE_PONG = 3,
+    FAN_NOTICE_ALL_FINISHED = 4, /* from rank 0: nobody reads any more */
+    FAN_NOTICE_LOST = 5,         /* before that: a rank that was lost, in the bits above */
+    FAN_NOTICE_BITS = 8
 };
 
 /* A NOTICE event. */

@@ -110,12 +110,25 @@ bool fan_is_momentary(int rc)
     return rc == -EAGAIN || rc == -ENOMEM || rc == -ENOBUFS;
 }
 
+bool fan_ranks_are_counted(const struct fan_ranks *ranks)
+{
+    return ranks->own_rank == 0 || ranks->ranks[0].lost == 0;
+}
+
+bool fan_ranks_is_waited_for(const struct fan_ranks *ranks, uint32_t rank)
+{
+    const struct fan_rank *at = &ranks->ranks[rank];
+    if (rank == ranks->own_rank || ranks->all_finished || at->lost != 0)
+        return false;
+    if (ranks->own_rank != 0 && fan_ranks_are_counted(ranks))
+        return rank == 0;
+    return !at->finished;
+}
+
 uint32_t fan_ranks_unfinished(const struct fan_ranks *ranks)
 {
     uint32_t count = 0;
-    for (uint32_t rank = 0; rank < ranks->world_size; rank++) {
-        const struct fan_rank *at = &ranks->ranks[rank];
-        count += rank != ranks->own_rank && at->lost == 0 && !at->finished;
-    }
+    for (uint32_t rank = 0; rank < ranks->world_size; rank++)
+        count += fan_ranks_is_waited_for(ranks, rank);
     return count;
 }

@@ -24,6 +24,8 @@ struct fan_rank {
     uint64_t pinged_ns;
 };
 
+enum fan_told { FAN_TOLD_NOBODY = 0, FAN_TOLD_RANK_0 = 1, FAN_TOLD_ALL = 2 };
+
 /* dropped: since a rank was lost, what it was asked has been given up. */
 struct fan_ranks {
     struct fan_rank *ranks;
@@ -33,7 +35,9 @@ struct fan_ranks {
     bool dropped;
     bool finishing;
     uint64_t finishing_ns; /* since when */
-    bool announced; /* the others know that this rank is finished */
+    uint64_t looked_ns;    /* when it was last looked for ranks that say nothing (fetch.c) */
+    enum fan_told told;    /* who knows that this rank is finished */
+    bool all_finished;     /* nobody reads any more, as rank 0 said or this one found */
     uint32_t lost_count;
 };
 
@@ -67,7 +71,13 @@ bool fan_ranks_is_lost(const struct fan_ranks *ranks, uint32_t rank);
 /* Whether an error of the transport says nothing about the rank it was to reach. */
 bool fan_is_momentary(int rc);
 
-/* The ranks, but this one, that are neither finished nor lost. */
+/* Whether rank 0 counts who is finished; where it is lost, all tell all. */
+bool fan_ranks_are_counted(const struct fan_ranks *ranks);
+
+/* Whether this rank waits for `rank` at the end of the job. */
+bool fan_ranks_is_waited_for(const struct fan_ranks *ranks, uint32_t rank);
+
+/* How many it waits for. */
 uint32_t fan_ranks_unfinished(const struct fan_ranks *ranks);
 
 #endif

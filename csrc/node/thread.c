@@ -10,13 +10,15 @@
 
 enum {
     EVENTS = 32,
-    POLLS_MAX = 8,             /* a turn ends, however much there is to receive */
-    SPIN_NS = 200000,          /* after the last thing that happened */
+    POLLS_MAX = 8,                  /* a turn ends, however much there is to receive */
+    SPIN_NS = 200000,               /* after the last thing that happened */
     SPIN_OUTSTANDING_NS = 20000000, /* while bytes come or go: longer than a block takes */
-    TURNS_AWAKE = 3,           /* at least: what one poll has MPI receive the next one finds */
-    SLEEP_SHARE = 8,           /* it sleeps for an eighth of the time that nothing happened */
+    TURNS_AWAKE = 3,                /* at least: what one poll has MPI receive the next one finds */
+    SLEEP_SHARE = 8,                /* it sleeps for an eighth of the time that nothing happened */
+    QUIET_SHARE = 1000,             /* beyond idle_sleep_us, for a thousandth of it */
+    QUIET_SLEEP_NS = 50000000,      /* at most */
     ALONE_SLEEP_NS = 1000000000,
-    TIMER_SLACK_NS = 1000,     /* by default sleeps are 50 us longer than asked for */
+    TIMER_SLACK_NS = 1000, /* by default sleeps are 50 us longer than asked for */
     DRAIN_NS = 1000000000,
     DRAIN_PAUSE_NS = 1000000
 };
@@ -112,13 +114,22 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* How long nothing need be done unless somebody rings. Only this node rings: the longer other ranks
- * were quiet, the longer their next request may wait. */
+/* How long other ranks' next request may wait: longer, the longer they were quiet. After a minute
+ * without any the thread wakes 20 times a second. */
+static uint64_t unheard_ns(const struct fan_node *node, uint64_t idle_ns)
+{
+    uint64_t short_ns =
+        earlier((uint64_t)node->options.idle_sleep_us * 1000, idle_ns / SLEEP_SHARE);
+    uint64_t long_ns = earlier(QUIET_SLEEP_NS, idle_ns / QUIET_SHARE);
+    return short_ns > long_ns ? short_ns : long_ns;
+}
+
+/* How long nothing need be done unless somebody rings. Only this node rings. */
 static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t idle_ns)
 {
     uint64_t limit_ns = ALONE_SLEEP_NS;
     if (node->transport != NULL && !node->broken)
-        limit_ns = earlier((uint64_t)node->options.idle_sleep_us * 1000, idle_ns / SLEEP_SHARE);
+        limit_ns = unheard_ns(node, idle_ns);
     uint64_t next_ns = earlier(fan_fetch_next_ns(node), fan_peers_next_ns(node));
     if (next_ns <= now_ns)
         return 0;

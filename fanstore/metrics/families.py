@@ -69,7 +69,7 @@ FAMILIES = (
     _counter("fetches", "Blocks asked of other ranks, retries included.", "node", "fetches"),
     _counter("fetched_bytes", "Bytes of blocks that other ranks sent.", "node", "fetched_bytes"),
     _counter("fetch_retries", "Fetches tried again at a further replica.", "node", "retries"),
-    _counter("fetch_timeouts", "Fetches that passed their deadline.", "node", "timeouts"),
+    _counter("fetch_timeouts", "Fetches too late, or at a silent rank.", "node", "timeouts"),
     _counter("fetch_failures", "Blocks that nobody could give.", "node", "failures"),
     Family("fetch_seconds", "histogram", "Time from asking for a block to having it.",
            ("node", "latency_bins"), 1e-6),

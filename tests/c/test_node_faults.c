@@ -246,7 +246,7 @@ static void test_finish(void)
     struct world world;
     world_open(&world, (struct world_shape){3, 1, WORLD_TINY_BYTES, SHORT_MS, FAN_POLICY_LRU}, 0);
     EVENTUALLY(fan_node_finish(world.nodes[0]) == 2);
-    EVENTUALLY(fan_node_finish(world.nodes[1]) == 1);
+    EVENTUALLY(fan_node_finish(world.nodes[1]) == 1); /* rank 0, which counts */
     EVENTUALLY(fan_node_finish(world.nodes[0]) == 1);
     pause_ms(5 * SHORT_MS); /* rank 2 is busy, and answers: it is not lost */
     CHECK(fan_node_finish(world.nodes[0]) == 1 && !fan_node_is_lost(world.nodes[0], 2));

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* cffi: begin */
-enum { FAN_WIRE_VERSION = 2 }; /* of what ranks send each other */
+enum { FAN_WIRE_VERSION = 3 }; /* of what ranks send each other */
 /* cffi: end */
 
 enum { FAN_NO_RANK = UINT32_MAX };
