@@ -1,16 +1,18 @@
 """The ranks of a job, from the main thread of one node daemon until serving starts.
 
 Python owns MPI up to then; the transport's thread does afterwards, and Python again once that has
-been joined. Nothing here waits without bound: while it waits, each rank tells rank 0 twice a
-second that it lives and how far it is, and rank 0 tells all. A rank that is silent for
+been joined. Nothing here waits without bound: while they wait, the ranks tell each
+other twice a second that they live and how far they are (fanstore.beats). A rank that is silent for
 `patience_s`, or says that it failed, ends the wait of all others with FanstoreError. Where MPI
 itself waits, in its start and its end, the kernel's alarm ends the process (`_bounded`).
 """
 
 from __future__ import annotations
 
+import array
 import contextlib
 import ctypes
+import itertools
 import os
 import pickle
 import select
@@ -20,11 +22,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fanstore._native import share_names
+from fanstore.beats import Beats
 from fanstore.errors import FanstoreError
 from fanstore.launcher import detect, process_manager_fd
 
-_BEAT_TAG = 1
-_BEAT_S = 0.5
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.01
 _FAREWELL_S = 5.0
 _START_PATIENCES = 5  # ranks are started one after the other, from a slow file system at times
@@ -52,6 +53,14 @@ class World:
     def gather_all(self, value: Any) -> list[Any]:
         """Returns the values that all ranks gave, by rank."""
         return [value]
+
+    def gather(self, value: Any) -> list[Any] | None:
+        """Returns on rank 0 the values that all ranks gave, by rank; None on others."""
+        return [value]
+
+    def broadcast(self, value: Any) -> Any:
+        """Returns the value that rank 0 gave."""
+        return value
 
     def report(self, done_bytes: int, total_bytes: int) -> None:
         """Tells the others how far this rank has come, and that it lives. On rank 0, `show` gets
@@ -85,11 +94,11 @@ class MpiWorld(World):
         # the collectives in which others wait.
         try:
             with _bounded(start_s, check):
-                self.comm, self._beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
+                self.comm, beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
                 self._farewell.Barrier()
         finally:
             _remove_shared_memory()
-        for comm in (self.comm, self._beats, self._farewell):
+        for comm in (self.comm, beats, self._farewell):
             comm.Set_errhandler(mpi.ERRORS_RETURN)
         self.rank, self.world_size = self.comm.rank, self.comm.size
         if self.world_size != expected_size:
@@ -98,28 +107,38 @@ class MpiWorld(World):
                 "was started by another MPI's launcher (srun --mpi=pmi2, or the mpiexec that "
                 "belongs to mpi4py's MPI)"
             )
-        self._check, self._patience_s = check, patience_s
-        now_s = time.monotonic()
-        self._heard_s = [now_s] * self.world_size
-        self._figures = [(0, 0)] * self.world_size
-        self._own = (0, 0)
-        self._last_beat_s = 0.0
-        self._sending: list[Any] = []
-        self._failure: tuple[int, str, bool] | None = None  # rank, message, whether it tells
+        self._check = check
+        self._beats = Beats(beats, mpi.ANY_SOURCE, mpi.Status, patience_s)
 
     def gather_all(self, value: Any) -> list[Any]:
-        import array
-
         data = pickle.dumps(value)
         sizes = array.array("q", [0] * self.world_size)
         self.wait(self.comm.Iallgather(array.array("q", [len(data)]), sizes))
-        starts = [sum(sizes[:rank]) for rank in range(self.world_size)]
         joined = bytearray(sum(sizes))
-        self.wait(self.comm.Iallgatherv(data, [joined, (list(sizes), starts), self._mpi.BYTE]))
-        return [
-            pickle.loads(joined[start : start + size])
-            for start, size in zip(starts, sizes, strict=True)
-        ]
+        self.wait(self.comm.Iallgatherv(data, self._parts(joined, sizes)))
+        return _unpickled(joined, sizes)
+
+    def gather(self, value: Any) -> list[Any] | None:
+        data = pickle.dumps(value)
+        is_root = self.rank == 0
+        sizes = array.array("q", [0] * self.world_size if is_root else [])
+        self.wait(self.comm.Igather(array.array("q", [len(data)]), sizes if is_root else None, 0))
+        joined = bytearray(sum(sizes))
+        self.wait(self.comm.Igatherv(data, self._parts(joined, sizes) if is_root else None, 0))
+        return _unpickled(joined, sizes) if is_root else None
+
+    def broadcast(self, value: Any) -> Any:
+        data = pickle.dumps(value) if self.rank == 0 else b""
+        size = array.array("q", [len(data)])
+        self.wait(self.comm.Ibcast(size, 0))
+        passed = bytearray(data if self.rank == 0 else size[0])
+        self.wait(self.ibcast(passed, 0))
+        return pickle.loads(passed)
+
+    def _parts(self, joined: bytearray, sizes: Sequence[int]) -> Any:
+        """Returns what MPI calls a buffer of parts of different sizes."""
+        starts = [0, *itertools.accumulate(sizes[:-1])]
+        return [joined, (list(sizes), starts), self._mpi.BYTE]
 
     def isend(self, buffer: Buffer, rank: int, tag: int) -> Any:
         """Begins to send; `wait` for the result before `buffer` changes."""
@@ -148,25 +167,21 @@ class MpiWorld(World):
             self.wait(request)
 
     def report(self, done_bytes: int, total_bytes: int) -> None:
-        self._own = (done_bytes, total_bytes)
-        self._figures[self.rank] = self._own
+        self._beats.report((done_bytes, total_bytes))
         self._beat()
         if self.rank == 0:
-            done, total = (sum(column) for column in zip(*self._figures, strict=True))
-            self.show(done, total)
+            self.show(*self._beats.report((done_bytes, total_bytes)))
 
     def fail(self, message: str) -> None:
-        if self._failure is None:
-            self._failure = (self.rank, message, True)
-            with contextlib.suppress(self._mpi.Exception):
-                self._send_beats()
+        with contextlib.suppress(self._mpi.Exception):
+            self._beats.fail((self.rank, message, True))
 
     def hurry(self) -> None:
-        self._patience_s = min(self._patience_s, _FAREWELL_S)
+        self._beats.patience_s = min(self._beats.patience_s, _FAREWELL_S)
 
     def finish(self, whole: bool = True) -> bool:
         with contextlib.suppress(self._mpi.Exception):
-            if self._meets_others(whole) and self._failure is None:
+            if self._meets_others(whole) and self._beats.failure is None:
                 with _bounded(_FAREWELL_S, lambda: None):
                     self._mpi.Finalize()
         if self._mpi.Is_finalized():
@@ -178,7 +193,8 @@ class MpiWorld(World):
     def _meets_others(self, whole: bool) -> bool:
         """Tells whether all ranks come here within a few seconds, while each tidies up. Those that
         were told of a failure meet, too, so that it reaches all before the first is gone."""
-        is_silent = self._failure is not None and not self._failure[2]
+        failure = self._beats.failure
+        is_silent = failure is not None and not failure[2]
         if is_silent or not whole:
             return False
         deadline_s = time.monotonic() + _FAREWELL_S
@@ -186,55 +202,26 @@ class MpiWorld(World):
         while not met.Test():
             if time.monotonic() > deadline_s:
                 return False
-            self._drain()
+            self._beats.hear()
             time.sleep(_PAUSE_MIN_S)
-        self._drain()
+        self._beats.hear()
         return True
 
     def _beat(self) -> None:
-        """Hears the others, and twice a second says that this rank lives."""
-        self._drain()
-        now_s = time.monotonic()
-        if now_s - self._last_beat_s >= _BEAT_S:
-            if now_s - self._last_beat_s > _BEAT_S + self._patience_s / 2:
-                # This rank itself stood still: it cannot tell who was silent meanwhile.
-                self._heard_s = [now_s] * self.world_size
-            self._last_beat_s = now_s
-            self._send_beats()
-        self._raise_failure()
-        self._look_for_the_silent(now_s)
-
-    def _send_beats(self) -> None:
-        others = range(1, self.world_size) if self.rank == 0 else (0,)
-        self._sending = [request for request in self._sending if not request.Test()]
-        message = (self._own, self._failure)
-        self._sending += [self._beats.isend(message, rank, _BEAT_TAG) for rank in others]
-
-    def _drain(self) -> None:
-        status = self._mpi.Status()
-        while self._beats.iprobe(self._mpi.ANY_SOURCE, _BEAT_TAG, status):
-            source = status.Get_source()
-            figures, failure = self._beats.recv(source=source, tag=_BEAT_TAG)
-            self._heard_s[source] = time.monotonic()
-            self._figures[source] = figures
-            if failure is not None and self._failure is None:
-                self._failure = failure
-                self._send_beats()
-
-    def _look_for_the_silent(self, now_s: float) -> None:
-        """Raises RankLost for a rank that has been silent for too long; rank 0 watches all, the
-        others watch rank 0."""
-        watched = range(1, self.world_size) if self.rank == 0 else (0,)
-        for rank in watched:
-            if now_s - self._heard_s[rank] > self._patience_s:
-                self._failure = (rank, f"not heard of for {self._patience_s:g} s", False)
-                self._send_beats()
-                self._raise_failure()
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None and self._failure[0] != self.rank:
-            rank, message, told = self._failure
+        """Hears and tells. Raises RankLost where another rank failed."""
+        self._beats.beat()
+        failure = self._beats.failure
+        if failure is not None and failure[0] != self.rank:
+            rank, message, told = failure
             raise RankLost(f"rank {rank}: {message}", told)
+
+
+def _unpickled(joined: bytearray, sizes: Sequence[int]) -> list[Any]:
+    values, start = [], 0
+    for size in sizes:
+        values.append(pickle.loads(memoryview(joined)[start : start + size]))
+        start += size
+    return values
 
 
 @contextlib.contextmanager

@@ -21,12 +21,12 @@
 
 /* cffi: begin */
 enum {
-    FAN_CACHE_VERSION = 4,
-    FAN_CACHE_LAYOUT_ID = 0x46430004,
+    FAN_CACHE_VERSION = 5,
+    FAN_CACHE_LAYOUT_ID = 0x46430005,
     FAN_CACHE_GRANULE_BYTES = 4096,
     FAN_CACHE_BLOCK_BYTES = 1048576, /* a remote file is fetched in pieces of this many bytes */
     FAN_CACHE_WAYS = 8,
-    FAN_SESSIONS_MAX = 1024,
+    FAN_SESSIONS_MAX = 4096,
     FAN_SESSION_PINS = 64,
     FAN_SESSION_HINTS = 16,
     FAN_SESSION_FILES = 512,
@@ -138,7 +138,7 @@ struct fan_cache_header {
     uint32_t follows_opens;
     uint64_t resident_bytes;
     uint64_t peak_resident_bytes;
-    uint64_t wanted_sessions[16]; /* a bit a session, set by clients, taken by the daemon */
+    uint64_t wanted_sessions[64]; /* a bit a session, set by clients, taken by the daemon */
     uint32_t hinted;              /* set by clients once their session's is, taken by the daemon */
     uint32_t reserved[15];
 };

@@ -8,6 +8,7 @@ from typing import Any
 
 from fanstore.launch.foreseen import order_lines
 from fanstore.launcher import Launcher
+from fanstore.serve.protocol import has_looked
 from fanstore.wording import counted
 
 DAMAGED_SHOWN = 20
@@ -87,7 +88,7 @@ def warning_lines(summary: dict[str, Any]) -> list[str]:
 def summary_lines(summary: dict[str, Any]) -> list[str]:
     """Says what a job has served: on rank 0 all ranks, where all are there; else this one."""
     ranks = summary.get("ranks", [summary])
-    if len(ranks) > 1 and summary["rank"] > 0:
+    if "any_looked" in summary and summary["rank"] > 0:
         return []
     lines = [_read_line(ranks)]
     lines += _output_line(ranks)
@@ -102,7 +103,7 @@ def unseen_lines(summary: dict[str, Any], entered: int) -> list[str]:
     """Returns a hint where the command of this rank, or of all, looked at nothing in any mount.
     entered: into how many programs the library had come before it started."""
     ranks = summary.get("ranks", [summary])
-    if any(_looked(rank) for rank in ranks):
+    if summary.get("any_looked") or any(has_looked(rank) for rank in ranks):
         return []
     where = " or ".join(dataset["mount_prefix"] for dataset in summary["datasets"])
     if summary["processes"] == entered:
@@ -111,18 +112,12 @@ def unseen_lines(summary: dict[str, Any], entered: int) -> list[str]:
             "static programs and those for another libc need --trap, and a container has to show "
             "FanStore's own files (docs/limitations.md)"
         ]
-    if len(ranks) > 1 and summary["rank"] > 0:
+    if "any_looked" in summary and summary["rank"] > 0:
         return []
     return [
         f"hint: the command opened nothing in {where}; if it should have: was it given that path, "
         "and does the program that reads see it (fanstore doctor --check PROGRAM)?"
     ]
-
-
-def _looked(rank: dict[str, Any]) -> bool:
-    counters, outputs = rank["counters"], rank["outputs"]
-    looked = ("opens", "directory_opens", "stats", "missing", "refused_writes", "errors")
-    return any(counters[name] for name in looked) or bool(outputs.get("published"))
 
 
 def is_short_of_outputs(summary: dict[str, Any]) -> bool:

@@ -36,7 +36,7 @@ def announce(world: World, paths: Sequence[str]) -> list[DatasetInfo]:
     """Opens the datasets on rank 0, which tells the others. Raises what open_dataset does, on rank
     0."""
     infos = [_info_of(path) for path in paths] if world.rank == 0 else []
-    told: list[DatasetInfo] = world.gather_all(infos)[0]
+    told: list[DatasetInfo] = world.broadcast(infos)
     return told
 
 

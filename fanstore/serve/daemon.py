@@ -32,7 +32,7 @@ from fanstore.serve.job import Job
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.log import log_to
 from fanstore.serve.process import Process
-from fanstore.serve.protocol import Channel, peer_uid
+from fanstore.serve.protocol import Channel, has_looked, peer_uid
 from fanstore.serve.sessions import Sessions
 from fanstore.serve.stalls import LOOK_EVERY_S
 from fanstore.serve.trace_join import begun, join_traces, place_alone
@@ -42,6 +42,7 @@ _REQUEST_TIMEOUT_S = 2.0
 _FINISH_POLL_S = 0.01
 _TELL_AFTER_S = 2.0
 _DESCRIPTORS = 1 << 16
+_OWN_DESCRIPTORS = 64
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -65,6 +66,19 @@ def _raise_descriptor_limit() -> None:
     if 0 <= limit < _DESCRIPTORS:
         wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def descriptor_warning(world_size: int) -> str:
+    """Returns what to say where MPI may run out of descriptors, which ends the daemon; else "".
+    Over TCP and over shared memory it takes one for each other rank."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _OWN_DESCRIPTORS + world_size
+    if limit == resource.RLIM_INFINITY or limit >= needed:
+        return ""
+    return (
+        f"the daemon may have {limit} files open; MPI may need {needed} for {world_size} ranks: "
+        "raise the hard limit (ulimit -Hn), or the daemon may end without a word"
+    )
 
 
 class Daemon:
@@ -119,6 +133,8 @@ class Daemon:
         """Meets the other ranks, where a launcher started several."""
         launcher = self._plan.launcher
         if launcher.world_size > 1:
+            if (warning := descriptor_warning(launcher.world_size)) and launcher.rank == 0:
+                print(f"fanstore: {warning}", file=sys.stderr, flush=True)
             patience_s = self._plan.settings.peer_wait_s
             self.world = MpiWorld(launcher.world_size, patience_s, self.stop.check)
 
@@ -194,7 +210,8 @@ class Daemon:
             self._waker.send(b"\0")
 
     def _summary(self, outputs: dict[str, Any]) -> dict[str, Any]:
-        """Returns this rank's status, and where all ranks are still there, that of each."""
+        """Returns this rank's status; where all ranks are still there, on rank 0 that of each, and
+        on the others whether the command of any looked at a mount."""
         whole = self.job.stop_serving()
         if whole and not self._with_all:
             self.world.fail("told to end before the other ranks")
@@ -203,7 +220,11 @@ class Daemon:
         if self._with_all and self.world.world_size > 1:
             self.world.hurry()
             try:
-                status["ranks"] = self.world.gather_all(dict(status))
+                ranks = self.world.gather(dict(status))
+                looked = any(has_looked(rank) for rank in ranks or [])
+                status["any_looked"] = self.world.broadcast(looked)
+                if ranks is not None:
+                    status["ranks"] = ranks
             except FanstoreError:
                 self._with_all = False
         status["trace_lines"], is_placed = self._place_trace(status)
@@ -219,6 +240,8 @@ class Daemon:
         file = self._plan.trace_file
         if not file or not status["trace"]:
             return [], False
+        if self._with_all and self.world.rank > 0:
+            return [], True  # rank 0 sees to it
         ranks = status.get("ranks", [status])
         parts = [{**rank["trace"], "rank": rank["rank"], "host": rank["host"]} for rank in ranks]
         said = [f"trace: {part['problem']}" for part in parts if part["problem"]]
@@ -226,8 +249,6 @@ class Daemon:
             if not begun(parts[:1]):
                 return said, False
             return said + place_alone(file, parts[0], self.world.world_size), True
-        if self.world.rank != 0:
-            return [], True
         parts = begun(parts)
         return said + (join_traces(file, parts) if parts else []), bool(parts)
 
@@ -258,7 +279,7 @@ class Daemon:
     def _serve(self, listener: socket.socket) -> None:
         selector = self._selector
         server = self.job.server
-        self._sessions = Sessions(selector, None if server is None else server.node)
+        self._sessions = Sessions(selector, None if server is None else server.node, self.job.warn)
         selector.register(listener, selectors.EVENT_READ, lambda: self._answer(listener))
         selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
         if self._wrapped:

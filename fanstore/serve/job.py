@@ -209,7 +209,7 @@ class Job:
         self._keep_trace()
         node = None if self.server is None else self.server.node
         self.orders = begin_orders(
-            self.plan, self.directory, self.served, node, self.world, self._node_plan, self._warn
+            self.plan, self.directory, self.served, node, self.world, self._node_plan, self.warn
         )
         self._serve_outputs()
 
@@ -275,7 +275,7 @@ class Job:
         )
         self.coordinations.start()
 
-    def _warn(self, line: str) -> None:
+    def warn(self, line: str) -> None:
         """Has a line said once, at the start or the end of the job. May be called from any
         thread."""
         if line not in self.warnings:

@@ -126,3 +126,10 @@ def peer_pid(stream: socket.socket) -> int:
 def peer_uid(stream: socket.socket) -> int:
     """Returns the id of the user at the other end."""
     return _credentials(stream)[1]
+
+
+def has_looked(status: dict[str, Any]) -> bool:
+    """Tells whether the command of a rank looked at anything in a mount, by that rank's status."""
+    counters, outputs = status["counters"], status["outputs"]
+    looked = ("opens", "directory_opens", "stats", "missing", "refused_writes", "errors")
+    return any(counters[name] for name in looked) or bool(outputs.get("published"))

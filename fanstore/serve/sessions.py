@@ -7,6 +7,7 @@ import json
 import resource
 import selectors
 import socket
+from collections.abc import Callable
 
 from fanstore.serve.node import Node
 from fanstore.serve.protocol import Channel, peer_pid
@@ -18,19 +19,27 @@ _SPARE_DESCRIPTORS = 32
 class Sessions:
     """Begins a session for each client that asks, and ends it when its connection does."""
 
-    def __init__(self, selector: selectors.BaseSelector, node: Node | None) -> None:
+    def __init__(
+        self, selector: selectors.BaseSelector, node: Node | None, warn: Callable[[str], None]
+    ) -> None:
+        """warn: says a line once, at the end of the job."""
         self._selector = selector
         self._node = node
+        self._warn = warn
         self._live: dict[Channel, int] = {}
+        self._has_refused = False
 
     def begin(self, channel: Channel) -> None:
         """Answers with the session's number and the cache's memory file, or with an error."""
         if self._node is None:
             channel.send({"error": "nothing is remote"})
             return
-        number = self._node.begin_session(peer_pid(channel.socket)) if _has_room(channel) else None
+        if not _has_room(channel):
+            self._refuse(channel, "no descriptor is left for them: raise ulimit -Hn")
+            return
+        number = self._node.begin_session(peer_pid(channel.socket))
         if number is None:
-            channel.send({"error": "every session is taken"})
+            self._refuse(channel, "the block cache has no more sessions: allow more --cache-bytes")
             return
         self._live[channel] = number
         try:
@@ -40,6 +49,15 @@ class Sessions:
             self._end(channel)
             return
         self._selector.register(channel, selectors.EVENT_READ, lambda: self._hear(channel))
+
+    def _refuse(self, channel: Channel, why: str) -> None:
+        if not self._has_refused:
+            self._has_refused = True
+            self._warn(
+                f"{len(self._live)} programs read remote files at once; more of them read from the "
+                f"shared file system, as {why}"
+            )
+        channel.send({"error": "every session is taken"})
 
     def owns(self, channel: Channel) -> bool:
         """Whether `channel` is a client's connection, open until the client goes."""

@@ -19,6 +19,7 @@ from serving import make_stage, wait_for
 
 from fanstore._native import check, ffi, lib
 from fanstore.dataset import Dataset, open_dataset
+from fanstore.serve.daemon import descriptor_warning
 from fanstore.serve.node import Node
 from fanstore.serve.protocol import Channel
 from fanstore.serve.segment import MountEntry, write_segment
@@ -275,13 +276,28 @@ def test_sessions_leave_descriptors_for_the_daemon_itself(
 ) -> None:
     node = Node(os.fspath(segment), 0, 1, CACHE_BYTES, "lru", 1.0, 1.0)
     client, served = socket.socketpair()
-    limit = served.fileno() + room
+    limit, said = served.fileno() + room, list[str]()
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     with selectors.DefaultSelector() as selector, client, served:
-        sessions, channel = Sessions(selector, node), Channel(served)
+        sessions, channel = Sessions(selector, node, said.append), Channel(served)
         sessions.begin(channel)
         assert answer in (Channel(client).receive() or {})
         assert sessions.owns(channel) == (answer == "session")
+        assert any("ulimit -Hn" in line for line in said) == (answer == "error")
+    node.close()
+
+
+def test_who_finds_no_session_is_told_of_once(segment: Path) -> None:
+    node, said = Node(os.fspath(segment), 0, 1, CACHE_BYTES, "lru", 1.0, 1.0), list[str]()
+    taken = iter(lambda: node.begin_session(1), None)
+    assert sum(1 for _ in taken) >= 64
+    pair = socket.socketpair()
+    with selectors.DefaultSelector() as selector, pair[0], pair[1]:
+        sessions, channel = Sessions(selector, node, said.append), Channel(pair[1])
+        sessions.begin(channel)
+        sessions.begin(channel)
+        assert not sessions.owns(channel)
+    assert len(said) == 1 and "allow more --cache-bytes" in said[0]
     node.close()
 
 
@@ -332,3 +348,12 @@ def test_a_rank_can_be_lost_once(segment: Path) -> None:
             lib.fan_node_lose(node, rank)
         assert [lib.fan_node_is_lost(node, rank) for rank in range(3)] == [0, 0, 1]
         wait_for(lambda: stats_of(node).lost_ranks == 1, "the count of lost ranks")
+
+
+@pytest.mark.parametrize(("limit", "warns"), [(4096, False), (1064, False), (1063, True)])
+def test_too_few_descriptors_for_mpi_are_said_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch, limit: int, warns: bool
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    warning = descriptor_warning(1000)
+    assert ("ulimit -Hn" in warning and "1000 ranks" in warning) == warns

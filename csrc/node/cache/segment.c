@@ -11,14 +11,14 @@
 #include "../../policy/victims.h"
 #include "../machine/shared.h"
 
-enum { SESSION_SHARE = 16, ENTRIES_PER_BUCKET = 2 };
+enum { SESSION_SHARE = 8, ENTRIES_PER_BUCKET = 2 };
 
 static uint64_t whole_pages(uint64_t bytes)
 {
     return (bytes + FAN_CACHE_GRANULE_BYTES - 1) & ~(uint64_t)(FAN_CACHE_GRANULE_BYTES - 1);
 }
 
-/* As many sessions as a sixteenth of the cache holds: a small cache has few clients. */
+/* As many sessions as an eighth of the cache holds: a small cache has few clients. */
 static uint32_t sessions_for(uint64_t cache_bytes)
 {
     uint64_t count = cache_bytes / SESSION_SHARE / sizeof(struct fan_session);
