@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -229,15 +230,19 @@ def read_processes(path: str) -> int:
 def read_damaged(path: str, mount: int) -> list[int]:
     """Returns the records of a mount that are marked as damaged by now, rising."""
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping:
-        image = bytes(mapping)
-    header = ffi.from_buffer("struct fan_job_header *", image)
-    entry = ffi.cast("struct fan_mount *", ffi.from_buffer(image) + header.mounts_offset)[mount]
-    start, size = int(entry.damage_offset), int(entry.record_count) // 8 + 1
-    marks = image[start : start + size]
+        header = ffi.new("struct fan_job_header *")
+        ffi.buffer(header)[:] = mapping[: ffi.sizeof("struct fan_job_header")]
+        entry = ffi.new("struct fan_mount *")
+        at = int(header.mounts_offset) + mount * ffi.sizeof("struct fan_mount")
+        ffi.buffer(entry)[:] = mapping[at : at + ffi.sizeof("struct fan_mount")]
+        start, size = int(entry.damage_offset), int(entry.record_count) // 8 + 1
+        marks = mapping[start : start + size]
     return [
-        at * 8 + bit for at, marked in enumerate(marks) if marked for bit in range(8)
-        if marked >> bit & 1
-    ]  # fmt: skip
+        found.start() * 8 + bit
+        for found in re.finditer(rb"[^\0]", marks)
+        for bit in range(8)
+        if found[0][0] >> bit & 1
+    ]
 
 
 def mark_ended(path: str) -> None:

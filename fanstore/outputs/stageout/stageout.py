@@ -341,10 +341,12 @@ class StageOut:
         return await self._reconciler.bring_own(place, object_id, attr)
 
     async def _all_placed_below(self, place: Place) -> list[Place]:
-        found: list[Place] = []
-        for rank in range(self._peers.world_size):
-            found += await self._ask(rank, "placed_below", place.mount, place.path)
-        return found
+        """Asks all ranks at once."""
+        asked = [
+            self._ask(rank, "placed_below", place.mount, place.path)
+            for rank in range(self._peers.world_size)
+        ]
+        return [found for answer in await asyncio.gather(*asked) for found in answer]
 
     async def _ask(self, rank: int, name: str, *args: Any) -> list[Any]:
         """Returns a list from another rank; an empty one if that is lost."""
