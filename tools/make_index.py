@@ -1,15 +1,21 @@
 """Makes a dataset with very many files and little data, to measure start-up and large directories.
 
     make_index.py DST [--files N] [--per-directory N | --one-directory] [--size BYTES]
+                  [--no-entries]
 
 All files have the same content and share its bytes in one pack; otherwise the dataset is like any
-other, checksums and all. Paths: dir-00000000/file-00000000.bin, numbered through.
+other, checksums and all. Paths: dir-00000000/file-00000000.bin, numbered through. The index and the
+pack are filled piece by piece where they lie on the disk, so that memory does not grow with N. With
+`--no-entries` the pack says nothing of its files, which saves 111 bytes a file: jobs, `ls`, `info`
+and `verify` need nothing of that, `rebuild-index` and `prepare --update` do.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import mmap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +28,8 @@ from fanstore._native import check, dtype_of, ffi, lib
 FILE_NAME, DIRECTORY_NAME = b"file-00000000.bin", b"dir-00000000"
 MTIME_NS = 1_500_000_000_123_456_789
 ENTRY = dtype_of("struct fan_pack_entry")
+PIECE_FILES = 1 << 18
+PIECE_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -35,50 +43,98 @@ class Shape:
     def directories(self) -> int:
         return -(-self.files // self.per_directory)
 
+    @property
+    def records(self) -> int:
+        return 1 + self.directories + self.files
+
+    @property
+    def names_bytes(self) -> int:
+        return self.directories * len(DIRECTORY_NAME) + self.files * len(FILE_NAME)
+
+
+def pieces(count: int) -> Iterator[np.ndarray]:
+    """0 to `count`, some at a time."""
+    for first in range(0, count, PIECE_FILES):
+        yield np.arange(first, min(first + PIECE_FILES, count))
+
 
 def checksum(data: Any) -> int:
     return int(xxhash.xxh3_64_intdigest(data))
 
 
-def numbered(form: bytes, count: int) -> np.ndarray:
-    """`count` rows of bytes: `form` with its eight zeros replaced by 0, 1, ..."""
-    rows = np.tile(np.frombuffer(form, np.uint8), (count, 1))
+def checksums(file: Any, first: int, last: int, *hashes: Any) -> None:
+    """Adds a part of an open file to checksums."""
+    file.seek(first)
+    for at in range(first, last, PIECE_BYTES):
+        piece = file.read(min(PIECE_BYTES, last - at))
+        for each in hashes:
+            each.update(piece)
+
+
+def numbered(form: bytes, numbers: np.ndarray) -> np.ndarray:
+    """Rows of bytes: `form` with its eight zeros replaced by each number."""
+    rows = np.tile(np.frombuffer(form, np.uint8), (len(numbers), 1))
     at = form.index(b"00000000")
-    numbers = np.arange(count)
     for place in range(8):
         rows[:, at + 7 - place] = 48 + numbers // 10**place % 10
     return rows
 
 
-def make_records(shape: Shape, content: bytes) -> tuple[np.ndarray, bytes]:
-    """Records in the order of ids (root, directories, files), and the names section."""
-    directories, files = shape.directories, shape.files
-    records = np.zeros(1 + directories + files, dtype_of("struct fan_record"))
-    root, dirs, regular = records[0], records[1 : 1 + directories], records[1 + directories :]
-    records["mtime_ns"] = MTIME_NS
-    records["mode"][: 1 + directories] = 0o040755
-    records["nlink"][: 1 + directories] = 2
-    root["offset"], root["stored_size"] = 1, directories
-    root["nlink"] = 2 + directories
-    first = np.arange(directories) * shape.per_directory
-    dirs["offset"] = 1 + directories + first
-    dirs["stored_size"] = np.minimum(shape.per_directory, files - first)
-    dirs["name_offset"] = np.arange(directories) * len(DIRECTORY_NAME)
-    dirs["name_bytes"] = len(DIRECTORY_NAME)
-    regular["mode"], regular["nlink"] = 0o100644, 1
-    regular["parent"] = 1 + np.arange(files) // shape.per_directory
-    regular["name_offset"] = directories * len(DIRECTORY_NAME) + np.arange(files) * len(FILE_NAME)
-    regular["name_bytes"] = len(FILE_NAME)
-    regular["logical_size"] = regular["stored_size"] = len(content)
-    regular["offset"] = lib.FAN_PACK_HEADER_BYTES
-    regular["checksum"] = checksum(content)
-    names = numbered(DIRECTORY_NAME, directories).tobytes()
-    names += numbered(FILE_NAME, files).tobytes()
-    return records, names
+def fill_directories(records: np.ndarray, names: np.ndarray, shape: Shape) -> None:
+    """The records of the root and of its directories, and their names."""
+    root = records[0]
+    root["offset"], root["stored_size"] = 1, shape.directories
+    root["mtime_ns"], root["mode"], root["nlink"] = MTIME_NS, 0o040755, 2 + shape.directories
+    for numbers in pieces(shape.directories):
+        rows = records[1 + numbers[0] : 2 + numbers[-1]]
+        first = numbers * shape.per_directory
+        rows["mtime_ns"], rows["mode"], rows["nlink"] = MTIME_NS, 0o040755, 2
+        rows["offset"] = 1 + shape.directories + first
+        rows["stored_size"] = np.minimum(shape.per_directory, shape.files - first)
+        at = numbers * len(DIRECTORY_NAME)
+        rows["name_offset"], rows["name_bytes"] = at, len(DIRECTORY_NAME)
+        names[at[0] : at[-1] + len(DIRECTORY_NAME)] = numbered(DIRECTORY_NAME, numbers).ravel()
 
 
-def write_pack(path: Path, shape: Shape, content: bytes, plan_id: bytes) -> np.ndarray:
-    """The only pack, with an entry for every file; its row for the index."""
+def fill_files(records: np.ndarray, names: np.ndarray, shape: Shape, content: bytes) -> None:
+    """The records of the files, and their names."""
+    before = 1 + shape.directories
+    for numbers in pieces(shape.files):
+        rows = records[before + numbers[0] : before + numbers[-1] + 1]
+        rows["mtime_ns"], rows["mode"], rows["nlink"] = MTIME_NS, 0o100644, 1
+        rows["parent"] = 1 + numbers // shape.per_directory
+        rows["logical_size"] = rows["stored_size"] = len(content)
+        rows["offset"], rows["checksum"] = lib.FAN_PACK_HEADER_BYTES, checksum(content)
+        at = shape.directories * len(DIRECTORY_NAME) + numbers * len(FILE_NAME)
+        rows["name_offset"], rows["name_bytes"] = at, len(FILE_NAME)
+        names[at[0] : at[-1] + len(FILE_NAME)] = numbered(FILE_NAME, numbers).ravel()
+
+
+def paths_of(shape: Shape, numbers: np.ndarray) -> np.ndarray:
+    """Rows of bytes: the files' paths."""
+    parents = numbered(DIRECTORY_NAME + b"/", numbers // shape.per_directory)
+    return np.hstack([parents, numbered(FILE_NAME, numbers)])
+
+
+def footer_pieces(shape: Shape, content: bytes) -> Iterator[bytes]:
+    """The pack's footer: an entry for each file, then the paths."""
+    path_bytes = len(DIRECTORY_NAME) + 1 + len(FILE_NAME)
+    for numbers in pieces(shape.files):
+        entries = np.zeros(len(numbers), ENTRY)
+        entries["logical_size"] = entries["stored_size"] = len(content)
+        entries["offset"] = lib.FAN_PACK_HEADER_BYTES
+        entries["checksum"] = checksum(content)
+        entries["mtime_ns"], entries["mode"] = MTIME_NS, 0o100644
+        entries["path_bytes"], entries["path_offset"] = path_bytes, numbers * path_bytes
+        yield entries.tobytes()
+    for numbers in pieces(shape.files):
+        yield paths_of(shape, numbers).tobytes()
+
+
+def write_pack(
+    path: Path, shape: Shape, content: bytes, plan_id: bytes, has_entries: bool
+) -> np.ndarray:
+    """The only pack, with an entry for every file or for none; its row for the index."""
     header = np.zeros((), dtype_of("struct fan_pack_header"))
     header["magic"] = np.frombuffer(b"FANPACK\n", np.uint8)
     header["version"], header["layout_id"] = lib.FAN_FORMAT_VERSION, lib.FAN_PACK_LAYOUT_ID
@@ -88,91 +144,108 @@ def write_pack(path: Path, shape: Shape, content: bytes, plan_id: bytes) -> np.n
     front = header.tobytes().ljust(lib.FAN_PACK_HEADER_BYTES, b"\0") + content
     front += bytes(-len(front) % lib.FAN_DATA_ALIGN_BYTES)
 
-    file_names = numbered(FILE_NAME, shape.files)
-    parents = numbered(DIRECTORY_NAME + b"/", shape.directories)
-    paths = np.hstack([np.repeat(parents, shape.per_directory, 0)[: shape.files], file_names])
-    entries = np.zeros(shape.files, ENTRY)
-    entries["logical_size"] = entries["stored_size"] = len(content)
-    entries["offset"] = lib.FAN_PACK_HEADER_BYTES
-    entries["checksum"] = checksum(content)
-    entries["mtime_ns"], entries["mode"] = MTIME_NS, 0o100644
-    entries["path_bytes"] = paths.shape[1]
-    entries["path_offset"] = np.arange(shape.files) * paths.shape[1]
-    footer = entries.tobytes() + paths.tobytes()
-
-    trailer = np.zeros((), dtype_of("struct fan_pack_trailer"))
-    trailer["magic"] = np.frombuffer(b"FANPEND\n", np.uint8)
-    trailer["entries_offset"], trailer["entry_count"] = len(front), shape.files
-    trailer["paths_offset"], trailer["paths_bytes"] = len(front) + entries.nbytes, paths.nbytes
-    trailer["footer_checksum"] = checksum(footer)
-    trailer["file_bytes"] = len(front) + len(footer) + trailer.nbytes
-    trailer["checksum"] = checksum(trailer.tobytes()[:-8])
-    whole = front + footer + trailer.tobytes()
-    path.write_bytes(whole)
+    whole, footer, footer_bytes = xxhash.xxh3_64(front), xxhash.xxh3_64(), 0
+    with path.open("wb") as file:
+        file.write(front)
+        for piece in footer_pieces(shape, content) if has_entries else ():
+            file.write(piece)
+            whole.update(piece)
+            footer.update(piece)
+            footer_bytes += len(piece)
+        trailer = np.zeros((), dtype_of("struct fan_pack_trailer"))
+        trailer["magic"] = np.frombuffer(b"FANPEND\n", np.uint8)
+        entry_count = shape.files if has_entries else 0
+        trailer["entries_offset"], trailer["entry_count"] = len(front), entry_count
+        trailer["paths_offset"] = len(front) + entry_count * ENTRY.itemsize
+        trailer["paths_bytes"] = footer_bytes - entry_count * ENTRY.itemsize
+        trailer["footer_checksum"] = footer.intdigest()
+        trailer["file_bytes"] = len(front) + footer_bytes + trailer.nbytes
+        trailer["checksum"] = checksum(trailer.tobytes()[:-8])
+        file.write(trailer.tobytes())
+        whole.update(trailer.tobytes())
 
     info = np.zeros((), dtype_of("struct fan_pack_info"))
-    info["file_bytes"], info["checksum"] = len(whole), checksum(whole)
-    info["entry_count"], info["logical_bytes"] = shape.files, shape.files * len(content)
+    info["file_bytes"], info["checksum"] = trailer["file_bytes"], whole.intdigest()
+    info["entry_count"], info["logical_bytes"] = entry_count, shape.files * len(content)
     return info
 
 
-def make_slots(records: np.ndarray, names: bytes) -> tuple[np.ndarray, int]:
-    """The hash table (3 slots for 2 records) and its longest probe."""
-    slots = np.zeros(len(records) * 3 // 2 + 1, "<u8")
+def fill_slots(slots: np.ndarray, records: np.ndarray, names: np.ndarray) -> int:
+    """Fills the hash table (3 slots for 2 records); its longest probe."""
     longest = ffi.new("uint32_t *")
     rc = lib.fan_core_fill_slots(
         ffi.cast("struct fan_record *", ffi.from_buffer(records)),
         len(records),
-        names,
+        ffi.cast("uint8_t *", ffi.from_buffer(names)),
         len(names),
         ffi.cast("uint64_t *", ffi.from_buffer(slots)),
         len(slots),
         longest,
     )
     check(rc)
-    return slots, longest[0]
+    return int(longest[0])
+
+
+def lay_out(header: np.ndarray, shape: Shape) -> None:
+    """Gives each section its place, and the file its size."""
+    counts = [shape.records, shape.records * 3 // 2 + 1, shape.names_bytes, 1, 0, 1]
+    structs = ["record", "", "", "owner", "link", "pack_info"]
+    end = lib.FAN_INDEX_HEADER_BYTES
+    for kind, (count, name) in enumerate(zip(counts, structs, strict=True)):
+        each = {1: 8, 2: 1}.get(kind) or dtype_of(f"struct fan_{name}").itemsize
+        end += -end % lib.FAN_SECTION_ALIGN_BYTES
+        header["sections"][kind] = (end, count, kind, each)
+        end += count * each
+    header["section_count"], header["file_bytes"] = lib.FAN_SECTION_COUNT, end
 
 
 def write_index(path: Path, shape: Shape, content: bytes, pack: np.ndarray, plan: bytes) -> None:
     """The index: header and sections, each on its boundary."""
-    records, names = make_records(shape, content)
-    slots, longest = make_slots(records, names)
-    owners = np.zeros(1, dtype_of("struct fan_owner"))
-    links = np.zeros(0, dtype_of("struct fan_link"))
-    name_bytes = np.frombuffer(names, np.uint8)
-    sections = [records, slots, name_bytes, owners, links, pack.reshape(1)]
-
     header = np.zeros((), dtype_of("struct fan_index_header"))
     header["magic"] = np.frombuffer(b"FANINDX\n", np.uint8)
     header["version"], header["layout_id"] = lib.FAN_FORMAT_VERSION, lib.FAN_INDEX_LAYOUT_ID
     header["plan_id"] = np.frombuffer(plan, np.uint8)
-    header["record_count"], header["file_count"] = len(records), shape.files
+    header["record_count"], header["file_count"] = shape.records, shape.files
     header["directory_count"] = 1 + shape.directories
     header["logical_bytes"] = header["stored_bytes"] = shape.files * len(content)
     header["pack_count"], header["block_bytes"], header["codec_mask"] = 1, 1 << 20, 1
-    header["max_probe"] = longest
     header["flags"] = lib.FAN_INDEX_ALL_SEARCHABLE | lib.FAN_INDEX_ALL_READABLE
-    header["section_count"] = lib.FAN_SECTION_COUNT
-    body = bytearray()
-    for kind, section in enumerate(sections):
-        body += bytes(-len(body) % lib.FAN_SECTION_ALIGN_BYTES)
-        offset = lib.FAN_INDEX_HEADER_BYTES + len(body)
-        header["sections"][kind] = (offset, len(section), kind, section.itemsize)
-        body += section.tobytes()
-    header["file_bytes"] = lib.FAN_INDEX_HEADER_BYTES + len(body)
-    header["body_checksum"] = checksum(body)
-    header["dataset_id"] = np.frombuffer(xxhash.xxh3_128_digest(body), np.uint8)
-    header["header_checksum"] = checksum(header.tobytes()[:-8])
-    with path.open("wb") as file:
+    lay_out(header, shape)
+    with path.open("w+b") as file:
+        file.truncate(int(header["file_bytes"]))
+        with mmap.mmap(file.fileno(), 0) as mapping:
+            header["max_probe"] = fill_body(mapping, header, shape, content, pack)
+        body, dataset = xxhash.xxh3_64(), xxhash.xxh3_128()
+        checksums(file, lib.FAN_INDEX_HEADER_BYTES, int(header["file_bytes"]), body, dataset)
+        header["body_checksum"] = body.intdigest()
+        header["dataset_id"] = np.frombuffer(dataset.digest(), np.uint8)
+        header["header_checksum"] = checksum(header.tobytes()[:-8])
+        file.seek(0)
         file.write(header.tobytes())
-        file.write(body)
 
 
-def make_dataset(directory: Path, shape: Shape, content: bytes) -> None:
+def fill_body(
+    mapping: mmap.mmap, header: np.ndarray, shape: Shape, content: bytes, pack: np.ndarray
+) -> int:
+    """Fills the sections of the mapped file; the longest probe of the hash table."""
+
+    def section(kind: int, dtype: Any) -> np.ndarray:
+        offset, count, _, _ = header["sections"][kind]
+        return np.frombuffer(mapping, dtype, int(count), int(offset))
+
+    records = section(lib.FAN_SECTION_RECORDS, dtype_of("struct fan_record"))
+    names = section(lib.FAN_SECTION_NAMES, np.uint8)
+    fill_directories(records, names, shape)
+    fill_files(records, names, shape, content)
+    section(lib.FAN_SECTION_PACKS, pack.dtype)[0] = pack
+    return fill_slots(section(lib.FAN_SECTION_SLOTS, "<u8"), records, names)
+
+
+def make_dataset(directory: Path, shape: Shape, content: bytes, has_entries: bool = True) -> None:
     """Writes the dataset. FileExistsError when there is something."""
     directory.mkdir()
     plan_id = xxhash.xxh3_128_digest(repr((shape, content)).encode())
-    pack = write_pack(directory / "pack-00000.fsp", shape, content, plan_id)
+    pack = write_pack(directory / "pack-00000.fsp", shape, content, plan_id, has_entries)
     write_index(directory / "index.fsi", shape, content, pack, plan_id)
     manifest = {"made_by": "tools/make_index.py", "files": shape.files, "size": len(content)}
     (directory / "manifest.json").write_text(json.dumps(manifest) + "\n")
@@ -185,10 +258,14 @@ def main() -> None:
     parser.add_argument("--per-directory", type=int, default=1000, metavar="N")
     parser.add_argument("--one-directory", action="store_true")
     parser.add_argument("--size", type=int, default=1000, metavar="BYTES", help="of each file")
+    parser.add_argument("--no-entries", action="store_true", help="leave the pack's footer empty")
     arguments = parser.parse_args()
+    if not 0 < arguments.files <= 10**8:
+        parser.error("--files is from 1 to 100,000,000: names have eight digits")
     per_directory = arguments.files if arguments.one_directory else arguments.per_directory
     content = np.random.default_rng(1).bytes(arguments.size)
-    make_dataset(arguments.directory, Shape(arguments.files, per_directory), content)
+    shape = Shape(arguments.files, per_directory)
+    make_dataset(arguments.directory, shape, content, not arguments.no_entries)
 
 
 if __name__ == "__main__":

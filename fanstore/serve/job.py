@@ -138,8 +138,9 @@ class Job:
     def _outcomes(self, crew: Crew) -> list[Outcome]:
         settings = self.plan.settings
         if settings.in_place:
+            verify = self.world.rank == 0  # all of them map the same files
             for item in self.served:  # in threads: a large index takes its time, others wait
-                crew.submit(open_dataset, item.info.directory, True)
+                crew.submit(open_dataset, item.info.directory, verify)
             return [check_in_place(crew, dataset, settings.verify) for dataset in crew.settle()]
         pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
         budget = replace(self.plan.budget, tables_bytes=self._lanes.size_bytes())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from inprocess import call
 
 from fanstore.dataset import open_dataset
 
@@ -107,3 +110,16 @@ def test_a_large_directory_costs_as_much_an_entry_as_a_small_one(tmp_path: Path)
         times.append(float(best_ns))
     large, small = times
     assert large < 4 * small, times  # what grew with the directory would be 100 times as much
+
+
+def test_a_large_index_is_made_in_little_memory(tmp_path: Path) -> None:
+    """At 0.45 KB a file this would take 450 MB."""
+    most_bytes = 256 << 20
+    make_index = [sys.executable, ROOT / "tools" / "make_index.py", tmp_path / "made"]
+    subprocess.run(
+        [*make_index, "--files", "1000000", "--no-entries"],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each thread has a stack
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes)),
+        check=True,
+    )
+    call("verify", tmp_path / "made")

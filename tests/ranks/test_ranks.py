@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -294,6 +295,20 @@ def test_ranks_read_in_place(stage: RankStage, odd: Packed) -> None:
         end = rank["figures"]["end"]
         assert end["node"]["fetches"] == 0 and end["counters"]["shared_reads"] > 0
         assert end["datasets"][0]["copied_packs"] == 0
+
+
+def test_a_damaged_index_read_in_place_is_found_by_one_for_all(
+    stage: RankStage, odd: Packed
+) -> None:
+    dataset = stage.path / "damaged"
+    shutil.copytree(odd.datasets["store"], dataset)
+    image = bytearray((dataset / "index.fsi").read_bytes())
+    image[-1] ^= 1
+    (dataset / "index.fsi").write_bytes(image)
+    done = stage.run_ranks(2, dataset, "true", options=["--in-place"], code=None)
+    assert done.returncode != 0
+    assert done.stderr.count("index.fsi") == 1, done.stderr
+    stage.assert_clean()
 
 
 @pytest.mark.parametrize("world_size", sampled([2, 4], [2]))
