@@ -90,6 +90,7 @@ PYTHON_ROOMS: Rooms = {
     "whole_file": {"errors", "interruption", "_native"},
     "report": {*_DATASET, "trace", "whole_file"},
     "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},
+    "analyze": {*_DATASET, "policy", "policy.", "whole_file"},
     "calibrate": {
         *_DATASET, "config", "policy", "simulate", "launcher", "world", "progress", "placement",
         "load",
@@ -125,7 +126,7 @@ PYTHON_ROOMS: Rooms = {
         *_DATASET, "access", "config", "progress", "prepare", "extract", "verify", "table3",
         "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
         "simulate", "plan", "calibrate", "live", "whole_file", "world", "interruption", "trace",
-        "report", "warm",
+        "report", "warm", "analyze",
     },
     "__main__": {"cli"},
 }  # fmt: skip

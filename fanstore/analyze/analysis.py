@@ -1,0 +1,83 @@
+"""What an analysis measured, as a JSON file."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fanstore.errors import UsageError
+
+FORMAT = "fanstore analysis 1"
+RATES = ("ingest", "prepare", "storage", "cache", "job")
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Samples a second; low to high holds the true rate in 95 of 100 cases."""
+
+    samples_per_s: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Rates by name: `ingest` (G), what training consumes; `prepare` (P), what the loader prepares
+    from memory; `storage` (S) and `cache` (C), what is fetched; `job`, as it ran. What was not
+    measured is missing. samples: of the dataset. sample_bytes: the mean of them. cores: that P was
+    measured with. notes: what makes an answer doubtful."""
+
+    samples: int
+    sample_bytes: float
+    cores: int
+    rates: dict[str, Rate] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    whole: bool = True
+
+    def of(self, name: str) -> float:
+        """Returns a rate in samples a second; infinity where it was left open."""
+        return self.rates[name].samples_per_s if name in self.rates else math.inf
+
+    def with_rate(self, name: str, samples_per_s: float) -> Analysis:
+        """Returns the same with another rate, taken as exact."""
+        rate = Rate(samples_per_s, samples_per_s, samples_per_s)
+        return replace(self, rates={**self.rates, name: rate})
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"format": FORMAT, **asdict(self)}
+
+
+def read(path: Path) -> Analysis:
+    """Reads an analysis. Raises UsageError where it is none, OSError where it cannot be read."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if told["format"] != FORMAT:
+            raise ValueError(f"its format is {told['format']!r}; allowed: {FORMAT!r}")
+        rates = {name: Rate(**rate) for name, rate in told["rates"].items()}
+        analysis = Analysis(
+            told["samples"], told["sample_bytes"], told["cores"], rates,
+            tuple(told.get("notes", ())), told.get("whole", True),
+        )  # fmt: skip
+        _check(analysis)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"{path}: is no analysis of `fanstore analyze`: {reason}") from None
+    return analysis
+
+
+def _check(analysis: Analysis) -> None:
+    unknown = sorted(analysis.rates.keys() - set(RATES))
+    if unknown:
+        raise ValueError(f"rates.{unknown[0]} is unknown; allowed: {', '.join(RATES)}")
+    numbers = {
+        "samples": analysis.samples,
+        "sample_bytes": analysis.sample_bytes,
+        "cores": analysis.cores,
+        **{f"rates.{name}": rate.samples_per_s for name, rate in analysis.rates.items()},
+    }
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not 0 < number < math.inf:
+            raise ValueError(f"{name} is {number!r}; allowed: a number above 0")
