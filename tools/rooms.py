@@ -90,7 +90,9 @@ PYTHON_ROOMS: Rooms = {
     "whole_file": {"errors", "interruption", "_native"},
     "report": {*_DATASET, "trace", "whole_file"},
     "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},
-    "analyze": {*_DATASET, "policy", "policy.", "whole_file"},
+    "analyze": {
+        *_DATASET, "policy", "policy.", "whole_file", "trace", "interruption", "calibrate",
+    },
     "calibrate": {
         *_DATASET, "config", "policy", "simulate", "launcher", "world", "progress", "placement",
         "load",

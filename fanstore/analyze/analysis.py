@@ -28,7 +28,8 @@ class Analysis:
     """Rates by name: `ingest` (G), what training consumes; `prepare` (P), what the loader prepares
     from memory; `storage` (S) and `cache` (C), what is fetched; `job`, as it ran. What was not
     measured is missing. samples: of the dataset. sample_bytes: the mean of them. cores: that P was
-    measured with. notes: what makes an answer doubtful."""
+    measured with. notes: what makes an answer doubtful. whole: all phases were measured. overlap:
+    the loader has workers, so that stages go on beside one another; else they take turns."""
 
     samples: int
     sample_bytes: float
@@ -36,6 +37,7 @@ class Analysis:
     rates: dict[str, Rate] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     whole: bool = True
+    overlap: bool = True
 
     def of(self, name: str) -> float:
         """Returns a rate in samples a second; infinity where it was left open."""
@@ -59,7 +61,7 @@ def read(path: Path) -> Analysis:
         rates = {name: Rate(**rate) for name, rate in told["rates"].items()}
         analysis = Analysis(
             told["samples"], told["sample_bytes"], told["cores"], rates,
-            tuple(told.get("notes", ())), told.get("whole", True),
+            tuple(told.get("notes", ())), told.get("whole", True), told.get("overlap", True),
         )  # fmt: skip
         _check(analysis)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

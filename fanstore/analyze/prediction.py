@@ -62,8 +62,13 @@ def predict(analysis: Analysis, setting: Setting) -> Prediction:
     cache, storage = changed.of("cache"), changed.of("storage")
     ingest, prepare = changed.of("ingest"), changed.of("prepare")
     fetch = fetch_rate(cached, cache, storage)
-    speed = training_rate(fetch, prepare, min(ingest, prepare))
-    unfetched = min(ingest, prepare)
+    if analysis.overlap:
+        speed = training_rate(fetch, prepare, min(ingest, prepare))
+        unfetched = min(ingest, prepare)
+    else:
+        # P has the fetch from memory in it.
+        unfetched = 1 / (1 / ingest + 1 / prepare)
+        speed = 1 / (1 / unfetched + max(0.0, 1 / fetch - 1 / cache))
     return Prediction(
         samples_per_s=speed,
         fetch=fetch,
@@ -71,7 +76,7 @@ def predict(analysis: Analysis, setting: Setting) -> Prediction:
         prepare_stall=_stall(unfetched, ingest),
         fetch_stall=_stall(speed, unfetched),
         cached=cached,
-        min_cache=_min_cache(unfetched, cache, storage),
+        min_cache=_min_cache(unfetched if analysis.overlap else cache, cache, storage),
         min_cores=_min_cores(changed, setting, min(ingest, fetch)),
         min_disk_bytes_per_s=_min_disk(unfetched, cached, cache, analysis.sample_bytes),
     )

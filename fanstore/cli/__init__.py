@@ -46,6 +46,7 @@ SUBCOMMANDS = {
     "simulate": ("simulate", "Say how long a job would take, under each policy."),
     "calibrate": ("calibrate", "Measure this machine, for simulate and plan."),
     "plan": ("plan", "Plan what each node keeps and fetches in a job."),
+    "analyze": ("analyze", "Say where a job waits, and what would help."),
     "whatif": ("whatif", "Say how fast an analysed job would be with other hardware."),
     "doctor": ("doctor", "Say what FanStore found here, and what a program needs."),
 }

@@ -17,7 +17,7 @@ from fanstore.cli.dataset_options import ServingCommand, pair_mounts, serving_op
 
 # Options of sbatch itself that have a name of their own here.
 _LIMITS = ("job_name", "partition", "account", "gpus_per_node", "mem", "output")
-_GIVEN = "fanstore.given"
+GIVEN = "fanstore.given"  # the options as they were written
 
 
 class SbatchCommand(ServingCommand):
@@ -25,7 +25,7 @@ class SbatchCommand(ServingCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         raw, _, order = self.parsed(ctx, args)
-        ctx.meta[_GIVEN] = list(as_written(raw, order))
+        ctx.meta[GIVEN] = list(as_written(raw, order))
         return super().parse_args(ctx, args)
 
 
@@ -52,7 +52,7 @@ def as_written(
 def serving_words(ctx: click.Context, serving: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     """Returns the options for `fanstore run` or `start`, checked as far as this machine can. The
     local directory is not among them: the script names it, on each node."""
-    given = [(name, words) for name, words in ctx.meta[_GIVEN] if name in serving]
+    given = [(name, words) for name, words in ctx.meta[GIVEN] if name in serving]
     order = [name for name, _ in given if name in ("dataset", "mount")]
     pair_mounts(order, serving["dataset"], serving["mount"])
     config.resolve(serving)

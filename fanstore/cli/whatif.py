@@ -64,9 +64,7 @@ def command(
     _show(analysis, told)
 
 
-def _values(
-    option: str, text: str | None, parse: Callable[[str], Any]
-) -> list[tuple[str, Any]]:
+def _values(option: str, text: str | None, parse: Callable[[str], Any]) -> list[tuple[str, Any]]:
     """Returns each value of an option as written and as read; none: one empty one."""
     from fanstore.errors import UsageError
 
@@ -112,6 +110,7 @@ def _count(text: str) -> int:
 
 def _show(analysis: Analysis, told: list[tuple[dict[str, str], Prediction]]) -> None:
     from fanstore.analyze.prediction import LIMITS
+    from fanstore.analyze.verdict import doubts
 
     names = [name for name in ("cache", "cores", "disk", "nodes") if name in told[0][0]]
     heads = [*names, "samples/s", "prep. stall", "fetch stall", "limit"]
@@ -128,12 +127,5 @@ def _show(analysis: Analysis, told: list[tuple[dict[str, str], Prediction]]) -> 
         click.echo("  ".join([*cells, row[-1]]))
     smallest = told[-1][1]
     click.echo(f"smallest cache without fetch stall: {100 * smallest.min_cache:.1f} % (last row)")
-    for note in _doubts(analysis):
+    for note in doubts(analysis):
         click.echo(f"note: {note}")
-
-
-def _doubts(analysis: Analysis) -> list[str]:
-    doubts = list(analysis.notes)
-    if "ingest" not in analysis.rates:
-        doubts.append("how fast the job trains was left open: no speed is above preparation's")
-    return doubts

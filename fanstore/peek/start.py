@@ -8,6 +8,7 @@ fails here is said to the daemon, once, and not to the job.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 import types
@@ -65,12 +66,32 @@ def _watch_samples(fetcher: Any, tags: Any) -> None:
     fetcher.fetch = fetch
 
 
+def _measure(loader_module: Any, stages: Any) -> None:
+    """Has `stages` see each batch that an iterator of a DataLoader hands out."""
+    iterator = loader_module._BaseDataLoaderIter
+    made, following = iterator.__init__, iterator.__next__
+
+    @functools.wraps(made)
+    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, loader, *args, **kwargs)
+        stages.made(self, loader)
+
+    @functools.wraps(following)
+    def __next__(self: Any) -> Any:
+        return stages.next(self, functools.partial(following, self))
+
+    iterator.__init__, iterator.__next__ = __init__, __next__
+
+
 def _start() -> None:
     teller = _part("teller").Teller(os.path.dirname(_HERE))
     try:
         torch = sys.modules["torch"]
         data = sys.modules["torch.utils.data"]
         loader_module = sys.modules["torch.utils.data.dataloader"]
+        if "FANSTORE_ANALYZE" in os.environ:
+            asked = json.loads(os.environ["FANSTORE_ANALYZE"])
+            _measure(loader_module, _part("stages").Stages(asked, torch))
         sampler_of = functools.partial(_part("samplers").described, torch)
         draws_of = functools.partial(_part("draws").Draws, _part("rows"))
         files_of = functools.partial(_part("files").paths_of, data)

@@ -82,7 +82,8 @@ def test_nodes_share_storage_and_add_their_caches(report: Path) -> None:
 
 
 def test_a_sweep_has_all_combinations(report: Path) -> None:
-    told = json.loads(call("whatif", report, "--cache", "0%,50MB", "--cores", "2,8", "--json").stdout)
+    asked_for = ("--cache", "0%,50MB", "--cores", "2,8", "--json")
+    told = json.loads(call("whatif", report, *asked_for).stdout)
     asked = [(each["asked"]["cache"], each["asked"]["cores"]) for each in told]
     assert asked == [("0%", "2"), ("0%", "8"), ("50MB", "2"), ("50MB", "8")]
     assert [each["cached"] for each in told] == [0, 0, 0.5, 0.5]

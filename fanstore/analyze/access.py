@@ -1,0 +1,107 @@
+"""What a job read, out of its trace: for a replay, and how many bytes a sample has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fanstore.arrays import np
+from fanstore.dataset import Dataset
+from fanstore.trace import Trace
+
+_READER = 0.05  # of the reads of the busiest program: who reads less is no reader
+_LARGE = 0.5  # opens a sample: with fewer, samples are parts of larger files
+
+Parts = list[tuple[str, int]]  # a path, and which MiB of it
+
+
+@dataclass(frozen=True)
+class Served:
+    """A dataset of the job, and where it was mounted."""
+
+    prefix: str
+    dataset: Dataset
+
+
+@dataclass(frozen=True)
+class Access:
+    """lists: for each rank, what each of its readers read first, of each part of a file once.
+    opens: how many files were opened. opened_bytes: the mean size of these. read_bytes: by all
+    programs. times_s: when each open was, since the first."""
+
+    lists: list[list[Parts]]
+    opens: int
+    opened_bytes: float
+    read_bytes: int
+    times_s: Any
+
+    def sample_bytes(self, samples: float) -> float:
+        """Returns the bytes of a sample, where so many samples were read: of whole files, or of
+        the parts of larger ones."""
+        ratio = self.opens / max(1.0, samples)
+        if ratio >= _LARGE:
+            return max(1, round(ratio)) * self.opened_bytes
+        return self.read_bytes / max(1.0, samples)
+
+
+def access_of(trace: Trace, served: Sequence[Served], most: int) -> Access:
+    """Returns what a trace tells. most: how many reads are replayed at most."""
+    opens = trace.opens
+    reads = _reads(trace)
+    opened = [
+        served[number].dataset.records["logical_size"][file]
+        for number, file in zip(opens["dataset"].tolist(), opens["file"].tolist(), strict=True)
+        if number < len(served)
+    ]
+    times = opens["time_ns"]
+    return Access(
+        _lists(trace, reads[:most], served),
+        len(opens),
+        float(np.mean(opened)) if opened else 0.0,
+        trace.total("read_bytes"),
+        (times - times[0]) / 1e9 if len(times) else times,
+    )
+
+
+def _reads(trace: Trace) -> Any:
+    """Opens and further parts of large files, each part of a file once, in the order of time, of
+    programs that read a good part of all."""
+    first = np.zeros(len(trace.opens), trace.blocks.dtype)
+    for name in trace.opens.dtype.names:
+        first[name] = trace.opens[name]
+    reads = np.concatenate([first, trace.blocks])
+    reads = reads[np.argsort(reads["time_ns"], kind="stable")]
+    counts = np.bincount(reads["process"], minlength=len(trace.processes))
+    busy = counts >= _READER * counts.max(initial=1)
+    reads = reads[busy[reads["process"]]]
+    _, places = np.unique(reads[["dataset", "file", "block"]], return_index=True)
+    return reads[np.sort(places)]
+
+
+def _lists(trace: Trace, reads: Any, served: Sequence[Served]) -> list[list[Parts]]:
+    ranks: list[list[Parts]] = [[] for _ in range(1 + int(trace.processes["rank"].max(initial=0)))]
+    ends: list[list[int]] = [[] for _ in ranks]  # when each reader of a rank read last
+    rows = [reads[reads["process"] == process] for process in np.unique(reads["process"])]
+    for row in sorted(rows, key=lambda each: int(each["time_ns"][0])):
+        rank = int(trace.processes["rank"][row["process"][0]])
+        parts = [part for each in row for part in _part(each, served)]
+        first, last = int(row["time_ns"][0]), int(row["time_ns"][-1])
+        # Workers of one epoch take the places of those of the epoch before.
+        free = [place for place, end in enumerate(ends[rank]) if end <= first]
+        if free:
+            ranks[rank][free[0]] += parts
+            ends[rank][free[0]] = last
+        else:
+            ranks[rank].append(parts)
+            ends[rank].append(last)
+    return ranks
+
+
+def _part(read: Any, served: Sequence[Served]) -> Parts:
+    number = int(read["dataset"])
+    if number >= len(served):
+        return []
+    name = os.fsdecode(served[number].dataset.relpath(int(read["file"])))
+    return [(os.path.join(served[number].prefix, name), int(read["block"]))]

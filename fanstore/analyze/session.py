@@ -1,0 +1,52 @@
+"""An analysis from its beginning to its report, which is left also where it is broken off."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from fanstore.analyze.request import Request
+from fanstore.analyze.run import Analyzer
+from fanstore.analyze.verdict import doubts, lines
+from fanstore.analyze.written import write_report
+from fanstore.errors import FanstoreError
+from fanstore.exit_codes import SIGNALLED
+from fanstore.interruption import Ended, ending_on_signals
+
+
+def analyse(
+    request: Request, out: Path, ingest: float | None, quiet: bool, say: Callable[[str], None]
+) -> int:
+    """Runs an analysis, writes its report to a directory, and says what it found; returns the exit
+    code. ingest: what training consumes (samples/s), where that is known."""
+
+    def tell(text: str) -> None:
+        if not quiet:
+            print(f"fanstore: {text}", file=sys.stderr, flush=True)
+
+    out.mkdir(parents=True, exist_ok=True)
+    analyzer = Analyzer(request, out, tell)
+    code, problem = 0, ""
+    with ending_on_signals() as ending:
+        try:
+            analyzer.run()
+        except Ended as ended:
+            code, problem = SIGNALLED + ended.number, "it was interrupted"
+        except FanstoreError as error:
+            code, problem = error.exit_code, str(error)
+        ending.ignore()
+        analysis = analyzer.analysis
+        if ingest is not None:
+            analysis = analysis.with_rate("ingest", ingest)
+        if problem:
+            analysis = replace(analysis, notes=(*analysis.notes, f"broken off: {problem}"))
+        written = write_report(analysis, out)
+    for line in lines(analysis):
+        say(line)
+    for doubt in doubts(analysis):
+        say(f"note: {doubt}")
+    for path in written:
+        tell(f"report: {path}")
+    return code

@@ -1,0 +1,226 @@
+"""Measuring one stage of a job, for `fanstore analyze`. See start.py, and docs/analyze.md.
+
+FANSTORE_ANALYZE says what is measured, as JSON: `phase`, `steps`, `directory`, where records go,
+and `loader`, the number of the loader that training reads from (None: not known yet).
+
+    job       batches go to the job as they come
+    ingest    the job gets the first batch again and again: the loader does nothing
+    prepare   the loader's batches are dropped as they come: the job does nothing
+
+A process that has begun leaves NAME.begun, then NAME.json once its steps are done, and ends when
+the file `stop` is there. It ends at once, without the program's own end: no checkpoint is written.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import copy
+import functools
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_LOOK_EVERY_S = 0.05
+_PATIENCE_S = 60.0  # for `stop`, once the analyzer may be dead
+_SYNCHRONISED = 20  # times in a phase
+
+
+class Stages:
+    """Watches the loaders of one process and of those that it forks."""
+
+    def __init__(self, asked: dict[str, Any], torch: Any) -> None:
+        self._phase = asked["phase"]
+        self._steps = int(asked["steps"])
+        self._directory = asked["directory"]
+        self._training = asked["loader"]
+        self._torch = torch
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._name = os.path.join(self._directory, f"{socket.gethostname()}-{self._pid}")
+        self._loaders: Any = weakref.WeakKeyDictionary()  # by loader, what is known of it
+        self._of: Any = weakref.WeakKeyDictionary()  # the same by iterator
+        self._all: list[Any] = []
+        self._iterators: Any = weakref.WeakSet()
+        self._begun = self._done = False
+        self._done_s = self._looked_s = 0.0
+
+    def made(self, iterator: Any, loader: Any) -> None:
+        """A loader has made an iterator."""
+        if os.getpid() != self._pid:
+            self._forget()
+        seen = self._loaders.get(loader)
+        if seen is None:
+            seen = self._loaders[loader] = _Seen(loader)
+        self._of[iterator] = seen
+        self._iterators.add(iterator)
+
+    def next(self, iterator: Any, real: Callable[[], Any]) -> Any:
+        """Returns the batch that the job gets. real: draws the iterator's own."""
+        seen = self._of.get(iterator)
+        if seen is None or os.getpid() != self._pid:  # made before, or in a worker
+            return real()
+        if seen.number is None:
+            seen.number = len(self._all)
+            self._all.append(seen)
+        self._begin()
+        self._end_if_told()
+        chosen = seen.number == self._training
+        if self._phase == "ingest" and chosen:
+            return self._same(iterator, seen, real)
+        if self._phase == "prepare" and chosen:
+            self._drop(iterator, seen, real)
+        return self._passed(iterator, seen, real)
+
+    def _passed(self, iterator: Any, seen: Any, real: Callable[[], Any]) -> Any:
+        """Hands a batch on, and notes when it was asked for and when it came."""
+        asked_s = time.monotonic()
+        try:
+            batch = real()
+        except StopIteration:
+            seen.epoch += 1
+            raise
+        seen.note(asked_s, time.monotonic(), iterator)
+        if self._training in (None, seen.number) and seen.has(self._steps):
+            self._write()
+        return batch
+
+    def _same(self, iterator: Any, seen: Any, real: Callable[[], Any]) -> Any:
+        """Hands the first batch out again and again; the loader's workers stand still."""
+        if seen.batch is None:
+            seen.batch = real()
+        elif len(seen.steps) % max(1, self._steps // _SYNCHRONISED) == 0:
+            self._await_device()
+        now_s = time.monotonic()
+        seen.note(now_s, now_s, None)
+        _signal_workers([iterator], signal.SIGSTOP)
+        if seen.has(self._steps):
+            self._write()
+        batch = seen.batch
+        return copy.copy(batch) if isinstance(batch, (dict, list)) else batch
+
+    def _drop(self, iterator: Any, seen: Any, real: Callable[[], Any]) -> None:
+        """Draws batches until there are enough, in as many epochs as that takes."""
+        while not self._done:
+            try:
+                self._passed(iterator, seen, real)
+            except StopIteration:
+                if not seen.steps:
+                    raise
+                iterator = iter(seen.loader)
+                real = functools.partial(type(iterator).__next__.__wrapped__, iterator)
+            self._end_if_told()
+        while True:
+            time.sleep(_LOOK_EVERY_S)
+            self._end_if_told()
+
+    def _await_device(self) -> None:
+        cuda = self._torch.cuda
+        if cuda.is_available() and cuda.is_initialized():
+            cuda.synchronize()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            atexit.register(self._write)  # of a job that ends before it has done enough
+            with open(self._name + ".begun", "wb"):
+                pass
+
+    def _write(self) -> None:
+        """Leaves the record: once, whole."""
+        if self._done or os.getpid() != self._pid or not os.path.isdir(self._directory):
+            return
+        self._done, self._done_s = True, time.monotonic()
+        record = {
+            "phase": self._phase,
+            "host": socket.gethostname(),
+            "pid": self._pid,
+            "cuda": bool(self._torch.cuda.is_initialized()),
+            "loaders": [seen.told() for seen in self._all],
+        }
+        part = self._name + ".part"
+        with open(part, "w") as stream:
+            json.dump(record, stream)
+        os.rename(part, self._name + ".json")
+
+    def _end_if_told(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        left_alone = self._done and now_s - self._done_s > _PATIENCE_S
+        told = os.path.exists(os.path.join(self._directory, "stop"))
+        if not told and not left_alone and os.path.isdir(self._directory):
+            return
+        self._write()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+        _signal_workers(list(self._iterators), signal.SIGKILL)
+        os._exit(0)
+
+
+class _Seen:
+    """What is known of one loader. number: which it was to be read from first in its process."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+        self.number: Any = None
+        self.epoch = self._counted = self._in_epoch = 0
+        self.batch: Any = None
+        # Of each batch: asked for, come, how many samples, in which epoch.
+        self.steps: list[tuple[float, float, int, int]] = []
+        size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", 1)
+        self._size = int(size) if isinstance(size, int) else 1
+        self._workers = int(loader.num_workers)
+        self._ahead = self._workers * int(getattr(loader, "prefetch_factor", None) or 2)
+        try:
+            self._samples = len(loader.sampler)
+        except (AttributeError, TypeError):
+            self._samples = 0
+
+    def note(self, asked_s: float, came_s: float, iterator: Any) -> None:
+        """Adds a batch. The last one of an epoch may be short. iterator: None, where it is the
+        first one again."""
+        before = (int(getattr(iterator, "_num_yielded", 1)) - 1) * self._size
+        left = self._samples - before
+        size = min(self._size, left) if left > 0 else self._size
+        is_new = not self.steps or self.steps[-1][3] != self.epoch
+        self._in_epoch = 1 if is_new else self._in_epoch + 1
+        self._counted += self._in_epoch > self._ahead + 1
+        self.steps.append((asked_s, came_s, size, self.epoch))
+
+    def has(self, steps: int) -> bool:
+        """Returns whether there are so many steps beside those at the beginning of each epoch that
+        the loader prepares ahead; of short epochs, four times as many in all."""
+        return self._counted >= steps or len(self.steps) >= 4 * steps + self._ahead
+
+    def told(self) -> dict[str, Any]:
+        """Returns the loader's part of a record."""
+        return {
+            "number": self.number,
+            "batch": self._size,
+            "workers": self._workers,
+            "ahead": self._ahead,
+            "samples": self._samples,
+            "steps": self.steps,
+        }
+
+
+def _signal_workers(iterators: list[Any], number: int) -> None:
+    """Signals the worker processes of some iterators."""
+    for iterator in iterators:
+        for worker in getattr(iterator, "_workers", ()):
+            with contextlib.suppress(OSError, TypeError):
+                os.kill(worker.pid, number)

@@ -1,0 +1,128 @@
+"""Analyses of whole jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Stage, make_stage, wait_for
+
+_JOB = str(Path(__file__).with_name("analyzed_job.py"))
+_SLOW = Path(__file__).resolve().parents[2] / "tools" / "slow" / "slow.c"
+_FILES, _FILE_BYTES = 160, 50_000
+_PLAIN = (
+    "import os, sys\n"
+    "for _ in range(20):\n"
+    "    for name in sorted(os.listdir(sys.argv[1])):\n"
+    "        with open(os.path.join(sys.argv[1], name), 'rb') as stream:\n"
+    "            stream.read()\n"
+)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    stage = make_stage(tmp_path)
+    files = {f"{n:03}": os.urandom(_FILE_BYTES) for n in range(_FILES)}
+    stage.dataset(stage.source(files=files))
+    return stage
+
+
+def analysis_words(stage: Stage, *command: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    where = ("--dataset", str(stage.path / "data"), "--mount", str(stage.path / "plain"))
+    return ("analyze", "--out", str(stage.path / "out"), *options, *where, "--", *command)
+
+
+def analysis_of(stage: Stage) -> dict[str, Any]:
+    told = json.loads((stage.path / "out" / "analysis.json").read_text())
+    assert isinstance(told, dict)
+    return told
+
+
+def rates_of(told: dict[str, Any]) -> dict[str, float]:
+    return {name: each["samples_per_s"] for name, each in told["rates"].items()}
+
+
+@pytest.mark.parametrize(
+    ("train_s", "prepare_s", "bytes_per_s", "limit"),
+    [
+        pytest.param(0.03, 0.001, 100_000_000, "GPU-bound", marks=pytest.mark.soak),
+        pytest.param(0.001, 0.06, 100_000_000, "preparation-bound", marks=pytest.mark.soak),
+        (0.001, 0.001, 1_000_000, "fetch-bound"),
+    ],
+)
+def test_the_slowest_stage_is_found(
+    stage: Stage, train_s: float, prepare_s: float, bytes_per_s: int, limit: str
+) -> None:
+    pytest.importorskip("torch")
+    library = stage.path / "slow.so"
+    flags = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC")
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    subprocess.run([*compiler, *flags, "-o", library, _SLOW], check=True)
+    slow = {
+        "LD_PRELOAD": str(library), "SLOW_DIR": str(stage.path / "data"),
+        "SLOW_BYTES": str(bytes_per_s), "SLOW_STATE": str(stage.path / "slow"),
+    }  # fmt: skip
+    job = (sys.executable, _JOB, str(stage.path / "plain"), str(train_s), str(prepare_s), "2", "3")
+    before = sorted(path.name for path in (stage.path / "plain").iterdir())
+    words = analysis_words(stage, *job, options=("--steps", "16"))
+    said = stage.call(*words, **slow)
+    told = analysis_of(stage)
+    rates = rates_of(told)
+    assert told["whole"], told["notes"]
+    assert set(rates) == {"job", "ingest", "prepare", "storage", "cache"}
+    assert f"without a cache the job is {limit}" in said.stdout
+    # What sleeps cannot be faster than its sleep, however busy the machine is.
+    assert rates["ingest"] <= 1.02 / train_s
+    assert rates["prepare"] <= 1.02 * 2 / prepare_s
+    assert rates["storage"] <= 1.02 * bytes_per_s / _FILE_BYTES
+    assert (told["samples"], told["sample_bytes"]) == (_FILES, _FILE_BYTES)
+    # Nothing is left but the report, and checkpoints went nowhere.
+    assert sorted(path.name for path in (stage.path / "plain").iterdir()) == before
+    assert all(path.name.startswith("analysis.") for path in (stage.path / "out").iterdir())
+
+
+def test_a_job_without_torch_has_the_rates_but_that_of_training(stage: Stage) -> None:
+    job = (sys.executable, "-c", _PLAIN, str(stage.path / "plain"))
+    said = stage.call(*analysis_words(stage, *job))
+    told = analysis_of(stage)
+    assert set(told["rates"]) == {"job", "prepare", "storage", "cache"}
+    assert told["whole"]
+    assert "no DataLoader of torch was seen" in said.stdout
+    said = stage.call(*analysis_words(stage, *job, options=("--ingest", "0.5")))
+    assert "without a cache the job is GPU-bound: 0.5 samples/s" in said.stdout
+    assert "left open" not in said.stdout
+
+
+def test_an_interrupted_analysis_says_so(stage: Stage) -> None:
+    job = (sys.executable, "-c", "import sys, time; open(sys.argv[1]).read(0); time.sleep(600)")
+    words = analysis_words(stage, *job, str(stage.path / "plain" / "000"))
+    with stage.running(*words) as process:
+        logs = stage.path / "out"
+        wait_for(lambda: list(logs.glob(".scratch-*/job/trace*")), "the first phase")
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "PARTIAL: the analysis was broken off" in said
+    told = analysis_of(stage)
+    assert not told["whole"]
+    assert "broken off: it was interrupted" in told["notes"]
+    assert not list(logs.glob(".scratch-*"))
+
+
+def test_a_job_that_fails_is_said_with_its_words(stage: Stage) -> None:
+    job = (sys.executable, "-c", "raise SystemExit('no such model')")
+    said = stage.call(*analysis_words(stage, *job), code=125)
+    assert "no such model" in said.stdout
+    assert not analysis_of(stage)["whole"]
+
+
+def test_options_of_a_whole_job_are_refused(stage: Stage) -> None:
+    said = stage.call(*analysis_words(stage, "true", options=("--trace", "off")), code=2)
+    assert "--trace is of a whole job" in said.stderr
