@@ -14,7 +14,7 @@ $(error VENV is "$(VENV)", and make cannot name a file with a space: give a path
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-c test-one soak bench lint format api coverage asan tsan sanitized fuzz clean
+.PHONY: help build demo test test-c test-one soak bench lint format wheel api coverage asan tsan sanitized fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
 format: $(VENV)/installed-dev ## format Python, and the lines of C that changed since the last commit
 	$(BIN)/ruff format .
 	PATH="$(CURDIR)/$(BIN):$$PATH" git clang-format --extensions c,h HEAD
+
+wheel: $(VENV)/installed-release ## what is released, to dist, tried where no compiler is
+	@$(BIN)/python tools/native.py
+	@$(BIN)/python tools/wheel.py
 
 api: $(VENV)/installed-dev ## the reference of all public names, to build/api
 	@$(BIN)/python tools/native.py

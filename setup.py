@@ -3,6 +3,7 @@
 The transport is built where it is used, with the MPI that is there: a wheel brings its sources.
 """
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -45,14 +46,18 @@ class BuildNative(Command):
         if not self.editable_mode:
             for stamp in self.folder().glob("*.stamp"):
                 stamp.unlink()
-            for source, copy in self.copied_sources().items():
+            for source, copy in self.copied_files().items():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, copy)
 
-    def copied_sources(self):
-        """The transport's sources, and where they go in the package."""
+    def copied_files(self):
+        """The transport's sources, the libraries that tools/wheel.py made of them, and where they
+        go in the package."""
         package = self.folder().parent / "transport"
-        return {p: package / p.relative_to(native.ROOT) for p in transport_sources()}
+        copied = {p: package / p.relative_to(native.ROOT) for p in transport_sources()}
+        brought = os.environ.get("FANSTORE_TRANSPORTS")
+        libraries = sorted(Path(brought).glob("*.so")) if brought else []
+        return copied | {path: self.folder() / path.name for path in libraries}
 
     def get_source_files(self):
         return [str(p.relative_to(native.ROOT)) for p in sorted(native.CSRC.rglob("*.[ch]"))]
@@ -61,7 +66,7 @@ class BuildNative(Command):
         if self.editable_mode:
             return []
         libraries = [self.folder() / name for name in native.OUTPUTS]
-        return [str(path) for path in [*libraries, *self.copied_sources().values()]]
+        return [str(path) for path in [*libraries, *self.copied_files().values()]]
 
     def get_output_mapping(self):
         return {}

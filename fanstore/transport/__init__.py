@@ -6,13 +6,19 @@ both belong to the core's thread.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fanstore._native import ffi
 from fanstore.errors import FanstoreError
-from fanstore.transport.build import built_library, describe, wait_without_bound
+from fanstore.transport.build import (
+    brought_library,
+    built_library,
+    describe,
+    wait_without_bound,
+)
 
 __all__ = ["Transport", "describe", "open_transport"]
 
@@ -106,9 +112,19 @@ def _load(wait: Callable[[Any], None]) -> Any:
         raise FanstoreError("MPI was started without support for threads (MPI_THREAD_SERIALIZED)")
     version = MPI.Get_library_version()
     if version not in _loaded:
-        with built_library(version, wait) as path:
-            _loaded[version] = load_library(version, path)
+        _loaded[version] = library_for(version, wait)
     return _loaded[version]
+
+
+def library_for(version: str, wait: Callable[[Any], None] = wait_without_bound) -> Any:
+    """Returns the library that came with FanStore, or, where none serves the MPI `version`, one
+    that is built. Raises FanstoreError."""
+    brought = brought_library(version)
+    if brought is not None:
+        with contextlib.suppress(FanstoreError):
+            return load_library(version, brought)
+    with built_library(version, wait) as path:
+        return load_library(version, path)
 
 
 def load_library(version: str, path: Path) -> Any:

@@ -1,6 +1,5 @@
-"""Builds the transport with the site's MPI, once for each MPI library, and keeps it.
-
-Open MPI should work as MPICH does; it is not tested.
+"""Finds the transport for the site's MPI: a wheel brings it for the two ABIs that most have; for
+others, and from a checkout, it is built once for each MPI library, and kept.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from fanstore._native import preload_path
 from fanstore.errors import FanstoreError
 
 _FLAGS = (
@@ -33,6 +33,12 @@ _ASK_VERSION = (
     "print(MPI.Get_library_version())"
 )
 _COMMAND_NOT_FOUND = 127
+# What MPI libraries call themselves, by the ABI that they have; see the MPICH ABI compatibility
+# initiative, and MPI_Get_library_version(3).
+_ABIS = {
+    "mpich": ("MPICH", "Intel(R) MPI", "MVAPICH"),
+    "openmpi": ("Open MPI",),
+}
 
 
 class _Compilation:
@@ -111,6 +117,21 @@ def cache_folder() -> Path:
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "fanstore"
 
 
+def brought_name(abi: str) -> str:
+    """Returns the file name of the library that a wheel brings for an ABI."""
+    return f"libfanstore_transport-{abi}.so"
+
+
+def brought_library(version: str) -> Path | None:
+    """Returns the library that the wheel brought for the MPI `version`; None where there is none,
+    or $MPICC says what to build with."""
+    if os.environ.get("MPICC"):
+        return None
+    abis = [abi for abi, names in _ABIS.items() if any(name in version for name in names)]
+    paths = [preload_path().with_name(brought_name(abi)) for abi in abis]
+    return next((path for path in paths if path.exists()), None)
+
+
 @contextlib.contextmanager
 def built_library(version: str, wait: Callable[[Any], None] = wait_without_bound) -> Iterator[Path]:
     """The library for the MPI `version`, to be loaded before this is left. FanstoreError when it
@@ -125,7 +146,7 @@ def built_library(version: str, wait: Callable[[Any], None] = wait_without_bound
             folder = Path(stack.enter_context(_scratch(needs_link)))
         library = folder / name
         if not library.exists():
-            _compile(quotable(mpicc, folder), library, wait)
+            compile_library(quotable(mpicc, folder), library, wait)
         yield library
 
 
@@ -166,9 +187,11 @@ def _is_ours_to_write(folder: Path) -> bool:
     return private and os.access(folder, os.W_OK | os.X_OK)
 
 
-def _compile(mpicc: list[str], library: Path, wait: Callable[[Any], None]) -> None:
+def compile_library(
+    mpicc: list[str], library: Path, wait: Callable[[Any], None] = wait_without_bound
+) -> None:
     """Builds the library under a name of its own and renames it: whoever builds at the same time,
-    on this node or another, leaves a whole library."""
+    on this node or another, leaves a whole library. Raises FanstoreError."""
     handle, fresh = tempfile.mkstemp(prefix=f"{library.name}.", dir=library.parent)
     os.close(handle)
     try:
@@ -225,11 +248,13 @@ def describe() -> dict[str, str | None]:
         ("mpicc", "library_version", "library", "problem")
     )
     try:
-        mpicc = find_mpicc()
-        answer["mpicc"] = mpicc[0]
         version = _ask_version()
         answer["library_version"] = " ".join(version.strip().partition("\n")[0].split())
-        library = cache_folder() / library_name(version, mpicc)
+        library = brought_library(version)
+        if library is None:
+            mpicc = find_mpicc()
+            answer["mpicc"] = mpicc[0]
+            library = cache_folder() / library_name(version, mpicc)
         answer["library"] = str(library) if library.exists() else None
     except FanstoreError as error:
         answer["problem"] = str(error)

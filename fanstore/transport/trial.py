@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 
 from fanstore.errors import FanstoreError
-from fanstore.transport.build import built_library, describe
+from fanstore.transport.build import describe
 
 LIMIT_S = 60.0
 
@@ -59,12 +59,11 @@ def main() -> int:
     mpi4py.rc.initialize = False
     from mpi4py import MPI
 
-    from fanstore.transport import load_library
+    from fanstore.transport import library_for
 
     version = MPI.Get_library_version()
     try:
-        with built_library(version) as path:
-            load_library(version, path)
+        library_for(version)
     except FanstoreError as error:
         print(error)
     return 0

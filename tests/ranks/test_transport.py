@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from soak import sampled
 
+from fanstore import transport
 from fanstore.errors import FanstoreError
 from fanstore.transport import build, describe
 
@@ -216,6 +217,48 @@ def test_describe_tells_mpi_and_the_library_once_built(cache: Path, tmp_path: Pa
     assert all(is_whole(output) for output in run_ranks(tmp_path, "build", 2, {}))
     library = describe()["library"]
     assert library is not None and Path(library).exists()
+
+
+VERSIONS = {
+    "MPICH Version:\t5.0.2\nMPICH Release date: today": "mpich",
+    "Intel(R) MPI Library 2021.13 for Linux* OS": "mpich",
+    "Open MPI v5.0.8, package: Open MPI conda": "openmpi",
+    "An MPI of its own 1.0": None,
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.split()[0])
+def test_what_a_wheel_brings_is_chosen_by_the_abi(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MPICC", raising=False)
+    monkeypatch.setattr(build, "preload_path", lambda: tmp_path / "libfanstore_preload.so")
+    assert build.brought_library(version) is None
+    for abi in ("mpich", "openmpi"):
+        (tmp_path / build.brought_name(abi)).touch()
+    abi = VERSIONS[version]
+    assert build.brought_library(version) == (abi and tmp_path / build.brought_name(abi))
+    monkeypatch.setenv("MPICC", "mpicc")
+    assert build.brought_library(version) is None
+
+
+@pytest.mark.usefixtures("quick_mpicc")
+def test_what_does_not_load_is_built(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site's MPI may have the name of an ABI and another libmpi."""
+    brought, loaded = tmp_path / build.brought_name("mpich"), []
+
+    def load(version: str, path: Path) -> str:
+        if path == brought:
+            raise FanstoreError("libmpi.so.12: cannot open shared object file")
+        loaded.append(path)
+        return "built"
+
+    monkeypatch.setattr(transport, "brought_library", lambda version: brought)
+    monkeypatch.setattr(transport, "load_library", load)
+    assert transport.library_for("MPICH") == "built"
+    assert [path.parent for path in loaded] == [cache]
 
 
 @pytest.mark.soak
