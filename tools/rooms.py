@@ -116,7 +116,7 @@ PYTHON_ROOMS: Rooms = {
         "peers", "outputs.", "trace", "live", "metrics", "order", "peek", "plan", "coordinate",
     },
     "torch": {
-        *_DATASET, "coordinate", "load", "placement", "policy", "policy.orders",
+        *_DATASET, "access", "coordinate", "load", "placement", "policy", "policy.orders",
         "policy.placement",
     },
     "launch": {

@@ -7,7 +7,7 @@ import io
 import operator
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -84,6 +84,27 @@ class Dataset(Paths, Mapping[str, bytes]):
         if offset == 0 and size >= length:
             return self._content.content(record)
         return self._content.part(record, offset, size)
+
+    def read_into(self, numbers: Sequence[int], rows: NDArray[np.uint8]) -> None:
+        """Reads whole files into `rows`, which is uint8 (files, bytes): the files `numbers`, which
+        all have that many bytes. Raises IndexError for a number that is none, ValueError where a
+        file has another size, and as ds[key] does."""
+        from fanstore.arrays import np
+
+        self._check_open()
+        try:
+            records = self._files[np.asarray(numbers, np.int64)]
+        except IndexError:
+            raise IndexError(f"numbers are {numbers}; there are {len(self._files)} files") from None
+        sizes = self._index.records["logical_size"][records]
+        if rows.shape != (len(records), *set(sizes.tolist())):
+            found = f"{len(records)} files of {min(sizes)} to {max(sizes)} bytes"
+            raise ValueError(f"rows are {rows.shape}, for {found}")
+        self._content.read_into(records, rows)
+
+    def size_of(self, number: int) -> int:
+        """Returns the size of file `number`, in bytes. Raises IndexError."""
+        return int(self._index.records["logical_size"][self._numbered(number)])
 
     def __len__(self) -> int:
         """Returns how many regular files there are."""

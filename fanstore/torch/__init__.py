@@ -1,5 +1,5 @@
-"""Loaders and samplers for PyTorch (docs/coordinate.md, docs/samplers.md). Needs torch, which
-nothing else of FanStore needs."""
+"""Datasets, loaders and samplers for PyTorch (docs/loaders.md, docs/coordinate.md,
+docs/samplers.md). Needs torch, which nothing else of FanStore needs."""
 
 try:
     import torch  # noqa: F401
@@ -7,12 +7,18 @@ except ImportError as error:
     raise ImportError("fanstore.torch needs PyTorch: pip install 'fanstore-fs[torch]'") from error
 
 from fanstore.torch.coordinated import CoordinatedDataLoader
+from fanstore.torch.files.file_dataset import FileDataset
+from fanstore.torch.files.image_folder import ImageFolder
 from fanstore.torch.keepers import staged_keepers
+from fanstore.torch.loader import DataLoader
 from fanstore.torch.samplers import LocalitySampler, OpportunisticSampler
 from fanstore.torch.stretch_memory import StretchMemory
 
 __all__ = [
     "CoordinatedDataLoader",
+    "DataLoader",
+    "FileDataset",
+    "ImageFolder",
     "LocalitySampler",
     "OpportunisticSampler",
     "StretchMemory",

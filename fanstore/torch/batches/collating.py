@@ -1,0 +1,99 @@
+"""Collating in a worker, straight into a slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import default_collate, get_worker_info
+from torch.utils.data._utils import collate as torchs
+
+from fanstore.torch.batches.parcel import Parcel, tensor_of
+from fanstore.torch.batches.slots import Array, Filling, Slots
+
+_stack = torchs.default_collate_fn_map[torch.Tensor]
+_slots: Slots | None = None  # of the loader that this process is a worker of
+_filling: Filling | None = None  # what this worker collates into now
+
+
+class WorkerStart:
+    """Runs when a worker starts, before the user's own function: what torch's default collation
+    stacks goes to slots from then on."""
+
+    def __init__(self, slots: Slots, own: Callable[[int], Any] | None) -> None:
+        self._slots = slots
+        self._own = own
+
+    def __call__(self, worker: int) -> None:
+        global _slots
+        _slots = self._slots
+        torchs.default_collate_fn_map[torch.Tensor] = _stack_into_slot
+        if self._own is not None:
+            self._own(worker)
+
+
+class Collation:
+    """Collates as `own` does, and returns a parcel. Where no slot is free, as when the program
+    keeps many batches, the batch goes the way that torch sends it."""
+
+    def __init__(self, own: Callable[[Any], Any]) -> None:
+        self._own = own
+
+    def __call__(self, samples: Any) -> Any:
+        global _filling
+        is_whole = isinstance(samples, WholeBatch)
+        filling = samples.filling if is_whole else _begin()
+        if filling is None:
+            return self._own(samples)
+        if is_whole and self._own is default_collate:
+            return Parcel(samples.batch, filling)
+        _filling = filling
+        try:
+            return Parcel(self._own(samples), filling)
+        finally:
+            _filling = None
+
+
+class WholeBatch(Sequence[torch.Tensor]):
+    """The samples of a batch that a dataset reads at once into its slot: each a row of bytes."""
+
+    def __init__(self, filling: Filling, memory: Array, samples: int) -> None:
+        self.filling = filling
+        self.rows = memory.reshape(samples, -1)
+        self.batch = tensor_of(memory, torch.uint8, self.rows.shape)
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.batch[at]
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(self.batch.unbind(0))
+
+
+def whole_batch(samples: int, sample_bytes: int) -> WholeBatch | None:
+    """Returns room for so many samples of so many bytes (both 1 or more) in a slot; None in a
+    process that is no worker of this loader, and where no slot is free."""
+    filling = _begin()
+    if filling is None:
+        return None
+    return WholeBatch(filling, filling.take(samples * sample_bytes), samples)
+
+
+def _begin() -> Filling | None:
+    worker = get_worker_info()
+    return None if worker is None or _slots is None else _slots.begin(worker.id)
+
+
+def _stack_into_slot(batch: Sequence[torch.Tensor], *, collate_fn_map: Any = None) -> torch.Tensor:
+    """Stacks tensors as torch's own function does, with memory of the slot for the result."""
+    first = batch[0]
+    count = first.numel() * len(batch)
+    is_plain = first.layout is torch.strided and first.device.type == "cpu"
+    if _filling is None or count == 0 or not is_plain or first.is_quantized or first.is_nested:
+        return _stack(batch, collate_fn_map=collate_fn_map)
+    memory = _filling.take(count * first.itemsize)
+    out = tensor_of(memory, first.dtype, (len(batch), *first.shape))
+    return torch.stack(tuple(batch), 0, out=out)

@@ -1,0 +1,155 @@
+"""Memory files that workers fill with batches, one batch a slot, and that are used again."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+import weakref
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+import numpy as np
+
+from fanstore.errors import FanstoreError
+from fanstore.load.memory import left_bytes
+
+ALIGN = 64  # of each array in a slot: a line of the processor's cache
+_STEP = 1 << 21
+_FREE, _TAKEN = 0, 1
+Array = np.ndarray[Any, Any]
+
+_numbers = itertools.count(1)
+_open: weakref.WeakValueDictionary[int, Slots] = weakref.WeakValueDictionary()
+
+
+class Slots:
+    """The slots of one iterator: `each` for each of its workers, which alone fills them.
+
+    A worker takes a slot, and the loader's process frees it when the last array of its batch is
+    gone: one byte of shared memory a slot, which each side writes in one direction alone. The files
+    have no name, so nothing is left behind, and grow as batches do. Pickled to a worker that is
+    spawned, the descriptors go with it.
+    """
+
+    def __init__(self, workers: int, each: int) -> None:
+        self.number = next(_numbers)
+        self._each = each
+        self._owner = os.getpid()
+        count = workers * each
+        fds = [os.memfd_create("fanstore-batches", os.MFD_CLOEXEC) for _ in range(count + 1)]
+        os.ftruncate(fds[count], count)
+        self._attach(fds)
+        _open[self.number] = self
+
+    def _attach(self, fds: list[int]) -> None:
+        self._fds = fds
+        self._states = mmap.mmap(fds[-1], len(fds) - 1)
+        self._maps: dict[int, mmap.mmap] = {}
+        self._lent: dict[int, list[weakref.ref[Array]]] = {}
+        weakref.finalize(self, _close, fds).atexit = False
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.number, self._each, self._owner, [DupFd(fd) for fd in self._fds]
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.number, self._each, self._owner, fds = state
+        self._attach([each.detach() for each in fds])
+
+    # What workers do.
+
+    def begin(self, worker: int) -> Filling | None:
+        """Returns a free slot of a worker to be filled, None where the loader's process, or this
+        one, still has arrays in all of them."""
+        for slot in range(worker * self._each, (worker + 1) * self._each):
+            if self._states[slot] == _FREE:
+                self._lent[slot] = [each for each in self._lent.get(slot, []) if each() is not None]
+                if not self._lent[slot]:
+                    return Filling(self, slot)
+        return None
+
+    def lend(self, slot: int, offset: int, size: int) -> Array:
+        """Returns bytes of a slot to be written; the slot grows where it is too small. Raises
+        FanstoreError where memory is."""
+        mapped = self._maps.get(slot)
+        if mapped is None or len(mapped) < offset + size:
+            mapped = self._maps[slot] = self._grown(slot, offset + size)
+        array = np.frombuffer(mapped, np.uint8, size, offset)
+        self._lent.setdefault(slot, []).append(weakref.ref(array))
+        return array
+
+    def _grown(self, slot: int, size: int) -> mmap.mmap:
+        had = os.fstat(self._fds[slot]).st_size
+        size = -(-max(size, min(2 * had, size + (size >> 2))) // _STEP) * _STEP
+        left = left_bytes()
+        if size - had > left:
+            raise FanstoreError(
+                f"a batch needs {size - had:,} bytes more of shared memory, and {left:,} are left: "
+                "use smaller batches, fewer workers or a lower prefetch_factor"
+            )
+        os.ftruncate(self._fds[slot], size)
+        return mmap.mmap(self._fds[slot], size)
+
+    def send(self, slot: int) -> None:
+        """Hands a filled slot to the loader's process."""
+        self._states[slot] = _TAKEN
+
+    # What the loader's process does.
+
+    def receive(self, slot: int, size: int) -> Array:
+        """Returns the first `size` bytes of a slot, which is freed when this array, and all that is
+        made of it, is gone."""
+        mapped = self._maps.get(slot)
+        if mapped is None or len(mapped) < size:
+            mapped = self._maps[slot] = mmap.mmap(self._fds[slot], 0)
+        array = np.frombuffer(mapped, np.uint8, size)
+        weakref.finalize(array, _free, self._states, slot, self._owner).atexit = False
+        return array
+
+
+class Filling:
+    """A slot that a worker fills."""
+
+    def __init__(self, slots: Slots, slot: int) -> None:
+        self._slots = slots
+        self.slot = slot
+        self.end = 0
+        self._places: dict[int, tuple[int, int]] = {}  # address: offset and size
+
+    def take(self, size: int) -> Array:
+        """Returns the next `size` bytes to be written, 1 or more. Raises FanstoreError where memory
+        is too small."""
+        array = self._slots.lend(self.slot, self.end, size)
+        self._places[array.ctypes.data] = self.end, size
+        self.end += -(-size // ALIGN) * ALIGN
+        return array
+
+    def place(self, content: Array) -> tuple[int, int]:
+        """Returns where bytes lie in the slot, as offset and size: where they were written if
+        `take` gave their memory, else copied."""
+        found = self._places.get(content.ctypes.data)
+        if found is None or found[1] != len(content):
+            found = self.end, len(content)
+            self.take(len(content))[...] = content
+        return found
+
+    def send(self) -> tuple[int, int, int]:
+        """Hands the slot over; returns the numbers of the slots and of this one, and the size."""
+        self._slots.send(self.slot)
+        return self._slots.number, self.slot, self.end
+
+
+def receive(number: int, slot: int, size: int) -> Array | None:
+    """Returns the bytes that a worker sent; None where their iterator is gone."""
+    slots = _open.get(number)
+    return None if slots is None else slots.receive(slot, size)
+
+
+def _free(states: mmap.mmap, slot: int, owner: int) -> None:
+    if os.getpid() == owner:  # a child that was forked has copies of the arrays
+        states[slot] = _FREE
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)

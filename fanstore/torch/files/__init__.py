@@ -1,0 +1,1 @@
+"""Datasets of files for torch: in a directory, a mount, or packed."""

@@ -1,0 +1,139 @@
+"""Where the files of a dataset come from: a directory, or packs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from fanstore.access.mapping import Dataset
+from fanstore.access.mounted import mount_of
+from fanstore.dataset import INDEX_NAME, open_dataset
+from fanstore.torch.batches.slots import Array
+
+Walk = Iterator[tuple[str, list[str], list[str]]]
+Room = Callable[[int], "Array | None"]  # rows of so many bytes, or None
+
+
+class Directory:
+    """Files of a directory or mount. top: its path. Pickles."""
+
+    def __init__(self, top: str) -> None:
+        self.top = top
+
+    def files(self) -> list[str]:
+        """Returns the paths of all regular files, relative to the top, in the order in which packs
+        of it number them. Links are not followed. Raises OSError."""
+        found: list[str] = []
+        waiting = [""]
+        for folder in waiting:  # grows: folders come one level after the other
+            with os.scandir(os.path.join(self.top, folder)) as entries:
+                for entry in sorted(entries, key=lambda entry: os.fsencode(entry.name)):
+                    path = os.path.join(folder, entry.name)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+                    elif entry.is_file(follow_symlinks=False):
+                        found.append(path)
+        return found
+
+    def walk(self, folder: str) -> Walk:
+        """Yields what os.walk does below `folder`, relative to the top; links are followed."""
+        for path, folders, names in os.walk(os.path.join(self.top, folder), followlinks=True):
+            yield os.path.relpath(path, self.top), folders, names
+
+    def folders(self) -> list[str]:
+        """Returns the names of directories at the top. Raises OSError."""
+        with os.scandir(self.top) as entries:
+            return [entry.name for entry in entries if entry.is_dir()]
+
+    def opened(self, path: str) -> Any:
+        """Returns what a loader is given for a file, whose path is `path`: that."""
+        return path
+
+    def content(self, path: str) -> bytearray:
+        """Returns the content of a file. Raises OSError."""
+        with open(os.path.join(self.top, path), "rb", buffering=0) as stream:
+            return bytearray(stream.readall())
+
+    def read_batch(self, paths: Sequence[str], room: Room) -> bool:
+        """Reads files into what `room` returns when it is told the size of the first; False where
+        that is None, or a file has another size. Raises OSError."""
+        rows = None
+        for number, path in enumerate(paths):
+            fd = os.open(os.path.join(self.top, path), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                rows = room(os.fstat(fd).st_size) if number == 0 else rows
+                if rows is None or not _filled(fd, rows[number]):
+                    return False
+            finally:
+                os.close(fd)
+        return True
+
+
+def _filled(fd: int, row: Array) -> bool:
+    """Reads a file to its end; tells whether it has as many bytes as the row."""
+    more = bytearray(1)  # what comes there shows that it is longer
+    done = 0
+    while done <= len(row):
+        count = os.readv(fd, [row[done:].data, more])
+        if count == 0:
+            break
+        done += count
+    return done == len(row)
+
+
+class Packed:
+    """Files of a packed dataset, without a job. top: its directory. Pickles."""
+
+    def __init__(self, top: str) -> None:
+        self.top = top
+        self._dataset = Dataset(top)
+
+    def files(self) -> range:
+        """Returns the numbers of all regular files."""
+        return range(len(self._dataset))
+
+    def path_of(self, number: int) -> str:
+        """Returns the path of a file, relative to the top."""
+        return self._dataset.path_of(number)
+
+    def walk(self, folder: str) -> Walk:
+        """Yields what os.walk does below `folder`, relative to the top; links are followed."""
+        inner = {name: f"{folder}/{name}" for name in self._dataset.listdir(folder)}
+        folders = [name for name, path in inner.items() if self._dataset.isdir(path)]
+        yield folder, folders, [name for name in inner if name not in set(folders)]
+        for name in folders:
+            yield from self.walk(inner[name])
+
+    def folders(self) -> list[str]:
+        """Returns the names of directories at the top."""
+        return [name for name in self._dataset.listdir() if self._dataset.isdir(name)]
+
+    def opened(self, path: str) -> Any:
+        """Returns what a loader is given for a file, whose path below the top is `path`: a binary
+        stream of its content. Raises OSError."""
+        return self._dataset.open(os.path.relpath(path, self.top))
+
+    def content(self, number: int) -> bytearray:
+        """Returns the content of a file. Raises DatasetDamaged."""
+        return bytearray(self._dataset.view(number))
+
+    def read_batch(self, numbers: Sequence[int], room: Room) -> bool:
+        """Reads files into what `room` returns when it is told the size of the first; False where
+        that is None, or a file has another size. Raises DatasetDamaged."""
+        sizes = {self._dataset.size_of(number) for number in numbers}
+        rows = room(sizes.pop()) if len(sizes) == 1 else None
+        if rows is not None:
+            self._dataset.read_into(numbers, rows)
+        return rows is not None
+
+
+def source_of(root: str | os.PathLike[str]) -> Directory | Packed:
+    """Returns the files of `root`: of a packed dataset those in its packs or, in a job that has it
+    mounted, those in the mount; else those of the directory. Raises FanstoreError."""
+    top = os.path.expanduser(os.fspath(root))
+    if not os.path.isfile(os.path.join(top, INDEX_NAME)):
+        return Directory(top)
+    with open_dataset(top) as index:
+        prefix = mount_of(index)
+    return Packed(top) if prefix is None else Directory(prefix)
