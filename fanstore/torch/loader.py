@@ -6,10 +6,14 @@ import copy
 from typing import Any
 
 import torch.utils.data
-from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+from torch.utils.data.dataloader import (
+    _MultiProcessingDataLoaderIter,
+    _SingleProcessDataLoaderIter,
+)
 
 from fanstore.torch.batches.collating import Collation, WorkerStart
 from fanstore.torch.batches.slots import Slots
+from fanstore.torch.resuming import Counted, Progress, Resumed, check, state_of
 
 # Of each worker: beside those that are ahead, the batch in use and the one that takes its place.
 _IN_USE = 2
@@ -28,12 +32,52 @@ class DataLoader(torch.utils.data.DataLoader):
     Raises as torch's loader, and FanstoreError where memory for slots is too small.
     """
 
+    _progress: Progress | None = None
+    _state: dict[str, Any] | None = None  # from which the next epoch goes on
+
+    def __iter__(self) -> Any:
+        """Returns an iterator over the batches of the next epoch, or of the rest of the one that a
+        state was loaded of."""
+        self._progress = Progress(self, 0 if self._state is None else self._state["batches"])
+        if self._state is not None:
+            self._iterator = None  # persistent workers, whose iterator draws another order
+        if self._iterator is not None:
+            self._iterator.progress = self._progress
+        return super().__iter__()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where the loader is: how many batches of the epoch that began last it has given,
+        and the states of the generators that its order came from, for torch.save. Between epochs it
+        is where the next one begins. Raises UsageError for an IterableDataset."""
+        return state_of(self, self._progress)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Has the next epoch go on where `state` was taken: with the batch after the last one that
+        was given, in the same order. Samples of the batches before are not read. Raises UsageError
+        for a state of a loader with other samples, batch size or sampler, and for an
+        IterableDataset."""
+        check(self, state)
+        self._state = None if state["between"] else state
+
     def _get_iterator(self) -> Any:
-        if self.num_workers == 0:
-            return super()._get_iterator()
         loader = copy.copy(self)
+        progress = self._progress = self._progress or Progress(self)
+        if self._state is not None:
+            part = "sampler" if self.batch_sampler is None else "batch_sampler"
+            loader.__dict__[part] = Resumed(self, self._index_sampler, self._state)
+            self._state = None
+        if self.num_workers == 0:
+            return _Alone(loader, progress)
         slots = Slots(self.num_workers, self.prefetch_factor + _IN_USE)
         loader.collate_fn = Collation(self.collate_fn)
         loader.worker_init_fn = WorkerStart(slots, self.worker_init_fn)
         self.check_worker_number_rationality()
-        return _MultiProcessingDataLoaderIter(loader)
+        return _Workers(loader, progress)
+
+
+class _Alone(Counted, _SingleProcessDataLoaderIter):
+    """An iterator that prepares batches itself."""
+
+
+class _Workers(Counted, _MultiProcessingDataLoaderIter):
+    """An iterator whose workers prepare batches."""

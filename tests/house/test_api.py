@@ -22,8 +22,9 @@ def public(module: str) -> Iterator[tuple[str, Any]]:
         thing = getattr(found, name)
         yield name, thing
         if inspect.isclass(thing):
+            own = [each for each in thing.__mro__ if each.__module__.startswith("fanstore")]
             for part, value in inspect.getmembers(thing):
-                is_ours = (getattr(value, "__module__", None) or module).startswith("fanstore")
+                is_ours = any(part in vars(each) for each in own)
                 is_said = inspect.isfunction(value) or isinstance(value, property)
                 if is_ours and is_said and not part.startswith("_"):
                     yield f"{name}.{part}", value

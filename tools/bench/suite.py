@@ -40,6 +40,7 @@ OWN_ROWS = (
     "outputs",
     "coordinate",
     "mapping",
+    "loading",
 )
 # No row is begun after so long.
 BUDGET_S = 840

@@ -12,7 +12,8 @@ SECTIONS = {
     "descriptors": "The first open of a process", "ranks": "Ranks of one machine",
     "remote": "Remote reads", "storage": "Datasets that are here in part",
     "outputs": "Outputs",
-    "coordinated": "Coordinated preparation", "python": "From Python, without a job",
+    "coordinated": "Coordinated preparation", "loading": "Loaders of torch",
+    "python": "From Python, without a job",
 }  # fmt: skip
 TITLE_WIDTH, CELL_WIDTH = 36, 16
 

@@ -1,0 +1,81 @@
+"""fanstore.torch's loader beside torch's own, on one mount, with two workers: records of 4 KiB, and
+JPEGs of about 128 KiB that are decoded to their full size."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from data import make_files
+from peers import FANSTORE, Place, serving
+from readers import HERE
+from results import OURS, Goal, Result
+from rows import KIB, Kind
+from warm import Settings, say
+
+TORCHS = "torch"
+RATIOS = {"loading-4k": ("records", 3.0), "loading-jpeg": ("images", 1.3)}
+IMAGES, SIZE, QUALITY = 512, (800, 600), 94
+
+
+def row_keys() -> list[str]:
+    """Returns the keys of the rows that this module measures."""
+    return list(RATIOS)
+
+
+def make_images(top: Path, count: int) -> None:
+    """Makes JPEGs of about 128 KiB."""
+    from PIL import Image
+
+    source = random.Random(3)
+    top.mkdir(parents=True)
+    for number in range(count):
+        coarse = Image.frombytes("RGB", (60, 45), source.randbytes(60 * 45 * 3))
+        stream = io.BytesIO()
+        image = coarse.resize(SIZE, Image.Resampling.BICUBIC)
+        image.save(stream, "JPEG", quality=QUALITY)
+        (top / f"{number:05}.jpg").write_bytes(stream.getvalue())
+
+
+def measured(work: Path, key: str, settings: Settings) -> Result:
+    """Returns a row."""
+    what, ratio = RATIOS[key]
+    source, dataset = work / f"{key}-source", work / f"{key}-data"
+    share = 4 if settings.quick else 1
+    if what == "records":
+        make_files(source, [Kind(what, 4 * KIB, 40 // share, 500)])
+    else:
+        make_images(source, IMAGES // share)
+    prepare = [*FANSTORE, "prepare", "--quiet", source, dataset]
+    subprocess.run(prepare, check=True, stdout=subprocess.DEVNULL)
+    with serving(key, Place(work, source, dataset), dataset) as peer:
+        job = [sys.executable, HERE / "loading_job.py", peer.root, what, settings.repetitions]
+        done = subprocess.run(
+            [*peer.command, *map(str, job)], check=True, stdout=subprocess.PIPE, text=True
+        )
+    values = list(map(float, done.stdout.split()))
+    times = {OURS: values[::2], TORCHS: values[1::2]}
+    return Result(
+        "loading", key, f"{what}, two workers", "sample",
+        {name: statistics.median(each) for name, each in times.items()},
+        {name: (min(each), max(each)) for name, each in times.items()},
+        [Goal(TORCHS, ratio)], processes=2,
+    )  # fmt: skip
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """Returns the rows of `wanted`, and why some were left out."""
+    missing = [name for name in ("torch", "PIL") if importlib.util.find_spec(name) is None]
+    if wanted and missing:
+        return [], [f"loaders: {missing[0]} is not installed"]
+    if wanted:
+        say("loaders of torch")
+    return [measured(work, key, settings) for key in wanted], []
