@@ -371,3 +371,18 @@ def test_a_damaged_index_is_refused_on_all(ranks: Ranks) -> None:
     found = ranks.run(2)
     assert str(index) in found[0]["error"] and "body_checksum" in found[0]["error"]
     assert found[1]["error"] == "rank 0: " + found[0]["error"]
+
+
+def test_what_staging_costs_a_rank_as_ranks_grow(tmp_path: Path) -> None:
+    """The collective calls of a rank stay as many, and MPI makes about log N messages of each. What
+    it is told of all grows by some hundred bytes for each rank; without replicas it sends nothing.
+    """
+    calls, told_each = [], []
+    for world_size in (2, 4, 8):
+        (tmp_path / str(world_size)).mkdir()
+        ranks = make_ranks(tmp_path / str(world_size), None)
+        for said in ranks.run(world_size, settings={"replicas": "1"}):
+            calls.append(said["calls"])
+            told_each.append(said["bytes"]["Iallgatherv"] / world_size)
+    assert calls == [{"Ibcast": 3, "Iallgather": 3, "Iallgatherv": 3}] * len(calls)
+    assert max(told_each) < 1024 and max(told_each) < 1.2 * min(told_each)

@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,31 @@ def describe(outcome: Outcome, info: DatasetInfo, opened: set[str]) -> dict[str,
         }
 
 
+class CountedComm:
+    """A communicator that counts what this rank begins: `calls` by name, and the bytes that it
+    sends to one rank, or is given of all."""
+
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm
+        self.calls: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._comm, name)
+        if not callable(found):
+            return found
+
+        def counted(*arguments: Any) -> Any:
+            self.calls[name] += 1
+            if name == "Isend":
+                self.bytes[name] += memoryview(arguments[0][0]).nbytes
+            elif name == "Iallgatherv":
+                self.bytes[name] += len(arguments[1][0])
+            return found(*arguments)
+
+        return counted
+
+
 def stage(spec: dict[str, Any], world: World) -> dict[str, Any]:
     """Stages, and lets go again."""
     opened = watch_opens(os.path.realpath(spec["dataset"]))
@@ -148,8 +174,10 @@ def run(spec: dict[str, Any]) -> None:
     """Stages and writes what came of it; ends at once when MPI cannot be finalised."""
     exchange.CHUNK_BYTES = CHUNK_BYTES
     world = MpiWorld(spec["world_size"], spec.get("patience_s", PATIENCE_S), lambda: None)
+    counted = world.comm = CountedComm(world.comm)
     try:
         found = stage(spec, world)
+        found["calls"], found["bytes"] = dict(counted.calls), dict(counted.bytes)
     except Exception as error:  # MPI's own, too, when a rank dies
         found = {"error": str(error), "type": type(error).__name__}
         world.fail(str(error))

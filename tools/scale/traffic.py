@@ -1,0 +1,142 @@
+"""A discrete-event simulation of what nodes fetch of each other.
+
+Each file goes through queues, first come first served: the thread of the daemon that asks, that of
+the daemon that has the file, the link out of that node, where it has to the links up from its leaf
+and down to the other, and the link into the node that asked. So there is a queue where many ask one
+node (a hot rank), and where many answer one node at once (incast).
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from parts import Job, Machine, Measured
+
+_ASK, _SERVE, _UP, _DOWN, _COME, _END = range(6)
+
+Holders = Callable[[random.Random, int], int]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What came of it. files_per_s: of a node, while all read. late_s: what one fetch in a thousand
+    takes longer than. queued_s: the mean wait of a fetch in all queues. busiest: the share of the
+    time in which the busiest link out of a node sends.
+    """
+
+    files_per_s: float
+    median_s: float
+    late_s: float
+    queued_s: float
+    busiest: float
+
+
+def anywhere(nodes: int) -> Holders:
+    """Every node has as much of what is read."""
+    return lambda chance, _: chance.randrange(nodes)
+
+
+def hot(nodes: int, share: float, replicas: int) -> Holders:
+    """`share` of what is read lies on `replicas` nodes alone, such as a validation set in one
+    pack."""
+
+    def holder(chance: random.Random, _: int) -> int:
+        return chance.randrange(replicas if chance.random() < share else nodes)
+
+    return holder
+
+
+class _Queues:
+    """Servers that each take one thing after the other. free_s: when each is free again."""
+
+    def __init__(self, count: int) -> None:
+        self.free_s = [0.0] * count
+        self.busy_s = [0.0] * count
+
+    def through(self, number: int, now_s: float, takes_s: float) -> float:
+        """Returns when what comes now is through."""
+        start_s = max(now_s, self.free_s[number])
+        self.free_s[number] = start_s + takes_s
+        self.busy_s[number] += takes_s
+        return self.free_s[number]
+
+
+class Simulation:
+    """One epoch's part: `files` of each reader."""
+
+    def __init__(
+        self, nodes: int, machine: Machine, measured: Measured, job: Job, holders: Holders
+    ) -> None:
+        self._nodes, self._machine, self._measured, self._job = nodes, machine, measured, job
+        self._holders = holders
+        self._chance = random.Random(1)
+        leaves = -(-nodes // machine.leaf_nodes)
+        self._threads, self._out, self._in = _Queues(nodes), _Queues(nodes), _Queues(nodes)
+        self._up, self._down = _Queues(leaves), _Queues(leaves)
+        self._wire_s = job.file_bytes / machine.link_bytes_per_s
+        self._leaf_wire_s = self._wire_s / machine.uplinks
+        self._took_s: list[float] = []
+
+    def run(self, files: int) -> Traffic:
+        """Has each reader read so many files, and looks at the second half of the time that the
+        first of them to end takes: then all are under way."""
+        left = [files] * (self._nodes * self._job.readers)
+        # When, stage, reader, holder of the file, since when it is wanted.
+        events = [(self._chance.random() * 1e-4, _ASK, n, 0, 0.0) for n in range(len(left))]
+        heapq.heapify(events)
+        ended: list[tuple[float, float]] = []
+        first_end_s = 0.0
+        while events:
+            now_s, stage, reader, holder, since_s = events[0]
+            if stage == _ASK:
+                holder, since_s = self._holders(self._chance, reader), now_s
+            if stage != _END:
+                next_s, stage = self._advance(stage, reader // self._job.readers, holder, now_s)
+                heapq.heapreplace(events, (next_s, stage, reader, holder, since_s))
+                continue
+            ended.append((now_s, now_s - since_s))
+            left[reader] -= 1
+            if left[reader]:
+                heapq.heapreplace(events, (now_s + self._job.compute_s, _ASK, reader, 0, 0.0))
+            else:
+                heapq.heappop(events)
+                first_end_s = first_end_s or now_s
+        return self._summed(ended, first_end_s)
+
+    def _advance(self, stage: int, node: int, holder: int, now_s: float) -> tuple[float, int]:
+        """Passes a fetch through a queue; returns when it is through, and the stage after it."""
+        machine, measured = self._machine, self._measured
+        copied_s = self._job.file_bytes / measured.copy_bytes_per_s
+        leaf, other = node // machine.leaf_nodes, holder // machine.leaf_nodes
+        if stage == _ASK and node == holder:  # in the local page cache: no daemon, no network
+            return now_s + copied_s, _END
+        if stage == _ASK:
+            return self._threads.through(node, now_s, measured.fetch_s) + machine.latency_s, _SERVE
+        if stage == _SERVE:  # what leaves that thread leaves the node in the same order
+            served_s = self._threads.through(holder, now_s, measured.serve_s)
+            sent_s = self._out.through(holder, served_s, self._wire_s)
+            return sent_s, _COME if leaf == other else _UP
+        if stage == _UP:
+            return self._up.through(other, now_s, self._leaf_wire_s), _DOWN
+        if stage == _DOWN:
+            return self._down.through(leaf, now_s, self._leaf_wire_s), _COME
+        # The bytes came in while they went out: only what others sent meanwhile is waited for.
+        came_s = max(now_s, self._in.through(node, now_s - self._wire_s, self._wire_s))
+        return came_s + machine.latency_s + measured.read_s + copied_s, _END
+
+    def _summed(self, ended: list[tuple[float, float]], first_end_s: float) -> Traffic:
+        from_s = first_end_s / 2
+        inside = sorted(took for at, took in ended if from_s <= at <= first_end_s)
+        rate = len(inside) / (first_end_s - from_s) / self._nodes
+        last_s = max(at for at, _ in ended)
+        alone_s = inside[0]
+        return Traffic(
+            files_per_s=rate,
+            median_s=inside[len(inside) // 2],
+            late_s=inside[len(inside) * 999 // 1000],
+            queued_s=max(0.0, sum(inside) / len(inside) - alone_s),
+            busiest=max(self._out.busy_s) / last_s,
+        )
