@@ -92,6 +92,7 @@ PYTHON_ROOMS: Rooms = {
     "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},
     "analyze": {
         *_DATASET, "policy", "policy.", "whole_file", "trace", "interruption", "calibrate",
+        "report", "simulate",
     },
     "calibrate": {
         *_DATASET, "config", "policy", "simulate", "launcher", "world", "progress", "placement",
@@ -136,5 +137,6 @@ PYTHON_ROOMS: Rooms = {
 # A third-party module that only some rooms may import.
 PYTHON_EXTERNAL: Rooms = {
     "cffi": {"_native"}, "click": {"cli"}, "fsspec": {"access"},
-    "matplotlib": {"report", "simulate"}, "mpi4py": {"world", "transport"}, "torch": {"torch"},
+    "matplotlib": {"report", "simulate", "analyze"},
+    "mpi4py": {"world", "transport"}, "torch": {"torch"},
 }  # fmt: skip

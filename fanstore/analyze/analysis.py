@@ -29,7 +29,8 @@ class Analysis:
     from memory; `storage` (S) and `cache` (C), what is fetched; `job`, as it ran. What was not
     measured is missing. samples: of the dataset. sample_bytes: the mean of them. cores: that P was
     measured with. notes: what makes an answer doubtful. whole: all phases were measured. overlap:
-    the loader has workers, so that stages go on beside one another; else they take turns."""
+    the loader has workers, so that stages go on beside one another; else they take turns.
+    compression: as of fanstore.analyze.compression."""
 
     samples: int
     sample_bytes: float
@@ -38,6 +39,7 @@ class Analysis:
     notes: tuple[str, ...] = ()
     whole: bool = True
     overlap: bool = True
+    compression: dict[str, float] | None = None
 
     def of(self, name: str) -> float:
         """Returns a rate in samples a second; infinity where it was left open."""
@@ -62,6 +64,7 @@ def read(path: Path) -> Analysis:
         analysis = Analysis(
             told["samples"], told["sample_bytes"], told["cores"], rates,
             tuple(told.get("notes", ())), told.get("whole", True), told.get("overlap", True),
+            told.get("compression"),
         )  # fmt: skip
         _check(analysis)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -54,6 +54,7 @@ class Request:
         """Returns the environment of a phase, without settings that it has of its own."""
         variables = {"FANSTORE_" + name.upper() for name in _STAGING} if phase in INSTEAD else set()
         kept = {name: text for name, text in os.environ.items() if name not in variables}
+        kept["FANSTORE_KEEP_LEARNT"] = "off"  # an analysis leaves nothing beside the dataset
         if phase in INSTEAD:
             kept["FANSTORE_IN_PLACE"] = "off"  # also where the settings file says otherwise
         return kept

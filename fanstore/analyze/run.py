@@ -16,6 +16,7 @@ from typing import Any
 
 from fanstore.analyze.access import Access, Served, access_of
 from fanstore.analyze.analysis import Analysis, Rate
+from fanstore.analyze.compression import tried
 from fanstore.analyze.measure import doubt
 from fanstore.analyze.phase import Ran, run_phase
 from fanstore.analyze.rates import (
@@ -79,6 +80,7 @@ class Analyzer:
         with self._served(trace) as served:
             access = self._access = access_of(trace, served, _READS_MOST)
             total_bytes = sum(_content_bytes(each) for each in served)
+            compression = tried(served[0].dataset) if served else None
         loader = self._loader = training_loader(ran.records)
         if access.opens == 0:
             raise FanstoreError("the job opened no file of a dataset: there is nothing to analyse")
@@ -97,7 +99,7 @@ class Analyzer:
             self._note("the loader has no workers: stages take turns")
         self.analysis = replace(
             self.analysis, samples=max(1, round(samples)), sample_bytes=max(1.0, sample_bytes),
-            overlap=overlap,
+            overlap=overlap, compression=compression,
         )  # fmt: skip
         self._add("job", rate, ran)
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from fanstore.analyze.gains import best, gains_of
 from fanstore.analyze.request import Request
 from fanstore.analyze.run import Analyzer
-from fanstore.analyze.verdict import doubts, lines
+from fanstore.analyze.verdict import cold, doubts, lines
 from fanstore.analyze.written import write_report
 from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
@@ -42,9 +43,12 @@ def analyse(
             analysis = analysis.with_rate("ingest", ingest)
         if problem:
             analysis = replace(analysis, notes=(*analysis.notes, f"broken off: {problem}"))
-        written = write_report(analysis, out)
+        gains = [] if cold(analysis) is None else gains_of(analysis)
+        written = write_report(analysis, gains, out)
     for line in lines(analysis):
         say(line)
+    for gain in best(gains):
+        say(f"{gain.times:.2f} times as fast as without cache and prefetch: {gain.setting}")
     for doubt in doubts(analysis):
         say(f"note: {doubt}")
     for path in written:
