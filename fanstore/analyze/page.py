@@ -76,6 +76,8 @@ def _by_cache(analysis: Analysis) -> str:
 
 def _by_cores(analysis: Analysis) -> str:
     """Speed against the cores of a node, with no cache and with all in it (figure 7)."""
+    from matplotlib.ticker import MaxNLocator
+
     wanted = predict(analysis, Setting()).min_cores or analysis.cores
     cores = np.arange(1, 2 * max(wanted, analysis.cores) + 1)
     dataset_bytes = math.ceil(analysis.samples * analysis.sample_bytes)
@@ -91,7 +93,7 @@ def _by_cores(analysis: Analysis) -> str:
             axes.plot(cores, speeds, style, color=DRAWN["accent"], label=f"the job, {label}")
         _levels(axes, analysis, cores, ("ingest",))
         axes.set_ylim(bottom=0)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         _finish(drawing, axes, "cores of a node")
 
     return drawn("cores", 3.2, draw)

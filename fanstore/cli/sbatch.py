@@ -104,6 +104,7 @@ def our_program() -> str:
     help="Any other option of sbatch: --name=value.",
 )
 @click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
+@click.option("--analyze", is_flag=True, help="Have `fanstore analyze` run CMD, on all nodes.")
 @serving_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
@@ -118,6 +119,7 @@ def command(
     cpus_per_task: int | None,
     more: tuple[str, ...],
     trap: bool,
+    analyze: bool,
     command: tuple[str, ...],
     **others: Any,
 ) -> None:
@@ -133,12 +135,16 @@ def command(
     if mode == "mpi" and nodes == 1:
         hint = "on one node run the launcher itself: --mode run ... -- mpiexec -n RANKS CMD"
         raise click.UsageError(f"--mode mpi is for several nodes; {hint}", ctx)
+    if analyze and (mode == "mpi" or trap):
+        other = "--mode mpi" if mode == "mpi" else "--trap"
+        raise click.UsageError(f"--analyze starts CMD once on each node, without {other}", ctx)
     limits = {name: others.pop(name) for name in _LIMITS}
     job = sbatch.Job(
         nodes=nodes,
         command=command,
         options=serving_words(ctx, others),
         trap=trap,
+        analyze=analyze,
         fanstore=our_program(),
         mode=mode,
         tasks_per_node=ntasks_per_node or 1,

@@ -51,6 +51,7 @@ class Job:
     limits: Mapping[str, str] = field(default_factory=dict)
     sbatch: tuple[str, ...] = ()
     trap: bool = False
+    analyze: bool = False
 
 
 def load_site(path: Path) -> Site:
@@ -177,6 +178,18 @@ def _limits(job: Job) -> list[str]:
     return [check_option(f"--{name}={value}") for name, value in named.items()]
 
 
+def _launcher(job: Job, site: Site, local_dir: str | None) -> str:
+    """Returns the words by which `fanstore analyze` starts a run on all nodes."""
+    count = str(job.nodes)
+    if site.mpiexec:
+        words = [*site.mpiexec, "-n", count, "-ppn", "1"]
+    else:
+        words = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}",
+                 "--ntasks-per-node=1", f"--mpi={site.mpi}"]  # fmt: skip
+    on_node = ["bash", "-c", node_script(local_dir), "on_node"] if local_dir else []
+    return shlex.join([*words, *on_node])
+
+
 def _values(job: Job, site: Site) -> dict[str, Any]:
     """Returns every name that the templates use, with its value."""
     local_dir = job.local_dir or site.local_dir
@@ -189,10 +202,12 @@ def _values(job: Job, site: Site) -> dict[str, Any]:
         "tasks_per_node": job.tasks_per_node,
         "limits": _limits(job),
         "warning_s": warning_s(job.time),
-        "warning": "TERM" if site.mpiexec else "USR2",
+        "warning": "TERM" if site.mpiexec or job.analyze else "USR2",
         "sbatch": [check_option(option) for option in (*site.sbatch, *job.sbatch)],
         "modules": site.modules,
         "environment": site.environment,
+        "analyze": job.analyze,
+        "launcher": _launcher(job, site, local_dir),
         "fanstore": job.fanstore,
         "cpus_per_task": job.cpus_per_task,
         "local_dir": local_dir,

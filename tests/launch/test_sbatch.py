@@ -264,6 +264,25 @@ def test_script_that_is_told_to_end_waits_for_the_command(desk: Desk, mode: str)
     assert (process.returncode, stdout) == (5, "")
 
 
+@pytest.mark.parametrize("mpiexec", [(), ("mpiexec",)])
+def test_an_analysis_starts_its_runs_on_all_nodes(desk: Desk, mpiexec: tuple[str, ...]) -> None:
+    local = str(desk.path / "it's local")
+    job = replace(desk.job, analyze=True, command=command_words(*HOSTILE), local_dir=local)
+    code, _, stderr = desk.run(job, Site(mpiexec=mpiexec))
+    assert code == 0, stderr
+    (words,) = desk.fanstore_calls()
+    launcher = shlex.split(str(words[2]))
+    assert words[:2] == ["analyze", "--launcher"]
+    assert words[3:5] == list(job.options[0])
+    assert words[words.index("--") + 1 : -1] == list(job.command)
+    said = subprocess.run([*launcher, "printenv", "FANSTORE_LOCAL_DIR"], env=desk.env,
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert said.stdout == local + "\n"
+    assert desk.log()[-1][0] == "launch"
+    assert launcher[0] == (mpiexec or ("srun",))[0]
+    assert "--nodes=2" in launcher or launcher[launcher.index("-n") + 1] == "2"
+
+
 def test_address_of_the_first_node_is_known_to_every_command(desk: Desk) -> None:
     job = replace(desk.job, command=("sh", "-c", 'echo "$MASTER_ADDR:$MASTER_PORT"'))
     assert desk.run(job)[:2] == (0, "node1:20017\n")
