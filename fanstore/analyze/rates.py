@@ -14,7 +14,7 @@ from fanstore.analyze.analysis import Rate
 from fanstore.analyze.measure import Span, rate_of, spans_of, together
 
 _WARM_UP = 0.1  # of what is not loaders' steps: the first part of the time that is left out
-_OPENS = 16  # make a span
+_OPENS = 64  # make a span: so many have one time in a trace
 
 
 @dataclass(frozen=True)

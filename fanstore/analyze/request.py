@@ -16,6 +16,7 @@ _STAGING = (
     "stage", "in_place", "plan", "local_bytes", "local_dir", "replicas", "keep_staged", "order",
     "cache_policy", "verify",
 )  # fmt: skip
+OF_THE_JOB = ("job", "ingest", "prepare")  # phases that run its command
 # By phase, the options of `fanstore run` that it has instead of the user's. From storage: a node
 # keeps nothing but the indexes, so that each read is one of the node daemon's from the packs.
 INSTEAD: Mapping[str, tuple[str, ...]] = {
@@ -31,7 +32,8 @@ INSTEAD: Mapping[str, tuple[str, ...]] = {
 class Request:
     """datasets: directories. options: of `fanstore run`, by the setting, as they were written;
     steps: how many are measured in each phase. limit_s: how long a phase may take. launcher: words
-    that start several ranks, such as those of srun."""
+    that start several ranks, such as those of srun. aside: what the job writes is kept from its
+    real place."""
 
     datasets: tuple[str, ...]
     options: tuple[tuple[str, tuple[str, ...]], ...]
@@ -39,6 +41,7 @@ class Request:
     steps: int
     limit_s: float
     launcher: tuple[str, ...] = ()
+    aside: bool = True
 
     def words(self, phase: str, directory: str, command: Sequence[str]) -> list[str]:
         """Returns the command line of a phase, whose files go to a directory."""
@@ -48,6 +51,8 @@ class Request:
         kept = [word for name, words in self.options if name not in left_out for word in words]
         own = ["--output-dir", f"{directory}/outputs", "--trace", f"{directory}/trace", "--quiet"]
         run = [sys.executable, "-m", "fanstore", "run"]
+        if self.aside and phase in OF_THE_JOB:
+            command = [sys.executable, "-m", "fanstore.analyze.aside", directory, "--", *command]
         return [*self.launcher, *run, *kept, *instead, *own, "--", *command]
 
     def environ(self, phase: str) -> dict[str, str]:

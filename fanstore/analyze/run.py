@@ -29,7 +29,7 @@ from fanstore.analyze.rates import (
     training_loader,
 )
 from fanstore.analyze.reader import Replay
-from fanstore.analyze.request import Request
+from fanstore.analyze.request import OF_THE_JOB, Request
 from fanstore.arrays import np
 from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError
@@ -130,6 +130,9 @@ class Analyzer:
 
     def _cache(self, directory: Path) -> None:
         self._replay("cache", directory, _MEMORY_S)
+        if self.analysis.of("cache") < self.analysis.of("storage"):
+            self._note("memory was read no faster than storage: S is bound by the number of reads, "
+                       "or the machine was busy")  # fmt: skip
 
     def _replay(self, phase: str, directory: Path, least_s: float) -> None:
         assert self._access is not None
@@ -159,7 +162,7 @@ class Analyzer:
             "loader": number,
         }  # fmt: skip
         environ = self._request.environ(phase)
-        if phase in ("job", "ingest", "prepare"):
+        if phase in OF_THE_JOB:
             environ["FANSTORE_ANALYZE"] = json.dumps(asked)
         words = self._request.words(phase, os.fspath(directory), command)
         return run_phase(words, environ, directory, self._request.limit_s)

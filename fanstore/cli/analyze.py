@@ -29,6 +29,9 @@ from fanstore.cli.sbatch import GIVEN, SbatchCommand
               help="Samples a second that training consumes, if known.")  # fmt: skip
 @click.option("--launcher", metavar="WORDS", default="",
               help="What starts several ranks, such as 'srun --ntasks-per-node=1'.")  # fmt: skip
+@click.option("--writes", type=click.Choice(["aside", "real"]), default="aside", show_default=True,
+              help="Whether files that CMD writes outside of mounts are dropped, or go to their "
+              "place.")  # fmt: skip
 @serving_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
@@ -40,20 +43,22 @@ def command(
     out: Path,
     ingest: float | None,
     launcher: str,
+    writes: str,
     command: tuple[str, ...],
     **serving: Any,
 ) -> int:
     """Run CMD several times for some steps, and say what limits it: training, preparation or
     fetches.
 
-    What CMD writes under a mount goes to a scratch directory in DIR, which is removed. Options from
-    --dataset on are those of `fanstore run`.
+    What CMD writes is dropped at the end of each run. Options from --dataset on are those of
+    `fanstore run`.
 
     \b
     Example:
       fanstore analyze --dataset /shared/imagenet.fan --mount ~/data/imagenet -- \\
           python train.py --data ~/data/imagenet
     """
+    from fanstore.analyze.aside import problem
     from fanstore.analyze.request import Request
     from fanstore.analyze.session import analyse
     from fanstore.errors import UsageError
@@ -68,7 +73,13 @@ def command(
     pair_mounts(order, serving["dataset"], serving["mount"])
     if serving["output_dir"] is not None:
         click.echo("fanstore: outputs go to a scratch directory, not to --output-dir", err=True)
+    if writes == "aside" and (reason := problem()):
+        raise UsageError(
+            f"what CMD writes cannot be set aside on this machine ({reason}); --writes real has it "
+            "write to its place, over checkpoints too"
+        )
+    words = tuple(shlex.split(launcher))
     request = Request(
-        serving["dataset"], tuple(given), command, steps, limit, tuple(shlex.split(launcher))
+        serving["dataset"], tuple(given), command, steps, limit, words, writes == "aside"
     )
     return analyse(request, out, ingest, bool(serving["quiet"]), click.echo)

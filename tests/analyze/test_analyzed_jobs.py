@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 from serving import Stage, make_stage, wait_for
 
-_JOB = str(Path(__file__).with_name("analyzed_job.py"))
-_SLOW = Path(__file__).resolve().parents[2] / "tools" / "slow" / "slow.c"
+from fanstore.analyze.aside import problem
+
+_TOOLS = Path(__file__).resolve().parents[2] / "tools"
+_JOB, _SLOW = str(_TOOLS / "analyzed" / "sleeping_job.py"), _TOOLS / "slow" / "slow.c"
+NO_NAMESPACE = problem()
 _FILES, _FILE_BYTES = 160, 50_000
 _PLAIN = (
     "import os, sys\n"
@@ -36,6 +39,7 @@ def stage(tmp_path: Path) -> Stage:
 
 def analysis_words(stage: Stage, *command: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     where = ("--dataset", str(stage.path / "data"), "--mount", str(stage.path / "plain"))
+    options = (*(("--writes", "real") if NO_NAMESPACE else ()), *options)
     return ("analyze", "--out", str(stage.path / "out"), *options, *where, "--", *command)
 
 
@@ -109,6 +113,35 @@ def test_a_job_without_torch_has_the_rates_but_that_of_training(stage: Stage) ->
     said = analyse(stage, *job, options=("--ingest", "0.5"))
     assert "without a cache the job is GPU-bound: 0.5 samples/s" in said.stdout
     assert "left open" not in said.stdout
+
+
+@pytest.mark.skipif(bool(NO_NAMESPACE), reason=f"no mount namespace here: {NO_NAMESPACE}")
+def test_what_a_job_writes_is_never_over_what_is_there(stage: Stage) -> None:
+    home, named, work = (stage.path / name for name in ("home", "named", "work"))
+    for each in (home, named, work):
+        each.mkdir()
+        (each / "checkpoint").write_text("real")
+    writes = (
+        "import os, sys\n"
+        "paths = ['checkpoint', os.path.expanduser('~/checkpoint'), sys.argv[1] + '/checkpoint']\n"
+        "for path in paths:\n"
+        "    assert open(path).read() == 'real'\n"
+        "    open(path, 'w').write('from the analysis')\n"
+        "    os.remove(path)\n"
+        "open('new', 'w').close()\n"
+    )
+    job = (sys.executable, "-c", writes + _PLAIN.replace("argv[1]", "argv[2]"))
+    words = analysis_words(stage, *job, str(named), str(stage.path / "plain"))
+    done = subprocess.run(
+        [sys.executable, "-m", "fanstore", *words], cwd=work, capture_output=True, text=True,
+        env={**stage.env, "HOME": str(home)}, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert analysis_of(stage)["whole"]
+    for each in (home, named, work):
+        assert (each / "checkpoint").read_text() == "real"
+    assert not (work / "new").exists()
+    assert not list(stage.local.rglob("aside"))
 
 
 def test_an_interrupted_analysis_says_so(stage: Stage) -> None:

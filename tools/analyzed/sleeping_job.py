@@ -1,5 +1,5 @@
 """A trainer whose rates are known by construction: it sleeps for each batch, and for each file that
-it prepares. usage: analyzed_job.py ROOT TRAIN_S PREPARE_S WORKERS EPOCHS, seconds a sample."""
+it prepares. usage: sleeping_job.py ROOT TRAIN_S PREPARE_S WORKERS EPOCHS, seconds a sample."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def main():
     for epoch in range(EPOCHS):
         for _ in checked:
             pass
-        begin_s, samples, total = time.monotonic(), 0, 0.0
+        begin_s, samples, total = 0.0, 0, 0.0
         for batch in trained:
+            begin_s = begin_s or time.monotonic()  # the start of workers is no step
             optimizer.zero_grad()
             loss = model(batch).square().mean()
             loss.backward()

@@ -1,0 +1,180 @@
+"""Compares what `fanstore analyze` measures and predicts with what is so: on jobs whose rates are
+known by construction, and on a real job of torch on photographs. Storage is tools/slow.
+
+usage: check.py DIR [sleeping] [photos]     tables of Markdown; DIR is made, and must not be there
+
+Run it where nothing else runs. It needs torch, Pillow and scikit-learn, whose two photographs
+are cut into many.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+FANSTORE = [sys.executable, "-m", "fanstore"]
+FILES, FILE_BYTES = 800, 100_000
+CACHE_BYTES = 10 << 20  # the least that a block cache may have
+CACHED = (0.35, 0.65, 1.0)
+WORKERS, EPOCHS, STEPS = 2, 5, 80
+LIMIT_S = 900
+# By the stage that limits, or two at their border: seconds a sample that a job trains and a worker
+# prepares, and the bytes a second of the storage.
+REGIMES = {
+    "training": (0.008, 0.004, 40_000_000),
+    "preparation": (0.002, 0.016, 40_000_000),
+    "fetches": (0.002, 0.006, 6_000_000),
+    "training, preparation": (0.008, 0.016, 40_000_000),
+    "preparation, fetches": (0.002, 0.016, 12_500_000),
+}
+
+
+class Bench:
+    """A dataset on slow storage, and a job that reads it."""
+
+    def __init__(self, work: Path, source: Path, bytes_per_s: int) -> None:
+        self.work, self.source, self.dataset = work, source, work / f"{source.name}.fan"
+        if not self.dataset.exists():
+            subprocess.run([*FANSTORE, "prepare", "--quiet", source, self.dataset], check=True)
+        self.bytes = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
+        self.env = {
+            **os.environ, "LD_PRELOAD": str(_slow_library(work)), "SLOW_DIR": str(self.dataset),
+            "SLOW_BYTES": str(bytes_per_s), "SLOW_STATE": str(work / "slow"),
+            "FANSTORE_KEEP_LEARNT": "off",
+        }  # fmt: skip
+
+    def analysed(self, job: Sequence[str]) -> Path:
+        """Analyses a job; returns the JSON of the report."""
+        out = self.work / "analysis"
+        self._call("analyze", "--steps", str(STEPS), "--out", str(out), job=job)
+        return out / "analysis.json"
+
+    def measured(self, job: Sequence[str], part: float) -> float:
+        """Runs a job with a part of the dataset on the node; returns the samples a second of a
+        later epoch, the median."""
+        index = (self.dataset / "index.fsi").stat().st_size
+        kept = index + max(0, int(part * self.bytes) - CACHE_BYTES)
+        room = ("--stage", "plan", "--local-bytes", str(kept), "--cache-bytes", str(CACHE_BYTES))
+        said = self._call("run", *(room if part < 1 else ()), job=job)
+        rates = [float(each) for each in re.findall(r": ([0-9.]+) samples/s", said)]
+        return statistics.median(rates[2:])
+
+    def _call(self, command: str, *options: str, job: Sequence[str]) -> str:
+        where = ["--dataset", self.dataset, "--mount", self.source, "--quiet"]
+        if command == "run":
+            where += ["--output-dir", self.work / "outputs"]
+        words = [*FANSTORE, command, *options, *map(str, where), "--", sys.executable, *job]
+        done = subprocess.run(words, env=self.env, check=True, stdout=subprocess.PIPE, text=True,
+                              timeout=LIMIT_S)  # fmt: skip
+        return done.stdout
+
+
+def _slow_library(work: Path) -> Path:
+    made = work / "slow.so"
+    if not made.exists():
+        flags = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC")
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        source = HERE.parent / "slow" / "slow.c"
+        subprocess.run([*compiler, *flags, "-o", made, source], check=True)
+    return made
+
+
+def whatif(report: Path, *parts: float) -> list[dict[str, Any]]:
+    """Returns what `fanstore whatif` predicts for parts of the dataset in the cache."""
+    caches = ",".join(f"{100 * part:g}%" for part in parts)
+    words = [*FANSTORE, "whatif", report, "--cache", caches, "--json"]
+    found: list[dict[str, Any]] = json.loads(subprocess.check_output(list(map(str, words))))
+    return found
+
+
+def sleeping(work: Path) -> None:
+    """Prints known and measured rates, limits, and speeds."""
+    source = work / "random"
+    source.mkdir()
+    for number in range(FILES):
+        (source / f"{number:04}").write_bytes(os.urandom(FILE_BYTES))
+    print("| job | rate | known | measured | measured / known |\n| --- | --- | --- | --- | --- |")
+    reports = {}
+    for name, (train_s, prepare_s, bytes_per_s) in REGIMES.items():
+        bench = Bench(work, source, bytes_per_s)
+        job = [str(HERE / "sleeping_job.py"), str(source), str(train_s), str(prepare_s),
+               str(WORKERS), str(EPOCHS)]  # fmt: skip
+        report = bench.analysed(job)
+        told = json.loads(report.read_text())
+        known = {"ingest": 1 / train_s, "prepare": WORKERS / prepare_s,
+                 "storage": bytes_per_s / FILE_BYTES}  # fmt: skip
+        for rate, value in known.items():
+            found = told["rates"][rate]["samples_per_s"]
+            print(f"| {name} | {rate} | {value:.1f} | {found:.1f} | {found / value:.3f} |")
+        parts = [float(part) for part in CACHED]
+        predicted = [each["samples_per_s"] for each in whatif(report, *parts)]
+        ran = [bench.measured(job, part) for part in parts]
+        limits = ", ".join(whatif(report, 0)[0]["limits"])
+        reports[name] = (
+            limits,
+            whatif(report, 0)[0]["min_cache"],
+            [*zip(parts, predicted, ran, strict=True)],
+        )
+    print("\n| job | found limit | least cache | cached | predicted | measured | ratio |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, (limits, least, speeds) in reports.items():
+        for part, said, ran_at in speeds:
+            row = (f"{least:.0%}", f"{part:.0%}", f"{said:.1f}", f"{ran_at:.1f}")
+            print(f"| {name} | {limits} | {' | '.join(row)} | {said / ran_at:.3f} |")
+
+
+def photos(work: Path) -> None:
+    """Prints predicted and measured speeds of a real job."""
+    source = work / "photos"
+    make_photos(source)
+    print("\n| workers | cached | predicted | measured | predicted / measured |")
+    print("| --- | --- | --- | --- | --- |")
+    for workers in (1, 2):
+        bench = Bench(work, source, 6_000_000)
+        job = [str(HERE / "photo_job.py"), str(source), str(workers), str(EPOCHS)]
+        report = bench.analysed(job)
+        for part, each in zip(CACHED, whatif(report, *CACHED), strict=True):
+            said, ran = each["samples_per_s"], bench.measured(job, part)
+            print(f"| {workers} | {part:.0%} | {said:.1f} | {ran:.1f} | {said / ran:.3f} |")
+
+
+def make_photos(folder: Path) -> None:
+    """Writes pieces of scikit-learn's two photographs, enlarged, as JPEG files."""
+    from PIL import Image
+    from sklearn.datasets import load_sample_images
+
+    folder.mkdir()
+    draw = np.random.default_rng(1)
+    large = [Image.fromarray(each).resize((1280, 854)) for each in load_sample_images().images]
+    for number in range(FILES):
+        left, top = int(draw.integers(0, 640)), int(draw.integers(0, 427))
+        piece = large[number % 2].crop((left, top, left + 640, top + 427))
+        piece.save(folder / f"{number:04}.jpg", quality=90)
+
+
+def main() -> int:
+    """Runs what is named, or all."""
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        print(__doc__)
+        return 2
+    work = Path(sys.argv[1]).absolute()
+    work.mkdir()
+    parts = {"sleeping": sleeping, "photos": photos}
+    for name in sys.argv[2:] or list(parts):
+        parts[name](work)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
