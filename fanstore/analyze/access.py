@@ -19,9 +19,9 @@ Parts = list[tuple[str, int]]  # a path, and which MiB of it
 
 @dataclass(frozen=True)
 class Served:
-    """A dataset of the job, and where it was mounted."""
+    """A dataset of the job, and where each rank has it mounted."""
 
-    prefix: str
+    prefixes: tuple[str, ...]
     dataset: Dataset
 
 
@@ -86,7 +86,7 @@ def _lists(trace: Trace, reads: Any, served: Sequence[Served]) -> list[list[Part
     rows = [reads[reads["process"] == process] for process in np.unique(reads["process"])]
     for row in sorted(rows, key=lambda each: int(each["time_ns"][0])):
         rank = int(trace.processes["rank"][row["process"][0]])
-        parts = [part for each in row for part in _part(each, served)]
+        parts = [part for each in row for part in _part(each, served, rank)]
         first, last = int(row["time_ns"][0]), int(row["time_ns"][-1])
         # Workers of one epoch take the places of those of the epoch before.
         free = [place for place, end in enumerate(ends[rank]) if end <= first]
@@ -99,9 +99,9 @@ def _lists(trace: Trace, reads: Any, served: Sequence[Served]) -> list[list[Part
     return ranks
 
 
-def _part(read: Any, served: Sequence[Served]) -> Parts:
+def _part(read: Any, served: Sequence[Served], rank: int) -> Parts:
     number = int(read["dataset"])
     if number >= len(served):
         return []
     name = os.fsdecode(served[number].dataset.relpath(int(read["file"])))
-    return [(os.path.join(served[number].prefix, name), int(read["block"]))]
+    return [(os.path.join(served[number].prefixes[rank], name), int(read["block"]))]

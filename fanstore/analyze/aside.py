@@ -61,8 +61,9 @@ def set_aside(directories: Sequence[str], kept: Sequence[str], place: str) -> No
     held = {each: os.open(each, os.O_PATH) for each in dict.fromkeys(inside)}
     _mount("tmpfs", place, "tmpfs", 0, "mode=700")
     here = os.getcwd()
+    over = os.open(place, os.O_PATH)  # which may be covered itself
     for number, directory in enumerate(directories):
-        upper, work = f"{place}/{number}", f"{place}/{number}-work"
+        upper, work = (f"/proc/self/fd/{over}/{number}{end}" for end in ("", "-work"))
         os.mkdir(upper, os.stat(directory).st_mode & 0o7777)
         os.mkdir(work)
         options = f"lowerdir={_escaped(directory)},upperdir={upper},workdir={work}"
@@ -71,6 +72,7 @@ def set_aside(directories: Sequence[str], kept: Sequence[str], place: str) -> No
         if path not in directories and os.path.isdir(path):
             _mount(f"/proc/self/fd/{fd}", path, None, _BIND | _RECURSIVE, None)
         os.close(fd)
+    os.close(over)
     os.chdir(here)  # the one on top
 
 

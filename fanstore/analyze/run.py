@@ -173,11 +173,14 @@ class Analyzer:
 
     @contextmanager
     def _served(self, trace: Trace) -> Iterator[list[Served]]:
-        told = trace.ranks[0]["datasets"] if trace.ranks else []
+        by_dataset = zip(*(rank["datasets"] for rank in trace.ranks), strict=True)
         with ExitStack() as stack:
             yield [
-                Served(each["mount_prefix"], stack.enter_context(open_dataset(each["directory"])))
-                for each in told
+                Served(
+                    tuple(each["mount_prefix"] for each in told),
+                    stack.enter_context(open_dataset(told[0]["directory"])),
+                )
+                for told in by_dataset
             ]
 
     def _add(self, phase: str, rate: Rate | None, ran: Ran) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ranks import MPIEXEC, needs_ranks
 from serving import Stage, make_stage, wait_for
 
 from fanstore.analyze.aside import problem
@@ -116,7 +117,9 @@ def test_a_job_without_torch_has_the_rates_but_that_of_training(stage: Stage) ->
 
 
 @pytest.mark.skipif(bool(NO_NAMESPACE), reason=f"no mount namespace here: {NO_NAMESPACE}")
-def test_what_a_job_writes_is_never_over_what_is_there(stage: Stage) -> None:
+@pytest.mark.parametrize("all_of_it", [False, True])
+def test_what_a_job_writes_is_never_over_what_is_there(stage: Stage, all_of_it: bool) -> None:
+    covering = str(stage.path) if all_of_it else "word"  # with what FanStore itself keeps there
     home, named, work = (stage.path / name for name in ("home", "named", "work"))
     for each in (home, named, work):
         each.mkdir()
@@ -131,7 +134,7 @@ def test_what_a_job_writes_is_never_over_what_is_there(stage: Stage) -> None:
         "open('new', 'w').close()\n"
     )
     job = (sys.executable, "-c", writes + _PLAIN.replace("argv[1]", "argv[2]"))
-    words = analysis_words(stage, *job, str(named), str(stage.path / "plain"))
+    words = analysis_words(stage, *job, str(named), str(stage.path / "plain"), covering)
     done = subprocess.run(
         [sys.executable, "-m", "fanstore", *words], cwd=work, capture_output=True, text=True,
         env={**stage.env, "HOME": str(home)}, timeout=600, check=False,
@@ -158,6 +161,22 @@ def test_an_interrupted_analysis_says_so(stage: Stage) -> None:
     assert not told["whole"]
     assert "broken off: it was interrupted" in told["notes"]
     assert not list(logs.glob(".scratch-*"))
+
+
+@needs_ranks
+def test_ranks_are_started_by_a_launcher_and_add_up(stage: Stage) -> None:
+    script = _PLAIN.replace("sys.argv[1]", "os.environ['FANSTORE_MOUNT_PREFIX']")
+    where = ("--dataset", str(stage.path / "data"), "--mount", str(stage.path / "mount-{rank}"))
+    local = ("--local-dir", str(stage.path / "node-{rank}"), "--out", str(stage.path / "out"))
+    for rank in range(2):
+        (stage.path / f"node-{rank}").mkdir()
+    writes = ("--writes", "real") if NO_NAMESPACE else ()
+    launcher = ("--launcher", f"{shlex.quote(str(MPIEXEC))} -n 2")
+    words = ("analyze", *launcher, *writes, *local, *where, "--", sys.executable, "-c", script)
+    done = subprocess.run([sys.executable, "-m", "fanstore", *words], env=stage.env, text=True,
+                          capture_output=True, timeout=600, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(analysis_of(stage)["rates"]) == {"job", "prepare", "storage", "cache"}
 
 
 def test_a_job_that_fails_is_said_with_its_words(stage: Stage) -> None:
