@@ -11,6 +11,7 @@ from typing import Any
 from fanstore.errors import UsageError
 
 FORMAT = "fanstore analysis 1"
+JSON_NAME = "analysis.json"
 RATES = ("ingest", "prepare", "storage", "cache", "job")
 
 
@@ -30,7 +31,7 @@ class Analysis:
     measured is missing. samples: of the dataset. sample_bytes: the mean of them. cores: that P was
     measured with. notes: what makes an answer doubtful. whole: all phases were measured. overlap:
     the loader has workers, so that stages go on beside one another; else they take turns.
-    compression: as of fanstore.analyze.compression."""
+    compression: as of fanstore.analyze.compression. nodes: that all was measured on together."""
 
     samples: int
     sample_bytes: float
@@ -40,6 +41,7 @@ class Analysis:
     whole: bool = True
     overlap: bool = True
     compression: dict[str, float] | None = None
+    nodes: int = 1
 
     def of(self, name: str) -> float:
         """Returns a rate in samples a second; infinity where it was left open."""
@@ -55,7 +57,9 @@ class Analysis:
 
 
 def read(path: Path) -> Analysis:
-    """Reads an analysis. Raises UsageError where it is none, OSError where it cannot be read."""
+    """Reads an analysis, or that in a directory of `fanstore analyze`. Raises UsageError where it
+    is none, OSError where it cannot be read."""
+    path = path / JSON_NAME if path.is_dir() else path
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         if told["format"] != FORMAT:
@@ -64,7 +68,7 @@ def read(path: Path) -> Analysis:
         analysis = Analysis(
             told["samples"], told["sample_bytes"], told["cores"], rates,
             tuple(told.get("notes", ())), told.get("whole", True), told.get("overlap", True),
-            told.get("compression"),
+            told.get("compression"), told.get("nodes", 1),
         )  # fmt: skip
         _check(analysis)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -81,6 +85,7 @@ def _check(analysis: Analysis) -> None:
         "samples": analysis.samples,
         "sample_bytes": analysis.sample_bytes,
         "cores": analysis.cores,
+        "nodes": analysis.nodes,
         **{f"rates.{name}": rate.samples_per_s for name, rate in analysis.rates.items()},
     }
     for name, number in numbers.items():

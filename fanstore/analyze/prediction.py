@@ -18,12 +18,12 @@ _BORDER = 0.02
 @dataclass(frozen=True)
 class Setting:
     """What is other than in the analysis. cache_bytes: of each node. cores: of each node.
-    disk_bytes_per_s: of the storage, all nodes together; None: as measured."""
+    disk_bytes_per_s: of the storage, all nodes together. None: as measured."""
 
     cache_bytes: int = 0
     cores: int | None = None
     disk_bytes_per_s: float | None = None
-    nodes: int = 1
+    nodes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def predict(analysis: Analysis, setting: Setting) -> Prediction:
     if lacking:
         raise UsageError(f"the analysis has no rate of {', '.join(lacking)}; let it run to its end")
     changed = _changed(analysis, setting)
-    cached = min(1.0, setting.nodes * setting.cache_bytes / _dataset_bytes(analysis))
+    nodes = setting.nodes or analysis.nodes
+    cached = min(1.0, nodes * setting.cache_bytes / _dataset_bytes(analysis))
     cache, storage = changed.of("cache"), changed.of("storage")
     ingest, prepare = changed.of("ingest"), changed.of("prepare")
     fetch = fetch_rate(cached, cache, storage)
@@ -88,10 +89,11 @@ def _dataset_bytes(analysis: Analysis) -> float:
 
 def _changed(analysis: Analysis, setting: Setting) -> Analysis:
     cores = (setting.cores or analysis.cores) / analysis.cores
-    changed = analysis.with_rate("prepare", analysis.of("prepare") * cores * setting.nodes)
+    nodes = (setting.nodes or analysis.nodes) / analysis.nodes
+    changed = analysis.with_rate("prepare", analysis.of("prepare") * cores * nodes)
     for name in ("ingest", "cache"):
         if name in analysis.rates:
-            changed = changed.with_rate(name, analysis.of(name) * setting.nodes)
+            changed = changed.with_rate(name, analysis.of(name) * nodes)
     if setting.disk_bytes_per_s is not None:
         changed = changed.with_rate("storage", setting.disk_bytes_per_s / analysis.sample_bytes)
     return replace(changed, cores=setting.cores or analysis.cores)

@@ -33,7 +33,7 @@ class Request:
     """datasets: directories. options: of `fanstore run`, by the setting, as they were written;
     steps: how many are measured in each phase. limit_s: how long a phase may take. launcher: words
     that start several ranks, such as those of srun. aside: what the job writes is kept from its
-    real place."""
+    real place. ingest: what training consumes (samples/s), where that is known."""
 
     datasets: tuple[str, ...]
     options: tuple[tuple[str, tuple[str, ...]], ...]
@@ -42,6 +42,7 @@ class Request:
     limit_s: float
     launcher: tuple[str, ...] = ()
     aside: bool = True
+    ingest: float | None = None
 
     def words(self, phase: str, directory: str, command: Sequence[str]) -> list[str]:
         """Returns the command line of a phase, whose files go to a directory."""

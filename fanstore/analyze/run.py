@@ -56,14 +56,14 @@ class Analyzer:
         self._tell = tell
         self._loader: Loader | None = None
         self._access: Access | None = None
-        self.analysis = Analysis(1, 1.0, os.cpu_count() or 1, whole=False)
+        self.analysis = Analysis(1, 1.0, len(os.sched_getaffinity(0)), whole=False)
 
     def run(self) -> None:
         """Runs all phases. Raises FanstoreError where the job itself fails."""
         scratch = Path(tempfile.mkdtemp(prefix=".scratch-", dir=self._out))
         try:
             for phase in PHASES:
-                if phase == "ingest" and self._loader is None:
+                if phase == "ingest" and (self._loader is None or self._request.ingest):
                     continue
                 self._tell(f"{NAMES[phase]} ...")
                 directory = scratch / phase
@@ -100,6 +100,7 @@ class Analyzer:
         self.analysis = replace(
             self.analysis, samples=max(1, round(samples)), sample_bytes=max(1.0, sample_bytes),
             overlap=overlap, compression=compression,
+            nodes=max(1, len({rank.get("host") for rank in trace.ranks})),
         )  # fmt: skip
         self._add("job", rate, ran)
 

@@ -17,11 +17,9 @@ from fanstore.exit_codes import SIGNALLED
 from fanstore.interruption import Ended, ending_on_signals
 
 
-def analyse(
-    request: Request, out: Path, ingest: float | None, quiet: bool, say: Callable[[str], None]
-) -> int:
+def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]) -> int:
     """Runs an analysis, writes its report to a directory, and says what it found; returns the exit
-    code. ingest: what training consumes (samples/s), where that is known."""
+    code."""
 
     def tell(text: str) -> None:
         if not quiet:
@@ -39,8 +37,8 @@ def analyse(
             code, problem = error.exit_code, str(error)
         ending.ignore()
         analysis = analyzer.analysis
-        if ingest is not None:
-            analysis = analysis.with_rate("ingest", ingest)
+        if request.ingest is not None:
+            analysis = analysis.with_rate("ingest", request.ingest)
         if problem:
             analysis = replace(analysis, notes=(*analysis.notes, f"broken off: {problem}"))
         gains = [] if cold(analysis) is None else gains_of(analysis)

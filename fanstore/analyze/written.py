@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from fanstore.analyze.analysis import Analysis
+from fanstore.analyze.analysis import JSON_NAME, Analysis
 from fanstore.analyze.gains import Gain
 from fanstore.analyze.verdict import cold, lines
 from fanstore.report.places import can_draw
 from fanstore.whole_file import whole_file
 
-JSON_NAME, PAGE_NAME = "analysis.json", "analysis.html"
+PAGE_NAME = "analysis.html"
 
 
 def write_report(analysis: Analysis, gains: Sequence[Gain], out: Path) -> list[Path]:

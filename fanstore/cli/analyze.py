@@ -80,6 +80,6 @@ def command(
         )
     words = tuple(shlex.split(launcher))
     request = Request(
-        serving["dataset"], tuple(given), command, steps, limit, words, writes == "aside"
+        serving["dataset"], tuple(given), command, steps, limit, words, writes == "aside", ingest
     )
-    return analyse(request, out, ingest, bool(serving["quiet"]), click.echo)
+    return analyse(request, out, bool(serving["quiet"]), click.echo)

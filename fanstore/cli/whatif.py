@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Say how fast an analysed job would be with other hardware.")
-@click.argument("report", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("report", type=click.Path(path_type=Path))
 @click.option("--cache", metavar="SIZE,...",
               help="Memory of each node for the dataset: 64G, or 35% of the dataset "
               "[default: 0%,25%,50%,75%,100%].")  # fmt: skip
 @click.option("--cores", metavar="N,...", help="Cores of each node [default: as measured].")
 @click.option("--disk", metavar="RATE,...",
               help="Bandwidth of the storage, such as 2GB/s [default: as measured].")  # fmt: skip
-@click.option("--nodes", metavar="N,...", help="Nodes with a cache each [default: 1].")
+@click.option("--nodes", metavar="N,...", help="Nodes with a cache each [default: as measured].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     report: Path, cache: str | None, cores: str | None, disk: str | None, nodes: str | None,
@@ -31,12 +31,13 @@ def command(
 ) -> None:  # fmt: skip
     """Say how fast the job of REPORT would be, and what would limit it. Nothing runs.
 
-    REPORT is what `fanstore analyze --out REPORT` wrote. Several values of an option, with commas
-    between them, are a sweep; of several options, all combinations.
+    REPORT is the directory that `fanstore analyze --out REPORT` made, or the JSON in it. Several
+    values of an option, with commas between them, are a sweep; of several options, all
+    combinations.
 
     \b
     Examples:
-      fanstore whatif job.json
+      fanstore whatif fanstore-analysis
       fanstore whatif job.json --cache 64G --cores 12 --disk 2GB/s
       fanstore whatif job.json --cache 25%,50% --nodes 1,2,8
     """
@@ -56,7 +57,7 @@ def command(
         values = dict(zip(names, case, strict=True))
         asked = {name: text for name, (text, _) in values.items() if text}
         cache_bytes, n_cores, bytes_per_s, n_nodes = (value for _, value in case)
-        setting = Setting(cache_bytes, n_cores, bytes_per_s, n_nodes or 1)
+        setting = Setting(cache_bytes, n_cores, bytes_per_s, n_nodes)
         told.append((asked, predict(analysis, setting)))
     if as_json:
         click.echo(json.dumps([{"asked": a, **p.as_dict()} for a, p in told], indent=2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -77,6 +78,8 @@ def begin_orders(
     None where that is not wanted. node: None where all is on the local disk. warn: is told, in any
     thread, what is to be said of orders that are kept. Raises UsageError for an order file with
     errors."""
+    if "FANSTORE_ANALYZE" in os.environ:
+        _link_peek(directory)  # `fanstore analyze` sees loaders also where orders are of no account
     if plan.settings.order == "off":
         return None
     # Without notes nobody could tell how far a loader is, and what was brought would stay.
@@ -88,13 +91,19 @@ def begin_orders(
         mounts = [(item.dataset, item.prefix.spellings()) for item in served]
         keeps = partial(_kept_orders, served, world, warn) if plan.settings.keep_learnt else list
         announced = Announced(directory.path, mounts, sink, plan.settings.order == "torch", keeps)
-        os.symlink(Path(peek.__file__).parent, directory.file("peek"))
+        _link_peek(directory)
         return Orders(announced, sink, directory)
     from fanstore.serve.order_file import read_order  # with NumPy, which others do not need
     from fanstore.serve.planned import Planned
 
     epochs = read_order(plan.order_file, [(item.prefix.path, item.dataset) for item in served])
     return Orders(Planned(directory.file("segment"), epochs, sink), sink, directory)
+
+
+def _link_peek(directory: JobDirectory) -> None:
+    """Has the preload library find what runs in the Python of programs."""
+    with contextlib.suppress(FileExistsError):
+        os.symlink(Path(peek.__file__).parent, directory.file("peek"))
 
 
 def _kept_orders(

@@ -104,6 +104,28 @@ def test_the_slowest_stage_is_found(
     assert all(path.name.startswith("analysis.") for path in (stage.path / "out").iterdir())
 
 
+@pytest.mark.soak
+def test_a_job_is_after_an_analysis_as_before(stage: Stage) -> None:
+    pytest.importorskip("torch")
+    job = (sys.executable, _JOB, str(stage.path / "plain"), "0.001", "0.001", "2", "2")
+
+    def losses() -> list[str]:
+        where = ("--dataset", str(stage.path / "data"), "--mount", str(stage.path / "plain"))
+        said = subprocess.run(
+            [sys.executable, "-m", "fanstore", "run", *where, "--output-dir",
+             str(stage.path / "outputs"), "--", *job],
+            env=stage.env, capture_output=True, text=True, timeout=300, check=True,
+        )  # fmt: skip
+        return [line.partition("loss ")[2] for line in said.stdout.splitlines()]
+
+    before = losses()
+    # Loaders are seen also where orders are of no account.
+    analyse(stage, *job, options=("--steps", "10", "--order", "off"))
+    assert set(analysis_of(stage)["rates"]) == {"job", "ingest", "prepare", "storage", "cache"}
+    assert len(before) == 2
+    assert losses() == before
+
+
 def test_a_job_without_torch_has_the_rates_but_that_of_training(stage: Stage) -> None:
     job = (sys.executable, "-c", _PLAIN, str(stage.path / "plain"))
     said = analyse(stage, *job)
