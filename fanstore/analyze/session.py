@@ -19,7 +19,7 @@ from fanstore.interruption import Ended, ending_on_signals
 
 def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]) -> int:
     """Runs an analysis, writes its report to a directory, and says what it found; returns the exit
-    code."""
+    code. Raises FanstoreError where nothing was measured."""
 
     def tell(text: str) -> None:
         if not quiet:
@@ -34,6 +34,8 @@ def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]
         except Ended as ended:
             code, problem = SIGNALLED + ended.number, "it was interrupted"
         except FanstoreError as error:
+            if not analyzer.analysis.rates:
+                raise  # and an earlier report stays
             code, problem = error.exit_code, str(error)
         ending.ignore()
         analysis = analyzer.analysis

@@ -78,7 +78,10 @@ def command(
             f"what CMD writes cannot be set aside on this machine ({reason}); --writes real has it "
             "write to its place, over checkpoints too"
         )
-    words = tuple(shlex.split(launcher))
+    try:
+        words = tuple(shlex.split(launcher))
+    except ValueError as error:
+        raise UsageError(f"--launcher {launcher!r}: {error}") from None
     request = Request(
         serving["dataset"], tuple(given), command, steps, limit, words, writes == "aside", ingest
     )

@@ -204,10 +204,12 @@ def test_ranks_are_started_by_a_launcher_and_add_up(stage: Stage) -> None:
 def test_a_job_that_fails_is_said_with_its_words(stage: Stage) -> None:
     job = (sys.executable, "-c", "raise SystemExit('no such model')")
     said = stage.call(*analysis_words(stage, *job), code=125)
-    assert "no such model" in said.stdout
-    assert not analysis_of(stage)["whole"]
+    assert "no such model" in said.stderr
+    assert list((stage.path / "out").iterdir()) == []
 
 
 def test_options_of_a_whole_job_are_refused(stage: Stage) -> None:
     said = stage.call(*analysis_words(stage, "true", options=("--trace", "off")), code=2)
     assert "--trace is of a whole job" in said.stderr
+    said = stage.call(*analysis_words(stage, "true", options=("--launcher", "x'")), code=2)
+    assert "No closing quotation" in said.stderr
