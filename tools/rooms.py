@@ -117,8 +117,8 @@ PYTHON_ROOMS: Rooms = {
         "peers", "outputs.", "trace", "live", "metrics", "order", "peek", "plan", "coordinate",
     },
     "torch": {
-        *_DATASET, "access", "coordinate", "load", "placement", "policy", "policy.orders",
-        "policy.placement",
+        *_DATASET, "access", "coordinate", "load", "placement", "policy", "policy.models",
+        "policy.orders", "policy.placement",
     },
     "launch": {
         *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",

@@ -6,6 +6,7 @@ try:
 except ImportError as error:
     raise ImportError("fanstore.torch needs PyTorch: pip install 'fanstore-fs[torch]'") from error
 
+from fanstore.torch.balance import WorkerBalance
 from fanstore.torch.coordinated import CoordinatedDataLoader
 from fanstore.torch.files.file_dataset import FileDataset
 from fanstore.torch.files.image_folder import ImageFolder
@@ -22,5 +23,6 @@ __all__ = [
     "LocalitySampler",
     "OpportunisticSampler",
     "StretchMemory",
+    "WorkerBalance",
     "staged_keepers",
 ]

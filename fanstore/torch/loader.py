@@ -32,18 +32,26 @@ class DataLoader(torch.utils.data.DataLoader):
     Raises as torch's loader, and FanstoreError where memory for slots is too small.
     """
 
+    num_workers: int
+    _iterator: Any  # of workers that persist
     _progress: Progress | None = None
+    _work_s: list[float] | None = None  # of batches of the workers that were started last
     _state: dict[str, Any] | None = None  # from which the next epoch goes on
 
     def __iter__(self) -> Any:
         """Returns an iterator over the batches of the next epoch, or of the rest of the one that a
         state was loaded of."""
         self._progress = Progress(self, 0 if self._state is None else self._state["batches"])
-        if self._state is not None:
-            self._iterator = None  # persistent workers, whose iterator draws another order
-        if self._iterator is not None:
-            self._iterator.progress = self._progress
-        return super().__iter__()
+        if self._state is None:
+            if self._iterator is not None:
+                self._iterator.progress = self._progress
+            return super().__iter__()
+        self._iterator = None  # persistent workers, whose iterator draws another order
+        drawn = torch.get_rng_state()
+        try:
+            return super().__iter__()
+        finally:
+            torch.set_rng_state(drawn)  # what this epoch drew when it began, was drawn then
 
     def state_dict(self) -> dict[str, Any]:
         """Returns where the loader is: how many batches of the epoch that began last it has given,
@@ -59,6 +67,22 @@ class DataLoader(torch.utils.data.DataLoader):
         check(self, state)
         self._state = None if state["between"] else state
 
+    def take_times(self) -> tuple[list[float], list[float]]:
+        """Returns seconds of the batches of this epoch and, of workers that persist, earlier ones
+        that were not asked for: how long a worker loaded and prepared each, and how long the
+        program had each until it asked for the next. Those that are returned are forgotten."""
+        work_s = self._work_s or []
+        train_s = [] if self._progress is None else self._progress.train_s
+        taken = work_s[:], train_s[:]
+        del work_s[: len(taken[0])], train_s[:]
+        return taken
+
+    def set_workers(self, count: int) -> None:
+        """Has the next epoch begin with `count` workers, 1 or more. Workers that persist end."""
+        if count != self.num_workers:
+            self.num_workers = count
+            self._iterator = None
+
     def _get_iterator(self) -> Any:
         loader = copy.copy(self)
         progress = self._progress = self._progress or Progress(self)
@@ -69,6 +93,7 @@ class DataLoader(torch.utils.data.DataLoader):
         if self.num_workers == 0:
             return _Alone(loader, progress)
         slots = Slots(self.num_workers, self.prefetch_factor + _IN_USE)
+        self._work_s = slots.work_s
         loader.collate_fn = Collation(self.collate_fn)
         loader.worker_init_fn = WorkerStart(slots, self.worker_init_fn)
         self.check_worker_number_rationality()

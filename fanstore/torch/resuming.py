@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ class Progress:
     def __init__(self, loader: Any, before: int = 0) -> None:
         self.batches = before
         self.is_over = False
+        self.train_s: list[float] = []  # between a batch and when the program asks for the next
         self._own = _generators(loader)
         self._began: dict[str, Any] | None = None
 
@@ -39,6 +41,7 @@ class Counted:
 
     def __init__(self, loader: Any, progress: Progress) -> None:
         self.progress = progress
+        self._given_s = 0.0
         super().__init__(loader)  # type: ignore[call-arg]
 
     def _next_index(self) -> Any:
@@ -46,12 +49,16 @@ class Counted:
         return super()._next_index()  # type: ignore[misc]
 
     def __next__(self) -> Any:
+        if self._given_s:
+            self.progress.train_s.append(time.monotonic() - self._given_s)
         try:
             batch = super().__next__()  # type: ignore[misc]
         except StopIteration:
             self.progress.is_over = True
+            self._given_s = 0.0
             raise
         self.progress.batches += 1
+        self._given_s = time.monotonic()
         return batch
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.utils.data import default_collate, get_worker_info
 from torch.utils.data._utils import collate as torchs
+from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
 from fanstore.torch.batches.parcel import Parcel, tensor_of
 from fanstore.torch.batches.slots import Array, Filling, Slots
@@ -15,6 +18,7 @@ from fanstore.torch.batches.slots import Array, Filling, Slots
 _stack = torchs.default_collate_fn_map[torch.Tensor]
 _slots: Slots | None = None  # of the loader that this process is a worker of
 _filling: Filling | None = None  # what this worker collates into now
+_begun_s = 0.0  # when this worker began with the batch that it prepares, by the monotonic clock
 
 
 class WorkerStart:
@@ -29,6 +33,8 @@ class WorkerStart:
         global _slots
         _slots = self._slots
         torchs.default_collate_fn_map[torch.Tensor] = _stack_into_slot
+        for fetcher in (_MapDatasetFetcher, _IterableDatasetFetcher):
+            fetcher.fetch = _timed(fetcher.fetch)
         if self._own is not None:
             self._own(worker)
 
@@ -47,10 +53,10 @@ class Collation:
         if filling is None:
             return self._own(samples)
         if is_whole and self._own is default_collate:
-            return Parcel(samples.batch, filling)
+            return Parcel(samples.batch, filling, _begun_s)
         _filling = filling
         try:
-            return Parcel(self._own(samples), filling)
+            return Parcel(self._own(samples), filling, _begun_s)
         finally:
             _filling = None
 
@@ -80,6 +86,16 @@ def whole_batch(samples: int, sample_bytes: int) -> WholeBatch | None:
     if filling is None:
         return None
     return WholeBatch(filling, filling.take(samples * sample_bytes), samples)
+
+
+def _timed(fetching: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fetching)
+    def fetch(*args: Any) -> Any:
+        global _begun_s
+        _begun_s = time.monotonic()
+        return fetching(*args)
+
+    return fetch
 
 
 def _begin() -> Filling | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import time
 from collections.abc import Sequence
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -15,28 +16,35 @@ from fanstore.torch.batches.slots import Array, Filling, receive
 
 
 class Parcel:
-    """A batch that lies in a slot. Unpickled in the loader's process it is the batch itself."""
+    """A batch that lies in a slot. Unpickled in the loader's process it is the batch itself.
+    begun_s: when its worker began with it, by the monotonic clock."""
 
-    def __init__(self, batch: Any, filling: Filling) -> None:
+    def __init__(self, batch: Any, filling: Filling, begun_s: float) -> None:
         stream = io.BytesIO()
         buffers: list[pickle.PickleBuffer] = []
         _Pickler(stream, buffers.append).dump(batch)
         self._content = stream.getvalue()
         self._places = [filling.place(_bytes(each)) for each in buffers]
         self._slot = filling.send() if buffers else None
+        self._work_s = time.monotonic() - begun_s
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._slot is None:
             return pickle.loads, (self._content,)
-        return opened, (self._content, self._places, *self._slot)
+        return opened, (self._content, self._places, *self._slot, self._work_s)
 
 
 def opened(
-    content: bytes, places: Sequence[tuple[int, int]], number: int, slot: int, size: int
+    content: bytes,
+    places: Sequence[tuple[int, int]],
+    number: int,
+    slot: int,
+    size: int,
+    work_s: float,
 ) -> Any:
     """Returns the batch of a parcel, whose tensors and arrays are the memory of the slot; None
     where the iterator that it was for is gone."""
-    memory = receive(number, slot, size)
+    memory = receive(number, slot, size, work_s)
     if memory is None:
         return None
     return pickle.loads(content, buffers=[memory[at : at + length].data for at, length in places])

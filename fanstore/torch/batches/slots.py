@@ -34,6 +34,7 @@ class Slots:
 
     def __init__(self, workers: int, each: int) -> None:
         self.number = next(_numbers)
+        self.work_s: list[float] = []  # of each batch that came: seconds that its worker was busy
         self._each = each
         self._owner = os.getpid()
         count = workers * each
@@ -54,6 +55,7 @@ class Slots:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.number, self._each, self._owner, fds = state
+        self.work_s = []
         self._attach([each.detach() for each in fds])
 
     # What workers do.
@@ -96,9 +98,10 @@ class Slots:
 
     # What the loader's process does.
 
-    def receive(self, slot: int, size: int) -> Array:
+    def receive(self, slot: int, size: int, work_s: float) -> Array:
         """Returns the first `size` bytes of a slot, which is freed when this array, and all that is
-        made of it, is gone."""
+        made of it, is gone. work_s: how long its worker was busy with the batch, in seconds."""
+        self.work_s.append(work_s)
         mapped = self._maps.get(slot)
         if mapped is None or len(mapped) < size:
             mapped = self._maps[slot] = mmap.mmap(self._fds[slot], 0)
@@ -139,10 +142,10 @@ class Filling:
         return self._slots.number, self.slot, self.end
 
 
-def receive(number: int, slot: int, size: int) -> Array | None:
+def receive(number: int, slot: int, size: int, work_s: float) -> Array | None:
     """Returns the bytes that a worker sent; None where their iterator is gone."""
     slots = _open.get(number)
-    return None if slots is None else slots.receive(slot, size)
+    return None if slots is None else slots.receive(slot, size, work_s)
 
 
 def _free(states: mmap.mmap, slot: int, owner: int) -> None:

@@ -1,0 +1,48 @@
+"""How many workers each rank of a node should have (pure): after Lobster (fanstore/policy/models),
+section 4.2 and 4.3, with processes that both load and prepare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fanstore.policy.models.curve import Curve
+
+
+@dataclass
+class Rank:
+    """What was measured of a rank. work_s: seconds that a worker is busy with a batch, by the
+    number of workers that there were. train_s: seconds between two batches' use."""
+
+    work_s: Mapping[int, float]
+    train_s: float
+    _curve: Curve = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        counts = sorted(self.work_s)
+        self._curve = Curve(counts, [self.work_s[count] for count in counts])
+
+    def batch_s(self, workers: int) -> float:
+        """Returns in which seconds so many workers have a batch ready, T_L + T_P: linear between
+        what was measured."""
+        return float(self._curve(workers)) / workers
+
+
+def shared(ranks: Sequence[Rank], least: int, most: int, total: int) -> list[int]:
+    """Returns the number of workers of each rank, from `least` to `most`, and no more than `total`
+    in all unless all have `least`: one more goes to the rank that is latest, T_L + T_P - T_train,
+    until none is late or none may have more. T_train is that of the rank that trains fastest: the
+    others' has waiting for it in it."""
+    train_s = min(rank.train_s for rank in ranks)
+    workers = [least] * len(ranks)
+    while sum(workers) < total:
+        late = {
+            number: rank.batch_s(workers[number]) - train_s
+            for number, rank in enumerate(ranks)
+            if workers[number] < most
+        }
+        latest = max(late, key=lambda number: late[number], default=None)
+        if latest is None or late[latest] <= 0:
+            break
+        workers[latest] += 1
+    return workers
