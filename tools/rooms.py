@@ -20,7 +20,7 @@ def storeys(folder: str, names: str, below: set[str], sep: str) -> Rooms:
 
 
 _PACK = {"format", "common", "pack"}
-_CLIENT = {*_PACK, "client/"}
+_CLIENT = {*_PACK, "changes", "client/"}
 _WRAPPERS = {*_CLIENT, "preload"}
 _ANSWERS = {f"preload/{room}" for room in "files names dirs stdio process".split()}
 
@@ -31,7 +31,8 @@ C_ROOMS: Rooms = {
     "prepare": _PACK,
     "local": _PACK,
     "policy": set(),
-    "names": {"format", "common"},
+    "changes": {"format", "common"},
+    "names": {"format", "common", "changes"},
     "trace": {"format", "common"},
     # Of the node daemon's core: threads and the interface to a transport; where bytes lie on disks;
     # the block cache. On top of them who wants what, and from whom.
@@ -40,7 +41,12 @@ C_ROOMS: Rooms = {
     "node/cache": {"format", "common", "policy", "node/machine"},
     "node": {*_PACK, "local", "policy", "node/machine", "node/storage", "node/cache"},
     "transport": {"format", "node/machine"},
-    **storeys("client", "machine job files paths content outputs open handoff code", _PACK, "/"),
+    **storeys(
+        "client",
+        "machine job files paths content outputs open handoff code",
+        {*_PACK, "changes"},
+        "/",
+    ),
     "preload": _CLIENT,
     "preload/files": _WRAPPERS,
     "preload/names": {*_WRAPPERS, "preload/files"},

@@ -46,20 +46,20 @@ int fan_names_attach(struct fan_names *names, void *base, uint64_t bytes)
 static const void *units_at(const struct fan_names *names, uint64_t unit, uint64_t count)
 {
     uint64_t most = names->bytes / FAN_NAMES_UNIT;
-    bool inside = unit >= FAN_NAMES_HEADER_BYTES / FAN_NAMES_UNIT && unit < most &&
-                  count <= (most - unit) * FAN_NAMES_UNIT;
+    bool inside =
+        unit >= FAN_NAMES_FIRST_UNIT && unit < most && count <= (most - unit) * FAN_NAMES_UNIT;
     return inside ? (const char *)names->header + unit * FAN_NAMES_UNIT : NULL;
 }
 
-/* Whether somebody keeps the segment up to date: the kernel notes the end of a lock's owner. */
-static bool is_kept(const struct fan_names *names)
+/* The kernel notes the end of a lock's owner. */
+bool fan_names_kept(const struct fan_names *names)
 {
     const int *word = (const int *)&names->header->owner;
     int owner = __atomic_load_n(word, __ATOMIC_ACQUIRE);
     return owner != 0 && (owner & OWNER_DIED) == 0;
 }
 
-static bool is_settled(const struct fan_names *names)
+bool fan_names_settled(const struct fan_names *names)
 {
     uint64_t done = load(&names->header->done);
     return load(&names->header->begun) == done && load(&names->header->frozen) == 0;
@@ -205,7 +205,7 @@ static uint64_t begin(const struct fan_names *names)
 
 static bool unchanged(const struct fan_names *names, uint64_t sequence)
 {
-    return load(&names->header->sequence) == sequence && is_kept(names);
+    return load(&names->header->sequence) == sequence && fan_names_kept(names);
 }
 
 int fan_names_look(const struct fan_names *names, const struct fan_names_path *path, bool follow,
@@ -213,7 +213,7 @@ int fan_names_look(const struct fan_names *names, const struct fan_names_path *p
 {
     for (unsigned i = 0; i < TRIES; i++) {
         uint64_t sequence = begin(names);
-        if (sequence % 2 != 0 || !is_settled(names))
+        if (sequence % 2 != 0 || !fan_names_settled(names))
             return FAN_NAMES_ASK;
         int rc = look(names, path, follow, attr, target, room);
         if (unchanged(names, sequence))
@@ -228,7 +228,7 @@ static const struct fan_name *directory(const struct fan_names *names,
 {
     for (unsigned i = 0; i < TRIES; i++) {
         uint64_t sequence = begin(names);
-        if (sequence % 2 != 0 || !is_settled(names))
+        if (sequence % 2 != 0 || !fan_names_settled(names))
             return NULL;
         const struct fan_name *name;
         bool whole = find(names, path, path->bytes, head, &name) == FOUND &&

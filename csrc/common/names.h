@@ -48,6 +48,12 @@ int64_t fan_names_list_bytes(const struct fan_names *names, const struct fan_nam
 int64_t fan_names_list(const struct fan_names *names, const struct fan_names_path *path, char *to,
                        size_t room);
 
+/* Whether the daemon, which keeps the segment up to date, is there. */
+bool fan_names_kept(const struct fan_names *names);
+
+/* Whether no change is under way that the daemon was asked for. */
+bool fan_names_settled(const struct fan_names *names);
+
 /* A change is about to be asked for. */
 static inline void fan_names_begin_change(const struct fan_names *names)
 {

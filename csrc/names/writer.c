@@ -8,379 +8,124 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../common/names.h"
+#include "own.h"
 
 enum {
     WORD = 8,
-    HEADER_UNITS = FAN_NAMES_HEADER_BYTES / FAN_NAMES_UNIT,
-    ROOM_BYTES = 256 << 10, /* taken on the disk at a time */
-    BUCKETS_FIRST = 1024,
-    CLASSES = (sizeof(struct fan_name) + 2 * FAN_NAMES_PATH_MAX) / FAN_NAMES_UNIT + 2
+    ROOM_BYTES = 1 << 20, /* taken on the disk at a time */
+    BUCKETS_FIRST = 1024
 };
 
-/* free: for each number of units, the first free run of that many. It is chained by the words
- * `hash`, which no reader of a name that was removed meanwhile trusts. */
-struct fan_names_writer {
-    struct fan_names names;
-    int fd;
-    uint64_t used; /* units */
-    uint64_t count;
-    uint64_t generation;
-    uint64_t free[CLASSES];
-};
-
-/* A path, and where its last component begins: its directory is what comes before. */
-struct path {
-    uint32_t mount;
-    const char *text;
-    uint32_t bytes;
-};
-
-static void store(uint64_t *word, uint64_t value)
-{
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-
-static void store_words(void *to, const void *from, size_t bytes)
-{
-    for (size_t at = 0; at < bytes; at += WORD) {
-        uint64_t word = 0;
-        memcpy(&word, (const char *)from + at, bytes - at < WORD ? bytes - at : WORD);
-        store((uint64_t *)to + at / WORD, word);
-    }
-}
-
-static void set_flags(struct fan_name *name, uint32_t flags)
-{
-    __atomic_store_n(&name->flags, flags, __ATOMIC_RELEASE);
-}
-
-static size_t padded(size_t bytes)
-{
-    return (bytes + WORD - 1) / WORD * WORD;
-}
-
-/* Nothing that readers take while this is odd counts. */
-static void turn(struct fan_names_writer *writer)
+/* Takes room on the disk for so many more units. */
+static bool reserve(struct fan_names_writer *writer, uint64_t units)
 {
     struct fan_names_header *header = writer->names.header;
-    store(&header->sequence, header->sequence + 1);
-}
-
-static void *at_unit(const struct fan_names_writer *writer, uint64_t unit)
-{
-    return unit == 0 ? NULL : (char *)writer->names.header + unit * FAN_NAMES_UNIT;
-}
-
-static struct fan_name *name_at(const struct fan_names_writer *writer, uint64_t unit)
-{
-    return at_unit(writer, unit);
-}
-
-static uint64_t unit_of(const struct fan_names_writer *writer, const void *at)
-{
-    return at == NULL
-               ? 0
-               : (uint64_t)((const char *)at - (const char *)writer->names.header) / FAN_NAMES_UNIT;
-}
-
-/* Units that were never used. 0: there is no room. */
-static uint64_t fresh(struct fan_names_writer *writer, uint64_t units)
-{
-    struct fan_names_header *header = writer->names.header;
-    uint64_t unit = writer->used, end = unit + units;
-    if (end > writer->names.bytes / FAN_NAMES_UNIT)
-        return 0;
-    if (end > header->units) {
-        uint64_t from = header->units * FAN_NAMES_UNIT;
-        uint64_t to = (end * FAN_NAMES_UNIT + ROOM_BYTES - 1) / ROOM_BYTES * ROOM_BYTES;
-        if (posix_fallocate(writer->fd, (off_t)from, (off_t)(to - from)) != 0)
-            return 0;
-        store(&header->units, to / FAN_NAMES_UNIT);
-    }
-    writer->used = end;
-    return unit;
-}
-
-static uint64_t take(struct fan_names_writer *writer, size_t bytes)
-{
-    uint64_t units = (bytes + FAN_NAMES_UNIT - 1) / FAN_NAMES_UNIT;
-    uint64_t unit = writer->free[units];
-    if (unit == 0)
-        return fresh(writer, units);
-    writer->free[units] = name_at(writer, unit)->hash;
-    return unit;
-}
-
-static size_t size_of(const struct fan_name *name)
-{
-    return sizeof(*name) + padded(name->path_bytes) + padded(name->target_bytes);
-}
-
-static void give(struct fan_names_writer *writer, struct fan_name *name)
-{
-    uint64_t units = (size_of(name) + FAN_NAMES_UNIT - 1) / FAN_NAMES_UNIT;
-    store(&name->hash, writer->free[units]);
-    writer->free[units] = unit_of(writer, name);
-}
-
-static uint64_t *bucket_of(const struct fan_names_writer *writer, uint64_t hash)
-{
-    const struct fan_names_header *header = writer->names.header;
-    uint64_t *buckets = at_unit(writer, header->buckets);
-    return &buckets[hash & (header->bucket_count - 1)];
+    uint64_t from = header->units * FAN_NAMES_UNIT;
+    uint64_t to = (header->used + units) * FAN_NAMES_UNIT;
+    if (to <= from)
+        return true;
+    to = (to + ROOM_BYTES - 1) / ROOM_BYTES * ROOM_BYTES;
+    to = to < writer->names.bytes ? to : writer->names.bytes / FAN_NAMES_UNIT * FAN_NAMES_UNIT;
+    if (header->used + units > to / FAN_NAMES_UNIT ||
+        posix_fallocate(writer->fd, (off_t)from, (off_t)(to - from)) != 0)
+        return false;
+    fan_table_store(&header->units, to / FAN_NAMES_UNIT);
+    return true;
 }
 
 /* Twice the buckets. The old ones are left: all that were ever left are fewer than these. */
 static bool more_buckets(struct fan_names_writer *writer)
 {
-    struct fan_names_header *header = writer->names.header;
-    uint64_t old_count = header->bucket_count;
-    uint64_t count = old_count > 0 ? 2 * old_count : BUCKETS_FIRST;
-    uint64_t *old = at_unit(writer, header->buckets);
-    uint64_t unit = fresh(writer, count * WORD / FAN_NAMES_UNIT);
-    if (unit == 0)
-        return false;
-    store(&header->buckets, unit);
-    store(&header->bucket_count, count);
-    for (uint64_t i = 0; i < old_count; i++) {
-        struct fan_name *name = name_at(writer, old[i]);
-        while (name != NULL) {
-            struct fan_name *next = name_at(writer, name->next);
-            uint64_t *bucket = bucket_of(writer, name->hash);
-            store(&name->next, *bucket);
-            store(bucket, unit_of(writer, name));
-            name = next;
-        }
-    }
-    return true;
+    uint64_t count = writer->names.header->bucket_count;
+    count = count > 0 ? 2 * count : BUCKETS_FIRST;
+    return reserve(writer, count * WORD / FAN_NAMES_UNIT) && fan_table_grow(&writer->names, count);
 }
 
-static struct fan_name *find(const struct fan_names_writer *writer, const struct path *path)
+/* NULL: there is no such name, or the segment is out of use. */
+static struct fan_name *find(struct fan_names_writer *writer, const struct fan_table_path *path)
 {
-    uint64_t hash = fan_names_hash(path->mount, path->text, path->bytes);
-    struct fan_name *name = name_at(writer, *bucket_of(writer, hash));
-    while (name != NULL &&
-           (name->hash != hash || name->mount != path->mount || name->path_bytes != path->bytes ||
-            memcmp(name + 1, path->text, path->bytes) != 0))
-        name = name_at(writer, name->next);
-    return name;
+    return writer->broken ? NULL : fan_table_find(&writer->names, path);
 }
 
-static struct fan_name *make(struct fan_names_writer *writer, const struct path *path,
-                             const char *target, uint32_t target_bytes)
+void fan_names_make_room(struct fan_names_writer *writer, uint32_t path_bytes,
+                         uint32_t target_bytes, uint64_t spare)
 {
-    uint64_t hash = fan_names_hash(path->mount, path->text, path->bytes);
-    if (writer->count >= writer->names.header->bucket_count && !more_buckets(writer))
-        return NULL;
-    size_t path_room = padded(path->bytes);
-    uint64_t unit = take(writer, sizeof(struct fan_name) + path_room + padded(target_bytes));
-    if (unit == 0)
-        return NULL;
-    struct fan_name *name = name_at(writer, unit);
-    uint64_t *bucket = bucket_of(writer, hash);
-    struct fan_name head = {.hash = hash,
-                            .next = *bucket,
-                            .mount = path->mount,
-                            .path_bytes = path->bytes,
-                            .target_bytes = target_bytes};
-    store_words(name, &head, sizeof(head));
-    store_words(name + 1, path->text, path->bytes);
-    store_words((char *)(name + 1) + path_room, target, target_bytes);
-    store(bucket, unit);
-    writer->count++;
-    return name;
-}
-
-static void unmake(struct fan_names_writer *writer, struct fan_name *name)
-{
-    uint64_t *link = bucket_of(writer, name->hash), unit = unit_of(writer, name);
-    while (*link != unit)
-        link = &name_at(writer, *link)->next;
-    store(link, name->next);
-    writer->count--;
-    give(writer, name);
-}
-
-static uint64_t listing_bytes(const struct fan_name *directory, const struct fan_name *name)
-{
-    uint32_t skipped = directory->path_bytes > 0 ? directory->path_bytes + 1 : 0;
-    return fan_names_entry_bytes(name->path_bytes - skipped);
-}
-
-/* Counts what a child is in its directory, which has changed. */
-static void account(struct fan_names_writer *writer, struct fan_name *directory,
-                    const struct fan_name *name, int64_t by)
-{
-    if (name->flags & FAN_NAME_ENTRY)
-        store(&directory->listing_bytes,
-              directory->listing_bytes + (uint64_t)by * listing_bytes(directory, name));
-    if (name->flags & FAN_NAME_ASK)
-        store(&directory->asked, directory->asked + (uint64_t)by);
-    store(&directory->generation, ++writer->generation);
-}
-
-static void join(struct fan_names_writer *writer, struct fan_name *directory, struct fan_name *name)
-{
-    struct fan_name *last = name_at(writer, directory->last);
-    uint64_t unit = unit_of(writer, name);
-    store(&name->parent, unit_of(writer, directory));
-    store(&name->before, directory->last);
-    store(&name->after, 0);
-    store(last != NULL ? &last->after : &directory->first, unit);
-    store(&directory->last, unit);
-    store(&directory->children, directory->children + 1);
-}
-
-static void part(struct fan_names_writer *writer, struct fan_name *directory, struct fan_name *name)
-{
-    struct fan_name *before = name_at(writer, name->before), *after = name_at(writer, name->after);
-    store(before != NULL ? &before->after : &directory->first, name->after);
-    store(after != NULL ? &after->before : &directory->last, name->before);
-    store(&directory->children, directory->children - 1);
-    store(&name->parent, 0);
-}
-
-/* What a name in a directory is from now on; it goes when that is nothing. */
-static void show(struct fan_names_writer *writer, struct fan_name *directory, struct fan_name *name,
-                 uint32_t flags)
-{
-    const uint32_t shown = FAN_NAME_ENTRY | FAN_NAME_ASK;
-    account(writer, directory, name, -1);
-    if (name->parent == 0 && (flags & shown))
-        join(writer, directory, name);
-    else if (name->parent != 0 && !(flags & shown))
-        part(writer, directory, name);
-    set_flags(name, (name->flags & ~shown) | flags);
-    account(writer, directory, name, 1);
-    if (name->flags == 0)
-        unmake(writer, name);
-}
-
-static void uncover(struct fan_names_writer *writer, struct fan_name *directory)
-{
-    while (directory->first != 0)
-        show(writer, directory, name_at(writer, directory->first), 0);
-    set_flags(directory, directory->flags & ~FAN_NAME_COVERED);
-    if (directory->flags == 0)
-        unmake(writer, directory);
-}
-
-static struct path parent_of(const struct path *path)
-{
-    uint32_t end = path->bytes;
-    while (end > 0 && path->text[end - 1] != '/')
-        end--;
-    return (struct path){path->mount, path->text, end > 0 ? end - 1 : 0};
-}
-
-/* A name with room for a target; what was there for another one goes. */
-static struct fan_name *name_for(struct fan_names_writer *writer, struct fan_name *directory,
-                                 const struct path *path, const char *target, uint32_t target_bytes)
-{
-    struct fan_name *name = find(writer, path);
-    if (name != NULL && padded(name->target_bytes) != padded(target_bytes)) {
-        if (name->flags & FAN_NAME_COVERED)
-            uncover(writer, name);
-        name = find(writer, path);
-        if (name != NULL)
-            show(writer, directory, name, 0);
-        name = NULL;
-    }
-    if (name == NULL)
-        return make(writer, path, target, target_bytes);
-    store_words((char *)(name + 1) + padded(name->path_bytes), target, target_bytes);
-    __atomic_store_n(&name->target_bytes, target_bytes, __ATOMIC_RELEASE);
-    return name;
-}
-
-static int put(struct fan_names_writer *writer, struct fan_name *directory, const struct path *path,
-               const struct fan_output_attr *attr, const char *target, uint32_t target_bytes,
-               bool ask)
-{
-    uint32_t flags = (attr != NULL ? FAN_NAME_ENTRY : 0u) | (ask ? FAN_NAME_ASK : 0u);
-    struct fan_name *name =
-        flags != 0 ? name_for(writer, directory, path, target, target_bytes) : find(writer, path);
-    if (flags != 0 && name == NULL) {
-        uncover(writer, directory);
-        return -ENOSPC;
-    }
-    if (name == NULL)
-        return 0;
-    if (attr != NULL)
-        store_words(&name->attr, attr, sizeof(*attr));
-    show(writer, directory, name, flags);
-    return 0;
+    const struct fan_names_header *header = writer->names.header;
+    if (4 * header->count >= 3 * header->bucket_count)
+        more_buckets(writer); /* else chains get longer */
+    uint64_t lacks = fan_table_lacks(&writer->names, path_bytes, target_bytes);
+    if (lacks > 0 || header->units - header->used < spare)
+        reserve(writer, lacks + spare);
 }
 
 int fan_names_put(struct fan_names_writer *writer, uint32_t mount, const char *path,
                   uint32_t path_bytes, const struct fan_output_attr *attr, const char *target,
                   uint32_t target_bytes, bool ask, int64_t changed_ns)
 {
-    struct path at = {mount, path, path_bytes}, above = parent_of(&at);
+    struct fan_table_path at = {mount, path, path_bytes}, above = fan_table_parent(&at);
+    struct fan_table_value value = {attr, target, target_bytes, ask};
     struct fan_name *directory = find(writer, &above);
     if (directory == NULL || !(directory->flags & FAN_NAME_COVERED))
         return 0;
-    turn(writer);
-    store((uint64_t *)&directory->changed_ns, (uint64_t)changed_ns);
-    int rc = put(writer, directory, &at, attr, target, target_bytes, ask);
-    turn(writer);
+    fan_table_turn(&writer->names);
+    fan_table_store((uint64_t *)&directory->changed_ns, (uint64_t)changed_ns);
+    fan_names_make_room(writer, path_bytes, target_bytes, 0);
+    int rc = fan_table_put(&writer->names, directory, &at, &value);
+    fan_table_turn(&writer->names);
     return rc;
 }
 
 void fan_names_changed(struct fan_names_writer *writer, uint32_t mount, const char *path,
                        uint32_t path_bytes, int64_t changed_ns)
 {
-    struct path at = {mount, path, path_bytes};
+    struct fan_table_path at = {mount, path, path_bytes};
     struct fan_name *directory = find(writer, &at);
     if (directory == NULL)
         return;
-    turn(writer);
-    store((uint64_t *)&directory->changed_ns, (uint64_t)changed_ns);
-    turn(writer);
+    fan_table_turn(&writer->names);
+    fan_table_store((uint64_t *)&directory->changed_ns, (uint64_t)changed_ns);
+    fan_table_turn(&writer->names);
 }
 
 int fan_names_cover(struct fan_names_writer *writer, uint32_t mount, const char *path,
                     uint32_t path_bytes)
 {
-    struct path at = {mount, path, path_bytes};
+    struct fan_table_path at = {mount, path, path_bytes};
     struct fan_name *directory = find(writer, &at);
     if (directory != NULL && (directory->flags & FAN_NAME_COVERED))
         return 0;
-    turn(writer);
-    if (directory == NULL)
-        directory = make(writer, &at, "", 0);
-    if (directory != NULL) {
-        store((uint64_t *)&directory->changed_ns, 0);
-        set_flags(directory, directory->flags | FAN_NAME_COVERED);
-    }
-    turn(writer);
+    if (writer->broken)
+        return -ENOSPC;
+    fan_table_turn(&writer->names);
+    fan_names_make_room(writer, path_bytes, 0, 0);
+    directory = fan_table_cover(&writer->names, &at);
+    fan_table_turn(&writer->names);
     return directory != NULL ? 0 : -ENOSPC;
 }
 
 void fan_names_uncover(struct fan_names_writer *writer, uint32_t mount, const char *path,
                        uint32_t path_bytes)
 {
-    struct path at = {mount, path, path_bytes};
+    struct fan_table_path at = {mount, path, path_bytes};
     struct fan_name *directory = find(writer, &at);
     if (directory == NULL || !(directory->flags & FAN_NAME_COVERED))
         return;
-    turn(writer);
-    uncover(writer, directory);
-    turn(writer);
+    fan_table_turn(&writer->names);
+    fan_table_uncover(&writer->names, directory);
+    fan_table_turn(&writer->names);
 }
 
 void fan_names_freeze(struct fan_names_writer *writer, bool frozen)
 {
-    turn(writer);
-    store(&writer->names.header->frozen, frozen);
-    turn(writer);
+    fan_table_turn(&writer->names);
+    fan_table_store(&writer->names.header->frozen, frozen);
+    fan_table_turn(&writer->names);
 }
 
 void fan_names_done(struct fan_names_writer *writer)
 {
     struct fan_names_header *header = writer->names.header;
-    store(&header->done, header->done + 1);
+    fan_table_store(&header->done, header->done + 1);
 }
 
 uint64_t fan_names_announced(const struct fan_names_writer *writer)
@@ -392,12 +137,19 @@ void fan_names_settle(struct fan_names_writer *writer, uint64_t announced)
 {
     struct fan_names_header *header = writer->names.header;
     if (announced > header->done)
-        store(&header->done, announced);
+        fan_table_store(&header->done, announced);
 }
 
 bool fan_names_under_way(const struct fan_names_writer *writer)
 {
     return fan_names_announced(writer) != writer->names.header->done;
+}
+
+/* Process ids mean something to those alone who have the same. */
+static uint64_t pid_space(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
 /* The kernel notes it when this thread ends without having let go. */
@@ -418,7 +170,7 @@ static int own(struct fan_names_header *header)
 static int map(struct fan_names_writer *writer, uint64_t most_bytes)
 {
     int rc = ftruncate(writer->fd, (off_t)most_bytes) == 0 ? 0 : -errno;
-    rc = rc == 0 ? -posix_fallocate(writer->fd, 0, ROOM_BYTES) : rc;
+    rc = rc == 0 ? -posix_fallocate(writer->fd, 0, FAN_NAMES_FIRST_UNIT * FAN_NAMES_UNIT) : rc;
     if (rc != 0)
         return rc;
     void *at =
@@ -426,7 +178,7 @@ static int map(struct fan_names_writer *writer, uint64_t most_bytes)
     if (at == MAP_FAILED)
         return -errno;
     writer->names = (struct fan_names){at, most_bytes};
-    writer->names.header->units = ROOM_BYTES / FAN_NAMES_UNIT;
+    writer->names.header->used = writer->names.header->units = FAN_NAMES_FIRST_UNIT;
     return 0;
 }
 
@@ -438,11 +190,13 @@ int fan_names_open(int fd, uint32_t rank, uint64_t most_bytes, struct fan_names_
         return -ENOMEM;
     }
     writer->fd = fd;
-    writer->used = HEADER_UNITS;
     int rc = map(writer, most_bytes);
     if (rc == 0) {
         writer->names.header->rank = rank;
         writer->names.header->segment_bytes = most_bytes;
+        writer->names.header->closed = FAN_NAMES_NEVER;
+        writer->names.header->awake = 1;
+        writer->names.header->pid_space = pid_space();
         rc = more_buckets(writer) ? own(writer->names.header) : -ENOSPC;
         if (rc != 0)
             munmap(writer->names.header, most_bytes);
@@ -459,7 +213,8 @@ int fan_names_open(int fd, uint32_t rank, uint64_t most_bytes, struct fan_names_
 
 void fan_names_close(struct fan_names_writer *writer)
 {
-    pthread_mutex_unlock(&writer->names.header->owner);
+    if (!writer->broken)
+        pthread_mutex_unlock(&writer->names.header->owner);
     munmap(writer->names.header, writer->names.bytes);
     close(writer->fd);
     free(writer);

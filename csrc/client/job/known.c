@@ -15,18 +15,10 @@ enum { OBJECT_RANK_SHIFT = 40, HEX_DIGITS = 16 };
 
 static _Atomic(struct fan_names_header *) mapped;
 
-/* All of it to be read; the header to be written, too, for its count of changes. */
 static void *map(int fd, uint64_t bytes)
 {
-    long at = fan_sys_mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (fan_sys_failed(at))
-        return NULL;
-    long head = fan_sys_mmap((void *)at, FAN_NAMES_HEADER_BYTES, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_FIXED, fd, 0);
-    if (!fan_sys_failed(head))
-        return (void *)at;
-    fan_sys_munmap((void *)at, bytes);
-    return NULL;
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    return fan_sys_failed(at) ? NULL : (void *)at;
 }
 
 static void *open_and_map(uint64_t *bytes)
@@ -95,14 +87,21 @@ static size_t normal_bytes(const char *path, size_t base_bytes, bool *slash)
     return bytes;
 }
 
+bool fan_output_path(const struct fan_view *view, const char *path, size_t base_bytes,
+                     struct fan_names_path *named, bool *slash)
+{
+    size_t bytes = normal_bytes(path, base_bytes, slash);
+    *named = (struct fan_names_path){fan_output_view(view), path, bytes, base_bytes};
+    return bytes > 0 && bytes < FAN_OUTPUT_PATH_MAX;
+}
+
 int fan_output_known(const struct fan_view *view, const char *path, size_t base_bytes, bool follow,
                      struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX])
 {
     struct fan_names names;
     bool slash;
-    size_t bytes = normal_bytes(path, base_bytes, &slash);
-    struct fan_names_path named = {fan_output_view(view), path, bytes, base_bytes};
-    if (bytes == 0 || bytes >= FAN_OUTPUT_PATH_MAX || !fan_job_names(&names))
+    struct fan_names_path named;
+    if (!fan_output_path(view, path, base_bytes, &named, &slash) || !fan_job_names(&names))
         return FAN_NAMES_ASK;
     /* The path that lies there is needed until the answer is certain: a target goes behind it. */
     size_t used = text == path ? strlen(path) + 1 : 0;

@@ -15,6 +15,11 @@
 /* The segment, mapped on first use. false where there is none. */
 bool fan_job_names(struct fan_names *names);
 
+/* A path in a mount, of which the first `base_bytes` are a directory of the dataset, without the
+ * `slash` at its end. false: it is not in normal form, or the mount itself. */
+bool fan_output_path(const struct fan_view *view, const char *path, size_t base_bytes,
+                     struct fan_names_path *named, bool *slash);
+
 /* LOOKUP of a path in a mount, of which the first `base_bytes` are a directory of the dataset: 0
  * with the `answer` (HERE), and a link's target in `text`, where else it is left as it is; -errno;
  * FAN_NAMES_ASK. text: may be the path that is asked about. */

@@ -8,6 +8,7 @@
 #include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../paths/linked.h"
+#include "own.h"
 
 enum { STATUS_BYTES_MAX = 1024, UMASK_DEFAULT = 022 };
 
@@ -59,6 +60,9 @@ static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target 
     struct fan_output_answer answer;
     call->request.how = flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
     while (target->where == FAN_BEYOND) {
+        *rc = fan_own_change(target, call->request.op, call->request.mode);
+        if (*rc == 0)
+            return true;
         *rc = fan_output_ask_of(target, call, flags | FAN_CHANGE | FAN_THROUGH, &answer, NULL);
         if (*rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)
             return true;

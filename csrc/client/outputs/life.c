@@ -4,6 +4,7 @@
 #include "../../common/sys.h"
 #include "../machine/vfork.h"
 #include "outputs.h"
+#include "own.h"
 
 enum { LET_GO_MAX = 32, LINGERING_MAX = 64 };
 
@@ -135,7 +136,11 @@ int fan_output_settle_pending(void)
     overflowed = false;
     for (unsigned i = 0; i < LET_GO_MAX; i++) {
         uint64_t object = atomic_exchange(&gone[i], 0);
-        if (object != 0)
+        if (object == 0)
+            continue;
+        if (fan_own_settle(object) == 0)
+            atomic_fetch_sub(&count, 1);
+        else
             objects[object_count++] = object;
     }
     if (object_count == 0 && !all)

@@ -9,6 +9,7 @@
 #include "../paths/by_proc.h"
 #include "../paths/skeleton.h"
 #include "outputs.h"
+#include "own.h"
 
 enum { AGAIN_MAX = 100, REPLACED = FAN_OPEN_ELSEWHERE - 1 }; /* no errno */
 
@@ -47,6 +48,8 @@ static int ask_open(struct opening *opening, int flags, unsigned mode)
 {
     unsigned resolve = fan_open_resolve(flags);
     int rc = known(opening, flags, resolve);
+    if (rc == FAN_NAMES_ASK)
+        rc = fan_own_create(opening->target, flags, mode, &opening->answer, opening->text);
     if (rc != FAN_NAMES_ASK)
         return rc;
     struct fan_output_call call = {

@@ -6,6 +6,7 @@
 
 #include "../../common/sys.h"
 #include "outputs.h"
+#include "own.h"
 
 void fan_end_locate(struct fan_end *end, int dirfd, const char *path, unsigned flags)
 {
@@ -130,6 +131,9 @@ static int look_at_both(struct fan_end *from, struct fan_end *to)
 int fan_output_pair(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
 {
     struct fan_output_answer answer;
+    if (call->request.op == FAN_OUTPUT_RENAME &&
+        fan_own_rename(&from->target, &to->target, call->request.flags) == 0)
+        return 0;
     int rc = path_of(from, &call->path);
     rc = rc == 0 ? path_of(to, &call->other) : rc;
     if (rc != 0)

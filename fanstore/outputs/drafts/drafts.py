@@ -32,6 +32,8 @@ class Drafts(DraftTable):
     """The drafts of this rank, and when they end. Lives in the outputs thread."""
 
     publisher: Publisher
+    take: Callable[[int], None] = staticmethod(lambda _: None)
+    """Keeps programs from publishing an object themselves, and has what they did be known."""
 
     def __init__(
         self, store: ObjectStore, most_fds: int, keep: Callable[[Place, int], None] | None = None
@@ -57,6 +59,16 @@ class Drafts(DraftTable):
             print(f"fanstore: outputs: inotify: {error}", file=sys.stderr)
             self._poll()
 
+    def _taken(self, objects: Iterable[int]) -> list[Draft]:
+        """Returns those of these objects that are drafts still, to be ended here alone."""
+        numbers = list(objects)
+        for number in numbers:
+            self.take(number)
+        return self.known(numbers)
+
+    def _of_process(self, pid: int) -> list[Draft]:
+        return self._taken(draft.object_id for draft in self.of_process(pid))
+
     # What Operations decides.
 
     def begin(self, place: Place, object_id: int, pid: int) -> None:
@@ -73,7 +85,7 @@ class Drafts(DraftTable):
         deadline_s = self._loop.time() + _APPEAR_S
         while (size := self._size(object_id)) is None and self._loop.time() < deadline_s:
             await asyncio.sleep(_APPEAR_POLL_S)
-        draft = self._drafts.get(object_id)
+        draft = next(iter(self._taken((object_id,))), None)
         if draft is None or draft.ending is not None or size is None:
             return False
         if pid not in draft.holders and size > 0:
@@ -83,8 +95,9 @@ class Drafts(DraftTable):
 
     def move(self, object_id: int, place: Place) -> None:
         """Notes the new place of a draft that was renamed. Does nothing when it is unknown."""
+        taken = self._taken((object_id,))
         super().move(object_id, place)
-        for draft in self.known((object_id,)):
+        for draft in taken:
             self._tell(draft)
 
     def _tell(self, draft: Draft) -> None:
@@ -94,7 +107,7 @@ class Drafts(DraftTable):
     def detach(self, object_id: int) -> None:
         """Notes that a draft has no name any more: it is never published. Its holders keep it as
         the kernel keeps any file without a name. Does nothing when it is unknown."""
-        draft = self._drafts.get(object_id)
+        draft = next(iter(self._taken((object_id,))), None)
         if draft is None:
             return
         granted = any(holder.granted_s for holder in draft.holders.values())
@@ -108,7 +121,7 @@ class Drafts(DraftTable):
     async def settle(self, pid: int, objects: Sequence[int]) -> bool:
         """Notes that a process closed its last descriptor of these drafts (none given: of some of
         its). Returns whether all of them are finished. Raises the OSError of a publication."""
-        drafts = self.known(objects) if objects else self.of_process(pid)
+        drafts = self._taken(objects) if objects else self._of_process(pid)
         for draft in drafts:
             holder = draft.holders.get(pid)
             if holder is not None and objects:
@@ -120,7 +133,7 @@ class Drafts(DraftTable):
     def hold(self, pid: int, objects: Sequence[int]) -> None:
         """Notes one more process that holds these drafts: it answers for what its parent had, if
         that was killed before this was said."""
-        for draft in self.known(objects):
+        for draft in self._taken(objects):
             self._processes.watch(pid)
             self.holder(draft, pid).says = Says.HOLDS
             killed = [each for each, at in draft.holders.items() if at.dead and not at.left]
@@ -129,14 +142,14 @@ class Drafts(DraftTable):
 
     def hand_on(self, pid: int, objects: Sequence[int]) -> None:
         """Notes that a process is about to exec and hands these drafts on to the new program."""
-        for draft in self.known(objects):
+        for draft in self._taken(objects):
             self.holder(draft, pid).leaves(Says.HANDS_ON)
             self._processes.watch(pid)
 
     async def leave(self, pid: int, objects: Sequence[int]) -> None:
         """Notes that a process is about to exec or exit and lets go of these drafts (none given: of
         all)."""
-        drafts = self.known(objects) if objects else self.of_process(pid)
+        drafts = self._taken(objects) if objects else self._of_process(pid)
         for draft in drafts:
             if pid in draft.holders:
                 draft.holders[pid].leaves(Says.LEAVES)
@@ -146,7 +159,7 @@ class Drafts(DraftTable):
     async def abandon(self, pid: int, objects: Sequence[int]) -> None:
         """Notes that an open which was allowed has failed, and that the process has no other
         descriptor of these drafts."""
-        drafts = self.known(objects)
+        drafts = self._taken(objects)
         for draft in drafts:
             holder = draft.holders.get(pid)
             if holder is not None and holder.granted_s:
@@ -155,6 +168,15 @@ class Drafts(DraftTable):
                 self._drop_holder(draft, pid)
         with contextlib.suppress(OSError):
             await self._look_at_all(drafts)
+
+    def published(self, object_id: int) -> None:
+        """Notes that a program has published an object that it created."""
+        self.counts["published"] += 1
+        draft = self._drafts.get(object_id)
+        if draft is None:  # it was never seen as a draft
+            self.counts["opened"] += 1
+        else:
+            self._forget(draft)
 
     # The end of a draft.
 
@@ -209,7 +231,7 @@ class Drafts(DraftTable):
     def _end_if_finished(self, draft: Draft, said: bool = False) -> asyncio.Task[None] | None:
         if draft.ending is None and self._drafts.get(draft.object_id) is draft:
             verdict = self._verdict(draft, said)
-            if verdict is not Verdict.WAIT:
+            if verdict is not Verdict.WAIT and self._taken((draft.object_id,)):
                 draft.ending = self._loop.create_task(self._end(draft, verdict))
                 draft.ending.add_done_callback(_note)
         return draft.ending
@@ -311,7 +333,7 @@ class Drafts(DraftTable):
     def _process_ended(self, pid: int, how: End) -> None:
         """Looks at the drafts of a process that has ended. What it held when it was killed is
         answered for by the other holders."""
-        for draft in self.of_process(pid):
+        for draft in self._of_process(pid):
             holder = draft.holders[pid]
             holder.died(how is End.KILLED)
             ends = self._end_if_finished(draft) is not None

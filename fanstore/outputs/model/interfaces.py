@@ -48,6 +48,9 @@ class Drafts(Protocol):
         """Notes that a draft has no name any more: it is never published. Does nothing when it is
         unknown."""
 
+    def published(self, object_id: int) -> None:
+        """Notes that a program has published an object that it created."""
+
     async def look(self, object_id: int) -> None:
         """Publishes or drops a draft if it is finished; waits for that when it is under way."""
 

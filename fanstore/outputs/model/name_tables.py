@@ -30,12 +30,13 @@ Key = tuple[int, bytes]  # mount, directory
 @dataclass
 class Table:
     """The names in one directory. known: it is certain that the directory is there. announced: all
-    ranks know that there may be names. mtime_ns: when they changed; 0: not since the time that its
-    entry has."""
+    ranks know that there may be names. opened: programs change them themselves. mtime_ns: when they
+    changed; 0: not since the time that its entry has."""
 
     names: dict[bytes, Slot] = field(default_factory=dict)
     known: bool = False
     announced: bool = False
+    opened: bool = False
     mtime_ns: int = 0
 
 
@@ -80,6 +81,13 @@ class NameTables:
         table = self.table(mount, directory)
         table.known = True
         self._show(mount, directory, table)
+
+    def open(self, mount: int, directory: bytes) -> None:
+        """Lets programs change the names in a directory, which is known and announced."""
+        table = self.table(mount, directory)
+        if not table.opened:
+            table.opened = True
+            self._segment.open_directory(mount, directory)
 
     def slot(self, place: Place) -> Slot:
         """Returns a copy of what a name stands for; an empty slot when it is free."""
@@ -255,12 +263,24 @@ class NameTables:
                 if slot.entry is not None:
                     yield Place(mount, directory, name), slot.entry
 
+    def follow(self, place: Place, slot: Slot, when_ns: int) -> Slot:
+        """Has a name stand for `slot`, as a program has made it at that time; returns what it stood
+        for."""
+        table = self.table(place.mount, place.directory)
+        old = table.names.get(place.name, _FREE)
+        table.mtime_ns = when_ns
+        self._set(table, place, slot)
+        return old
+
     def _put(self, place: Place, slot: Slot, renamed: bool = False) -> None:
         table = self.table(place.mount, place.directory)
         old = table.names.get(place.name, _FREE)
         # A new version of a file is no change of its directory.
         if renamed or _shows(old) != _shows(slot):
             table.mtime_ns = time.time_ns()
+        self._set(table, place, slot)
+
+    def _set(self, table: Table, place: Place, slot: Slot) -> None:
         if slot == _FREE:
             table.names.pop(place.name, None)
         else:

@@ -1,12 +1,14 @@
-"""The names of outputs as programs of this node read them without asking: the names segment
-(csrc/format/names_format.h), which the outputs thread alone writes."""
+"""The names of outputs as programs of this node read and change them without asking: the names
+segment (csrc/format/names_format.h)."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fanstore._native import check, ffi, lib
+from fanstore.outputs.model.changes import Change, parse
 from fanstore.outputs.model.entries import Place, Slot
 from fanstore.outputs.model.wire import fill_attr
 
@@ -21,7 +23,9 @@ class NameSegment:
 
     def __init__(self) -> None:
         self._writer: Any = None
+        self._follows = False
         self._attr: Any = ffi.new("struct fan_output_attr *")
+        self._log: Any = ffi.new("const char **")
 
     def open(self, directory: str, rank: int) -> None:
         """Makes the segment in a job's directory, in the thread that is going to write and close
@@ -40,17 +44,17 @@ class NameSegment:
 
     def cover(self, mount: int, directory: bytes) -> None:
         """Begins to show a directory, with no names yet. One that is covered stays as it is."""
-        if self._writer is not None:
+        if self._writer is not None and not self._follows:
             lib.fan_names_cover(self._writer, mount, directory, len(directory))
 
     def uncover(self, mount: int, directory: bytes) -> None:
         """Shows a directory's names no more."""
-        if self._writer is not None:
+        if self._writer is not None and not self._follows:
             lib.fan_names_uncover(self._writer, mount, directory, len(directory))
 
     def put(self, place: Place, slot: Slot, changed_ns: int) -> None:
         """Shows what a name stands for, and when its directory changed."""
-        if self._writer is None:
+        if self._writer is None or self._follows:
             return
         attr, target = ffi.NULL, b""
         if slot.entry is not None:
@@ -63,7 +67,7 @@ class NameSegment:
 
     def set_time(self, mount: int, directory: bytes, changed_ns: int) -> None:
         """Shows when the names in a directory changed."""
-        if self._writer is not None:
+        if self._writer is not None and not self._follows:
             lib.fan_names_changed(self._writer, mount, directory, len(directory), changed_ns)
 
     def freeze(self, frozen: bool) -> None:
@@ -88,3 +92,48 @@ class NameSegment:
     def is_changing(self) -> bool:
         """Tells whether changes were announced that are not made."""
         return self._writer is not None and bool(lib.fan_names_under_way(self._writer))
+
+    # What programs change themselves.
+
+    def let(self) -> None:
+        """Lets programs change names in the directories that were opened; nothing is written here
+        until `hold`."""
+        if self._writer is not None:
+            lib.fan_names_let(self._writer)
+
+    def hold(self) -> None:
+        """Has programs ask for every change from now on. What they did themselves can be
+        followed."""
+        if self._writer is not None:
+            lib.fan_names_hold(self._writer)
+
+    def open_directory(self, mount: int, directory: bytes) -> None:
+        """Lets programs change the names in a directory that is covered."""
+        if self._writer is not None and not self._follows:
+            lib.fan_names_open_directory(self._writer, mount, directory, len(directory))
+
+    def follow(self, change: Callable[[Sequence[Change]], None]) -> bool:
+        """Has `change` follow what programs did since the last time, which is shown already.
+        Tells whether there was anything."""
+        if self._writer is None or self._follows:
+            return False
+        size = lib.fan_names_log(self._writer, self._log)
+        if size == 0:
+            return False
+        self._follows = True
+        try:
+            change(list(parse(bytes(ffi.buffer(self._log[0], size)))))
+        finally:
+            self._follows = False
+            lib.fan_names_followed(self._writer, size)
+        return True
+
+    def sleep(self) -> bool:
+        """Has programs wake this thread at their next change; False: there was one meanwhile."""
+        return self._writer is None or bool(lib.fan_names_sleep(self._writer))
+
+    def take_draft(self, object_id: int) -> None:
+        """Keeps programs from publishing an object that one of them created: they ask from now on.
+        What they did until then can be followed."""
+        if self._writer is not None:
+            lib.fan_names_take_draft(self._writer, object_id)

@@ -12,6 +12,7 @@ from fanstore.outputs.model.versions import Versions
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.namespace.attributes import Attributes
 from fanstore.outputs.namespace.context import Context
+from fanstore.outputs.namespace.following import Following
 from fanstore.outputs.namespace.looking import Looking
 from fanstore.outputs.namespace.moving import Moving
 from fanstore.outputs.namespace.naming import Naming
@@ -43,7 +44,7 @@ class Operations:
         segment = segment or NameSegment()
         self.name_tables = NameTables(segment)
         self.home_server = HomeServer(self.name_tables, peers, inputs)
-        homes, gate = HomeClient(peers), Gate(peers, segment.freeze)
+        homes, gate = HomeClient(peers), Gate(peers, segment.freeze, self._note_busy)
         versions = Versions(store)
         walker = Walker(inputs, homes, gate, drafts, versions)
         self._context = Context(
@@ -51,6 +52,13 @@ class Operations:
         )
         self.publisher = Publishing(self._context)
         self._drafts = drafts
+        self._segment = segment
+        self._following = Following(
+            segment, self.name_tables, drafts, store, self.publisher, observer,
+            self.home_server.removed,
+        )  # fmt: skip
+        self._lets = peers.world_size == 1
+        self._note_busy(False)
         self._alone, self._passing = self._steps()
         self._running: set[asyncio.Task[Answer]] = set()
 
@@ -85,6 +93,31 @@ class Operations:
             Op.TRUNCATE: truncating.truncate,
         }
         return alone, passing
+
+    def _note_busy(self, busy: bool) -> None:
+        """Has programs change nothing themselves while operations are under way."""
+        if not self._lets:
+            return
+        if busy:
+            self._segment.hold()
+            self.catch_up()
+        else:
+            self._segment.let()
+
+    def catch_up(self) -> bool:
+        """Follows what programs changed themselves; tells whether there was anything."""
+        return self._following.catch_up()
+
+    def take_draft(self, object_id: int) -> None:
+        """Does what Drafts.take says."""
+        self._segment.take_draft(object_id)
+        self.catch_up()
+
+    def close(self) -> None:
+        """Has programs change nothing themselves from now on."""
+        if self._lets:
+            self._note_busy(True)
+            self._lets = False
 
     async def run(self, request: Request) -> Answer:
         """Does what a client asks. Raises OSError. Goes on to its end when the caller is cancelled:

@@ -29,9 +29,9 @@ class Publishing:
         peers.serve("draft.moved", self._draft_moved)
         peers.serve("draft.unnamed", self._draft_unnamed)
         peers.serve("draft.look", self._look)
-        peers.serve("object.moved", self._object_moved)
+        peers.serve("object.moved", lambda _, *args: self.moved(*args))
         peers.serve("object.place", lambda _, object_id: self._place(object_id))
-        peers.serve("object.unnamed", self._object_unnamed)
+        peers.serve("object.unnamed", lambda _, object_id: self.unnamed(object_id))
         peers.serve("tree.moved", self._tree_moved)
 
     async def reserve(
@@ -179,6 +179,15 @@ class Publishing:
             with contextlib.suppress(OSError):
                 await self._context.homes.release(place, object_id)
 
+    def moved(self, object_id: int, place: Place) -> None:
+        """Notes the new name of an object of this rank, if it is published."""
+        if object_id in self._published:
+            self._published[object_id] = place
+
+    def unnamed(self, object_id: int) -> None:
+        """Notes that an object of this rank has no name any more."""
+        self._published.pop(object_id, None)
+
     # What other ranks tell.
 
     def _draft_moved(self, _rank: int, object_id: int, place: Place) -> None:
@@ -205,13 +214,6 @@ class Publishing:
             async with self._context.gate.passage():
                 await drafts.look(object_id)
         return drafts.place_of(object_id) is not None
-
-    def _object_moved(self, _rank: int, object_id: int, place: Place) -> None:
-        if object_id in self._published:
-            self._published[object_id] = place
-
-    def _object_unnamed(self, _rank: int, object_id: int) -> None:
-        self._published.pop(object_id, None)
 
     def _tree_moved(self, _rank: int, mount: int, old: bytes, new: bytes) -> None:
         self._context.drafts.move_tree(mount, old, new)

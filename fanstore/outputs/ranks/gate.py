@@ -46,11 +46,19 @@ def _entered(alone: bool = False) -> Iterator[None]:
 
 class Gate:
     """The gate of one rank, through which every operation passes. on_frozen: called when it is
-    closed and when it is opened."""
+    closed and when it is opened. on_busy: called before the first operation passes, or the gate
+    is closed, and once none is inside of an open one."""
 
-    def __init__(self, peers: Peers, on_frozen: Callable[[bool], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        on_frozen: Callable[[bool], None] = lambda _: None,
+        on_busy: Callable[[bool], None] = lambda _: None,
+    ) -> None:
         self._peers = peers
         self._on_frozen = on_frozen
+        self._on_busy = on_busy
+        self._busy = False
         self._tokens = itertools.count(1)
         self._inside = 0
         self._frozen_by: tuple[int, int] | None = None  # rank, token
@@ -85,11 +93,13 @@ class Gate:
             errno.EIO,
         )
         self._inside += 1
+        self._note_busy()
         try:
             with _entered():
                 yield
         finally:
             self._inside -= 1
+            self._note_busy()
             self._notify()
 
     @contextlib.asynccontextmanager
@@ -122,6 +132,7 @@ class Gate:
         if self._peers.is_lost(rank):  # while it waited: nobody would thaw
             raise failure(errno.EIO)
         self._frozen_by = (rank, token)
+        self._note_busy()
         self._on_frozen(True)
         try:
             await self._until(lambda: self._inside == 0, FREEZE_WAIT_S, errno.EBUSY)
@@ -133,7 +144,14 @@ class Gate:
         if self._frozen_by == (rank, token):
             self._frozen_by = None
             self._on_frozen(False)
+            self._note_busy()
             self._notify()
+
+    def _note_busy(self) -> None:
+        busy = self._inside > 0 or self._frozen_by is not None
+        if busy != self._busy:
+            self._busy = busy
+            self._on_busy(busy)
 
     def _lost(self, rank: int) -> None:
         if self._frozen_by is not None and self._frozen_by[0] == rank:

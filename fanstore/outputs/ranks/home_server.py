@@ -183,12 +183,19 @@ class HomeServer:
 
     def _is_ready(self, place: Place, token: int = 0) -> bool:
         lock = self._locks.get(place)
-        return (
+        ready = (
             (lock is None or lock.token == token)
             and (place.mount, place.directory) not in self._closing
             and self._is_known(place.mount, place.directory)
             and self._record_to_announce(place) is None
         )
+        if ready:
+            self.name_tables.open(place.mount, place.directory)
+        return ready
+
+    def removed(self) -> None:
+        """Notes that a program has removed a directory itself."""
+        self._turn += 1
 
     async def _until_ready(self, place: Place, token: int = 0) -> None:
         """Waits until the name may change. Raises ENOENT when its directory does not exist, EIO

@@ -25,6 +25,7 @@ from fanstore.outputs.objects.fetch import Copies, NoCopies
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.service.inputs import DatasetInputs, TouchedBits
 from fanstore.outputs.service.listener import Listener, listen
+from fanstore.outputs.service.wake import Wake
 from fanstore.outputs.stageout.stageout import StageOut
 from fanstore.peers.alone import Alone
 from fanstore.peers.connected import ConnectedPeers
@@ -197,7 +198,9 @@ class OutputService:
             for mount, touched in zip(self._mounts, self._touched.of_mount, strict=True)
         ]
         operations = Operations(peers, inputs, self._drafts, self._store, relay, segment)
+        self._operations = operations
         self._drafts.publisher = operations.publisher
+        self._drafts.take = operations.take_draft
         if self._make_stage_out is not None:
             self._stage_out = self._make_stage_out(peers, operations.name_tables, self._store)
             self._parts.callback(self._stage_out.close)
@@ -205,17 +208,34 @@ class OutputService:
             relay.to = self._stage_out
         if self._joined is not None:
             self._joined.start()
+        self._parts.callback(operations.close)
+        if self._joined is None:
+            with contextlib.suppress(OSError):
+                wake = Wake(self._directory, self._catch_up, segment.sleep)
+                self._parts.callback(wake.close)
         most = min(share, _CONNECTIONS_MOST)
         self._listener = Listener(
             self._socket, len(inputs), operations.start, most, segment,
-            (lambda: None) if self._stage_out is None else self._stage_out.asked,
+            self._asked,
         )  # fmt: skip
         self._parts.callback(self._listener.close)
+
+    def _asked(self) -> None:
+        self._operations.catch_up()
+        if self._stage_out is not None:
+            self._stage_out.asked()
+
+    def _catch_up(self) -> bool:
+        changed = self._operations.catch_up()
+        if changed and self._stage_out is not None:
+            self._stage_out.asked()
+        return changed
 
     def _placed_path(self, object_id: int) -> bytes | None:
         return None if self._stage_out is None else self._stage_out.placed_path(object_id)
 
     async def _flush(self) -> None:
+        self._operations.catch_up()
         await self._drafts.flush()
         self._unfinished = self._drafts.places()
         if self._stage_out is not None:
@@ -224,6 +244,7 @@ class OutputService:
     async def _account(self, unstaged: str) -> dict[str, Any]:
         # What a program writes on is nobody's any more: its close is not to succeed.
         self._listener.close()
+        self._operations.close()
         self._unfinished = self._drafts.places()
         self._drafts.close()
         if self._stage_out is None:

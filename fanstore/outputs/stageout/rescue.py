@@ -11,12 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from fanstore.outputs.model import changes
+from fanstore.outputs.model.changes import Change, left_in
 from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.model.partial import partial_paths
+from fanstore.outputs.model.segment import FILE as NAMES
 from fanstore.outputs.stageout.apart import Tell, told_apart
 from fanstore.outputs.stageout.copying import copy_object, link_again
 from fanstore.outputs.stageout.journal import JOURNAL, Header, Ledger, Lone, Name, read_journal
 from fanstore.outputs.stageout.placing import OutputDirectory
+from fanstore.outputs.stageout.reconcile import name_of
 from fanstore.outputs.stageout.unstaged import keep_link, keep_object, unstaged_of
 
 OBJECTS = "objects"
@@ -69,9 +73,34 @@ def needs_rescue(job_directory: str) -> bool:
 
 
 def _read(job_directory: str) -> tuple[Header, Ledger] | None:
+    found = None
     with contextlib.suppress(FileNotFoundError):
-        return read_journal(os.path.join(job_directory, JOURNAL))
-    return None
+        found = read_journal(os.path.join(job_directory, JOURNAL))
+    if found is not None:
+        with contextlib.suppress(OSError):  # there was no such segment
+            for change in left_in(os.path.join(job_directory, NAMES)):
+                _follow(found[1], change)
+    return found
+
+
+def _follow(ledger: Ledger, change: Change) -> None:
+    """Notes a change that a program made itself, and the daemon had no time to note."""
+    name, to = name_of(change.place), name_of(change.to)
+    if change.kind == changes.CREATED:
+        ledger.drafts[change.object_id] = name
+    elif change.kind == changes.PUBLISHED:
+        ledger.name(change.object_id, name, change.attr.size)
+    elif change.kind == changes.MADE:
+        ledger.set_lone(name, Lone(change.attr.mode, None))
+    elif change.kind == changes.REMOVED:
+        ledger.drop(change.gone)
+        ledger.set_lone(name, None)
+    elif change.kind == changes.MOVED:
+        ledger.drop(change.gone)
+        if change.object_id in ledger.named:
+            ledger.name(change.object_id, to, ledger.sizes[change.object_id])
+        ledger.set_lone(to, ledger.lone.get(name))
+        ledger.set_lone(name, None)
 
 
 def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> Rescued | None:

@@ -36,7 +36,7 @@ _PAUSE_FIRST_S = 0.25
 _PAUSE_MOST_S = 15.0
 _PAUSE_MOST_AT_END_S = 2.0
 _TIDY_UP_S = 1.0
-_CALM_S = 0.003  # programs that ask for nothing for so long are not waiting for answers
+_CALM_S = 0.01  # programs that do nothing for so long are not in a hurry
 _ASIDE_S = 0.02
 _BEHIND_MOST_S = 5.0
 _NAMES = "the names of what is there"
@@ -89,7 +89,8 @@ class StageOut:
         self._worker = asyncio.get_running_loop().create_task(self._work())
 
     def asked(self) -> None:
-        """Notes that a program asks for something: it goes first for a moment."""
+        """Notes that a program asks for something, or changed names itself: it goes first for a
+        moment."""
         self._asked_s = time.monotonic()
 
     def published(self, place: Place, entry: Entry) -> None:

@@ -110,7 +110,13 @@ class Supplier:
             if self._given_up or not copy.wanted:
                 raise OSError(errno.ECANCELED, "not waited for")
 
-        copy_object(self._objects.path(object_id), temporary, copy.attr, advance)
+        source = self._objects.path(object_id)
+        try:
+            copy_object(source, temporary, copy.attr, advance)
+        except FileNotFoundError:
+            if os.path.lexists(source):
+                raise
+            raise OSError(errno.ECANCELED, "it was removed") from None  # which is about to be told
         return temporary
 
     async def _drop_begun(self) -> None:

@@ -1,0 +1,148 @@
+"""Programs that change names themselves, without asking: who sees it, what the daemon makes of it,
+and what is left when either is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from looker import CHANGER_AT, TOP, Looker, asked, header_words, looker  # noqa: F401
+from output_fixtures import dataset, served  # noqa: F401
+from output_service import Served
+from serving import wait_for
+
+from fanstore.dataset import Dataset
+from fanstore.outputs.model.wire import Op
+from fanstore.outputs.namespace.following import Following
+from fanstore.outputs.stageout.journal import JOURNAL, Header, Journal
+from fanstore.outputs.stageout.rescue import rescue
+
+WRITE = "open('{top}/{name}', 'w').write('{text}')"
+
+
+def write(looker: Looker, name: str, text: str) -> None:  # noqa: F811
+    assert looker.told(WRITE.format(top=TOP, name=name, text=text)) == len(text)
+
+
+@pytest.fixture
+def keeping(tmp_path: Path, dataset: Dataset) -> Iterator[Served]:  # noqa: F811
+    """A service that keeps what killed programs were writing."""
+    made = Served(tmp_path, dataset, keep_partial=True)
+    yield made
+    made.service.close()
+
+
+def test_changes_are_not_asked(served: Served, looker: Looker, asked: list[int]) -> None:  # noqa: F811
+    """Once something was made in a directory; another program sees them, and so does the daemon."""
+    served.client.write_file(b"first", b"1")
+    other = Looker(served.path)
+    write(looker, "new", "four")
+    assert asked.count(Op.OPEN) == 1 and Op.SETTLE not in asked[2:]
+    before = len(asked)
+    assert other.size("new") == 4
+    assert looker.told(f"os.rename('{TOP}/new', '{TOP}/first')") is None
+    assert other.size("first") == 4 and other.told(f"os.path.exists('{TOP}/new')") is False
+    assert looker.told(f"os.mkdir('{TOP}/made')") is None
+    write(looker, "made/inside", "12")
+    assert other.told(f"os.listdir('{TOP}/made')") == ["inside"]
+    assert looker.told(f"os.unlink('{TOP}/made/inside')") is None
+    assert other.told(f"os.listdir('{TOP}/made')") == []
+    assert other.told(f"os.rmdir('{TOP}/made')") is None
+    assert looker.told(f"os.path.exists('{TOP}/made')") is False
+    assert asked[before:] == []
+    assert served.client.lookup(b"first")["size"] == 4
+    assert not served.is_there(b"new") and not served.is_there(b"made")
+    assert served.counted("published") == 3 and served.counted("drafts") == 0
+    assert len(served.objects()) == 1
+    other.process.kill()
+    other.process.communicate()
+
+
+def test_what_is_refused_is_asked(served: Served, looker: Looker, asked: list[int]) -> None:  # noqa: F811
+    """And refused as ever; a file that somebody is writing is for the daemon, too."""
+    served.client.ask(Op.MKDIR, b"made", mode=0o755)
+    write(looker, "made/a", "1")
+    for refused in ("os.mkdir('{}/made')", "os.rmdir('{}/made')", "os.unlink('{}/none')"):
+        assert isinstance(looker.told(refused.format(TOP)), int)
+    assert asked[-3:] == [Op.MKDIR, Op.RMDIR, Op.UNLINK]
+    looker.begin(f"(open('{TOP}/b', 'w'), os.rename('{TOP}/b', '{TOP}/c'))[1]")
+    assert looker.process.stdout is not None and looker.process.stdout.readline() == "null\n"
+    assert asked[-2:] == [Op.RENAME, Op.SETTLE]
+    assert looker.size("c") == 0
+
+
+def test_a_killed_writer(keeping: Served) -> None:
+    """What it was writing is kept as that, though it had asked for nothing."""
+    keeping.client.write_file(b"first", b"1")
+    killed = Looker(keeping.path)
+    expression = f"os.write(os.open('{TOP}/b', os.O_CREAT | os.O_WRONLY), b'half')"
+    assert killed.told(expression) == 4
+    killed.process.send_signal(signal.SIGKILL)
+    killed.process.communicate()
+    wait_for(lambda: keeping.is_there(b"b.partial"), "what it was writing")
+    assert not keeping.is_there(b"b")
+    assert keeping.client.lookup(b"b.partial")["size"] == 4
+
+
+def test_two_that_make_one_file(served: Served, looker: Looker) -> None:  # noqa: F811
+    """One of them does, the other is told so, whoever of them asks."""
+    served.client.write_file(b"first", b"1")
+    other = Looker(served.path)
+    flags = "os.O_CREAT | os.O_EXCL | os.O_WRONLY"
+    made = [each.told(f"os.open('{TOP}/lock', {flags})") for each in (looker, other)]
+    assert made[1] == 17 and made[0] != 17
+    other.process.kill()
+    other.process.communicate()
+
+
+def test_killed_while_it_changed_something(
+    served: Served,  # noqa: F811
+    looker: Looker,  # noqa: F811
+    asked: list[int],  # noqa: F811
+) -> None:
+    """From then on all is asked for, and nothing that was done is lost."""
+    served.client.write_file(b"first", b"1")
+    write(looker, "a", "four")
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    header_words(served.path, "I")[CHANGER_AT // 4] = gone.pid
+    write(looker, "b", "123")
+    before = len(asked)
+    assert (looker.size("first"), looker.size("a"), looker.size("b")) == (1, 4, 3)
+    assert looker.told(f"os.rename('{TOP}/a', '{TOP}/b')") is None
+    assert looker.size("b") == 4 and Op.RENAME in asked[before:]
+
+
+def test_a_daemon_that_was_killed_first(
+    monkeypatch: pytest.MonkeyPatch,
+    served: Served,  # noqa: F811
+    looker: Looker,  # noqa: F811
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """What programs did and it had not followed is in the output directory all the same."""
+    for name in (b"old", b"removed"):
+        served.client.write_file(name, name)
+    root = tmp_path_factory.mktemp("output")
+    journal = Journal(os.path.join(served.path, JOURNAL), Header("1", bytes(root), (b"",), 0o22, 0))
+    journal.close()
+    write(looker, "before", "followed")
+    assert served.is_there(b"before")
+    monkeypatch.setattr(Following, "catch_up", lambda _: False)
+    write(looker, "new", "finished")
+    assert looker.told(f"os.mkdir('{TOP}/made')") is None
+    write(looker, "made/tmp", "renamed")
+    assert looker.told(f"os.rename('{TOP}/made/tmp', '{TOP}/made/last')") is None
+    write(looker, "gone", "x")
+    assert looker.told(f"os.unlink('{TOP}/gone')") is None
+    assert looker.told(f"os.write(os.open('{TOP}/half', os.O_CREAT | os.O_WRONLY), b'ha')") == 2
+    rescued = rescue(served.path)
+    assert rescued is not None and not rescued.kept
+    found = {os.path.relpath(top, root): sorted(names) for top, _, names in os.walk(root)}
+    assert found == {".": ["half.partial", "new"], "made": ["last"]}
+    assert (root / "new").read_text() == "finished"
+    assert (root / "made/last").read_text() == "renamed"
