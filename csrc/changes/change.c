@@ -45,21 +45,27 @@ static bool may_change(const struct fan_changer *changer)
     return closed(changer) == FAN_NAMES_LET && fan_names_settled(&changer->names);
 }
 
-/* Waits until this thread alone changes names. false: for too long, or the daemon is gone. */
+/* Waits until this thread alone changes names. false: for too long, or the daemon is gone. Where it
+ * was too long it is not waited for again before it went well: a file is being copied, perhaps. */
 static bool enter(const struct fan_changer *changer)
 {
+    static bool in_vain;
     struct fan_names_header *header = changer->names.header;
-    for (unsigned i = 0; i < WAITS; i++) {
+    unsigned waits = __atomic_load_n(&in_vain, __ATOMIC_RELAXED) ? 1 : WAITS;
+    for (unsigned i = 0; i < waits; i++) {
         if (!fan_names_kept(&changer->names) || closed(changer) == FAN_NAMES_NEVER)
             return false;
         if (may_change(changer) && lock(header, changer->thread)) {
-            if (may_change(changer))
+            if (may_change(changer)) {
+                __atomic_store_n(&in_vain, false, __ATOMIC_RELAXED);
                 return true;
+            }
             leave(changer);
         }
         struct timespec pause = {0, WAIT_NS};
         FAN_SYS(nanosleep, &pause, NULL);
     }
+    __atomic_store_n(&in_vain, true, __ATOMIC_RELAXED);
     return false;
 }
 
@@ -171,7 +177,9 @@ static int create(struct fan_changer *changer, const struct fan_names_path *path
         return FAN_NAMES_ASK;
     struct fan_table_path at = whole(path);
     set(changer, directory, path, NULL, true);
-    uint64_t unit = fan_table_unit(&changer->names, fan_table_find(&changer->names, &at));
+    struct fan_name *name = fan_table_find(&changer->names, &at);
+    name->attr.object = attr->object;
+    uint64_t unit = fan_table_unit(&changer->names, name);
     *draft = (struct fan_names_draft){attr->object, unit, changer->pid};
     settle(changer, directory, change.when_ns);
     return 0;
@@ -201,8 +209,8 @@ static int publish(struct fan_changer *changer, uint64_t object, struct fan_outp
     change.attr = *attr;
     if (!commit(changer, &change, path.text, ""))
         return FAN_NAMES_ASK;
-    set(changer, directory, &path, attr, false);
     draft->object = 0;
+    set(changer, directory, &path, attr, false);
     settle(changer, directory, change.when_ns);
     return 0;
 }
@@ -240,13 +248,14 @@ static int move(struct fan_changer *changer, const struct fan_names_path *from,
     struct fan_name *old = source != NULL ? fan_table_find(names, &old_path) : NULL;
     struct fan_name *new = target != NULL ? fan_table_find(names, &new_path) : NULL;
     *gone = 0;
-    if (target == NULL || !is_plain(old) || from->mount != to->mount || old == new)
+    uint64_t object;
+    if (target == NULL || !is_plain(old) || !has_own_object(changer, old, &object) ||
+        from->mount != to->mount || old == new)
         return FAN_NAMES_ASK;
     if (new != NULL && (!replace || !is_plain(new) || !has_own_object(changer, new, gone)))
         return FAN_NAMES_ASK;
     struct fan_output_attr attr = old->attr;
-    struct fan_change change =
-        change_of(changer, FAN_CHANGE_MOVED, from, S_ISREG(attr.mode) ? attr.object : 0);
+    struct fan_change change = change_of(changer, FAN_CHANGE_MOVED, from, object);
     change.other_bytes = (uint32_t)to->bytes;
     change.gone = *gone;
     if (!has_room(changer, to, old->target_bytes) ||
@@ -275,8 +284,8 @@ int fan_change_move(struct fan_changer *changer, const struct fan_names_path *fr
 static bool is_empty(const struct fan_name *name)
 {
     const uint32_t there = FAN_NAME_ENTRY | FAN_NAME_COVERED;
-    return name != NULL && (name->flags & ~(uint32_t)FAN_NAME_OPEN) == there &&
-           S_ISDIR(name->attr.mode) && name->children == 0;
+    return name != NULL && name->flags == (there | FAN_NAME_OPEN) && S_ISDIR(name->attr.mode) &&
+           name->children == 0;
 }
 
 static int drop(struct fan_changer *changer, const struct fan_names_path *path, bool is_directory,
@@ -309,6 +318,16 @@ int fan_change_remove(struct fan_changer *changer, const struct fan_names_path *
     return rc;
 }
 
+/* Whether the names in a directory are this rank's: fanstore/outputs/model/entries.py. */
+static bool is_home(const struct fan_changer *changer, const struct fan_names_path *path)
+{
+    const struct fan_names_header *header = changer->names.header;
+    uint64_t value = UINT64_C(0xcbf29ce484222325) ^ path->mount;
+    for (size_t i = 0; i < path->bytes; i++)
+        value = (value ^ (unsigned char)path->text[i]) * UINT64_C(0x100000001b3);
+    return (value ^ value >> 32) % header->world_size == header->rank;
+}
+
 static int make(struct fan_changer *changer, const struct fan_names_path *path,
                 struct fan_output_attr *attr)
 {
@@ -324,8 +343,10 @@ static int make(struct fan_changer *changer, const struct fan_names_path *path,
         return FAN_NAMES_ASK;
     struct fan_table_path at = whole(path);
     set(changer, directory, path, attr, false);
-    struct fan_name *made = fan_table_cover(&changer->names, &at);
-    fan_table_set_flags(made, made->flags | FAN_NAME_OPEN);
+    if (is_home(changer, path)) {
+        struct fan_name *made = fan_table_cover(&changer->names, &at);
+        fan_table_set_flags(made, made->flags | FAN_NAME_OPEN);
+    }
     settle(changer, directory, change.when_ns);
     return 0;
 }

@@ -191,12 +191,21 @@ static void part(const struct fan_names *names, struct fan_name *directory, stru
     fan_table_store(&name->parent, 0);
 }
 
+void fan_table_detach(const struct fan_names *names, const struct fan_name *name)
+{
+    struct fan_names_draft *draft = &names->header->drafts[name->attr.object % FAN_NAMES_DRAFTS];
+    if (draft->object != 0 && draft->unit == fan_table_unit(names, name))
+        draft->object = 0;
+}
+
 /* What a name in a directory is from now on; it goes when that is nothing. */
 static void show(const struct fan_names *names, struct fan_name *directory, struct fan_name *name,
                  uint32_t flags)
 {
     const uint32_t shown = FAN_NAME_ENTRY | FAN_NAME_ASK;
     account(names, directory, name, -1);
+    if ((name->flags & ~flags) & FAN_NAME_ASK)
+        fan_table_detach(names, name);
     if (name->parent == 0 && (flags & shown))
         join(names, directory, name);
     else if (name->parent != 0 && !(flags & shown))

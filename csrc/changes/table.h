@@ -72,6 +72,9 @@ struct fan_name *fan_table_cover(const struct fan_names *names, const struct fan
 /* A directory is covered no more. */
 void fan_table_uncover(const struct fan_names *names, struct fan_name *directory);
 
+/* What is being written at a name is the daemon's alone to publish. */
+void fan_table_detach(const struct fan_names *names, const struct fan_name *name);
+
 void fan_table_set_flags(struct fan_name *name, uint32_t flags);
 
 #endif

@@ -112,8 +112,8 @@ struct fan_change {
 };
 /* cffi: end */
 
-/* An object that a client is writing, at the name `unit`. `pid` alone may publish it there. object:
- * 0 where there is none. */
+/* An object that a client is writing, at the name `unit`, which has it as attr.object. `pid` alone
+ * may publish it there. object: 0 where there is none. */
 struct fan_names_draft {
     uint64_t object;
     uint64_t unit;
@@ -134,6 +134,7 @@ enum {
 struct fan_names_header {
     uint32_t magic;
     uint32_t rank;
+    uint64_t world_size;
     uint64_t segment_bytes; /* of the file; most of it takes no room */
     uint64_t sequence;
     uint64_t frozen;

@@ -71,13 +71,28 @@ void fan_names_hold(struct fan_names_writer *writer)
         unlock(writer);
 }
 
-void fan_names_open_directory(struct fan_names_writer *writer, uint32_t mount, const char *path,
-                              uint32_t path_bytes)
+static struct fan_name *covered(struct fan_names_writer *writer, uint32_t mount, const char *path,
+                                uint32_t path_bytes)
 {
     struct fan_table_path at = {mount, path, path_bytes};
     struct fan_name *directory = writer->broken ? NULL : fan_table_find(&writer->names, &at);
-    if (directory != NULL && (directory->flags & FAN_NAME_COVERED))
+    return directory != NULL && (directory->flags & FAN_NAME_COVERED) ? directory : NULL;
+}
+
+void fan_names_open_directory(struct fan_names_writer *writer, uint32_t mount, const char *path,
+                              uint32_t path_bytes)
+{
+    struct fan_name *directory = covered(writer, mount, path, path_bytes);
+    if (directory != NULL)
         fan_table_set_flags(directory, directory->flags | FAN_NAME_OPEN);
+}
+
+void fan_names_close_directory(struct fan_names_writer *writer, uint32_t mount, const char *path,
+                               uint32_t path_bytes)
+{
+    struct fan_name *directory = covered(writer, mount, path, path_bytes);
+    if (directory != NULL)
+        fan_table_set_flags(directory, directory->flags & ~(uint32_t)FAN_NAME_OPEN);
 }
 
 static uint64_t log_end(const struct fan_names_writer *writer)

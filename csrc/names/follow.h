@@ -23,6 +23,10 @@ void fan_names_hold(struct fan_names_writer *writer);
 void fan_names_open_directory(struct fan_names_writer *writer, uint32_t mount, const char *path,
                               uint32_t path_bytes);
 
+/* Clients ask about all changes in a directory; to be called while they may change nothing. */
+void fan_names_close_directory(struct fan_names_writer *writer, uint32_t mount, const char *path,
+                               uint32_t path_bytes);
+
 /* What was not followed yet: the length of that, and in `log` where it is. */
 uint64_t fan_names_log(const struct fan_names_writer *writer, const char **log);
 

@@ -69,6 +69,9 @@ int fan_names_put(struct fan_names_writer *writer, uint32_t mount, const char *p
         return 0;
     fan_table_turn(&writer->names);
     fan_table_store((uint64_t *)&directory->changed_ns, (uint64_t)changed_ns);
+    struct fan_name *name = find(writer, &at);
+    if (name != NULL)
+        fan_table_detach(&writer->names, name);
     fan_names_make_room(writer, path_bytes, target_bytes, 0);
     int rc = fan_table_put(&writer->names, directory, &at, &value);
     fan_table_turn(&writer->names);
@@ -182,7 +185,8 @@ static int map(struct fan_names_writer *writer, uint64_t most_bytes)
     return 0;
 }
 
-int fan_names_open(int fd, uint32_t rank, uint64_t most_bytes, struct fan_names_writer **made)
+int fan_names_open(int fd, uint32_t rank, uint32_t world_size, uint64_t most_bytes,
+                   struct fan_names_writer **made)
 {
     struct fan_names_writer *writer = calloc(1, sizeof(*writer));
     if (writer == NULL) {
@@ -193,6 +197,7 @@ int fan_names_open(int fd, uint32_t rank, uint64_t most_bytes, struct fan_names_
     int rc = map(writer, most_bytes);
     if (rc == 0) {
         writer->names.header->rank = rank;
+        writer->names.header->world_size = world_size;
         writer->names.header->segment_bytes = most_bytes;
         writer->names.header->closed = FAN_NAMES_NEVER;
         writer->names.header->awake = 1;

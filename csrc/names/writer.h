@@ -15,7 +15,8 @@ struct fan_names_writer;
 
 /* Makes a segment of the empty file `fd`, which it closes, of `most_bytes` at the most. 0, or
  * -errno with everything undone. Room on the disk is taken as names come. */
-int fan_names_open(int fd, uint32_t rank, uint64_t most_bytes, struct fan_names_writer **writer);
+int fan_names_open(int fd, uint32_t rank, uint32_t world_size, uint64_t most_bytes,
+                   struct fan_names_writer **writer);
 
 /* From now on clients ask the daemon. */
 void fan_names_close(struct fan_names_writer *writer);

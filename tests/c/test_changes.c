@@ -45,7 +45,7 @@ static void open_directory(const char *path)
 static void make(void)
 {
     int file = memfd_create("names", MFD_CLOEXEC);
-    CHECK(fan_names_open(dup(file), 3, MOST, &writer) == 0);
+    CHECK(fan_names_open(dup(file), 0, 1, MOST, &writer) == 0);
     void *at = mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     CHECK(at != MAP_FAILED && fan_names_attach(&names, at, MOST) == 0);
     close(file);

@@ -26,7 +26,7 @@ static int file;
 static void make(uint64_t most)
 {
     file = memfd_create("names", MFD_CLOEXEC);
-    CHECK(fan_names_open(dup(file), 3, most, &writer) == 0);
+    CHECK(fan_names_open(dup(file), 3, 1, most, &writer) == 0);
     void *at = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     CHECK(at != MAP_FAILED && fan_names_attach(&names, at, most) == 0);
 }
@@ -244,7 +244,7 @@ static void test_readers_and_a_writer(void)
 /* A writer of its own process, which changes names until it is killed. */
 static void write_on(void)
 {
-    CHECK(fan_names_open(file, 0, MOST, &writer) == 0);
+    CHECK(fan_names_open(file, 0, 1, MOST, &writer) == 0);
     cover("");
     for (uint64_t i = 1;; i++) {
         char path[64];

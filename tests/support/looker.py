@@ -20,7 +20,7 @@ from fanstore.outputs.model.wire import Request
 from fanstore.outputs.service.listener import Listener
 
 TOP = "/somewhere"
-BEGUN_AT, CHANGER_AT = 1216, 1232  # in the header of the segment (csrc/format/names_format.h)
+BEGUN_AT, CHANGER_AT = 1280, 1296  # in the header of the segment (csrc/format/names_format.h)
 
 # Evaluates a line at a time, and answers with what came of it.
 LOOKER = """

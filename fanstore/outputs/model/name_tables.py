@@ -89,6 +89,13 @@ class NameTables:
             table.opened = True
             self._segment.open_directory(mount, directory)
 
+    def close(self, mount: int, directory: bytes) -> None:
+        """Has programs ask for changes of the names in a directory."""
+        table = self._tables.get((mount, directory))
+        if table is not None and table.opened:
+            table.opened = False
+            self._segment.close_directory(mount, directory)
+
     def slot(self, place: Place) -> Slot:
         """Returns a copy of what a name stands for; an empty slot when it is free."""
         table = self._tables.get((place.mount, place.directory))

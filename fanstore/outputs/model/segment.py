@@ -27,13 +27,13 @@ class NameSegment:
         self._attr: Any = ffi.new("struct fan_output_attr *")
         self._log: Any = ffi.new("const char **")
 
-    def open(self, directory: str, rank: int) -> None:
+    def open(self, directory: str, rank: int, world_size: int) -> None:
         """Makes the segment in a job's directory, in the thread that is going to write and close
         it: programs see when that ends. Raises OSError."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         fd = os.open(os.path.join(directory, FILE), flags, 0o600)
         writer = ffi.new("struct fan_names_writer **")
-        check(lib.fan_names_open(fd, rank, MOST_BYTES, writer))
+        check(lib.fan_names_open(fd, rank, world_size, MOST_BYTES, writer))
         self._writer = writer[0]
 
     def close(self) -> None:
@@ -111,6 +111,11 @@ class NameSegment:
         """Lets programs change the names in a directory that is covered."""
         if self._writer is not None and not self._follows:
             lib.fan_names_open_directory(self._writer, mount, directory, len(directory))
+
+    def close_directory(self, mount: int, directory: bytes) -> None:
+        """Has programs ask for changes in a directory, until it is opened again."""
+        if self._writer is not None and not self._follows:
+            lib.fan_names_close_directory(self._writer, mount, directory, len(directory))
 
     def follow(self, change: Callable[[Sequence[Change]], None]) -> bool:
         """Has `change` follow what programs did since the last time, which is shown already.

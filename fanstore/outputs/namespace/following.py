@@ -3,7 +3,7 @@ the drafts, and what stage-out is told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from fanstore.outputs.model import changes
 from fanstore.outputs.model.changes import Change
@@ -12,6 +12,7 @@ from fanstore.outputs.model.interfaces import Drafts, ObjectStore, Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.namespace.publishing import Publishing
+from fanstore.outputs.ranks.home_server import HomeServer
 
 
 class Following:
@@ -25,16 +26,15 @@ class Following:
         store: ObjectStore,
         publishing: Publishing,
         observer: Observer,
-        removed: Callable[[], None],
+        home_server: HomeServer,
     ) -> None:
-        """removed: called when a directory was."""
         self._segment = segment
         self._name_tables = name_tables
         self._drafts = drafts
         self._store = store
         self._publishing = publishing
         self._observer = observer
-        self._removed = removed
+        self._home_server = home_server
         self._at_once: set[int] = set()
         self._steps = {
             changes.CREATED: self._created,
@@ -79,16 +79,14 @@ class Following:
     def _gone(self, change: Change) -> None:
         removed = self._name_tables.follow(change.place, Slot(), change.when_ns)
         if removed.entry is not None and removed.entry.is_directory:
-            self._name_tables.forget(change.place.mount, change.place.path)
-            self._removed()
+            self._home_server.removed(change.place.mount, change.place.path)
         self._discard(removed)
         self._observer.changed(change.place)
 
     def _made(self, change: Change) -> None:
         entry = Entry(change.object_id, change.attr)
         self._name_tables.follow(change.place, Slot(entry), change.when_ns)
-        self._name_tables.know(change.place.mount, change.place.path)
-        self._name_tables.open(change.place.mount, change.place.path)
+        self._home_server.made(change.place.mount, change.place.path)
         self._observer.changed(change.place)
 
     def _discard(self, slot: Slot) -> None:

@@ -20,6 +20,7 @@ from fanstore.outputs.namespace.opening import Opening
 from fanstore.outputs.namespace.publishing import Publishing
 from fanstore.outputs.namespace.truncating import Truncating
 from fanstore.outputs.namespace.walk import Walker
+from fanstore.outputs.ranks.busy import Busy, BusyPeers
 from fanstore.outputs.ranks.gate import Gate
 from fanstore.outputs.ranks.home_client import HomeClient
 from fanstore.outputs.ranks.home_server import HomeServer
@@ -42,9 +43,11 @@ class Operations:
         segment: NameSegment | None = None,
     ) -> None:
         segment = segment or NameSegment()
+        busy = Busy(self._note_busy)
+        peers = BusyPeers(peers, busy)
         self.name_tables = NameTables(segment)
         self.home_server = HomeServer(self.name_tables, peers, inputs)
-        homes, gate = HomeClient(peers), Gate(peers, segment.freeze, self._note_busy)
+        homes, gate = HomeClient(peers), Gate(peers, segment.freeze, busy)
         versions = Versions(store)
         walker = Walker(inputs, homes, gate, drafts, versions)
         self._context = Context(
@@ -55,10 +58,9 @@ class Operations:
         self._segment = segment
         self._following = Following(
             segment, self.name_tables, drafts, store, self.publisher, observer,
-            self.home_server.removed,
+            self.home_server,
         )  # fmt: skip
-        self._lets = peers.world_size == 1
-        self._note_busy(False)
+        self._lets = False
         self._alone, self._passing = self._steps()
         self._running: set[asyncio.Task[Answer]] = set()
 
@@ -96,12 +98,10 @@ class Operations:
 
     def _note_busy(self, busy: bool) -> None:
         """Has programs change nothing themselves while operations are under way."""
-        if not self._lets:
-            return
         if busy:
             self._segment.hold()
             self.catch_up()
-        else:
+        elif self._lets:
             self._segment.let()
 
     def catch_up(self) -> bool:
@@ -113,11 +113,16 @@ class Operations:
         self._segment.take_draft(object_id)
         self.catch_up()
 
+    def let(self) -> None:
+        """Lets programs change names themselves while no operation is under way; whoever calls this
+        calls `catch_up` when they did."""
+        self._lets = True
+        self._note_busy(False)
+
     def close(self) -> None:
         """Has programs change nothing themselves from now on."""
-        if self._lets:
-            self._note_busy(True)
-            self._lets = False
+        self._lets = False
+        self._note_busy(True)
 
     async def run(self, request: Request) -> Answer:
         """Does what a client asks. Raises OSError. Goes on to its end when the caller is cancelled:

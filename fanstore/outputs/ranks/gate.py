@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 
 from fanstore.outputs.model.entries import failure
+from fanstore.outputs.ranks.busy import Busy
 from fanstore.peers.interface import Peers
 
 FREEZE_WAIT_S = 10.0
@@ -46,19 +47,17 @@ def _entered(alone: bool = False) -> Iterator[None]:
 
 class Gate:
     """The gate of one rank, through which every operation passes. on_frozen: called when it is
-    closed and when it is opened. on_busy: called before the first operation passes, or the gate
-    is closed, and once none is inside of an open one."""
+    closed and when it is opened. busy: is told of each that is inside, and while it is closed."""
 
     def __init__(
         self,
         peers: Peers,
         on_frozen: Callable[[bool], None] = lambda _: None,
-        on_busy: Callable[[bool], None] = lambda _: None,
+        busy: Busy | None = None,
     ) -> None:
         self._peers = peers
         self._on_frozen = on_frozen
-        self._on_busy = on_busy
-        self._busy = False
+        self._busy = busy or Busy()
         self._tokens = itertools.count(1)
         self._inside = 0
         self._frozen_by: tuple[int, int] | None = None  # rank, token
@@ -93,13 +92,13 @@ class Gate:
             errno.EIO,
         )
         self._inside += 1
-        self._note_busy()
+        self._busy.enter()
         try:
             with _entered():
                 yield
         finally:
             self._inside -= 1
-            self._note_busy()
+            self._busy.leave()
             self._notify()
 
     @contextlib.asynccontextmanager
@@ -132,7 +131,7 @@ class Gate:
         if self._peers.is_lost(rank):  # while it waited: nobody would thaw
             raise failure(errno.EIO)
         self._frozen_by = (rank, token)
-        self._note_busy()
+        self._busy.enter()
         self._on_frozen(True)
         try:
             await self._until(lambda: self._inside == 0, FREEZE_WAIT_S, errno.EBUSY)
@@ -144,14 +143,8 @@ class Gate:
         if self._frozen_by == (rank, token):
             self._frozen_by = None
             self._on_frozen(False)
-            self._note_busy()
+            self._busy.leave()
             self._notify()
-
-    def _note_busy(self) -> None:
-        busy = self._inside > 0 or self._frozen_by is not None
-        if busy != self._busy:
-            self._busy = busy
-            self._on_busy(busy)
 
     def _lost(self, rank: int) -> None:
         if self._frozen_by is not None and self._frozen_by[0] == rank:

@@ -122,6 +122,7 @@ class HomeServer:
         await self._until_ready(place)
         self._refuse_lost(rank)
         self._locks[place] = _Hold(rank, token)
+        self.name_tables.close(place.mount, place.directory)
         return self.name_tables.slot(place)
 
     def unlock(self, _rank: int, place: Place, token: int) -> None:
@@ -140,6 +141,7 @@ class HomeServer:
             raise failure(errno.ENOTEMPTY, directory)
         self._turn += 1
         self._closing[mount, directory] = _Hold(rank)
+        self.name_tables.close(mount, directory)
 
     def end_close(self, rank: int, mount: int, directory: bytes, gone: bool) -> None:
         """Answers HomeClient.end_close; only the rank that closed the directory may call it."""
@@ -189,12 +191,19 @@ class HomeServer:
             and self._is_known(place.mount, place.directory)
             and self._record_to_announce(place) is None
         )
-        if ready:
+        if ready and self._hold_in(place.mount, place.directory) is None:
             self.name_tables.open(place.mount, place.directory)
         return ready
 
-    def removed(self) -> None:
+    def made(self, mount: int, directory: bytes) -> None:
+        """Notes that a program has made a directory itself, and perhaps names in it."""
+        if home_rank_of(mount, directory, self._peers.world_size) == self._peers.rank:
+            self.name_tables.know(mount, directory)
+            self.name_tables.open(mount, directory)
+
+    def removed(self, mount: int, directory: bytes) -> None:
         """Notes that a program has removed a directory itself."""
+        self.name_tables.forget(mount, directory)
         self._turn += 1
 
     async def _until_ready(self, place: Place, token: int = 0) -> None:

@@ -180,7 +180,7 @@ class OutputService:
         self._parts.callback(segment.close)
         peers: Peers = Alone() if self._joined is None else self._joined
         with contextlib.suppress(OSError):  # programs ask about each name then
-            segment.open(self._directory, peers.rank)
+            segment.open(self._directory, peers.rank, peers.world_size)
         copies = None
         if self._joined is not None:
             copies = Copies(os.path.join(self._directory, COPIES), peers, self._executor)
@@ -209,10 +209,10 @@ class OutputService:
         if self._joined is not None:
             self._joined.start()
         self._parts.callback(operations.close)
-        if self._joined is None:
-            with contextlib.suppress(OSError):
-                wake = Wake(self._directory, self._catch_up, segment.sleep)
-                self._parts.callback(wake.close)
+        with contextlib.suppress(OSError):
+            wake = Wake(self._directory, self._catch_up, segment.sleep)
+            self._parts.callback(wake.close)
+            operations.let()
         most = min(share, _CONNECTIONS_MOST)
         self._listener = Listener(
             self._socket, len(inputs), operations.start, most, segment,
