@@ -117,24 +117,25 @@ class Filling:
         self._slots = slots
         self.slot = slot
         self.end = 0
-        self._places: dict[int, tuple[int, int]] = {}  # address: offset and size
+        self._places: dict[int, tuple[int, weakref.ref[Array]]] = {}  # by address: offset, array
 
     def take(self, size: int) -> Array:
         """Returns the next `size` bytes to be written, 1 or more. Raises FanstoreError where memory
         is too small."""
         array = self._slots.lend(self.slot, self.end, size)
-        self._places[array.ctypes.data] = self.end, size
+        self._places[array.ctypes.data] = self.end, weakref.ref(array)
         self.end += -(-size // ALIGN) * ALIGN
         return array
 
     def place(self, content: Array) -> tuple[int, int]:
         """Returns where bytes lie in the slot, as offset and size: where they were written if
         `take` gave their memory, else copied."""
-        found = self._places.get(content.ctypes.data)
-        if found is None or found[1] != len(content):
-            found = self.end, len(content)
+        offset, array = self._places.get(content.ctypes.data, (0, lambda: None))
+        taken = array()  # another may lie where one that is gone was
+        if taken is None or len(taken) != len(content):
+            offset = self.end
             self.take(len(content))[...] = content
-        return found
+        return offset, len(content)
 
     def send(self) -> tuple[int, int, int]:
         """Hands the slot over; returns the numbers of the slots and of this one, and the size."""
