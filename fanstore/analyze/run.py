@@ -106,6 +106,9 @@ class Analyzer:
 
     def _ingest(self, directory: Path) -> None:
         ran = self._run("ingest", directory, self._request.command)
+        if not any(record["cuda"] for record in ran.records):
+            self._note("the job trains without a GPU: cores that training takes are not there for "
+                       "preparation, and speeds are upper bounds")  # fmt: skip
         self._add("ingest", self._rate(ran), ran)
 
     def _prepare(self, directory: Path) -> None:
