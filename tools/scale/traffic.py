@@ -22,9 +22,9 @@ Holders = Callable[[random.Random, int], int]
 
 @dataclass(frozen=True)
 class Traffic:
-    """What came of it. files_per_s: of a node, while all read. late_s: what one fetch in a thousand
-    takes longer than. queued_s: the mean wait of a fetch in all queues. busiest: the share of the
-    time in which the busiest link out of a node sends.
+    """What came of it. files_per_s: of a node, until the last one ends. late_s: what one fetch in a
+    thousand takes longer than. queued_s: the mean wait of a fetch in all queues. busiest: the share
+    of the time in which the busiest link out of a node sends.
     """
 
     files_per_s: float
@@ -81,14 +81,13 @@ class Simulation:
         self._took_s: list[float] = []
 
     def run(self, files: int) -> Traffic:
-        """Has each reader read so many files, and looks at the second half of the time that the
-        first of them to end takes: then all are under way."""
+        """Has each reader read so many files; they have ended when the last of them has, as the
+        ranks of a job that waits for all of them."""
         left = [files] * (self._nodes * self._job.readers)
         # When, stage, reader, holder of the file, since when it is wanted.
-        events = [(self._chance.random() * 1e-4, _ASK, n, 0, 0.0) for n in range(len(left))]
+        events = [(self._chance.random() * 1e-5, _ASK, n, 0, 0.0) for n in range(len(left))]
         heapq.heapify(events)
         ended: list[tuple[float, float]] = []
-        first_end_s = 0.0
         while events:
             now_s, stage, reader, holder, since_s = events[0]
             if stage == _ASK:
@@ -103,8 +102,7 @@ class Simulation:
                 heapq.heapreplace(events, (now_s + self._job.compute_s, _ASK, reader, 0, 0.0))
             else:
                 heapq.heappop(events)
-                first_end_s = first_end_s or now_s
-        return self._summed(ended, first_end_s)
+        return self._summed(ended)
 
     def _advance(self, stage: int, node: int, holder: int, now_s: float) -> tuple[float, int]:
         """Passes a fetch through a queue; returns when it is through, and the stage after it."""
@@ -127,16 +125,13 @@ class Simulation:
         came_s = max(now_s, self._in.through(node, now_s - self._wire_s, self._wire_s))
         return came_s + machine.latency_s + measured.read_s + copied_s, _END
 
-    def _summed(self, ended: list[tuple[float, float]], first_end_s: float) -> Traffic:
-        from_s = first_end_s / 2
-        inside = sorted(took for at, took in ended if from_s <= at <= first_end_s)
-        rate = len(inside) / (first_end_s - from_s) / self._nodes
-        last_s = max(at for at, _ in ended)
-        alone_s = inside[0]
+    def _summed(self, ended: list[tuple[float, float]]) -> Traffic:
+        took_s = sorted(took for _, took in ended)
+        last_s = ended[-1][0]
         return Traffic(
-            files_per_s=rate,
-            median_s=inside[len(inside) // 2],
-            late_s=inside[len(inside) * 999 // 1000],
-            queued_s=max(0.0, sum(inside) / len(inside) - alone_s),
+            files_per_s=len(ended) / last_s / self._nodes,
+            median_s=took_s[len(took_s) // 2],
+            late_s=took_s[len(took_s) * 999 // 1000],
+            queued_s=max(0.0, sum(took_s) / len(took_s) - took_s[0]),
             busiest=max(self._out.busy_s) / last_s,
         )

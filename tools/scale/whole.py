@@ -66,7 +66,7 @@ def traffic_of(
 ) -> Traffic:
     """Simulates as much of an epoch as takes a bounded number of fetches."""
     readers = nodes * job.readers
-    files = max(5, min(200, FETCHES_MOST // readers))
+    files = max(6, min(200, FETCHES_MOST // readers))
     simulation = Simulation(nodes, machine, measured, job, holders or anywhere(nodes))
     return simulation.run(files)
 
