@@ -1,6 +1,7 @@
 /*
  * Writing the names segment (format/names_format.h): one thread of the node daemon alone, which
- * owns it from fan_names_open to fan_names_close. Not reentrant.
+ * owns it from fan_names_open to fan_names_close; where clients change names, too, only while they
+ * are held (follow.h). Not reentrant.
  */
 #ifndef FAN_NAMES_WRITER_H
 #define FAN_NAMES_WRITER_H
