@@ -39,7 +39,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, as papers and manuals describe one: nothing of it was measured here.
+    """A machine, as papers describe one: nothing of it was measured here.
 
     Nodes are joined in leaves of `leaf_nodes`; a leaf has `uplinks` links of the same speed to the
     rest. latency_s: of one message. shared_bytes_per_s: of the shared file system in all, and
@@ -78,5 +78,5 @@ class Job:
 
 
 # The CPU cluster of the FanStore paper (section 6.1, as text: Omni-Path, 100 Gb/s, fat tree); its
-# leaves are those that the manual of that machine names: 28 nodes with 20 links up.
+# leaves are assumed, not from the paper: 28 nodes with 20 links up.
 PAPER = Machine(leaf_nodes=28, uplinks=20)
