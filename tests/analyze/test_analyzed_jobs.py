@@ -22,8 +22,9 @@ _JOB, _SLOW = str(_TOOLS / "analyzed" / "sleeping_job.py"), _TOOLS / "slow" / "s
 NO_NAMESPACE = problem()
 _FILES, _FILE_BYTES = 160, 50_000
 _PLAIN = (
-    "import os, sys\n"
-    "for _ in range(20):\n"
+    "import os, sys, time\n"
+    "end_s = time.monotonic() + 2\n"
+    "while time.monotonic() < end_s:\n"
     "    for name in sorted(os.listdir(sys.argv[1])):\n"
     "        with open(os.path.join(sys.argv[1], name), 'rb') as stream:\n"
     "            stream.read()\n"

@@ -13,9 +13,9 @@ from fanstore.outputs.model.entries import Entry, Place, home_rank_of, split
 from fanstore.outputs.model.interfaces import ObjectStore
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.partial import partial_paths
-from fanstore.outputs.stageout.journal import Identity, Journal, Lone, Name
+from fanstore.outputs.stageout.journal import Identity, Journal, Lone, Name, name_of
 from fanstore.outputs.stageout.placing import OutputDirectory
-from fanstore.outputs.stageout.reconcile import Reconciler, name_of
+from fanstore.outputs.stageout.reconcile import Reconciler
 from fanstore.outputs.stageout.unstaged import keep_link, keep_object
 from fanstore.outputs.stageout.witness import Witness
 from fanstore.peers.interface import Peers

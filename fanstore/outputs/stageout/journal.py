@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from fanstore.outputs.model.entries import Place
+
 JOURNAL = "outputs.journal"
 
 
@@ -24,6 +26,11 @@ class Name(NamedTuple):
 
     mount: int
     path: bytes
+
+
+def name_of(place: Place) -> Name:
+    """Returns the Name of a Place: the same, as journals and output directories have it."""
+    return Name(place.mount, place.path)
 
 
 class Identity(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from fanstore.outputs.model.entries import Attr, Entry, Place, home_rank_of
 from fanstore.outputs.model.name_tables import NameTables
-from fanstore.outputs.stageout.journal import Identity, Name
+from fanstore.outputs.stageout.journal import Identity, name_of
 from fanstore.outputs.stageout.placing import OutputDirectory, ParentInTheWay
 from fanstore.peers.interface import Peers
 
@@ -49,11 +49,6 @@ class Held:
     entry: Entry
     identity: Identity | None = None
     made: bool = False
-
-
-def name_of(place: Place) -> Name:
-    """Returns the Name of a Place: the same, as journals and output directories have it."""
-    return Name(place.mount, place.path)
 
 
 class Reconciler:

@@ -18,9 +18,16 @@ from fanstore.outputs.model.partial import partial_paths
 from fanstore.outputs.model.segment import FILE as NAMES
 from fanstore.outputs.stageout.apart import Tell, told_apart
 from fanstore.outputs.stageout.copying import copy_object, link_again
-from fanstore.outputs.stageout.journal import JOURNAL, Header, Ledger, Lone, Name, read_journal
+from fanstore.outputs.stageout.journal import (
+    JOURNAL,
+    Header,
+    Ledger,
+    Lone,
+    Name,
+    name_of,
+    read_journal,
+)
 from fanstore.outputs.stageout.placing import OutputDirectory
-from fanstore.outputs.stageout.reconcile import name_of
 from fanstore.outputs.stageout.unstaged import keep_link, keep_object, unstaged_of
 
 OBJECTS = "objects"

@@ -22,9 +22,9 @@ from fanstore.outputs.model.entries import Entry, Place, home_rank_of
 from fanstore.outputs.model.interfaces import ObjectStore
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.stageout.accounts import Accounts
-from fanstore.outputs.stageout.journal import Header, Journal
+from fanstore.outputs.stageout.journal import Header, Journal, name_of
 from fanstore.outputs.stageout.placing import OutputDirectory
-from fanstore.outputs.stageout.reconcile import Reconciled, Reconciler, name_of
+from fanstore.outputs.stageout.reconcile import Reconciled, Reconciler
 from fanstore.outputs.stageout.supply import AHEAD, Supplier
 from fanstore.peers.interface import Peers
 

@@ -44,6 +44,7 @@ class Supplier:
         self._early = ThreadPoolExecutor(AHEAD, "stage-out-early")
         self._given_up = False
         self._begun: dict[int, _Copy] = {}
+        self._asked: set[int] = set()  # for these nobody needs a copy made early any more
         self._current: _Copy | None = None
         self._current_id = 0
         self.copied_bytes = 0
@@ -58,8 +59,9 @@ class Supplier:
         """Begins the copy of a small file that is going to be asked for soon."""
         object_id = entry.object_id
         small = entry.attr.size <= _EARLY_MOST_BYTES
-        known = object_id in self._begun or object_id not in self._journal.ledger.waiting
-        if not small or known or self._given_up:
+        known = object_id in self._begun or object_id in self._asked
+        waits = object_id in self._journal.ledger.waiting
+        if not small or known or not waits or self._given_up:
             return
         copy = self._begun[object_id] = _Copy(entry.attr)
         loop = asyncio.get_running_loop()
@@ -70,6 +72,7 @@ class Supplier:
         """Returns the path of a file in the scratch directory with the bytes of an object, for that
         name. Raises OSError."""
         self._journal.name(object_id, name, attr.size)
+        self._asked.add(object_id)
         begun = self._begun.get(object_id)
         if begun is not None and begun.done is not None:
             with contextlib.suppress(OSError):  # then it is tried again
@@ -129,6 +132,7 @@ class Supplier:
 
     def discarded(self, object_id: int) -> None:
         """Ends the copy of an object that is gone, which until then takes its room on the disk."""
+        self._asked.discard(object_id)
         current = self._current
         if current is not None and self._current_id == object_id:
             current.wanted = False
