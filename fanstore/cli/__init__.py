@@ -42,6 +42,7 @@ SUBCOMMANDS = {
     "warmup": ("warmup", "Bring files of a running job near this node, before they are read."),
     "clean": ("clean", "Remove what jobs left on this node."),
     "sbatch": ("sbatch", "Print a job script for Slurm."),
+    "script": ("script", "Print a job script for Slurm, PBS, LSF or plain ssh."),
     "report": ("report", "Show what a job opened and waited for, as a page with plots."),
     "simulate": ("simulate", "Say how long a job would take, under each policy."),
     "calibrate": ("calibrate", "Measure this machine, for simulate and plan."),

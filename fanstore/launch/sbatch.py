@@ -8,10 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fanstore import __version__
 from fanstore.errors import UsageError
+
+if TYPE_CHECKING:
+    import jinja2
 
 WARNING_S = 300
 WAIT_S = 600
@@ -147,8 +150,8 @@ def _header(option: str) -> str:
     return shlex.quote(option).replace("\\", "\\\\")
 
 
-def render(job: Job, site: Site) -> str:
-    """Returns the job script. Raises UsageError for options of sbatch that cannot be."""
+def shell_template(name: str) -> jinja2.Template:
+    """Returns a template of a job script, with the filters by which values become shell words."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -165,7 +168,12 @@ def render(job: Job, site: Site) -> str:
         "header": _header,
         "verbatim": str,  # what a site or a template means to be shell as it is
     }
-    return environment.get_template(f"{job.mode}.sh.j2").render(_values(job, site))
+    return environment.get_template(f"{name}.sh.j2")
+
+
+def render(job: Job, site: Site) -> str:
+    """Returns the job script. Raises UsageError for options of sbatch that cannot be."""
+    return shell_template(job.mode).render(_values(job, site))
 
 
 def _limits(job: Job) -> list[str]:
@@ -190,11 +198,18 @@ def _launcher(job: Job, site: Site, local_dir: str | None) -> str:
     return shlex.join([*words, *on_node])
 
 
-def _values(job: Job, site: Site) -> dict[str, Any]:
-    """Returns every name that the templates use, with its value."""
-    local_dir = job.local_dir or site.local_dir
+def local_dir_of(given: str | None, site: Site) -> str | None:
+    """Returns the local directory that a job script names, or None. Raises UsageError where it is
+    meant for ranks of one machine."""
+    local_dir = given or site.local_dir
     if local_dir and "{rank}" in local_dir:
         raise UsageError(f"local directory {local_dir}: {{rank}} is for ranks on one machine")
+    return local_dir
+
+
+def _values(job: Job, site: Site) -> dict[str, Any]:
+    """Returns every name that the templates use, with its value."""
+    local_dir = local_dir_of(job.local_dir, site)
     return {
         "version": __version__,
         "mode": job.mode,
