@@ -12,8 +12,10 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from fanstore import __version__
+from fanstore.cli.completion import VARIABLE, with_proposals
 from fanstore.cli.streams import (
     PipeBroken,
     complete_streams,
@@ -43,6 +45,7 @@ SUBCOMMANDS = {
     "clean": ("clean", "Remove what jobs left on this node."),
     "sbatch": ("sbatch", "Print a job script for Slurm."),
     "script": ("script", "Print a job script for Slurm, PBS, LSF or plain ssh."),
+    "site-files": ("site_files", "Write man pages, shell completion and a module file."),
     "report": ("report", "Show what a job opened and waited for, as a page with plots."),
     "simulate": ("simulate", "Say how long a job would take, under each policy."),
     "calibrate": ("calibrate", "Measure this machine, for simulate and plan."),
@@ -75,7 +78,15 @@ class LazyGroup(click.Group):
             return None
         command = import_module(f"fanstore.cli.{SUBCOMMANDS[name][0]}").command
         assert isinstance(command, click.Command)
+        if VARIABLE in os.environ:
+            return with_proposals(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The subcommands, from the table, and this command's own options; nothing is imported."""
+        items = [(name, text) for name, (_, text) in SUBCOMMANDS.items()]
+        found = [CompletionItem(n, help=text) for n, text in items if n.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
