@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # The variable by which click's scripts ask for proposals.
 VARIABLE = "_FANSTORE_COMPLETE"
@@ -29,6 +32,8 @@ class Proposed(click.ParamType):  # type: ignore[type-arg]
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         found = [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
         if found or not self.paths:
             return found

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from ranks import needs_ranks
+from ranks import MPIEXEC, needs_ranks
 from serving import Stage, make_stage, wait_for
 
 from fanstore.errors import UsageError
@@ -34,7 +34,7 @@ shift
 eval "exec $*"
 """
 # mpiexec for what needs no MPI: it notes its options as JSON, and runs the command once.
-MPIEXEC = """\
+FAKE_MPIEXEC = """\
 import json, os, sys
 at = sys.argv.index("-disable-auto-cleanup") + 1
 with open("launched", "w") as stream:
@@ -107,7 +107,7 @@ def desk(tmp_path: Path) -> Desk:
     (tmp_path / "slots").write_text("node1\nnode1\nnode2\nnode2\n")
     past = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
     put(tmp_path / "bin" / "fanstore", f"#!/bin/sh\n{past}\n")
-    (tmp_path / "mpiexec.py").write_text(MPIEXEC)
+    (tmp_path / "mpiexec.py").write_text(FAKE_MPIEXEC)
     words = shlex.join([sys.executable, str(tmp_path / "mpiexec.py")])
     put(tmp_path / "bin" / "mpiexec", f'#!/bin/sh\nexec {words} "$@"\n')
     return Desk(tmp_path)
@@ -143,6 +143,22 @@ def test_script_that_is_told_to_end_tells_the_command_and_waits(desk: Desk, sche
         stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (5, "saved\n")
     assert "the command gets TERM" in stderr
+
+
+@needs_ranks
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_ctrl_c_in_a_terminal_is_term_for_every_command(desk: Desk, scheduler: str) -> None:
+    """It goes to the whole process group of the script, as Ctrl-C does."""
+    patient = "trap 'echo saved $NODE; exit 5' TERM; trap 'echo hurried' INT; echo runs\n"
+    patient += "for _ in {1..600}; do sleep 0.1; done"
+    request = replace(desk.request(scheduler, "bash", "-c", patient), mpiexec=str(MPIEXEC))
+    with desk.running(request) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["runs\n"] * 2
+        os.killpg(process.pid, signal.SIGINT)
+        stdout, _ = process.communicate(timeout=60)
+    assert process.returncode == 5
+    assert sorted(stdout.splitlines()) == ["saved node1", "saved node2"]
 
 
 @pytest.mark.parametrize("scheduler", ["pbs", "lsf"])
