@@ -57,12 +57,17 @@ uint64_t fan_table_lacks(const struct fan_names *names, uint32_t path_bytes, uin
 {
     const struct fan_names_header *header = names->header;
     uint64_t units = units_for(path_bytes, target_bytes);
-    bool room = header->free[units] != 0 || units <= header->units - header->used;
+    bool room = units < FAN_NAMES_CLASSES &&
+                (header->free[units] != 0 || units <= header->units - header->used);
     return room ? 0 : units;
 }
 
+/* 0: there is no room, or the path is longer than any that readers take: directories that are moved
+ * below others make such paths. */
 static uint64_t take(const struct fan_names *names, uint64_t units)
 {
+    if (units >= FAN_NAMES_CLASSES)
+        return 0;
     uint64_t unit = names->header->free[units];
     if (unit == 0)
         return fan_table_fresh(names, units);

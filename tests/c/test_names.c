@@ -188,6 +188,26 @@ static void test_many_and_no_room(void)
     unmake();
 }
 
+/* Directories that are moved below others make paths that no program could name at once. */
+static void test_too_long_a_path(void)
+{
+    static char path[3 * FAN_NAMES_PATH_MAX];
+    make(MOST);
+    cover("");
+    put("a", S_IFREG, 1);
+    memset(path, 'd', sizeof(path) - 1);
+    CHECK(fan_names_cover(writer, 0, path, sizeof(path) - 1) == -ENOSPC && look("a") == 0);
+    path[FAN_NAMES_PATH_MAX - 2] = '\0';
+    cover(path);
+    path[FAN_NAMES_PATH_MAX - 2] = '/';
+    CHECK(fan_names_put(writer, 0, path, sizeof(path) - 1, NULL, "", 0, true, 7) == -ENOSPC);
+    path[FAN_NAMES_PATH_MAX - 2] = '\0';
+    CHECK(look(path) == -ENOENT); /* its directory shows nothing, and goes */
+    CHECK(look("a") == 0 && listed("", "a") == 1);
+    fan_names_close(writer);
+    unmake();
+}
+
 /* While `moving` goes from one name to the other, with another number each time, and names come and
  * go around them, readers see one of both or both, whole, and the name that stays exactly once. */
 static atomic_bool over;
@@ -309,6 +329,7 @@ int main(void)
     test_what_is_known();
     test_what_is_under_way();
     test_many_and_no_room();
+    test_too_long_a_path();
     test_readers_and_a_writer();
     test_a_killed_writer();
     test_a_damaged_segment();
