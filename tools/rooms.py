@@ -30,6 +30,7 @@ C_ROOMS: Rooms = {
     "pack": {"format", "common"},
     "prepare": _PACK,
     "local": _PACK,
+    "batch": set(),
     "policy": set(),
     "changes": {"format", "common"},
     "names": {"format", "common", "changes"},

@@ -30,7 +30,8 @@ class NextEpoch:
 
     def guess(self, said: Mapping[str, Any], parts: Mapping[str, bytes]) -> dict[str, Any] | None:
         """Takes what the loader says of an epoch (fanstore.order.torch_samplers), and returns what
-        it would say of the next one with the same parts; None where nothing can be said."""
+        it would say of the next one with the same parts; None where it says that there is none
+        ("is_last"), and where nothing can be said."""
         digests = {name: hash(content) for name, content in parts.items()}
         step = _first_step(said)
         if self._last:
@@ -40,7 +41,9 @@ class NextEpoch:
             self._wrong = 0 if step == self._step else self._wrong + 1
         is_steady = self._wrong < _WRONG_MAX
         self._last, self._step = said, step
-        return _after(said, step) if step is not None and is_steady else None
+        if step is None or not is_steady or said.get("is_last"):
+            return None
+        return _after(said, step)
 
 
 def _seed_of(said: Mapping[str, Any]) -> str | None:
@@ -55,7 +58,7 @@ def _first_step(said: Mapping[str, Any]) -> int | None:
 
 def _step(before: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
     """Returns by how much one epoch differs from that before; None: in other ways, too."""
-    changing = {_seed_of(said), "state"}
+    changing = {_seed_of(said), "state", "is_last"}
     if any(before.get(name) != said.get(name) for name in {*before, *said} - changing):
         return None
     seed = _seed_of(said)

@@ -101,6 +101,7 @@ def _distributed(sampler: Any) -> dict[str, Any]:
         "pads": not sampler.drop_last,
         "rank": int(sampler.rank),
         "world_size": int(sampler.num_replicas),
+        "is_last": bool(getattr(sampler, "is_last_epoch", False)),  # fanstore.torch.Job's says so
     }
 
 

@@ -10,6 +10,7 @@ from fanstore.torch.balance import WorkerBalance
 from fanstore.torch.coordinated import CoordinatedDataLoader
 from fanstore.torch.files.file_dataset import FileDataset
 from fanstore.torch.files.image_folder import ImageFolder
+from fanstore.torch.job import Job
 from fanstore.torch.keepers import staged_keepers
 from fanstore.torch.loader import DataLoader
 from fanstore.torch.samplers import LocalitySampler, OpportunisticSampler
@@ -20,6 +21,7 @@ __all__ = [
     "DataLoader",
     "FileDataset",
     "ImageFolder",
+    "Job",
     "LocalitySampler",
     "OpportunisticSampler",
     "StretchMemory",

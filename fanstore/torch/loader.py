@@ -57,7 +57,7 @@ class DataLoader(torch.utils.data.DataLoader):
         """Returns where the loader is: how many batches of the epoch that began last it has given,
         and the states of the generators that its order came from, for torch.save. Between epochs it
         is where the next one begins. Raises UsageError for an IterableDataset."""
-        return state_of(self, self._progress)
+        return state_of(self, self._progress) if self._state is None else self._state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Has the next epoch go on where `state` was taken: with the batch after the last one that
@@ -66,6 +66,16 @@ class DataLoader(torch.utils.data.DataLoader):
         IterableDataset."""
         check(self, state)
         self._state = None if state["between"] else state
+
+    @property
+    def is_epoch_over(self) -> bool:
+        """Whether all batches of the epoch that began last were given."""
+        return self._progress is not None and self._progress.is_over
+
+    def leave_epoch(self) -> None:
+        """Says that the rest of the epoch under way will not be asked for: the state is then that
+        between epochs."""
+        self._progress = None
 
     def take_times(self) -> tuple[list[float], list[float]]:
         """Returns seconds of the batches of this epoch and, of workers that persist, earlier ones

@@ -52,6 +52,13 @@ def test_words_of_another_generator_are_not() -> None:
     assert words_between(state(3, 0), state(3, 5000), 1000) == 5000
 
 
+def test_nothing_is_guessed_behind_the_last_epoch() -> None:
+    coming = NextEpoch()
+    assert same(coming.guess(distributed(3, is_last=False), {}), distributed(4))
+    assert coming.guess(distributed(4, is_last=True), {}) is None
+    assert same(coming.guess(distributed(5, is_last=False), {}), distributed(6))
+
+
 @pytest.mark.parametrize("words", [2, 4, 6, 99 + 99])
 def test_a_generator_goes_on_as_before(words: int) -> None:
     coming = NextEpoch()

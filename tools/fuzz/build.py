@@ -26,7 +26,9 @@ import native  # noqa: E402
 FUZZ = ROOT / "tools" / "fuzz"
 C_TESTS = ROOT / "tests" / "c"
 SHARED = [FUZZ / "tree.c", FUZZ / "jobdir.c"]
-CORE_FOLDERS = ("common", "pack", "changes", "client", "local", "policy", "names", "node", "trace")
+CORE_FOLDERS = (
+    "batch", "common", "pack", "changes", "client", "local", "policy", "names", "node", "trace",
+)  # fmt: skip
 LIMIT_S = 1800
 
 

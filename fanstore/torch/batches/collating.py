@@ -12,6 +12,7 @@ from torch.utils.data import default_collate, get_worker_info
 from torch.utils.data._utils import collate as torchs
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
+from fanstore.torch.batches.allocating import keep_freed
 from fanstore.torch.batches.parcel import Parcel, tensor_of
 from fanstore.torch.batches.slots import Array, Filling, Slots
 
@@ -23,7 +24,7 @@ _begun_s = 0.0  # when this worker began with the batch that it prepares, by the
 
 class WorkerStart:
     """Runs when a worker starts, before the user's own function: what torch's default collation
-    stacks goes to slots from then on."""
+    stacks goes to slots from then on, and what samples free is kept for the next."""
 
     def __init__(self, slots: Slots, own: Callable[[int], Any] | None) -> None:
         self._slots = slots
@@ -32,6 +33,7 @@ class WorkerStart:
     def __call__(self, worker: int) -> None:
         global _slots
         _slots = self._slots
+        keep_freed()
         torchs.default_collate_fn_map[torch.Tensor] = _stack_into_slot
         for fetcher in (_MapDatasetFetcher, _IterableDatasetFetcher):
             fetcher.fetch = _timed(fetcher.fetch)

@@ -66,7 +66,7 @@ class FileDataset(torch.utils.data.Dataset):
             return None if batch is None else batch.rows
 
         if self.loader is None and self.transform is None and len(indices) > 0:
-            files = [self._files[operator.index(index)] for index in indices]
+            files = list(map(self._files.__getitem__, indices))
             if self._source.read_batch(files, room) and batch is not None:
                 return batch
         return [self[index] for index in indices]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fanstore._native import ffi, lib
 from fanstore.access.mapping import Dataset
 from fanstore.access.mounted import mount_of
 from fanstore.dataset import INDEX_NAME, open_dataset
@@ -58,28 +60,22 @@ class Directory:
     def read_batch(self, paths: Sequence[str], room: Room) -> bool:
         """Reads files into what `room` returns when it is told the size of the first; False where
         that is None, or a file has another size. Raises OSError."""
-        rows = None
-        for number, path in enumerate(paths):
-            fd = os.open(os.path.join(self.top, path), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                rows = room(os.fstat(fd).st_size) if number == 0 else rows
-                if rows is None or not _filled(fd, rows[number]):
-                    return False
-            finally:
-                os.close(fd)
+        prefix = os.path.join(self.top, "")
+        rows = room(os.stat(prefix + paths[0]).st_size)
+        if rows is None:
+            return False
+        error = ffi.new("int32_t *")
+        done = 0
+        while done < len(paths):
+            rest = paths[done:]
+            names = os.fsencode(prefix + f"\0{prefix}".join(rest))
+            to = ffi.from_buffer("char[]", rows[done:])
+            done += lib.fan_read_rows(names, len(rest), to, rows.shape[1], error)
+            if error[0] not in (0, errno.EINTR):
+                raise OSError(error[0], os.strerror(error[0]), prefix + paths[done])
+            if done < len(paths) and error[0] == 0:
+                return False
         return True
-
-
-def _filled(fd: int, row: Array) -> bool:
-    """Reads a file to its end; tells whether it has as many bytes as the row."""
-    more = bytearray(1)  # what comes there shows that it is longer
-    done = 0
-    while done <= len(row):
-        count = os.readv(fd, [row[done:].data, more])
-        if count == 0:
-            break
-        done += count
-    return done == len(row)
 
 
 class Packed:
