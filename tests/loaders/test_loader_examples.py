@@ -25,6 +25,11 @@ def test_training_in_two_parts_has_the_losses_of_training_at_once() -> None:
     assert "in two parts the losses are the same" in said("train_images.py")
 
 
+def test_lightning_trains_with_them() -> None:
+    pytest.importorskip("lightning", reason="Lightning is not installed")
+    assert "100.0% of the records are told apart" in said("train_lightning.py")
+
+
 def test_two_ranks_train_to_the_end() -> None:
     lines = said("ddp.py").splitlines()
     assert sorted(line.partition(",")[0] for line in lines) == [

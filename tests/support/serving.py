@@ -193,10 +193,11 @@ def make_stage(path: Path) -> Stage:
 
 
 def shared_memory() -> set[str]:
-    """What FanStore may have made in shared memory; not the benchmarks' own directory there, whose
-    tests may run beside this one."""
+    """What FanStore may have made in shared memory; not the directories of the benchmarks and of
+    all jobs with `--stage memory` there, whose tests may run beside this one."""
     names = os.listdir("/dev/shm")
-    return {n for n in names if "fanstore" in n and not n.startswith("fanstore-bench-")}
+    others = ("fanstore-bench-", ".fanstore-")
+    return {n for n in names if "fanstore" in n and not n.startswith(others)}
 
 
 def flip(path: Path, offset: int) -> None:
