@@ -186,6 +186,31 @@ def test_an_interrupted_analysis_says_so(stage: Stage) -> None:
     assert not list(logs.glob(".scratch-*"))
 
 
+# Phases that last 2 seconds, by what was measured before them.
+@pytest.mark.parametrize(
+    ("phase", "measured"),
+    [
+        pytest.param("prepare", {"job"}, marks=pytest.mark.soak),
+        ("cache", {"job", "prepare", "storage"}),
+    ],
+)
+def test_an_analysis_that_is_interrupted_later_keeps_what_it_has(
+    stage: Stage, phase: str, measured: set[str]
+) -> None:
+    words = analysis_words(stage, sys.executable, "-c", _PLAIN, str(stage.path / "plain"))
+    with stage.running(*words) as process:
+        logs = stage.path / "out"
+        wait_for(lambda: list(logs.glob(f".scratch-*/{phase}")), f"the phase {phase}")
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "PARTIAL: the analysis was broken off" in said
+    told = analysis_of(stage)
+    assert set(told["rates"]) == measured
+    assert not told["whole"]
+    assert not list(logs.glob(".scratch-*"))
+
+
 @needs_ranks
 def test_ranks_are_started_by_a_launcher_and_add_up(stage: Stage) -> None:
     script = _PLAIN.replace("sys.argv[1]", "os.environ['FANSTORE_MOUNT_PREFIX']")
