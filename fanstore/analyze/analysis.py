@@ -31,7 +31,8 @@ class Analysis:
     measured is missing. samples: of the dataset. sample_bytes: the mean of them. cores: that P was
     measured with. notes: what makes an answer doubtful. whole: all phases were measured. overlap:
     the loader has workers, so that stages go on beside one another; else they take turns.
-    compression: as of fanstore.analyze.compression. nodes: that all was measured on together."""
+    compression: as of fanstore.analyze.compression. nodes: that all was measured on together.
+    processor_s: seconds of a core that `ingest` and `prepare` take a sample, where known."""
 
     samples: int
     sample_bytes: float
@@ -42,10 +43,19 @@ class Analysis:
     overlap: bool = True
     compression: dict[str, float] | None = None
     nodes: int = 1
+    processor_s: dict[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> float:
         """Returns a rate in samples a second; infinity where it was left open."""
         return self.rates[name].samples_per_s if name in self.rates else math.inf
+
+    def together(self, training: int = 1, preparing: int = 1) -> float:
+        """Returns how many samples a second so many jobs train with, and so many prepare, on the
+        cores that they share; infinity where that is not known, or stages take turns."""
+        if not self.overlap or self.processor_s.keys() != {"ingest", "prepare"}:
+            return math.inf
+        took_s = training * self.processor_s["ingest"] + preparing * self.processor_s["prepare"]
+        return self.cores * self.nodes / took_s if took_s > 0 else math.inf
 
     def with_rate(self, name: str, samples_per_s: float) -> Analysis:
         """Returns the same with another rate, taken as exact."""
@@ -68,7 +78,7 @@ def read(path: Path) -> Analysis:
         analysis = Analysis(
             told["samples"], told["sample_bytes"], told["cores"], rates,
             tuple(told.get("notes", ())), told.get("whole", True), told.get("overlap", True),
-            told.get("compression"), told.get("nodes", 1),
+            told.get("compression"), told.get("nodes", 1), told.get("processor_s", {}),
         )  # fmt: skip
         _check(analysis)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -81,12 +91,16 @@ def _check(analysis: Analysis) -> None:
     unknown = sorted(analysis.rates.keys() - set(RATES))
     if unknown:
         raise ValueError(f"rates.{unknown[0]} is unknown; allowed: {', '.join(RATES)}")
+    unknown = sorted(analysis.processor_s.keys() - {"ingest", "prepare"})
+    if unknown:
+        raise ValueError(f"processor_s.{unknown[0]} is unknown; allowed: ingest, prepare")
     numbers = {
         "samples": analysis.samples,
         "sample_bytes": analysis.sample_bytes,
         "cores": analysis.cores,
         "nodes": analysis.nodes,
         **{f"rates.{name}": rate.samples_per_s for name, rate in analysis.rates.items()},
+        **{f"processor_s.{name}": took_s for name, took_s in analysis.processor_s.items()},
     }
     for name, number in numbers.items():
         if isinstance(number, bool) or not 0 < number < math.inf:

@@ -4,7 +4,7 @@ answers under a policy, and the measured rates how fast the job is then."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fanstore.analyze.analysis import Analysis
@@ -67,7 +67,7 @@ def _beside(analysis: Analysis, fetch: float) -> float:
     """The speed where fetches are ahead of the workers."""
     if not analysis.overlap:
         return 1 / (1 / analysis.of("ingest") + 1 / analysis.of("prepare"))
-    return min(fetch, analysis.of("prepare"), analysis.of("ingest"))
+    return min(fetch, analysis.of("prepare"), analysis.of("ingest"), analysis.together())
 
 
 def _in_turn(analysis: Analysis, fetch: float) -> float:
@@ -76,16 +76,19 @@ def _in_turn(analysis: Analysis, fetch: float) -> float:
     loading = 1 / analysis.of("prepare") + max(0.0, 1 / fetch - 1 / analysis.of("cache"))
     if not analysis.overlap:
         return 1 / (1 / analysis.of("ingest") + loading)
-    return min(1 / loading, analysis.of("ingest"))
+    return min(1 / loading, analysis.of("ingest"), analysis.together())
 
 
 def _of_compression(analysis: Analysis) -> Iterator[tuple[str, float]]:
     if analysis.compression is None:
         return
     ratio = analysis.compression["ratio"]
-    decode = analysis.compression["decode_bytes_per_s"] * analysis.cores / analysis.sample_bytes
-    prepare = 1 / (1 / analysis.of("prepare") + 1 / decode)
+    decode_s = analysis.sample_bytes / analysis.compression["decode_bytes_per_s"]
+    prepare = 1 / (1 / analysis.of("prepare") + decode_s / analysis.cores)
     changed = analysis.with_rate("prepare", prepare)
+    if "prepare" in analysis.processor_s:
+        took_s = {**analysis.processor_s, "prepare": analysis.processor_s["prepare"] + decode_s}
+        changed = replace(changed, processor_s=took_s)
     yield (
         f"prepare --codec zstd ({ratio:.2f} times smaller), prefetch, no cache",
         _beside(changed, analysis.of("storage") * ratio),
@@ -96,9 +99,10 @@ def _of_coordination(analysis: Analysis) -> Iterator[tuple[str, float]]:
     """Jobs that share a node have a part of its preparation and storage each."""
     for jobs in JOBS:
         alone = analysis.with_rate("prepare", analysis.of("prepare") / jobs)
-        yield f"{jobs} such jobs on the node, each", _beside(alone, analysis.of("storage") / jobs)
-        both = _beside(analysis, analysis.of("storage"))
-        yield f"{jobs} such jobs on the node with coordinated preparation, each", both
+        speed = min(_beside(alone, analysis.of("storage") / jobs), analysis.together(jobs, jobs))
+        yield f"{jobs} such jobs on the node, each", speed
+        speed = min(_beside(analysis, analysis.of("storage")), analysis.together(jobs))
+        yield f"{jobs} such jobs on the node with coordinated preparation, each", speed
 
 
 def cached_shares(part: float) -> dict[str, float]:

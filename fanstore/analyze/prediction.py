@@ -10,7 +10,10 @@ from fanstore.analyze.analysis import Analysis
 from fanstore.errors import UsageError
 from fanstore.policy.models.coordl import fetch_rate, training_rate
 
-LIMITS = {"ingest": "GPU-bound", "prepare": "preparation-bound", "fetch": "fetch-bound"}
+LIMITS = {
+    "ingest": "GPU-bound", "prepare": "preparation-bound", "fetch": "fetch-bound",
+    "cores": "bound by the cores that training and preparation share",
+}  # fmt: skip
 # Two stages that are so close are both named: measured rates are not known better.
 _BORDER = 0.02
 
@@ -63,9 +66,10 @@ def predict(analysis: Analysis, setting: Setting) -> Prediction:
     cache, storage = changed.of("cache"), changed.of("storage")
     ingest, prepare = changed.of("ingest"), changed.of("prepare")
     fetch = fetch_rate(cached, cache, storage)
+    together = changed.together()
     if analysis.overlap:
-        speed = training_rate(fetch, prepare, min(ingest, prepare))
-        unfetched = min(ingest, prepare)
+        unfetched = min(ingest, prepare, together)
+        speed = training_rate(fetch, prepare, unfetched)
     else:
         # P has the fetch from memory in it.
         unfetched = 1 / (1 / ingest + 1 / prepare)
@@ -73,12 +77,12 @@ def predict(analysis: Analysis, setting: Setting) -> Prediction:
     return Prediction(
         samples_per_s=speed,
         fetch=fetch,
-        limits=_limits({"ingest": ingest, "prepare": prepare, "fetch": fetch}),
+        limits=_limits({"ingest": ingest, "prepare": prepare, "cores": together, "fetch": fetch}),
         prepare_stall=_stall(unfetched, ingest),
         fetch_stall=_stall(speed, unfetched),
         cached=cached,
         min_cache=_min_cache(unfetched if analysis.overlap else cache, cache, storage),
-        min_cores=_min_cores(changed, setting, min(ingest, fetch)),
+        min_cores=_min_cores(changed, min(ingest, fetch)),
         min_disk_bytes_per_s=_min_disk(unfetched, cached, cache, analysis.sample_bytes),
     )
 
@@ -96,7 +100,9 @@ def _changed(analysis: Analysis, setting: Setting) -> Analysis:
             changed = changed.with_rate(name, analysis.of(name) * nodes)
     if setting.disk_bytes_per_s is not None:
         changed = changed.with_rate("storage", setting.disk_bytes_per_s / analysis.sample_bytes)
-    return replace(changed, cores=setting.cores or analysis.cores)
+    return replace(
+        changed, cores=setting.cores or analysis.cores, nodes=setting.nodes or analysis.nodes
+    )
 
 
 def _limits(stages: dict[str, float]) -> tuple[str, ...]:
@@ -118,11 +124,11 @@ def _min_cache(wanted: float, cache: float, storage: float) -> float:
     return min(1.0, (1 / storage - 1 / wanted) / (1 / storage - 1 / cache))
 
 
-def _min_cores(analysis: Analysis, setting: Setting, wanted: float) -> int | None:
+def _min_cores(analysis: Analysis, wanted: float) -> int | None:
     """Returns how many cores of a node prepare as fast as the rest of the job goes."""
     if math.isinf(analysis.of("ingest")):
         return None
-    per_core = analysis.of("prepare") / analysis.cores
+    per_core = min(analysis.of("prepare"), analysis.together()) / analysis.cores
     return math.ceil(wanted / per_core - 1e-9)
 
 

@@ -60,6 +60,17 @@ def rate_of_loader(records: Sequence[dict[str, Any]], number: int) -> Rate | Non
     return together([rate for rate in rates if rate is not None])
 
 
+def processor_s_of(records: Sequence[dict[str, Any]], number: int) -> float | None:
+    """Returns how many seconds a core works for a sample of one loader, in all processes that have
+    it, their workers included; None where none was measured."""
+    told = [
+        each["processor"] for record in records for each in record["loaders"]
+        if each["number"] == number
+    ]  # fmt: skip
+    samples = sum(each[1] for each in told)
+    return sum(each[0] for each in told) / samples if samples else None
+
+
 def rate_of_opens(access: Access) -> Rate | None:
     """Returns the files a second that a job opened, without the first tenth of the time."""
     times_s = access.times_s

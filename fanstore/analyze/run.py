@@ -23,6 +23,7 @@ from fanstore.analyze.rates import (
     Loader,
     ahead_samples,
     cached_after_drop,
+    processor_s_of,
     rate_of_loader,
     rate_of_opens,
     rate_of_replay,
@@ -106,10 +107,8 @@ class Analyzer:
 
     def _ingest(self, directory: Path) -> None:
         ran = self._run("ingest", directory, self._request.command)
-        if not any(record["cuda"] for record in ran.records):
-            self._note("the job trains without a GPU: cores that training takes are not there for "
-                       "preparation, and speeds are upper bounds")  # fmt: skip
         self._add("ingest", self._rate(ran), ran)
+        self._note_processors("ingest", ran)
 
     def _prepare(self, directory: Path) -> None:
         ran = self._run("prepare", directory, self._request.command)
@@ -122,6 +121,8 @@ class Analyzer:
         if _waited_share(trace) > _WAITED_MOST:
             self._note("preparation waited for bytes that memory had no room for: P is more")
         self._add("prepare", rate, ran)
+        if self._loader is not None:
+            self._note_processors("prepare", ran)
 
     def _storage(self, directory: Path) -> None:
         self._replay("storage", directory, 0.0)
@@ -198,6 +199,13 @@ class Analyzer:
         doubtful = doubt(NAMES[phase], rate)
         if doubtful:
             self._note(doubtful)
+
+    def _note_processors(self, phase: str, ran: Ran) -> None:
+        assert self._loader is not None
+        took_s = processor_s_of(ran.records, self._loader.number)
+        if took_s:
+            known = {**self.analysis.processor_s, phase: took_s}
+            self.analysis = replace(self.analysis, processor_s=known)
 
     def _note(self, text: str) -> None:
         self.analysis = replace(self.analysis, notes=(*self.analysis.notes, text))

@@ -62,7 +62,7 @@ class Stages:
             self._forget()
         seen = self._loaders.get(loader)
         if seen is None:
-            seen = self._loaders[loader] = _Seen(loader)
+            seen = self._loaders[loader] = _Seen(loader, self._processor_s)
         self._of[iterator] = seen
         self._iterators.add(iterator)
 
@@ -125,6 +125,13 @@ class Stages:
             time.sleep(_LOOK_EVERY_S)
             self._end_if_told()
 
+    def _processor_s(self) -> float:
+        """Returns how long processors worked for this process and its loaders' workers."""
+        own = os.times()
+        workers = [worker for each in self._iterators for worker in getattr(each, "_workers", ())]
+        took_s = own.user + own.system + own.children_user + own.children_system
+        return took_s + sum(_processor_s_of(worker.pid) for worker in workers)
+
     def _await_device(self) -> None:
         cuda = self._torch.cuda
         if cuda.is_available() and cuda.is_initialized():
@@ -146,7 +153,6 @@ class Stages:
             "phase": self._phase,
             "host": socket.gethostname(),
             "pid": self._pid,
-            "cuda": bool(self._torch.cuda.is_initialized()),
             "loaders": [seen.told() for seen in self._all],
         }
         part = self._name + ".part"
@@ -174,8 +180,11 @@ class Stages:
 class _Seen:
     """What is known of one loader. number: which it was to be read from first in its process."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, processor_s: Callable[[], float]) -> None:
         self.loader = loader
+        self._processor_s = processor_s
+        self._since: Any = None  # processors' seconds and samples when the warm-up was over
+        self._given = 0
         self.number: Any = None
         self.epoch = self._counted = self._in_epoch = 0
         self.batch: Any = None
@@ -200,6 +209,9 @@ class _Seen:
         self._in_epoch = 1 if is_new else self._in_epoch + 1
         self._counted += self._in_epoch > self._ahead + 1
         self.steps.append((asked_s, came_s, size, self.epoch))
+        self._given += size
+        if self._since is None or (self._counted == 1 and self._in_epoch == self._ahead + 2):
+            self._since = self._processor_s(), self._given
 
     def has(self, steps: int) -> bool:
         """Returns whether there are so many steps beside those at the beginning of each epoch that
@@ -207,8 +219,12 @@ class _Seen:
         return self._counted >= steps or len(self.steps) >= 4 * steps + self._ahead
 
     def told(self) -> dict[str, Any]:
-        """Returns the loader's part of a record."""
+        """Returns the loader's part of a record. processor: seconds of processors, and the samples
+        that they were for."""
+        began_s, before = self._since or (0.0, 0)
+        took_s = self._processor_s() - began_s if self._since else 0.0
         return {
+            "processor": [took_s, self._given - before],
             "number": self.number,
             "batch": self._size,
             "workers": self._workers,
@@ -216,6 +232,16 @@ class _Seen:
             "samples": self._samples,
             "steps": self.steps,
         }
+
+
+def _processor_s_of(pid: int) -> float:
+    """Returns how long processors worked for another process; 0 where it is gone (proc(5))."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            user, system = stream.read().rpartition(b")")[2].split()[11:13]
+    except (OSError, ValueError):
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _signal_workers(iterators: list[Any], number: int) -> None:

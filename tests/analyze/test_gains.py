@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,15 @@ def test_prefetching_and_caches_bring_what_storage_costs() -> None:
     )
     times = [each.times for each in best(list(gains.values()))]
     assert times == sorted(times)
+
+
+def test_jobs_that_share_cores_gain_what_their_training_leaves() -> None:
+    shared = replace(SLOW_STORAGE, processor_s={"ingest": 0.01, "prepare": 0.03})
+    gains = {each.setting: each.samples_per_s for each in gains_of(shared)}
+    assert gains["cache of 100%, --cache-policy belady, prefetch"] == pytest.approx(4 / 0.04)
+    assert gains["2 such jobs on the node, each"] == pytest.approx(4 / 0.08)
+    coordinated = gains["2 such jobs on the node with coordinated preparation, each"]
+    assert coordinated == pytest.approx(4 / 0.05)
 
 
 def test_what_trains_slowly_gains_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,20 @@ def test_the_disk_and_cores_that_are_said_to_do_end_the_stall() -> None:
     assert predict(few_cores, Setting(cores=cores - 1)).prepare_stall > 0
 
 
+def test_training_and_preparation_share_their_cores() -> None:
+    shared = replace(
+        analysis(400, 300, 1000, 10_000), processor_s={"ingest": 0.012, "prepare": 0.008}
+    )
+    found = predict(shared, cached(0))
+    assert (found.limits, found.samples_per_s) == (("cores",), pytest.approx(4 / 0.02))
+    assert found.prepare_stall == pytest.approx(1 - 200 / 400)
+    assert predict(shared, Setting(nodes=2)).samples_per_s == pytest.approx(2 * 4 / 0.02)
+    assert found.min_cores == 8
+    assert "cores" in predict(shared, Setting(cores=8)).limits
+    assert predict(shared, Setting(cores=9)).limits == ("ingest",)
+    assert predict(replace(shared, overlap=False), cached(0)).limits != ("cores",)
+
+
 def test_nodes_share_storage_and_add_their_caches(report: Path) -> None:
     one, four = (predict(read(report), Setting(25_000_000, None, None, n)) for n in (1, 4))
     assert (one.cached, four.cached) == (0.25, 1)
@@ -131,6 +146,18 @@ def test_rates_that_cannot_be_are_refused(report: Path) -> None:
     told["rates"]["storage"]["samples_per_s"] = 0
     report.write_text(json.dumps(told))
     assert "rates.storage is 0" in call("whatif", report, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("took_s", "reason"),
+    [({"ingest": -1}, "processor_s.ingest is -1"), ({"gpu": 1}, "processor_s.gpu is unknown")],
+)
+def test_times_of_processors_that_cannot_be_are_refused(
+    report: Path, took_s: dict[str, float], reason: str
+) -> None:
+    told = {**json.loads(report.read_text()), "processor_s": took_s}
+    report.write_text(json.dumps(told))
+    assert reason in call("whatif", report, code=2).stderr
 
 
 def test_an_analysis_that_was_broken_off_says_what_it_lacks(report: Path) -> None:
