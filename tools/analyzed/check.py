@@ -33,10 +33,10 @@ LIMIT_S = 900
 # By the stage that limits, or two at their border: seconds a sample that a job trains and a worker
 # prepares, and the bytes a second of the storage.
 REGIMES = {
-    "training": (0.016, 0.008, 160_000_000),
-    "preparation": (0.004, 0.032, 160_000_000),
+    "training": (0.016, 0.008, 100_000_000),
+    "preparation": (0.004, 0.032, 100_000_000),
     "fetches": (0.004, 0.012, 24_000_000),
-    "training, preparation": (0.016, 0.032, 160_000_000),
+    "training, preparation": (0.016, 0.032, 100_000_000),
     "preparation, fetches": (0.004, 0.032, 50_000_000),
 }
 
