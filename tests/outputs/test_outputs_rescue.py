@@ -245,3 +245,26 @@ def test_a_journal_line_cut_off_takes_no_other_with_it(
     journal.close()
     found = read_journal(str(path))
     assert found is not None and found[1].named == {2: Name(0, b"whole")}
+
+
+def test_journal_lines_that_are_noted_together_are_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(str(path), Header("job", b"/out", (b"",), 0o022, 0))
+    written: list[bytes] = []
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: written.append(data) or write(fd, data))
+    names = {number: Name(0, b"directory/" * 400 + b"%d" % number) for number in range(1, 41)}
+    with journal.together():
+        for number, name in names.items():
+            journal.name(number, name, 1)
+        journal.drop(1)
+    with journal.together():
+        pass
+    journal.name(41, Name(0, b"alone"), 1)
+    journal.close()
+    assert len(written) == 4  # 160 KB by 64 KiB and a line, and the last one
+    found = read_journal(str(path))
+    del names[1]
+    assert found is not None and found[1].named == {**names, 41: Name(0, b"alone")}

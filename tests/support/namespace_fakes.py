@@ -5,6 +5,7 @@ from a dictionary."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import inspect
 import os
@@ -366,6 +367,9 @@ class Log:
     """interfaces.Observer."""
 
     seen: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def published(self, place: Place, entry: Entry) -> None:
         self.seen.append(("published", place.path))

@@ -4,6 +4,7 @@ two awaits nothing else does."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from fanstore.outputs.model.entries import Attr, Changes, Entry, Place
@@ -131,6 +132,9 @@ class ObjectStore(Protocol):
 class Observer(Protocol):
     """Is told what changed, on the rank whose client changed it, in its order. Its methods are
     cheap and never wait."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """What is told within belongs together, and costs less so."""
 
     def published(self, place: Place, entry: Entry) -> None:
         """A file has got its name, and its final bytes."""

@@ -14,6 +14,9 @@ from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.namespace.publishing import Publishing
 from fanstore.outputs.ranks.home_server import HomeServer
 
+# Changes after which what was created is published where it was created.
+_NAMES_STAY = frozenset((changes.CREATED, changes.PUBLISHED, changes.MADE))
+
 
 class Following:
     """Brings all that this rank knows of names up to date with the segment."""
@@ -51,13 +54,19 @@ class Following:
     def _follow(self, log: Sequence[Change]) -> None:
         # What was created and published since the last time was never seen as a draft.
         self._at_once = {each.object_id for each in log if each.kind == changes.PUBLISHED}
-        for change in log:
-            self._steps[change.kind](change)
+        names_stay = all(each.kind in _NAMES_STAY for each in log)
+        with self._observer.together():
+            for change in log:
+                if not (names_stay and self._is_ended(change)):
+                    self._steps[change.kind](change)
+
+    def _is_ended(self, change: Change) -> bool:
+        return change.kind == changes.CREATED and change.object_id in self._at_once
 
     def _created(self, change: Change) -> None:
         slot = Slot(None, change.object_id)
         self._name_tables.follow(change.place, slot, change.when_ns)
-        if change.object_id not in self._at_once:
+        if not self._is_ended(change):
             self._drafts.begin(change.place, change.object_id, change.pid)
 
     def _published(self, change: Change) -> None:

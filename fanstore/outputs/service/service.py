@@ -56,6 +56,9 @@ class _Relay:
     def __init__(self) -> None:
         self.to: Observer | None = None
 
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self.to is None else self.to.together()
+
     def published(self, place: Place, entry: Entry) -> None:
         if self.to is not None:
             self.to.published(place, entry)

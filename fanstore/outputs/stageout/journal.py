@@ -136,6 +136,7 @@ class Header:
 
 _RESERVE_BYTES = 1 << 18
 _KEEP_SIZE = 1
+_KEPT_MOST_BYTES = 1 << 16  # with one more line less than half of what is reserved
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -155,6 +156,7 @@ class Journal:
         self._gone: set[int] = set()
         self._fd: int | None = None
         self._torn = False
+        self._kept: bytearray | None = None  # lines that are written together
         self._end = self._reserved = 0
         if path is not None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -163,6 +165,17 @@ class Journal:
             "header", header.job_id, os.fsdecode(header.root),
             [os.fsdecode(folder) for folder in header.folders], header.umask, header.started_ns,
         )  # fmt: skip
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Writes the steps that are noted meanwhile at once, at the end."""
+        kept = self._kept = bytearray()
+        try:
+            yield
+        finally:
+            self._kept = None
+            if kept:
+                self._append(bytes(kept))
 
     def name(self, object_id: int, name: Name, size: int) -> None:
         """Does what Ledger.name says; nothing when that is known, or the object gone: who says so
@@ -210,17 +223,28 @@ class Journal:
             self._fd = None
 
     def _write(self, *record: Any) -> None:
-        """Appends a line. On a full disk the step counts all the same, while the daemon lives; the
+        """Appends a line, or keeps it where lines are written together."""
+        line = json.dumps(record).encode() + b"\n"
+        if self._kept is None:
+            self._append(line)
+            return
+        self._kept += line
+        if len(self._kept) > _KEPT_MOST_BYTES:
+            self._append(bytes(self._kept))
+            self._kept.clear()
+
+    def _append(self, lines: bytes) -> None:
+        """Appends lines. On a full disk the steps count all the same, while the daemon lives; the
         next line then begins anew, so that one which was cut off spoils no other."""
         if self._fd is not None:
-            line = b"\n" * self._torn + json.dumps(record).encode() + b"\n"
+            lines = b"\n" * self._torn + lines
             written = 0
-            self._end += len(line)
+            self._end += len(lines)
             if self._end + _RESERVE_BYTES // 2 > self._reserved:
                 self._reserve(self._fd)
             with contextlib.suppress(OSError):
-                written = os.write(self._fd, line)
-            self._torn = written < len(line) if written else self._torn
+                written = os.write(self._fd, lines)
+            self._torn = written < len(lines) if written else self._torn
 
     def _reserve(self, fd: int) -> None:
         """Reserves space, so that publications can be noted on a full disk: a rescue takes an

@@ -93,6 +93,10 @@ class StageOut:
         moment."""
         self._asked_s = time.monotonic()
 
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        """Has all that is told within be noted at once, at the end."""
+        return self._journal.together()
+
     def published(self, place: Place, entry: Entry) -> None:
         """Queues a file of this rank that has got its name and its final bytes."""
         self._accounts.published(place, entry)
