@@ -30,7 +30,8 @@ _COMPILE_LIMIT_S = 120
 _ASK_LIMIT_S = 60
 _ASK_VERSION = (
     "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; "
-    "print(MPI.Get_library_version())"
+    "from fanstore.transport.build import is_own_mpi; "
+    "print(MPI.Get_library_version(), int(is_own_mpi()), sep='\\f')"
 )
 _COMMAND_NOT_FOUND = 127
 # What MPI libraries call themselves, by the ABI that they have; see the MPICH ABI compatibility
@@ -82,8 +83,18 @@ def source_folder() -> Path:
     raise FanstoreError(f"the sources of the transport are missing ({installed})")
 
 
-def find_mpicc() -> list[str]:
-    """Returns the compiler wrapper: $MPICC, else mpicc on PATH, else the one beside this Python."""
+def is_own_mpi() -> bool:
+    """Tells whether this process has loaded an MPI that was installed where its Python is, as that
+    of PyPI's mpich is, and none of the site's."""
+    prefix = os.path.join(os.path.realpath(sys.prefix), "")
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as stream:
+        paths = {line.split(maxsplit=5)[5].rstrip("\n") for line in stream if "/libmpi" in line}
+    return any(path.startswith(prefix) for path in paths)
+
+
+def find_mpicc(own: bool = False) -> list[str]:
+    """Returns the compiler wrapper: $MPICC, else mpicc on PATH, else the one beside this Python;
+    that one first where MPI is this Python's `own`."""
     chosen = shlex.split(os.environ.get("MPICC", ""))
     if chosen:
         found = shutil.which(chosen[0])
@@ -91,7 +102,8 @@ def find_mpicc() -> list[str]:
             raise FanstoreError(f"MPICC names {chosen[0]}, which is not there")
         return [found, *chosen[1:]]
     beside = str(Path(sys.executable).parent)
-    found = shutil.which("mpicc") or shutil.which("mpicc", path=beside)
+    places = [beside, None] if own else [None, beside]
+    found = next(filter(None, (shutil.which("mpicc", path=place) for place in places)), None)
     if found is None:
         raise FanstoreError(
             "several ranks need MPI's compiler wrapper: no mpicc on PATH nor in "
@@ -137,7 +149,7 @@ def built_library(version: str, wait: Callable[[Any], None] = wait_without_bound
     """The library for the MPI `version`, to be loaded before this is left. FanstoreError when it
     cannot be built. `wait` is how to wait for the compiler: it may be called by one rank while
     others wait for that one."""
-    mpicc = find_mpicc()
+    mpicc = find_mpicc(is_own_mpi())
     name = library_name(version, mpicc)
     folder = cache_folder()
     with contextlib.ExitStack() as stack:
@@ -248,11 +260,11 @@ def describe() -> dict[str, str | None]:
         ("mpicc", "library_version", "library", "problem")
     )
     try:
-        version = _ask_version()
+        version, own = _ask_version()
         answer["library_version"] = " ".join(version.strip().partition("\n")[0].split())
         library = brought_library(version)
         if library is None:
-            mpicc = find_mpicc()
+            mpicc = find_mpicc(own)
             answer["mpicc"] = mpicc[0]
             library = cache_folder() / library_name(version, mpicc)
         answer["library"] = str(library) if library.exists() else None
@@ -261,8 +273,9 @@ def describe() -> dict[str, str | None]:
     return answer
 
 
-def _ask_version() -> str:
-    """Returns what mpi4py's MPI calls itself, asked in a process that does not start it."""
+def _ask_version() -> tuple[str, bool]:
+    """Returns what mpi4py's MPI calls itself, and whether it is this Python's own, asked in a
+    process that does not start it."""
     command = [sys.executable, "-c", _ASK_VERSION]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_LIMIT_S)
@@ -270,4 +283,5 @@ def _ask_version() -> str:
         raise FanstoreError(f"mpi4py cannot be asked for its MPI: {error}") from error
     if done.returncode != 0:
         raise FanstoreError(f"mpi4py does not load: {_last_line(done.stderr)}")
-    return done.stdout[:-1]
+    version, _, own = done.stdout.rpartition("\f")
+    return version, own.strip() == "1"

@@ -144,6 +144,25 @@ def test_a_missing_mpicc_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert problem is not None and "mpicc" in problem
 
 
+def test_an_mpi_of_this_python_is_built_for_with_its_own_mpicc(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("MPICC", raising=False)
+    site, own = tmp_path / "site", tmp_path / "own"
+    for folder in (site, own):
+        folder.mkdir()
+        script(folder / "mpicc", "true")
+    monkeypatch.setenv("PATH", str(site))
+    monkeypatch.setattr(sys, "executable", str(own / "python"))
+    assert build.find_mpicc(own=True) == [str(own / "mpicc")]
+    assert build.find_mpicc() == [str(site / "mpicc")]
+    (site / "mpicc").unlink()
+    assert build.find_mpicc() == [str(own / "mpicc")]
+    (own / "mpicc").unlink()
+    script(site / "mpicc", "true")
+    assert build.find_mpicc(own=True) == [str(site / "mpicc")]
+
+
 def script(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
@@ -195,7 +214,7 @@ def test_an_mpicc_at_a_path_with_a_space(
     """MPICH's finds its headers from its own path, and does not quote what it finds."""
     folder = tmp_path / "a dir" / "bin"
     folder.mkdir(parents=True)
-    prefix = Path(build.find_mpicc()[0]).resolve().parent.parent
+    prefix = Path(build.find_mpicc(own=True)[0]).resolve().parent.parent
     for name in ("include", "lib"):
         (folder.parent / name).symlink_to(prefix / name)
     text = (
