@@ -66,7 +66,7 @@ def best(gains: Sequence[Gain]) -> list[Gain]:
 def _beside(analysis: Analysis, fetch: float) -> float:
     """The speed where fetches are ahead of the workers."""
     if not analysis.overlap:
-        return 1 / (1 / analysis.of("ingest") + 1 / analysis.of("prepare"))
+        return min(fetch, 1 / (1 / analysis.of("ingest") + 1 / analysis.of("prepare")))
     return min(fetch, analysis.of("prepare"), analysis.of("ingest"), analysis.together())
 
 

@@ -48,6 +48,13 @@ def test_prefetching_and_caches_bring_what_storage_costs() -> None:
     assert times == sorted(times)
 
 
+def test_stages_that_take_turns_are_no_faster_than_fetches_beside_them() -> None:
+    gains = {each.setting: each for each in gains_of(replace(SLOW_STORAGE, overlap=False))}
+    assert gains["prefetch (--order auto), no cache"].samples_per_s == 200
+    alone = 1 / (1 / 1000 + 1 / 600)
+    assert gains["cache of 100%, --cache-policy belady, prefetch"].samples_per_s == alone
+
+
 def test_jobs_that_share_cores_gain_what_their_training_leaves() -> None:
     shared = replace(SLOW_STORAGE, processor_s={"ingest": 0.01, "prepare": 0.03})
     gains = {each.setting: each.samples_per_s for each in gains_of(shared)}
