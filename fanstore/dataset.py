@@ -11,6 +11,8 @@ import errno
 import mmap
 import os
 import stat
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +35,7 @@ _PACK_HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 _PACK_MAGIC = b"FANPACK\n"
 _TRAILER_MAGIC = b"FANPEND\n"
 _PATH_ROOM = 65536
+_PIECE_RECORDS = 1 << 18
 NO_RECORD = 2**64 - 1  # of lookup_all
 _DEVICE_MAJOR = 0xFA5
 
@@ -132,6 +135,18 @@ class Dataset:
         """The further names of hard-linked files, as an array of struct fan_link."""
         return self._array(lib.FAN_SECTION_LINKS, "struct fan_link")
 
+    def first_name(self, record: int) -> int:
+        """The record of a hard-linked file's first name; `record` itself where there is none."""
+        at = bisect_left(self.links, record, key=lambda link: int(link["record"]))
+        there = at < len(self.links) and int(self.links[at]["record"]) == record
+        return int(self.links[at]["first"]) if there else record
+
+    def record_pieces(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """All records, some at a time, each time with the id of the first: what is computed of
+        them takes memory that does not grow with the dataset."""
+        for first in range(0, len(self.records), _PIECE_RECORDS):
+            yield first, self.records[first : first + _PIECE_RECORDS]
+
     def record(self, record: int) -> Any:
         """A copy of one record, a struct fan_record. Raises IndexError."""
         return ffi.new("struct fan_record *", self._records[record])
@@ -197,12 +212,13 @@ class Dataset:
             at = trailer.file_bytes - 16
             raise DatasetDamaged(where, "trailer.file_bytes", at, "not what the index says")
 
-    def records_of_pack(self, pack: int) -> NDArray[np.int64]:
+    def records_of_pack(self, pack: int) -> Iterator[int]:
         """The ids of the regular files stored in a pack, rising; hard links by every name."""
         from fanstore.arrays import np
 
-        regular = (self.records["mode"] & 0o170000) == stat.S_IFREG
-        return np.flatnonzero(regular & (self.records["pack"] == pack))
+        for first, rows in self.record_pieces():
+            regular = (rows["mode"] & 0o170000) == stat.S_IFREG
+            yield from (np.flatnonzero(regular & (rows["pack"] == pack)) + first).tolist()
 
     def record_offset(self, record: int) -> int:
         """Returns where a record lies in the index file, in bytes."""

@@ -35,7 +35,6 @@ class Extractor:
         self._dataset = dataset
         self._walker = _Walker(dataset, root)
         self._advance = advance
-        self._links = {int(link["record"]): int(link["first"]) for link in dataset.links}
         self._made: dict[int, int] = {}  # for a first name, the name that was made
         self.damaged: list[bytes] = []
 
@@ -92,7 +91,7 @@ class Extractor:
         self._set_time(record, name, fd)
 
     def _file(self, record: int, reader: PackReader) -> None:
-        first = self._links.get(record, record)
+        first = self._dataset.first_name(record)
         if first in self._made:
             self._link(self._made[first], record)
             return

@@ -97,10 +97,11 @@ class Verifier:
         try:
             self._dataset.check_pack_header(pack)
             with PackReader(self._dataset, path) as reader:
-                records = self._dataset.records_of_pack(pack).tolist()
-                sound = [self._check_file(record, reader) for record in records]
+                sound = True
+                for record in self._dataset.records_of_pack(pack):
+                    sound &= self._check_file(record, reader)
             # A damaged file explains a checksum that does not fit.
-            if all(sound) and _checksum(path) != self._dataset.pack_info(pack).checksum:
+            if sound and _checksum(path) != self._dataset.pack_info(pack).checksum:
                 raise DatasetDamaged(path, "checksum of the file", 0, "not what the index says")
         except (DatasetDamaged, OSError) as error:
             with self._mutex:

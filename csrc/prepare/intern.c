@@ -1,54 +1,86 @@
 #include "intern.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "../common/path_hash.h"
+#include "firsts.h"
 
-/* Slots hold the number of a run plus one; half of them stay empty. */
-static uint64_t slot_count_for(uint64_t count)
-{
-    uint64_t slots = 16;
-    while (slots < count * 2)
-        slots *= 2;
-    return slots;
-}
+struct run {
+    const char *bytes;
+    uint32_t length;
+};
 
-/* The slot of a run equal to this one, or the empty slot where it belongs. */
-static uint64_t find(const uint64_t *slots, uint64_t mask, const char *out, const uint64_t *places,
-                     const uint32_t *lengths, const char *run, uint32_t bytes)
+static struct run run_of(const struct fan_runs *runs, uint64_t number)
 {
-    uint64_t at = fan_path_hash_step(FAN_PATH_HASH_ROOT, run, bytes) & mask;
-    while (slots[at] != 0) {
-        uint64_t other = slots[at] - 1;
-        if (lengths[other] == bytes && memcmp(out + places[other], run, bytes) == 0)
-            break;
-        at = (at + 1) & mask;
+    if (number < runs->count) {
+        const struct fan_scan_entry *entry = &runs->entries[number];
+        return (struct run){runs->names + entry->name_offset, entry->name_bytes};
     }
-    return at;
+    const struct fan_scan_entry *link = &runs->entries[runs->links[number - runs->count]];
+    return (struct run){runs->names + link->target_offset, link->target_bytes};
 }
 
-int64_t fan_intern(const char *source, const uint64_t *offsets, const uint32_t *lengths,
-                   uint64_t count, char *out, uint64_t *places)
+static bool hash_run(const void *context, uint64_t number, uint64_t *hash)
 {
-    uint64_t slot_count = slot_count_for(count);
-    uint64_t *slots = calloc(slot_count, sizeof(*slots));
+    struct run run = run_of(context, number);
+    *hash = fan_path_hash_step(FAN_PATH_HASH_ROOT, run.bytes, run.length);
+    return true;
+}
+
+static bool equal_runs(const void *context, uint64_t a, uint64_t b)
+{
+    struct run left = run_of(context, a), right = run_of(context, b);
+    return left.length == right.length && memcmp(left.bytes, right.bytes, left.length) == 0;
+}
+
+int64_t fan_intern(const struct fan_runs *runs, uint64_t slots_max, uint64_t *places)
+{
+    const struct fan_things things = {runs, runs->count + runs->link_count, hash_run, equal_runs};
+    int rc = fan_firsts(&things, slots_max, places);
     uint64_t used = 0;
-    if (slots == NULL)
-        return -ENOMEM;
-    for (uint64_t i = 0; i < count; i++) {
-        const char *run = source + offsets[i];
-        uint64_t at = find(slots, slot_count - 1, out, places, lengths, run, lengths[i]);
-        if (slots[at] != 0) {
-            places[i] = places[slots[at] - 1];
+    if (rc != 0)
+        return rc;
+    for (uint64_t i = 0; i < things.count; i++) {
+        if (places[i] != i) {
+            places[i] = places[places[i]];
             continue;
         }
-        slots[at] = i + 1;
         places[i] = used;
-        memcpy(out + used, run, lengths[i]);
-        used += lengths[i];
+        used += run_of(runs, i).length;
     }
-    free(slots);
     return (int64_t)used;
+}
+
+void fan_intern_copy(const struct fan_runs *runs, const uint64_t *places, char *section)
+{
+    uint64_t used = 0;
+    for (uint64_t i = 0; i < runs->count + runs->link_count; i++) {
+        struct run run = run_of(runs, i);
+        if (places[i] != used || run.length == 0)
+            continue;
+        memcpy(section + used, run.bytes, run.length);
+        used += run.length;
+    }
+}
+
+static bool hash_file(const void *context, uint64_t number, uint64_t *hash)
+{
+    const struct fan_scan_entry *entry = (const struct fan_scan_entry *)context + number;
+    const uint64_t id[2] = {entry->dev, entry->ino};
+    *hash = fan_path_hash_step(FAN_PATH_HASH_ROOT, (const char *)id, sizeof(id));
+    return S_ISREG(entry->mode) && entry->nlink > 1;
+}
+
+static bool same_file(const void *context, uint64_t a, uint64_t b)
+{
+    const struct fan_scan_entry *entries = context;
+    return entries[a].dev == entries[b].dev && entries[a].ino == entries[b].ino;
+}
+
+int fan_same_files(const struct fan_scan_entry *entries, uint64_t count, uint64_t slots_max,
+                   uint64_t *first)
+{
+    const struct fan_things things = {entries, count, hash_file, same_file};
+    return fan_firsts(&things, slots_max, first);
 }

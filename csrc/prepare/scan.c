@@ -1,6 +1,7 @@
 #include "scan.h"
 
 #include "examine.h"
+#include "name_sort.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,26 +16,12 @@
 /* A step of a long path: shorter than PATH_MAX with room for any one name. */
 enum { STEP_BYTES = PATH_MAX - NAME_MAX - 2 };
 
-static int grow(void **memory, uint64_t *room, uint64_t wanted, size_t entry_bytes)
-{
-    if (wanted <= *room)
-        return 0;
-    uint64_t more = *room < 1024 ? 1024 : *room * 2;
-    if (more < wanted)
-        more = wanted;
-    void *moved = realloc(*memory, more * entry_bytes);
-    if (moved == NULL)
-        return -ENOMEM;
-    *memory = moved;
-    *room = more;
-    return 0;
-}
-
 int fan_scan_keep(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset)
 {
-    int rc = grow((void **)&scan->names, &scan->names_room, scan->names_bytes + n, 1);
+    int rc = fan_room_grow(&scan->names_room, scan->names_bytes + n);
     if (rc != 0)
         return rc;
+    scan->names = scan->names_room.base;
     *offset = scan->names_bytes;
     if (n > 0)
         memcpy(scan->names + scan->names_bytes, bytes, n);
@@ -148,9 +135,13 @@ int64_t fan_scan_path(const struct fan_scan_entry *entries, const char *names, u
     uint64_t bytes = 0;
     for (uint64_t at = id; at != 0; at = entries[at].parent)
         bytes += entries[at].name_bytes + 1;
-    int rc = grow((void **)path, room, bytes + 1, 1);
-    if (rc != 0)
-        return rc;
+    if (bytes + 1 > *room) {
+        char *moved = realloc(*path, 2 * bytes + 1);
+        if (moved == NULL)
+            return -ENOMEM;
+        *path = moved;
+        *room = 2 * bytes + 1;
+    }
     uint64_t end = bytes > 0 ? bytes - 1 : 0;
     int64_t length = (int64_t)end;
     (*path)[end] = '\0';
@@ -163,46 +154,34 @@ int64_t fan_scan_path(const struct fan_scan_entry *entries, const char *names, u
     return length;
 }
 
-/* An entry of which no more is known than its name. 0 or -ENOMEM. */
-static int add_entry(struct fan_scan *scan, uint64_t parent, const char *name)
+/* Room for one more entry. 0 or -errno. */
+static int grow_entries(struct fan_scan *scan)
 {
-    struct fan_scan_entry entry = {.parent = parent, .name_bytes = (uint32_t)strlen(name)};
-    int rc = fan_scan_keep(scan, name, entry.name_bytes, &entry.name_offset);
-    if (rc == 0)
-        rc = grow((void **)&scan->entries, &scan->entry_room, scan->entry_count + 1,
-                  sizeof(entry));
-    if (rc == 0)
-        scan->entries[scan->entry_count++] = entry;
+    uint64_t bytes = (scan->entry_count + 1) * sizeof(*scan->entries);
+    int rc = fan_room_grow(&scan->entries_room, bytes);
+    scan->entries = (struct fan_scan_entry *)scan->entries_room.base;
     return rc;
 }
 
-/* Names as memcmp orders them, a prefix first: the order of strcmp, since NUL ends each. */
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-struct name_list {
-    char **names;
-    uint64_t count;
-    uint64_t room;
+/* The directory that is listed. */
+struct listing {
+    struct fan_scan *scan;
+    uint64_t directory;
 };
 
-static void list_fini(struct name_list *list)
+/* Adds an entry of which no more is known than its name. 0 or -errno. */
+static int add_entry(void *context, const char *name)
 {
-    for (uint64_t i = 0; i < list->count; i++)
-        free(list->names[i]);
-    free(list->names);
-}
-
-static int list_add(struct name_list *list, const char *name)
-{
-    int rc = grow((void **)&list->names, &list->room, list->count + 1, sizeof(char *));
-    char *copy = rc == 0 ? strdup(name) : NULL;
-    if (copy == NULL)
-        return -ENOMEM;
-    list->names[list->count++] = copy;
-    return 0;
+    struct listing *listing = context;
+    struct fan_scan *scan = listing->scan;
+    struct fan_scan_entry entry = {.parent = listing->directory,
+                                   .name_bytes = (uint32_t)strlen(name)};
+    int rc = fan_scan_keep(scan, name, entry.name_bytes, &entry.name_offset);
+    if (rc == 0)
+        rc = grow_entries(scan);
+    if (rc == 0)
+        scan->entries[scan->entry_count++] = entry;
+    return rc;
 }
 
 static bool is_dot(const char *name)
@@ -210,34 +189,32 @@ static bool is_dot(const char *name)
     return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-/* Collects a directory's names. 0, -ENOMEM, or a positive errno of readdir. */
-static int read_names(DIR *dir, struct name_list *list)
+/* Collects a directory's names. 0, -errno of ours, or a positive errno of readdir. */
+static int read_names(DIR *dir, struct fan_name_sort *names)
 {
     for (;;) {
         errno = 0;
         const struct dirent *found = readdir(dir);
         if (found == NULL)
             return errno;
-        if (!is_dot(found->d_name) && list_add(list, found->d_name) != 0)
-            return -ENOMEM;
+        int rc = is_dot(found->d_name) ? 0 : fan_name_sort_add(names, found->d_name);
+        if (rc != 0)
+            return rc;
     }
 }
 
-/* Lists one open directory. A failure to read it is noted in its entry. 0 or -ENOMEM. */
+/* Lists one open directory. A failure to read it is noted in its entry. 0 or -errno. */
 static int list_directory(struct fan_scan *scan, uint64_t id, DIR *dir)
 {
-    struct name_list list = {0};
-    int rc = read_names(dir, &list);
+    struct fan_name_sort names;
+    struct listing listing = {scan, id};
+    fan_name_sort_init(&names, scan->scratch_fd, scan->names_room.heap_bytes);
+    int rc = read_names(dir, &names);
     if (rc > 0)
         scan->entries[id].error = rc;
-    if (rc >= 0) {
-        rc = 0;
-        if (list.count > 1)
-            qsort(list.names, list.count, sizeof(char *), by_name);
-        for (uint64_t i = 0; rc == 0 && i < list.count; i++)
-            rc = add_entry(scan, id, list.names[i]);
-    }
-    list_fini(&list);
+    if (rc >= 0)
+        rc = fan_name_sort_each(&names, add_entry, &listing);
+    fan_name_sort_fini(&names);
     return rc;
 }
 
@@ -263,18 +240,20 @@ static int scan_directory(struct fan_scan *scan, uint64_t id)
     return rc;
 }
 
-int fan_scan_init(struct fan_scan *scan, int root_fd)
+int fan_scan_init(struct fan_scan *scan, int root_fd, int scratch_fd, uint64_t heap_bytes)
 {
     struct stat st;
-    memset(scan, 0, sizeof(*scan));
-    scan->root_fd = root_fd;
+    *scan = (struct fan_scan){.root_fd = root_fd, .scratch_fd = scratch_fd};
+    fan_room_init(&scan->entries_room, scratch_fd, heap_bytes);
+    fan_room_init(&scan->names_room, scratch_fd, heap_bytes);
     if (fstat(root_fd, &st) != 0)
         return -errno;
-    int rc = grow((void **)&scan->entries, &scan->entry_room, 1, sizeof(*scan->entries));
+    int rc = grow_entries(scan);
     if (rc == 0)
-        rc = grow((void **)&scan->names, &scan->names_room, 1, 1);
+        rc = fan_room_grow(&scan->names_room, 1);
     if (rc != 0)
         return rc;
+    scan->names = scan->names_room.base;
     memset(&scan->entries[0], 0, sizeof(scan->entries[0]));
     fill_entry(&scan->entries[0], &st);
     scan->entry_count = scan->examined = 1;
@@ -299,7 +278,8 @@ int fan_scan_step(struct fan_scan *scan, uint64_t entries)
 
 void fan_scan_fini(struct fan_scan *scan)
 {
-    free(scan->entries);
-    free(scan->names);
-    memset(scan, 0, sizeof(*scan));
+    fan_room_fini(&scan->entries_room);
+    fan_room_fini(&scan->names_room);
+    scan->entries = NULL;
+    scan->names = NULL;
 }

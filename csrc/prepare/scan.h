@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "room.h"
+
 /* cffi: begin */
 /* What lstat says of one entry. names + name_offset is its name, names + target_offset the
  * target of a symbolic link. error: why it could not be examined or, a directory, listed. */
@@ -37,24 +39,25 @@ struct fan_scan {
     struct fan_scan_entry *entries;
     char *names;
     uint64_t entry_count;
-    uint64_t entry_room;
     uint64_t names_bytes;
-    uint64_t names_room;
     uint64_t next_directory;
     uint64_t examined; /* entries before this one are known, of the others only the names */
+    struct fan_room entries_room;
+    struct fan_room names_room;
     int root_fd;
-    int reserved;
+    int scratch_fd;
 };
 
-/* Starts at the directory `root_fd`, which is borrowed. 0 or -errno. */
-int fan_scan_init(struct fan_scan *scan, int root_fd);
+/* Starts at the directory `root_fd`. What is more than `heap_bytes` goes to files in `scratch_fd`
+ * (-1: nothing does). Both are borrowed. 0 or -errno. */
+int fan_scan_init(struct fan_scan *scan, int root_fd, int scratch_fd, uint64_t heap_bytes);
 
 /* Lists directories until at least `entries` more were found, which several threads examine.
- * 1: there is more to list; 0: the scan is complete; -ENOMEM. What cannot be read is noted in its
- * entry and passed over. */
+ * 1: there is more to list; 0: the scan is complete; -ENOMEM, or -errno of a file in scratch_fd.
+ * What cannot be read is noted in its entry and passed over. */
 int fan_scan_step(struct fan_scan *scan, uint64_t entries);
 
-/* Frees what a scan holds; accepts a zeroed one. */
+/* Frees what a scan that was begun holds. */
 void fan_scan_fini(struct fan_scan *scan);
 
 /* Examines one path below root_fd, of any length, without following a final symbolic link, into
@@ -77,7 +80,7 @@ enum { FAN_TARGET_MAX_BYTES = 4096 };
 int fan_scan_look(int dir_fd, const char *name, struct fan_scan_entry *entry,
                   char target[FAN_TARGET_MAX_BYTES]);
 
-/* Keeps `n` bytes among the names. 0 or -ENOMEM. */
+/* Keeps `n` bytes among the names. 0 or -errno. */
 int fan_scan_keep(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset);
 
 #endif

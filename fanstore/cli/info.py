@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,8 +48,10 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         int(getattr(lib, f"FAN_CODEC_{name}")): name.lower()
         for name in ("STORE", "LZ4", "LZ4HC", "ZSTD")
     }
-    regular = (dataset.records["mode"] & 0o170000) == 0o100000
-    used = np.bincount(dataset.records["codec"][regular], minlength=len(codecs))
+    used = np.zeros(256, np.int64)  # a damaged record may name any
+    for _, rows in dataset.record_pieces():
+        regular = (rows["mode"] & 0o170000) == stat.S_IFREG
+        used += np.bincount(rows["codec"][regular], minlength=256)
     names_bytes = header.sections[lib.FAN_SECTION_NAMES].count
     index_bytes = header.file_bytes
     packs = [dataset.pack_info(pack) for pack in range(dataset.pack_count)]

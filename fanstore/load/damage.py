@@ -16,7 +16,7 @@ def damaged_records(
     raise to give up."""
     damaged = []
     with PackReader(dataset, path) as reader:
-        for record in dataset.records_of_pack(pack).tolist():
+        for record in dataset.records_of_pack(pack):
             check()
             if not reader.is_sound(record):
                 damaged.append(record)

@@ -153,7 +153,7 @@ class ArchiveSource(SequentialSource):
 
     def _go_to(self, number: int) -> None:
         """To the content of an entry; never of one before the last asked for."""
-        wanted = int(self.tree.ordinals[number])
+        wanted = self.tree.ordinal(number)
         while self._ordinal < wanted:
             found = next(self._ordinals, None)
             if found is None:

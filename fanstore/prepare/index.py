@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import xxhash
@@ -17,118 +22,177 @@ from fanstore.prepare.plan import align_up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fanstore.prepare.packer import Stored
+    from fanstore.dataset import Dataset
+    from fanstore.prepare.stored import Stored
     from fanstore.prepare.tree import Tree
 
 _HEADER_BYTES: int = lib.FAN_INDEX_HEADER_BYTES
 _ALIGN: int = lib.FAN_SECTION_ALIGN_BYTES
 _COUNT_MAX = 65535
+_READ_BYTES = 64 << 20
 
 
-def intern_names(tree: Tree) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-    """The names section, each distinct run once, and where the runs are: the names of all
-    entries first, then the targets of all symbolic links, in order."""
-    entries = tree.entries
-    links = tree.kinds == stat.S_IFLNK
-    offsets = np.concatenate([entries["name_offset"], entries["target_offset"][links]])
-    lengths = np.concatenate([entries["name_bytes"], entries["target_bytes"][links]])
-    out = np.zeros(max(1, int(lengths.sum(dtype=np.int64))), np.uint8)
-    places = np.zeros(len(offsets), np.uint64)
-    source = tree.names if len(tree.names) else out
-    used = check(lib.fan_intern(
-        ffi.from_buffer("char[]", source), ffi.from_buffer("uint64_t[]", offsets),
-        ffi.from_buffer("uint32_t[]", lengths), len(offsets), ffi.from_buffer("char[]", out),
-        ffi.from_buffer("uint64_t[]", places),
-    ))  # fmt: skip
-    return out[:used], places
+class Names:
+    """The names section, which has each distinct run of bytes once. `places` says where the runs
+    are: the names of all entries first, then the targets of all symbolic links, in order."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._kept = tree  # what the pointers below point to
+        self._runs = ffi.new("struct fan_runs *")
+        self._runs.entries = ffi.from_buffer("struct fan_scan_entry[]", tree.entries)
+        self._runs.names = ffi.from_buffer("char[]", tree.names)
+        self._runs.links = ffi.cast("uint64_t *", ffi.from_buffer(tree.links))
+        self._runs.count, self._runs.link_count = len(tree), len(tree.links)
+        self.places = tree.room.zeros(len(tree) + len(tree.links), np.uint64)
+        self.bytes = check(lib.fan_intern(self._runs, tree.room.table_slots, self._places()))
+
+    def _places(self) -> Any:
+        return ffi.from_buffer("uint64_t[]", self.places)
+
+    def write(self, section: NDArray[np.uint8]) -> None:
+        """Fills `section`, which has room for all bytes."""
+        lib.fan_intern_copy(self._runs, self._places(), ffi.from_buffer("char[]", section))
 
 
-def owner_table(entries: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.uint16]]:
-    """The distinct owners, rising, and the row of each entry's."""
-    pairs = entries["uid"].astype(np.uint64) << np.uint64(32) | entries["gid"]
-    distinct, rows = np.unique(pairs, return_inverse=True)
-    if len(distinct) > _COUNT_MAX + 1:
-        raise FanstoreError(f"{len(distinct)} distinct owners; at most 65536 can be recorded")
-    table = np.zeros(len(distinct), dtype_of("struct fan_owner"))
-    table["uid"] = distinct >> np.uint64(32)
-    table["gid"] = distinct & np.uint64(0xFFFFFFFF)
-    return table, rows.reshape(-1).astype(np.uint16)
+class Owners:
+    """The distinct owners of a tree, rising, and the row of each entry's."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._entries = tree.entries
+        self._pairs = np.zeros(0, np.uint64)
+        for part in tree.pieces():
+            self._pairs = np.union1d(self._pairs, self._of(part))
+        if len(self._pairs) > _COUNT_MAX + 1:
+            found = len(self._pairs)
+            raise FanstoreError(f"{found} distinct owners; at most 65536 can be recorded")
+
+    def _of(self, part: slice) -> NDArray[np.uint64]:
+        entries = self._entries[part]
+        pairs: NDArray[np.uint64] = entries["uid"].astype(np.uint64) << np.uint64(32)
+        pairs |= entries["gid"]
+        return pairs
+
+    def rows(self, part: slice) -> NDArray[np.int64]:
+        """The rows of some entries."""
+        return np.searchsorted(self._pairs, self._of(part))
+
+    def table(self) -> NDArray[Any]:
+        """The owners section."""
+        table = np.zeros(len(self._pairs), dtype_of("struct fan_owner"))
+        table["uid"] = self._pairs >> np.uint64(32)
+        table["gid"] = self._pairs & np.uint64(0xFFFFFFFF)
+        return table
 
 
-def link_counts(tree: Tree) -> NDArray[np.uint16]:
-    """st_nlink: of directories 2 and their subdirectories (1 where that is too large), of
-    regular files the names in the dataset, at most 65535, else 1."""
-    parents = tree.entries["parent"]
-    directories = tree.kinds == stat.S_IFDIR
-    below = directories.copy()
-    below[0] = False
-    counts = np.bincount(parents[below].astype(np.int64), minlength=len(tree)) + 2
-    counts[counts > _COUNT_MAX] = 1
-    names = np.bincount(tree.first, minlength=len(tree))[tree.first]
-    return np.where(directories, counts, np.minimum(names, _COUNT_MAX)).astype(np.uint16)
+class Family:
+    """Of each entry of a tree its first child (0 without any), the number of its children, and
+    st_nlink: of directories 2 and their subdirectories (1 where that is too large), of regular
+    files the names in the dataset, at most 65535, else 1."""
+
+    def __init__(self, tree: Tree) -> None:
+        room = tree.room
+        self.first, self.count = (room.zeros(len(tree), np.uint64) for _ in range(2))
+        self.nlink = room.zeros(len(tree), np.int64)
+        for part in tree.pieces():
+            directories = tree.kinds(part) == stat.S_IFDIR
+            self.nlink[part] += np.where(directories, 2, 1)
+            self._add_children(tree, part, directories)
+            further = np.flatnonzero(tree.first[part] != np.arange(part.start, part.stop))
+            np.add.at(self.nlink, tree.first[part][further], 1)
+        for part in tree.pieces():  # of a file every name shows how many there are
+            directories = tree.kinds(part) == stat.S_IFDIR
+            counts = self.nlink[tree.first[part]]
+            counts[directories & (counts > _COUNT_MAX)] = 1
+            self.nlink[part] = counts
+
+    def _add_children(self, tree: Tree, part: slice, directories: NDArray[np.bool_]) -> None:
+        """Counts some entries at their parents, which rise from one entry to the next."""
+        skipped = 1 if part.start == 0 else 0  # the root is nobody's child
+        parents = tree.entries["parent"][part][skipped:].astype(np.int64)
+        if not len(parents):
+            return
+        base = int(parents[0])
+        counts = np.bincount(parents - base)
+        span = slice(base, base + len(counts))
+        ids = np.searchsorted(parents, np.arange(span.start, span.stop)) + part.start + skipped
+        fresh = (self.count[span] == 0) & (counts > 0)
+        self.first[span] = np.where(fresh, ids.astype(np.uint64), self.first[span])
+        self.count[span] += counts.astype(np.uint64)
+        below = np.bincount(parents[directories[skipped:]] - base, minlength=len(counts))
+        self.nlink[span] += below
 
 
-def _children(tree: Tree) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The first child, 0 without any, and the number of children of each entry."""
-    parents = tree.entries["parent"][1:].astype(np.int64)
-    counts = np.bincount(parents, minlength=len(tree)).astype(np.uint64)
-    first = np.searchsorted(parents, np.arange(len(tree))).astype(np.uint64) + np.uint64(1)
-    first[counts == 0] = 0
-    return first, counts
+class Records:
+    """Makes the records section of the index, some records at a time."""
+
+    def __init__(
+        self, tree: Tree, stored: Stored, packs: NDArray[np.int64], names: Names, owners: Owners
+    ) -> None:
+        self._tree = tree
+        self._stored = stored
+        self._packs = packs
+        self._names = names
+        self._owners = owners
+        self._family = Family(tree)
+
+    def rows(self, part: slice) -> NDArray[Any]:
+        """The records of some entries."""
+        tree, stored, family = self._tree, self._stored, self._family
+        entries, kinds, places = tree.entries[part], tree.kinds(part), self._names.places
+        regular, directories = kinds == stat.S_IFREG, kinds == stat.S_IFDIR
+        links = kinds == stat.S_IFLNK
+        targets = np.zeros(len(entries), np.uint64)
+        before = len(tree) + int(np.searchsorted(tree.links, part.start))
+        targets[links] = places[before : before + int(np.count_nonzero(links))]
+        rows = np.zeros(len(entries), dtype_of("struct fan_record"))
+        rows["logical_size"] = np.where(
+            links, entries["target_bytes"], np.where(regular, entries["size"], 0)
+        )
+        rows["stored_size"] = np.where(directories, family.count[part], stored.stored_size[part])
+        rows["offset"] = np.where(
+            directories, family.first[part], np.where(links, targets, stored.offset[part])
+        )
+        rows["checksum"] = np.where(regular, stored.checksum[part], 0)
+        rows["mtime_ns"] = entries["mtime_ns"]
+        rows["name_offset"] = places[part]
+        rows["parent"] = entries["parent"]
+        rows["pack"] = np.where(regular, self._packs[part], 0)
+        rows["mode"] = entries["mode"]
+        rows["owner"] = self._owners.rows(part)
+        rows["nlink"] = np.minimum(family.nlink[part], _COUNT_MAX)
+        rows["name_bytes"] = entries["name_bytes"]
+        rows["codec"] = np.where(regular, stored.codec[part], 0)
+        return rows
 
 
-def build_records(
-    tree: Tree, stored: Stored, packs: NDArray[np.int64], places: NDArray[np.uint64],
-    owner_rows: NDArray[np.uint16],
-) -> NDArray[Any]:  # fmt: skip
-    """Returns the records section of the index."""
-    entries = tree.entries
-    count = len(tree)
-    regular = tree.kinds == stat.S_IFREG
-    directories = tree.kinds == stat.S_IFDIR
-    links = tree.kinds == stat.S_IFLNK
-    first, children = _children(tree)
-    targets = np.zeros(count, np.uint64)
-    targets[links] = places[count:]
-    rows = np.zeros(count, dtype_of("struct fan_record"))
-    rows["logical_size"] = np.where(
-        links, entries["target_bytes"], np.where(regular, entries["size"], 0)
-    )
-    rows["stored_size"] = np.where(directories, children, stored.stored_size)
-    rows["offset"] = np.where(directories, first, np.where(links, targets, stored.offset))
-    rows["checksum"] = np.where(regular, stored.checksum, 0)
-    rows["mtime_ns"] = entries["mtime_ns"]
-    rows["name_offset"] = places[:count]
-    rows["parent"] = entries["parent"]
-    rows["pack"] = np.where(regular, packs, 0)
-    rows["mode"] = entries["mode"]
-    rows["owner"] = owner_rows
-    rows["nlink"] = link_counts(tree)
-    rows["name_bytes"] = entries["name_bytes"]
-    rows["codec"] = np.where(regular, stored.codec, 0)
-    return rows
-
-
-def _slots(records: NDArray[Any], names: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], int]:
-    """Returns the hash table of all records, and its longest probe."""
-    count = len(records)
-    slots = np.zeros(max((3 * count + 1) // 2, count + 1), np.uint64)
+def _fill_slots(slots: NDArray[np.uint64], records: NDArray[Any], names: NDArray[np.uint8]) -> int:
+    """Fills the hash table of all records; returns its longest probe."""
     probe = ffi.new("uint32_t *")
     name_bytes = names if len(names) else np.zeros(1, np.uint8)
     check(lib.fan_core_fill_slots(
-        ffi.from_buffer("struct fan_record[]", records), count,
+        ffi.from_buffer("struct fan_record[]", records), len(records),
         ffi.from_buffer("char[]", name_bytes), len(names),
         ffi.from_buffer("uint64_t[]", slots), len(slots), probe,
     ))  # fmt: skip
-    return slots, int(probe[0])
+    return int(probe[0])
 
 
-def link_table(first: NDArray[np.int64]) -> NDArray[Any]:
+def link_table(tree: Tree) -> NDArray[Any]:
     """Returns the further names of hard-linked files."""
-    further = np.flatnonzero(first != np.arange(len(first)))
-    table = np.zeros(len(further), dtype_of("struct fan_link"))
-    table["record"] = further
-    table["first"] = first[further]
+
+    def further(part: slice) -> NDArray[np.int64]:
+        ids: NDArray[np.int64] = np.arange(part.start, part.stop)
+        found: NDArray[np.int64] = ids[tree.first[part] != ids]
+        return found
+
+    count = sum(len(further(part)) for part in tree.pieces())
+    table = tree.room.zeros(count, dtype_of("struct fan_link"))
+    end = 0
+    for part in tree.pieces() if count else ():
+        ids = further(part)
+        rows = table[end : end + len(ids)]
+        rows["record"], rows["first"] = ids, tree.first[ids]
+        end += len(ids)
     return table
 
 
@@ -142,62 +206,100 @@ def pack_table(infos: Sequence[PackInfo]) -> NDArray[Any]:
     return table
 
 
-def _flags(records: NDArray[Any]) -> int:
-    kinds = records["mode"] & 0o170000
-    directories = records["mode"][kinds == stat.S_IFDIR]
-    others = records["mode"][kinds != stat.S_IFLNK]
-    flags = 0
-    if ((directories & 0o111) == 0o111).all():
-        flags |= lib.FAN_INDEX_ALL_SEARCHABLE
-    if ((others & 0o444) == 0o444).all():
-        flags |= lib.FAN_INDEX_ALL_READABLE
-    if (kinds == stat.S_IFLNK).any():
-        flags |= lib.FAN_INDEX_HAS_SYMLINKS
-    return flags
+class _Totals:
+    """What the header says of all records, added up."""
+
+    def __init__(self, header: NDArray[Any]) -> None:
+        self._header = header
+        header["flags"] = lib.FAN_INDEX_ALL_SEARCHABLE | lib.FAN_INDEX_ALL_READABLE
+
+    def add(self, rows: NDArray[Any], is_first: NDArray[np.bool_]) -> None:
+        """Adds some records; is_first: those that are not further names of a file."""
+        header, modes = self._header, rows["mode"]
+        kinds = modes & 0o170000
+        regular, links = kinds == stat.S_IFREG, kinds == stat.S_IFLNK
+        once = rows[regular & is_first]
+        for field, amount in (
+            ("record_count", len(rows)),
+            ("file_count", np.count_nonzero(regular)),
+            ("directory_count", np.count_nonzero(kinds == stat.S_IFDIR)),
+            ("symlink_count", np.count_nonzero(links)),
+            ("logical_bytes", once["logical_size"].sum()),
+            ("stored_bytes", once["stored_size"].sum()),
+        ):
+            header[field] += np.uint64(amount)
+        header["codec_mask"] |= np.bitwise_or.reduce(
+            np.uint32(1) << rows["codec"][regular].astype(np.uint32)
+        )
+        if ((modes[kinds == stat.S_IFDIR] & 0o111) != 0o111).any():
+            header["flags"] &= ~np.uint32(lib.FAN_INDEX_ALL_SEARCHABLE)
+        if ((modes[~links] & 0o444) != 0o444).any():
+            header["flags"] &= ~np.uint32(lib.FAN_INDEX_ALL_READABLE)
+        if links.any():
+            header["flags"] |= lib.FAN_INDEX_HAS_SYMLINKS
 
 
-def _place_sections(header: NDArray[Any], sections: Sequence[NDArray[Any]]) -> int:
-    """Fills the section table in; returns the size of the file."""
+def _place_sections(header: NDArray[Any], counts: Sequence[int], sizes: Sequence[int]) -> int:
+    """Fills the section table in, from the elements of each section and their bytes; returns the
+    size of the file."""
     end = _HEADER_BYTES
-    for kind, section in enumerate(sections):
+    for kind, (count, each) in enumerate(zip(counts, sizes, strict=True)):
         end = align_up(end, _ALIGN)
-        header["sections"][0, kind] = (end, len(section), kind, section.itemsize)
-        end += section.nbytes
+        header["sections"][0, kind] = (end, count, kind, each)
+        end += count * each
     return align_up(end, _ALIGN)
 
 
-def _totals(header: NDArray[Any], tree: Tree, records: NDArray[Any]) -> None:
-    regular = tree.kinds == stat.S_IFREG
-    once = regular & (tree.first == np.arange(len(tree)))
-    header["record_count"] = len(records)
-    header["file_count"] = regular.sum()
-    header["directory_count"] = (tree.kinds == stat.S_IFDIR).sum()
-    header["symlink_count"] = (tree.kinds == stat.S_IFLNK).sum()
-    header["logical_bytes"] = records["logical_size"][once].sum()
-    header["stored_bytes"] = records["stored_size"][once].sum()
-    header["codec_mask"] = np.bitwise_or.reduce(1 << records["codec"][regular].astype(np.uint32))
+@dataclass(frozen=True)
+class Description:
+    """What the entries are: what an index says, but for where the packs are."""
+
+    tree: Tree
+    names: Names
+    owners: NDArray[Any]
+    links: NDArray[Any]
+    records: Records
 
 
-def build_sections(
-    tree: Tree, stored: Stored, packs: NDArray[np.int64]
-) -> tuple[NDArray[Any], NDArray[np.uint8], NDArray[Any], NDArray[Any]]:
-    """The sections that say what the entries are: records, names, owners, links."""
-    names, places = intern_names(tree)
-    owners, owner_rows = owner_table(tree.entries)
-    records = build_records(tree, stored, packs, places, owner_rows)
-    return records, names, owners, link_table(tree.first)
+def describe(tree: Tree, stored: Stored, packs: NDArray[np.int64]) -> Description:
+    """Collects what the entries of a tree are. `packs`: where their content lies."""
+    names, owners = Names(tree), Owners(tree)
+    records = Records(tree, stored, packs, names, owners)
+    return Description(tree, names, owners.table(), link_table(tree), records)
+
+
+def is_described_by(found: Description, dataset: Dataset) -> bool:
+    """Whether the index of a dataset says the same of the entries."""
+    tree = found.tree
+    names = tree.room.zeros(found.names.bytes, np.uint8)
+    if len(names):
+        found.names.write(names)
+    tables = {
+        lib.FAN_SECTION_NAMES: names, lib.FAN_SECTION_OWNERS: found.owners,
+        lib.FAN_SECTION_LINKS: found.links,
+    }  # fmt: skip
+    for kind, table in tables.items():
+        there = dataset.section(kind)
+        if len(there) != table.nbytes:
+            return False
+        if len(there) and not np.array_equal(table.view(np.uint8), np.frombuffer(there, np.uint8)):
+            return False
+    rows = found.records.rows
+    return all(rows(p).tobytes() == dataset.records[p].tobytes() for p in tree.pieces())
 
 
 def build_index(
-    tree: Tree, stored: Stored, packs: NDArray[np.int64], infos: Sequence[PackInfo],
+    path: Path, tree: Tree, stored: Stored, packs: NDArray[np.int64], infos: Sequence[PackInfo],
     plan_id: bytes, block_bytes: int,
-) -> tuple[bytearray, str]:  # fmt: skip
-    """The index file, and its dataset id. Needs the records to be in the order of a Tree."""
+) -> str:  # fmt: skip
+    """Writes the index to a new file; the dataset id. Needs the records to be in the order of a
+    Tree."""
     if len(tree) >= 1 << 32:
         raise FanstoreError(f"{len(tree)} entries; at most {(1 << 32) - 1} can be indexed")
-    records, names, owners, links = build_sections(tree, stored, packs)
-    slots, max_probe = _slots(records, names)
-    sections = [records, slots, names, owners, links, pack_table(infos)]
+    found, count = describe(tree, stored, packs), len(tree)
+    tables = [found.owners, found.links, pack_table(infos)]
+    slot_count = max((3 * count + 1) // 2, count + 1)
+    counts = [count, slot_count, found.names.bytes, *map(len, tables)]
     header = np.zeros(1, dtype_of("struct fan_index_header"))
     header["magic"] = np.frombuffer(b"FANINDX\n", np.uint8)
     header["version"] = lib.FAN_FORMAT_VERSION
@@ -205,24 +307,73 @@ def build_index(
     header["plan_id"] = np.frombuffer(plan_id, np.uint8)
     header["pack_count"] = len(infos)
     header["block_bytes"] = block_bytes
-    header["max_probe"] = max_probe
-    header["flags"] = _flags(records)
     header["section_count"] = lib.FAN_SECTION_COUNT
-    header["file_bytes"] = _place_sections(header, sections)
-    _totals(header, tree, records)
-    return _assemble(header, sections)
+    sizes = [int(lib.FAN_RECORD_BYTES), 8, 1, *(table.itemsize for table in tables)]
+    header["file_bytes"] = _place_sections(header, counts, sizes)
+    with mapped_file(path, int(header["file_bytes"][0])) as file:
+        _fill_body(file, header, found, tables)
+        return _seal(file, header)
 
 
-def _assemble(header: NDArray[Any], sections: Sequence[NDArray[Any]]) -> tuple[bytearray, str]:
-    file = bytearray(int(header["file_bytes"][0]))
-    for row, section in zip(header["sections"][0], sections, strict=True):
-        offset = int(row["offset"])
-        file[offset : offset + section.nbytes] = section.view(np.uint8).data
-    with memoryview(file) as view, view[_HEADER_BYTES:] as body:
-        header["body_checksum"] = xxhash.xxh3_64_intdigest(body)
-        identity = xxhash.xxh3_128(header.tobytes())  # dataset_id and header_checksum still zero
-        identity.update(body)
+@contextmanager
+def mapped_file(path: Path, size: int) -> Iterator[mmap.mmap]:
+    """A new file of `size` bytes, mapped. Raises OSError where the disk is full."""
+    with path.open("x+b") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
+        mapping = mmap.mmap(file.fileno(), size)
+        try:
+            yield mapping
+        finally:
+            with suppress(BufferError):  # an array in the traceback of an error still uses it
+                mapping.close()
+
+
+def _fill_body(
+    file: mmap.mmap, header: NDArray[Any], found: Description, tables: Sequence[NDArray[Any]]
+) -> None:
+    """Fills all sections, and what the header says of them."""
+
+    def section(kind: int, dtype: Any) -> NDArray[Any]:
+        offset, count, _, _ = header["sections"][0, kind]
+        return np.frombuffer(file, dtype, int(count), int(offset))
+
+    records = section(lib.FAN_SECTION_RECORDS, dtype_of("struct fan_record"))
+    totals = _Totals(header)
+    for part in found.tree.pieces():
+        rows = records[part] = found.records.rows(part)
+        totals.add(rows, found.tree.first[part] == np.arange(part.start, part.stop))
+        file.madvise(mmap.MADV_DONTNEED)  # pages stay in the system's cache, but not ours
+    names = section(lib.FAN_SECTION_NAMES, np.uint8)
+    if len(names):
+        found.names.write(names)
+    slots = section(lib.FAN_SECTION_SLOTS, "<u8")
+    header["max_probe"] = _fill_slots(slots, records, names)
+    for kind, table in enumerate(tables, lib.FAN_SECTION_OWNERS):
+        section(kind, table.dtype)[:] = table
+
+
+def _seal(file: mmap.mmap, header: NDArray[Any]) -> str:
+    """Writes the header with its checksums; returns the dataset id."""
+    body = xxhash.xxh3_64()
+    for data in _body(file):
+        body.update(data)
+    header["body_checksum"] = body.intdigest()
+    identity = xxhash.xxh3_128(header.tobytes())  # dataset_id and header_checksum still zero
+    for data in _body(file):
+        identity.update(data)
     header["dataset_id"] = np.frombuffer(identity.digest(), np.uint8)
     header["header_checksum"] = xxhash.xxh3_64_intdigest(header.tobytes()[:-8])
     file[:_HEADER_BYTES] = header.tobytes()
-    return file, identity.hexdigest()
+    return identity.hexdigest()
+
+
+def _body(file: mmap.mmap) -> Iterator[memoryview]:
+    """What lies behind the header, piece by piece."""
+    for start in range(_HEADER_BYTES, len(file), _READ_BYTES):
+        with memoryview(file) as view, view[start : start + _READ_BYTES] as piece:
+            yield piece
+        file.madvise(mmap.MADV_DONTNEED)

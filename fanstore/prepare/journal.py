@@ -7,8 +7,10 @@ note says is compared with the pack before it is believed.
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,23 +20,24 @@ from fanstore import __version__
 from fanstore.arrays import np
 from fanstore.dataset import pack_name
 from fanstore.destination import DONE_SUFFIX
+from fanstore.prepare.room import pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fanstore.prepare.packer import Stored
     from fanstore.prepare.packfile import PackFile
+    from fanstore.prepare.stored import Stored
     from fanstore.prepare.tree import Tree
 
 _HEAD = struct.Struct("<16sQQQ")
-_FIELDS = ("offset", "stored_size", "checksum", "codec")
 
 
 def journal_key(tree: Tree, plan_id: bytes) -> bytes:
     """16 bytes that are the same only while nothing in the source was touched."""
     digest = xxhash.xxh3_128(plan_id + __version__.encode())
     for field in ("ctime_ns", "dev", "ino"):
-        digest.update(tree.entries[field].tobytes())
+        for part in tree.pieces():
+            digest.update(tree.entries[field][part].tobytes())
     return bytes(digest.digest())
 
 
@@ -51,23 +54,27 @@ class Journal:
     def _path(self, name: str) -> Path:
         return self._scratch / (name + DONE_SUFFIX)
 
-    def _read(self, path: Path) -> bytes | None:
+    def _read(self, path: Path) -> memoryview | None:
         """A note's bytes; None where there is none, a torn one, or one of another key."""
         try:
-            data = path.read_bytes()
-        except FileNotFoundError:
+            with path.open("rb") as file:
+                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except (FileNotFoundError, ValueError):  # mmap takes no empty file
             return None
         body, checksum = data[:-8], data[-8:]
         sound = len(body) >= _HEAD.size and xxhash.xxh3_64_digest(body) == checksum
-        return body if sound and body.startswith(self._key) else None
+        return body if sound and body[: len(self._key)] == self._key else None
 
     def note(self, pack: PackFile, ids: NDArray[np.int64], stored: Stored) -> None:
         """Says that the content of a pack, that of the entries `ids`, is complete."""
-        body = _HEAD.pack(self._key, pack.end, pack.checksum(), len(ids))
-        body += b"".join(getattr(stored, field)[ids].tobytes() for field in _FIELDS)
         path = self._path(pack_name(pack.pack))
         fresh = path.with_suffix(".new")
-        fresh.write_bytes(body + xxhash.xxh3_64_digest(body))
+        digest = xxhash.xxh3_64()
+        with fresh.open("wb") as file:
+            for data in _note(self._key, pack, ids, stored):
+                file.write(data)
+                digest.update(data)
+            file.write(digest.digest())
         os.rename(fresh, path)
 
     def take_up(self, pack: PackFile, ids: NDArray[np.int64], stored: Stored) -> bool:
@@ -80,8 +87,16 @@ class Journal:
         if count != len(ids) or not pack.take_up(end, checksum):
             return False
         at = _HEAD.size
-        for field in _FIELDS:
-            values = getattr(stored, field)
-            values[ids] = np.frombuffer(body, values.dtype, count, at)
-            at += count * values.itemsize
+        for values in stored.arrays():
+            noted = np.frombuffer(body, values.dtype, count, at)
+            for part in pieces(count):
+                values[ids[part]] = noted[part]
+            at += noted.nbytes
         return True
+
+
+def _note(key: bytes, pack: PackFile, ids: NDArray[np.int64], stored: Stored) -> Iterator[bytes]:
+    yield _HEAD.pack(key, pack.end, pack.checksum(), len(ids))
+    for values in stored.arrays():
+        for part in pieces(len(ids)):
+            yield values[ids[part]].tobytes()

@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import xxhash
-
 from fanstore._native import lib
 from fanstore.arrays import np
 from fanstore.prepare.codecs import Codec
@@ -24,12 +22,14 @@ from fanstore.prepare.large import LargeFile
 from fanstore.prepare.packfile import PackFile, pack_header
 from fanstore.prepare.plan import (
     UNIT_BYTES,
+    Order,
     Plan,
     Unit,
     piece_bytes_for,
     reading_order,
     units,
 )
+from fanstore.prepare.stored import Stored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,32 +41,9 @@ _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
 _MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
 _MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
 _HANDOVER_S = 0.0005
-EMPTY_CHECKSUM = xxhash.xxh3_64_intdigest(b"")
 
 # Called with the logical bytes of each unit when it is done.
 Progress = Callable[[int], None]
-
-
-class Stored:
-    """How the content of each entry of a tree is stored."""
-
-    def __init__(self, count: int) -> None:
-        self.offset = np.zeros(count, np.uint64)
-        self.stored_size = np.zeros(count, np.uint64)
-        self.checksum = np.full(count, EMPTY_CHECKSUM, np.uint64)
-        self.codec = np.zeros(count, np.uint8)
-
-    def filtered(self, keep: NDArray[np.bool_]) -> Stored:
-        """Returns the same for the kept entries alone."""
-        kept = Stored(0)
-        for name, values in vars(self).items():
-            setattr(kept, name, values[keep])
-        return kept
-
-    def spread(self, first: NDArray[np.int64]) -> None:
-        """Gives every further name of a file what its first name has."""
-        for name, values in vars(self).items():
-            setattr(self, name, values[first])
 
 
 @contextmanager
@@ -93,13 +70,13 @@ class Packer:
         self, source: Source, plan: Plan, plan_id: bytes, codec: Codec, block_bytes: int,
         directory: Path, journal: Journal | None,
     ) -> None:  # fmt: skip
-        self.stored = Stored(len(source.tree))
+        self.stored = Stored(len(source.tree), source.tree.room)
         self.failed: dict[int, str] = {}
         self.packs: dict[int, PackFile] = {}
         self._encoder = Encoder(source, codec, block_bytes)
         self._plan = plan
         self._journal = journal
-        self._sizes = source.tree.entries["size"].astype(np.int64)
+        self._sizes = source.tree.entries["size"]
         self._directory = directory
         self._large: LargeFile | None = None
         self._spare: list[memoryview] = []
@@ -124,31 +101,24 @@ class Packer:
         """The packs that a run that was killed had completed; `run` leaves them as they are."""
         if self._journal is not None:
             for number, pack in self.packs.items():
-                ids = self._ids(number)
+                ids = self._by_pack.of_pack(number)
                 if len(ids) and self._journal.take_up(pack, ids, self.stored):
                     self._taken_up.append(number)
         return self._taken_up
 
-    def _ids(self, pack: int) -> NDArray[np.int64]:
-        """The entries whose content is read for a pack."""
-        order, packs = self._by_pack
-        start, stop = np.searchsorted(packs, [pack, pack + 1])
-        return order[start:stop]
-
     @cached_property
-    def _by_pack(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The entries to read, pack after pack, and their packs."""
-        order = reading_order(self._plan, sequential=False)
-        return order, self._plan.packs[order]
+    def _by_pack(self) -> Order:
+        """The entries to read, pack after pack."""
+        return reading_order(self._encoder.source.tree, self._plan, sequential=False)
 
     def _complete(self) -> None:
         """Notes that the current pack has all of its content."""
         self._current.close()
         if self._journal is None:
             return
-        ids = self._ids(self._current.pack)
-        if self.failed.keys().isdisjoint(ids.tolist()):
-            self._journal.note(self._current, ids, self.stored)
+        pack = self._current.pack
+        if not any(self._plan.packs[number] == pack for number in self.failed):
+            self._journal.note(self._current, self._by_pack.of_pack(pack), self.stored)
 
     def run(self, jobs: int, progress: Progress) -> None:
         """Packs everything. Entries that could not be read end up in `failed`."""
@@ -156,10 +126,7 @@ class Packer:
         with _quick_handover(), ThreadPoolExecutor(jobs, "fanstore-prepare") as pool:
             try:
                 source = self._encoder.source
-                order = reading_order(self._plan, source.sequential)
-                done = np.isin(self._plan.packs[order], self._taken_up)
-                progress(int(self._sizes[order[done]].sum()))
-                order = order[~done]
+                order = self._unread(progress)
                 for unit in units(source.tree, order, self._plan, self._encoder.block_bytes):
                     if len(waiting) == jobs + 1:
                         progress(self._take(*waiting.popleft()))
@@ -171,6 +138,21 @@ class Packer:
             finally:
                 for _, _, future in waiting:
                     future.cancel()
+
+    def _unread(self, progress: Progress) -> NDArray[np.int64]:
+        """The entries to read in their order, without those of the packs that were taken up."""
+        source = self._encoder.source
+        if source.sequential:  # which has no journal
+            return self._plan.content
+        order, room = self._by_pack.ids, source.tree.room
+        if not self._taken_up:
+            return order
+        unread = room.zeros(len(order), bool)
+        for part in room.pieces(len(order)):
+            done = np.isin(self._plan.packs[order[part]], self._taken_up)
+            progress(int(self._sizes[order[part][done]].sum()))
+            unread[part] = ~done
+        return room.kept(order, unread)
 
     def _submit(
         self, pool: ThreadPoolExecutor, unit: Unit

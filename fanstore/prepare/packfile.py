@@ -17,6 +17,8 @@ from fanstore.prepare.plan import align_up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fanstore.prepare.footer import Footer
+
 _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 _HOLE_BYTES = 1 << 20
 _READ_BYTES = 4 << 20
@@ -44,18 +46,17 @@ def pack_header(plan_id: bytes, pack: int, pack_count: int, block_bytes: int, fl
     return sealed(row).ljust(_HEADER_BYTES, b"\0")
 
 
-def pack_trailer(entries_offset: int, entries: Buffer, count: int, paths: Buffer) -> bytes:
-    """Returns the last 64 bytes of a pack."""
-    checksum = xxhash.xxh3_64(entries)
-    checksum.update(paths)
+def pack_trailer(entries_offset: int, footer: Footer, checksum: int) -> bytes:
+    """Returns the last 64 bytes of a pack. checksum: of its footer."""
+    entries_bytes = footer.entry_count * dtype_of("struct fan_pack_entry").itemsize
     row = np.zeros(1, dtype_of("struct fan_pack_trailer"))
     row["magic"] = np.frombuffer(b"FANPEND\n", np.uint8)
     row["entries_offset"] = entries_offset
-    row["entry_count"] = count
-    row["paths_offset"] = entries_offset + len(entries)
-    row["paths_bytes"] = len(paths)
-    row["footer_checksum"] = checksum.intdigest()
-    row["file_bytes"] = entries_offset + len(entries) + len(paths) + row.nbytes
+    row["entry_count"] = footer.entry_count
+    row["paths_offset"] = entries_offset + entries_bytes
+    row["paths_bytes"] = footer.paths_bytes
+    row["footer_checksum"] = checksum
+    row["file_bytes"] = entries_offset + entries_bytes + footer.paths_bytes + row.nbytes
     return sealed(row)
 
 
@@ -143,17 +144,17 @@ class PackFile:
         self.close()
         return sound
 
-    def finish(self, entries: NDArray[Any], paths: Buffer, logical_bytes: int) -> PackInfo:
+    def finish(self, footer: Footer) -> PackInfo:
         """Writes the footer and closes the file."""
-        rows = entries.view(np.uint8).data
         self.append(b"", int(lib.FAN_DATA_ALIGN_BYTES))
-        trailer = pack_trailer(self.end, rows, len(entries), paths)
-        for part in (rows, paths, trailer):
+        start, checksum = self.end, xxhash.xxh3_64()
+        for part in footer.parts:
+            checksum.update(part)
             self._write(part)
+        self._write(pack_trailer(start, footer, checksum.intdigest()))
         self.close()
-        return PackInfo(
-            self.pack, self.end, self.checksum(), len(entries), logical_bytes, self.flags
-        )
+        count, logical_bytes = footer.entry_count, footer.logical_bytes
+        return PackInfo(self.pack, self.end, self.checksum(), count, logical_bytes, self.flags)
 
     def close(self) -> None:
         """Closes the file; it is opened again when more is written."""

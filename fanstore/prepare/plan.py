@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import xxhash
 from fanstore._native import lib
 from fanstore.arrays import np
 from fanstore.errors import UsageError
+from fanstore.prepare.room import pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,35 +67,45 @@ class Unit:
         return self.piece_bytes or self.places[-1]
 
 
-def split_evenly(sizes: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
-    """The part of each of a row of sizes: contiguous, balanced by bytes."""
-    if not len(sizes):
-        return np.zeros(0, np.int64)
-    ends = np.cumsum(sizes, dtype=np.float64)
-    middles = ends - sizes / 2
-    part: NDArray[np.int64] = (middles * (parts / ends[-1])).astype(np.int64)
-    return np.minimum(part, parts - 1)
+class Split:
+    """Divides a row of sizes, given part after part, among `parts` packs from `first` on:
+    contiguous, balanced by bytes. total: of all sizes."""
+
+    def __init__(self, total: int, first: int, parts: int) -> None:
+        self._end = 0
+        self._total = total
+        self._first = first
+        self._parts = parts
+
+    def next(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The packs of the next sizes."""
+        if not len(sizes):
+            return np.zeros(0, np.int64)
+        ends = np.cumsum(sizes) + self._end
+        self._end = int(ends[-1])
+        middles = ends.astype(np.float64) - sizes / 2
+        part: NDArray[np.int64] = (middles * (self._parts / float(self._total))).astype(np.int64)
+        return np.minimum(part, self._parts - 1) + self._first
 
 
-def default_partitions(sizes: NDArray[np.int64]) -> int:
-    """One partition per 256 MiB of files of these sizes, but no more than there are files, and at
-    least one."""
-    return max(1, min(len(sizes), -(-int(sizes.sum()) // PARTITION_BYTES)))
+def default_partitions(files: int, total: int) -> int:
+    """One partition per 256 MiB of so many files of `total` bytes, but no more than there are
+    files, and at least one."""
+    return max(1, min(files, -(-total // PARTITION_BYTES)))
 
 
-def replicated(
-    paths: Sequence[bytes], parents: Sequence[int], globs: Iterable[str]
-) -> NDArray[np.bool_]:
+def replicated(tree: Tree, globs: Iterable[str]) -> NDArray[np.bool_]:
     """Which entries match a glob, or lie below one that does. `*` matches slashes too."""
     patterns = [
         re.compile(fnmatch.translate(glob).encode("utf-8", "surrogateescape"), re.DOTALL)
         for glob in globs
     ]
-    found = np.zeros(len(paths), bool)
-    if not patterns:
-        return found
-    for number, path in enumerate(paths):
-        found[number] = found[parents[number]] or any(p.match(path) for p in patterns)
+    found = tree.room.zeros(len(tree), bool)
+    for part in tree.pieces() if patterns else ():
+        paths = tree.paths_of(np.arange(part.start, part.stop))
+        parents = tree.entries["parent"][part].tolist()
+        for number, (path, parent) in enumerate(zip(paths, parents, strict=True), part.start):
+            found[number] = found[parent] or any(p.match(path) for p in patterns)
     return found
 
 
@@ -114,6 +124,10 @@ class Plan:
     content: NDArray[np.int64]
     first: int = 0
     kept: tuple[int, ...] = ()
+
+    def parts(self) -> Iterator[NDArray[np.int64]]:
+        """The entries to read, some at a time."""
+        return (self.content[part] for part in pieces(len(self.content)))
 
     @property
     def written(self) -> list[int]:
@@ -136,12 +150,11 @@ def assign_packs(tree: Tree, partitions: int | None, globs: Sequence[str]) -> Pl
 
     Raises UsageError when globs are given and none of them matches.
     """
-    everywhere = np.zeros(len(tree), bool)
-    if globs:
-        everywhere = replicated(tree.paths, tree.entries["parent"].tolist(), globs)
-        if not everywhere[tree.content].any():
-            raise UsageError(f"--replicate {' '.join(globs)}: no file with content matches")
-    return spread(tree, tree.content, everywhere, partitions)
+    everywhere = replicated(tree, globs)
+    plan = spread(tree, tree.content, everywhere, partitions)
+    if globs and not any(everywhere[ids].any() for ids in plan.parts()):
+        raise UsageError(f"--replicate {' '.join(globs)}: no file with content matches")
+    return plan
 
 
 def spread(
@@ -150,18 +163,33 @@ def spread(
 ) -> Plan:  # fmt: skip
     """Divides `content` among new packs, those of `everywhere` (bool for each entry) apart.
     `kept` holds the entries whose content lies in packs that stay, by pack."""
-    packs = np.zeros(len(tree), np.int64)
+    room = tree.room
+    packs = room.zeros(len(tree), np.int64)
     for pack, ids in kept.items():
         packs[ids] = pack
-    sizes = tree.entries["size"][content].astype(np.int64)
-    replica = everywhere[content]
+    counts, totals = [0, 0], [0, 0]  # of what is not for every node, and of what is
+    for part in room.pieces(len(content)):
+        replica, sizes = everywhere[content[part]], _sizes(tree, content[part])
+        for which, chosen in enumerate((~replica, replica)):
+            counts[which] += int(np.count_nonzero(chosen))
+            totals[which] += int(sizes[chosen].sum())
     first = max(kept, default=-1) + 1
-    middle = end = first + (partitions or default_partitions(sizes[~replica]))
-    packs[content[~replica]] = first + split_evenly(sizes[~replica], middle - first)
-    if replica.any():
-        end += default_partitions(sizes[replica])
-        packs[content[replica]] = middle + split_evenly(sizes[replica], end - middle)
-    return Plan(packs[tree.first], end, middle, content, first, tuple(sorted(kept)))
+    middle = first + (partitions or default_partitions(counts[0], totals[0]))
+    end = middle + (default_partitions(counts[1], totals[1]) if counts[1] else 0)
+    splits = Split(totals[0], first, middle - first), Split(totals[1], middle, end - middle)
+    for part in room.pieces(len(content)):
+        ids = content[part]
+        replica, sizes = everywhere[ids], _sizes(tree, ids)
+        for split, chosen in zip(splits, (~replica, replica), strict=True):
+            packs[ids[chosen]] = split.next(sizes[chosen])
+    for part in tree.pieces():
+        packs[part] = packs[tree.first[part]]
+    return Plan(packs, end, middle, content, first, tuple(sorted(kept)))
+
+
+def _sizes(tree: Tree, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    sizes: NDArray[np.int64] = tree.entries["size"][ids].astype(np.int64)
+    return sizes
 
 
 def plan_id(tree: Tree, plan: Plan, block_bytes: int, codec: str, before: bytes = b"") -> bytes:
@@ -170,10 +198,10 @@ def plan_id(tree: Tree, plan: Plan, block_bytes: int, codec: str, before: bytes 
     digest = xxhash.xxh3_128(before)
     digest.update(f"{plan.pack_count} {plan.everywhere_from} {block_bytes} {codec}".encode())
     for field in ("parent", "name_bytes", "target_bytes", "size", "mtime_ns", "mode", "uid", "gid"):
-        digest.update(tree.entries[field].tobytes())
-    digest.update(tree.first.tobytes())
-    digest.update(plan.packs.tobytes())
-    digest.update(tree.names.data)
+        for part in tree.pieces():
+            digest.update(tree.entries[field][part].tobytes())
+    for array in (tree.first, plan.packs, tree.names):
+        digest.update(array.data)
     return bytes(digest.digest())
 
 
@@ -188,47 +216,69 @@ def _pieces(pack: int, number: int, size: int, step: int) -> Iterator[Unit]:
         yield Unit(pack, (number,), (), start, length, start + length == size)
 
 
-def reading_order(plan: Plan, sequential: bool) -> NDArray[np.int64]:
-    """The entries to read in the order in which to read them: the source's own where it is
-    sequential, else pack after pack."""
-    content = plan.content
-    return content if sequential else content[np.argsort(plan.packs[content], kind="stable")]
+class Order:
+    """The entries to read, `ids`, in the order in which to read them."""
+
+    def __init__(self, ids: NDArray[np.int64], starts: NDArray[np.int64] | None) -> None:
+        self.ids = ids
+        self._starts = starts
+
+    def of_pack(self, pack: int) -> NDArray[np.int64]:
+        """Those of one pack, where the order is pack after pack."""
+        assert self._starts is not None
+        return self.ids[self._starts[pack] : self._starts[pack + 1]]
+
+
+def reading_order(tree: Tree, plan: Plan, sequential: bool) -> Order:
+    """The source's own order where it is sequential, else pack after pack."""
+    content, room = plan.content, tree.room
+    if sequential:
+        return Order(content, None)
+    starts = np.zeros(plan.pack_count + 1, np.int64)
+    for part in room.pieces(len(content)):
+        starts[1:] += np.bincount(plan.packs[content[part]], minlength=plan.pack_count)
+    starts = np.cumsum(starts)
+    ids, ends = room.zeros(len(content), np.int64), starts.copy()
+    for part in room.pieces(len(content)):
+        packs = plan.packs[content[part]]
+        order = np.argsort(packs, kind="stable")
+        packs = packs[order]
+        # Behind those of the pack that came before: the first of the pack here, the second, ...
+        places = ends[packs] + np.arange(len(packs)) - np.searchsorted(packs, packs)
+        ids[places] = content[part][order]
+        ends[:-1] += np.bincount(packs, minlength=plan.pack_count)
+    return Order(ids, starts)
 
 
 def units(tree: Tree, order: NDArray[np.int64], plan: Plan, block_bytes: int) -> Iterator[Unit]:
-    """The entries of `order`, cut into units."""
-    sizes = tree.entries["size"][order].astype(np.int64)
-    packs = plan.packs[order]
-    for start, stop in _runs(sizes, packs):
-        pack = int(packs[start])
-        if sizes[start] > UNIT_BYTES:
-            number = int(order[start])
-            yield from _pieces(pack, number, int(sizes[start]), piece_bytes_for(block_bytes))
+    """The entries of `order`, cut into units. Places are as `place_after` says."""
+    pack, end = -1, 0
+    ids, places = list[int](), list[int]()
+    for number, size, its_pack in _to_read(tree, order, plan):
+        large = size > UNIT_BYTES
+        full = end + size > UNIT_BYTES or len(ids) == UNIT_FILES
+        if ids and (its_pack != pack or full or large):
+            yield Unit(pack, tuple(ids), (*places, end))
+            ids, places, end = [], [], 0
+        pack = its_pack
+        if large:
+            yield from _pieces(pack, number, size, piece_bytes_for(block_bytes))
             continue
-        yield from _whole_files(pack, order[start:stop].tolist(), sizes[start:stop].tolist())
-
-
-def _runs(sizes: NDArray[np.int64], packs: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Where runs of files start and stop that can share a unit: large files are alone, others
-    have the pack in common."""
-    large = sizes > UNIT_BYTES
-    cut = np.flatnonzero(large[1:] | large[:-1] | (packs[1:] != packs[:-1])) + 1
-    edges = [0, *cut.tolist(), len(sizes)] if len(sizes) else []
-    yield from itertools.pairwise(edges)
-
-
-def _whole_files(pack: int, ids: list[int], sizes: list[int]) -> Iterator[Unit]:
-    """Units of a run of files. Places are as `place_after` says, here for very many files."""
-    first, end, places = 0, 0, list[int]()
-    for at, size in enumerate(sizes):
-        if at > first and (end + size > UNIT_BYTES or at - first == UNIT_FILES):
-            yield Unit(pack, tuple(ids[first:at]), (*places, end))
-            first, end, places = at, 0, []
         if size >= _MAP_THRESHOLD:
             place, end = place_after(end, size)
         else:
             place = (end + _ALIGN - 1) & -_ALIGN
             end = place + size
+        ids.append(number)
         places.append(place)
-    if places:
-        yield Unit(pack, tuple(ids[first:]), (*places, end))
+    if ids:
+        yield Unit(pack, tuple(ids), (*places, end))
+
+
+def _to_read(tree: Tree, order: NDArray[np.int64], plan: Plan) -> Iterator[tuple[int, int, int]]:
+    """The number, the size and the pack of each entry of `order`."""
+    for part in tree.room.pieces(len(order)):
+        ids = order[part]
+        yield from zip(
+            ids.tolist(), _sizes(tree, ids).tolist(), plan.packs[ids].tolist(), strict=True
+        )

@@ -34,7 +34,7 @@ from fanstore.errors import SHOWN_MAX, DatasetDamaged, FanstoreError
 from fanstore.exit_codes import DAMAGED
 from fanstore.prepare.index import build_index
 from fanstore.prepare.listed import normal_form
-from fanstore.prepare.packer import Stored
+from fanstore.prepare.stored import Stored
 from fanstore.prepare.tree import Item, Tree, tree_of
 
 if TYPE_CHECKING:
@@ -133,10 +133,11 @@ def _run(path: Path, paths: bytes, offset: int, length: int) -> bytes:
 
 
 def _arrays(tree: Tree, collected: _Collected) -> tuple[Stored, NDArray[np.int64]]:
-    stored = Stored(len(tree))
+    stored = Stored(len(tree), tree.room)
     packs = np.zeros(len(tree), np.int64)
-    for number in np.flatnonzero(tree.kinds == stat.S_IFREG).tolist():
-        packs[number], row = collected.rows[tree.paths[number]]
+    paths = tree.paths_of(np.arange(len(tree)))
+    for number in np.flatnonzero(tree.kinds(slice(None)) == stat.S_IFREG).tolist():
+        packs[number], row = collected.rows[paths[number]]
         stored.offset[number] = row["offset"]
         stored.stored_size[number] = row["stored_size"]
         stored.checksum[number] = row["checksum"]
@@ -163,9 +164,9 @@ def _value(header: Any, field: str) -> Any:
     return found if isinstance(found, int) else bytes(found)
 
 
-def build_from_packs(directory: Path, doubted: Set[int] = frozenset()) -> tuple[bytearray, str]:
-    """The index of the dataset whose packs are in `directory`, the same bytes as at first, and
-    the dataset id. Packs that are `doubted` get a checksum that they do not have.
+def build_from_packs(index: Path, directory: Path, doubted: Set[int] = frozenset()) -> str:
+    """Writes the index of the dataset whose packs are in `directory`, the same bytes as at first,
+    to a new file; the dataset id. Packs that are `doubted` get a checksum that they do not have.
 
     Raises DatasetDamaged, also when packs do not belong together, PacksMissing, or OSError."""
     last = _last_header(directory)
@@ -184,7 +185,7 @@ def build_from_packs(directory: Path, doubted: Set[int] = frozenset()) -> tuple[
     _check_parents(directory / pack_name(0), collected.items)
     tree = tree_of(collected.items)
     stored, packs = _arrays(tree, collected)
-    return build_index(tree, stored, packs, infos, plan_id, last.block_bytes)
+    return build_index(index, tree, stored, packs, infos, plan_id, last.block_bytes)
 
 
 def _check_belongs(path: Path, pack: int, last: Any) -> None:
@@ -203,22 +204,22 @@ def _damaged_files(dataset: Dataset) -> dict[int, list[bytes]]:
     found: dict[int, list[bytes]] = {}
     for pack in range(dataset.pack_count):
         with PackReader(dataset, dataset.pack_path(pack)) as reader:
-            for record in dataset.records_of_pack(pack).tolist():
+            for record in dataset.records_of_pack(pack):
                 if not reader.is_sound(record):
                     found.setdefault(pack, []).append(dataset.relpath(record))
     return found
 
 
 @contextmanager
-def _written(directory: Path, index: bytearray) -> Iterator[Path]:
-    """The index under a name of its own, durable, and gone afterwards unless renamed."""
+def _made(directory: Path, doubted: Set[int] = frozenset()) -> Iterator[tuple[Path, str]]:
+    """A new index under a name of its own, durable, and the dataset id. The file is gone
+    afterwards unless renamed."""
     fresh = directory / f".{INDEX_NAME}.{os.getpid()}"
     try:
-        with fresh.open("xb") as file:
-            file.write(index)
-            file.flush()
+        dataset_id = build_from_packs(fresh, directory, doubted)
+        with fresh.open("rb") as file:
             os.fsync(file.fileno())
-        yield fresh
+        yield fresh, dataset_id
     finally:
         fresh.unlink(missing_ok=True)
 
@@ -228,19 +229,18 @@ def rebuild_index(directory: Path) -> Rebuilt:
     new one is complete. Where nothing is damaged it has the same bytes as at first.
 
     Raises DatasetDamaged (nothing is changed then), PacksMissing naming them, or OSError."""
-    index, dataset_id = build_from_packs(directory)
-    with _written(directory, index) as fresh:
+    with _made(directory) as (fresh, dataset_id):
         with open_index(fresh, directory) as dataset:
             dataset.check_records()
             damaged = _damaged_files(dataset)
+            index_bytes = dataset.header.file_bytes
         if not damaged:
             fresh.rename(directory / INDEX_NAME)
     if damaged:
-        index, dataset_id = build_from_packs(directory, damaged.keys())
-        with _written(directory, index) as fresh:
+        with _made(directory, damaged.keys()) as (fresh, dataset_id):
             fresh.rename(directory / INDEX_NAME)
     names = sorted(name for names in damaged.values() for name in names)
-    return Rebuilt(dataset_id, len(index), names)
+    return Rebuilt(dataset_id, index_bytes, names)
 
 
 def _check_parents(path: Path, items: dict[bytes, Item]) -> None:

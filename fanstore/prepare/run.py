@@ -24,14 +24,15 @@ from fanstore.prepare.index import build_index
 from fanstore.prepare.journal import Journal, journal_key
 from fanstore.prepare.packer import Packer
 from fanstore.prepare.plan import assign_packs, plan_id
+from fanstore.prepare.room import pieces
 from fanstore.prepare.source import STDIN, DirectorySource, Source
 from fanstore.prepare.update import Base, Update
 from fanstore.progress import progress_of
 from fanstore.wording import counted, show_bytes
 
 if TYPE_CHECKING:
-    from fanstore.prepare.packer import Stored
     from fanstore.prepare.plan import Plan
+    from fanstore.prepare.stored import Stored
     from fanstore.prepare.tree import Tree
 
 BLOCK_BYTES = 1 << 20
@@ -78,7 +79,7 @@ def open_source(path: Path, options: Options, scratch: Path) -> tuple[Source, Pr
     comes through a pipe."""
     if path != STDIN and path.is_dir():
         if options.listed is None:
-            return DirectorySource(path), []
+            return DirectorySource(path, scratch), []
         from fanstore.prepare.listed import ListedSource
 
         listed = ListedSource(path, options.listed)
@@ -99,7 +100,8 @@ def open_source(path: Path, options: Options, scratch: Path) -> tuple[Source, Pr
 def _check_room(tree: Tree, codec: Codec, path: Path, scratch: Path) -> None:
     """Raises UsageError where the content that an archive declares cannot fit, however well it is
     compressed: a small archive may declare any amount."""
-    total_bytes = sum(tree.entries["size"][tree.content].tolist())
+    content = tree.content
+    total_bytes = sum(sum(tree.entries["size"][content[p]].tolist()) for p in pieces(len(content)))
     found = os.statvfs(scratch)
     free_bytes = found.f_bavail * found.f_frsize
     if total_bytes // codec.ratio_max > free_bytes:
@@ -113,14 +115,14 @@ def _leave_out_problems(source: Source, left_out: Problems, skip: bool) -> None:
     """Drops what cannot be packed, or raises SourceProblems for all that is known of it before
     anything is read."""
     found = dict(source.tree.problems())
-    left_out += [(source.tree.paths[number], why) for number, why in found.items()]
+    left_out += [(source.tree.path(number), why) for number, why in found.items()]
     if 0 in found:
         raise SourceProblems(left_out)
     if found:
         source.keep(source.tree.keep_mask(found))
     if left_out and not skip:
         closed = source.try_open()
-        raise SourceProblems(left_out + [(source.tree.paths[n], why) for n, why in closed.items()])
+        raise SourceProblems(left_out + [(source.tree.path(n), why) for n, why in closed.items()])
 
 
 def prepare(path: Path, target: Path, options: Options) -> Summary:
@@ -214,18 +216,19 @@ def _pack(
     ):
         if update is not None:
             update.fill(packer.stored)
-        progress.expect(int(tree.entries["size"][plan.content].sum()))
+        sizes = tree.entries["size"]
+        progress.expect(sum(int(sizes[ids].sum()) for ids in plan.parts()))
         if taken_up := packer.take_up():
             _tell_taken_up(len(taken_up), options.quiet)
         packer.run(options.jobs, progress.advance)
-        failed = [(tree.paths[number], why) for number, why in sorted(packer.failed.items())]
+        failed = [(tree.path(number), why) for number, why in sorted(packer.failed.items())]
         if failed and not options.skip_unreadable:
             raise SourceProblems(failed)
         left_out += failed
         tree, stored, packs = _kept(tree, packer.stored, plan, packer.failed)
         infos = _finish_packs(packer, plan, Footers(tree, stored, packs, plan.catalogue), update)
-    index, dataset_id = build_index(tree, stored, packs, infos, name, options.block_bytes)
-    destination.write(INDEX_NAME, index)
+    index = directory / INDEX_NAME
+    dataset_id = build_index(index, tree, stored, packs, infos, name, options.block_bytes)
     return _manifest(tree, options, infos, dataset_id)
 
 
@@ -251,7 +254,8 @@ def _kept(
     packs = plan.packs
     if failed:
         keep = tree.keep_mask(failed)
-        tree, stored, packs = tree.filtered(keep), stored.filtered(keep), packs[keep]
+        packs = tree.room.kept(packs, keep)
+        tree, stored = tree.filtered(keep), stored.filtered(keep)
     stored.spread(tree.first)
     return tree, stored, packs
 
@@ -261,7 +265,7 @@ def _finish_packs(
 ) -> list[PackInfo]:
     infos = {} if update is None else update.base.infos(plan.kept, footers)
     for number, pack in packer.packs.items():
-        infos[number] = pack.finish(*footers.entries(number))
+        infos[number] = pack.finish(footers.footer(number))
     return [infos[number] for number in range(plan.pack_count)]
 
 
@@ -271,9 +275,9 @@ def _manifest(
     """What manifest.json says; nothing in it depends on when or how fast it was made."""
     return {
         "dataset_id": dataset_id,
-        "files": int((tree.kinds == stat.S_IFREG).sum()),
-        "directories": int((tree.kinds == stat.S_IFDIR).sum()),
-        "symbolic_links": int((tree.kinds == stat.S_IFLNK).sum()),
+        "files": tree.count_of(stat.S_IFREG),
+        "directories": tree.count_of(stat.S_IFDIR),
+        "symbolic_links": tree.count_of(stat.S_IFLNK),
         "logical_bytes": sum(info.logical_bytes for info in infos),
         "pack_bytes": sum(info.file_bytes for info in infos),
         "packs": len(infos),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fanstore._native import check, ffi, lib
 from fanstore.arrays import np
 from fanstore.errors import UsageError
+from fanstore.prepare.room import Room
 from fanstore.prepare.tree import Tree, scan_directory
 
 if TYPE_CHECKING:
@@ -88,12 +89,14 @@ def reason_of(error: int) -> str:
 
 
 class DirectorySource:
-    """A directory, scanned whole or given as a tree of what was listed."""
+    """A directory, scanned whole or given as a tree of what was listed. What is said of very many
+    entries goes to files in `scratch`."""
 
     sequential = False
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], scratch: Path | None = None) -> None:
         self.path = Path(path)
+        self.room = Room(scratch)
         try:
             self.root_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except NotADirectoryError as error:
@@ -101,12 +104,12 @@ class DirectorySource:
         try:
             self.tree = self.scan()
         except BaseException:
-            os.close(self.root_fd)
+            self.close()
             raise
 
     def scan(self) -> Tree:
         """The tree of everything below the root."""
-        return scan_directory(self.root_fd)
+        return scan_directory(self.root_fd, self.room)
 
     def read_files(
         self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
@@ -136,20 +139,24 @@ class DirectorySource:
             raise Unreadable(reason_of(error))
 
     def try_open(self) -> dict[int, str]:
-        content = self.tree.content
-        ids = ffi.from_buffer("uint64_t[]", content.astype("<u8"))
-        errors = np.zeros(max(1, len(content)), np.int32)
-        lib.fan_gather_try(
-            self.root_fd, self._entries(), self._names(), ids, len(content),
-            ffi.from_buffer("int32_t[]", errors),
-        )  # fmt: skip
-        return {int(content[at]): reason_of(int(errors[at])) for at in np.flatnonzero(errors)}
+        content, failed = self.tree.content, dict[int, str]()
+        for part in self.room.pieces(len(content)):
+            ids = content[part]
+            errors = np.zeros(len(ids), np.int32)
+            lib.fan_gather_try(
+                self.root_fd, self._entries(), self._names(),
+                ffi.from_buffer("uint64_t[]", ids.astype("<u8")), len(ids),
+                ffi.from_buffer("int32_t[]", errors),
+            )  # fmt: skip
+            failed |= {int(ids[at]): reason_of(int(errors[at])) for at in np.flatnonzero(errors)}
+        return failed
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         self.tree = self.tree.filtered(mask)
 
     def close(self) -> None:
         os.close(self.root_fd)
+        self.room.close()
 
     def _entries(self) -> Any:
         return ffi.from_buffer("struct fan_scan_entry[]", self.tree.entries)

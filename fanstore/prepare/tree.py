@@ -6,15 +6,17 @@ names, and come after the children of every directory before it (breadth first).
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fanstore._native import check, dtype_of, ffi, lib
 from fanstore.arrays import np
+from fanstore.prepare.room import Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +54,8 @@ class Tree:
     """The entries (struct fan_scan_entry), the bytes of their names, and which are one file.
 
     `first` gives for each entry the first name of the same file: itself where there is but one.
-    `ordinals` is the order in which content is best read.
+    `ordinals` is the order in which content is best read; None: that of the entries. `room` makes
+    arrays as long as the tree.
     """
 
     def __init__(
@@ -60,38 +63,48 @@ class Tree:
         entries: NDArray[Any],
         names: NDArray[np.uint8],
         first: NDArray[np.int64],
-        ordinals: NDArray[np.int64],
+        ordinals: NDArray[np.int64] | None,
+        room: Room,
     ) -> None:
         self.entries = entries
         self.names = names
         self.first = first
         self.ordinals = ordinals
+        self.room = room
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    @cached_property
-    def kinds(self) -> NDArray[np.uint32]:
-        """The file type bits of each entry's mode."""
-        return np.asarray(self.entries["mode"] & _FORMAT, np.uint32)
+    def ordinal(self, number: int) -> int:
+        """The place of an entry in the order in which content is best read."""
+        return number if self.ordinals is None else int(self.ordinals[number])
 
-    @cached_property
-    def paths(self) -> list[bytes]:
-        """The relpath of every entry; b"" is the root."""
-        blob = self.names.tobytes()
-        starts = self.entries["name_offset"].tolist()
-        lengths = self.entries["name_bytes"].tolist()
-        paths: list[bytes] = [b""]
-        rows = zip(self.entries["parent"].tolist(), starts, lengths, strict=True)
-        for number, (parent, start, length) in enumerate(rows):
-            if number:
-                name = blob[start : start + length]
-                paths.append(paths[parent] + b"/" + name if parent else name)
-        return paths
+    def pieces(self) -> Iterator[slice]:
+        """The entries, some at a time."""
+        return self.room.pieces(len(self))
+
+    def kinds(self, part: slice | NDArray[np.int64]) -> NDArray[np.uint32]:
+        """The file type bits of some entries' modes."""
+        return np.asarray(self.entries["mode"][part] & _FORMAT, np.uint32)
+
+    def count_of(self, kind: int) -> int:
+        """How many entries are of a type."""
+        return sum(int(np.count_nonzero(self.kinds(part) == kind)) for part in self.pieces())
+
+    def path(self, number: int) -> bytes:
+        """The relpath of an entry; b"" is the root."""
+        return self.paths_of(np.array([number]))[0]
+
+    def paths_of(self, ids: NDArray[np.int64]) -> list[bytes]:
+        """The relpaths of some entries."""
+        lengths, joined = self.joined_paths(ids)
+        ends = np.cumsum(lengths).tolist()
+        whole = bytes(joined)
+        return [whole[start:end] for start, end in itertools.pairwise([0, *ends])]
 
     def joined_paths(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.uint64], bytearray]:
         """The length of each of some entries' relpaths, and these one behind another: for very
-        many entries, where `paths` would take a Python object each."""
+        many entries, where `paths_of` would take a Python object each."""
         entries = ffi.from_buffer("struct fan_scan_entry[]", self.entries)
         numbers = ffi.from_buffer("uint64_t[]", ids.astype("<u8"))
         lengths = np.zeros(len(ids), np.uint64)
@@ -102,82 +115,109 @@ class Tree:
         lib.fan_paths_join(entries, names, numbers, len(ids), measured, room)
         return lengths, joined
 
-    @cached_property
-    def targets(self) -> dict[int, bytes]:
-        """The target of each symbolic link, by entry."""
-        rows = self.entries
-        found = {}
-        for number in np.flatnonzero(self.kinds == stat.S_IFLNK).tolist():
-            start = int(rows["target_offset"][number])
-            found[number] = self.names[start : start + int(rows["target_bytes"][number])].tobytes()
-        return found
+    def target(self, number: int) -> bytes:
+        """The target of a symbolic link."""
+        row = self.entries[number]
+        start = int(row["target_offset"])
+        return self.names[start : start + int(row["target_bytes"])].tobytes()
 
     @cached_property
     def content(self) -> NDArray[np.int64]:
         """The entries whose content is stored, in reading order: not empty, each file once."""
-        rows = np.arange(len(self))
-        stored = (self.kinds == stat.S_IFREG) & (self.entries["size"] > 0) & (self.first == rows)
-        ids = np.flatnonzero(stored)
+        ids = self._selected(self._is_content)
+        if self.ordinals is None:
+            return ids
         return ids[np.argsort(self.ordinals[ids], kind="stable")]
+
+    def _is_content(self, part: slice) -> NDArray[np.bool_]:
+        stored: NDArray[np.bool_] = self.first[part] == np.arange(part.start, part.stop)
+        stored &= (self.kinds(part) == stat.S_IFREG) & (self.entries["size"][part] > 0)
+        return stored
+
+    @cached_property
+    def links(self) -> NDArray[np.int64]:
+        """The symbolic links."""
+        return self._selected(lambda part: self.kinds(part) == stat.S_IFLNK)
+
+    def _selected(self, chosen: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:
+        """The entries that are `chosen`, rising."""
+        count = sum(int(np.count_nonzero(chosen(part))) for part in self.pieces())
+        out = self.room.zeros(count, np.int64)
+        end = 0
+        for part in self.pieces() if count else ():
+            found = np.flatnonzero(chosen(part)) + part.start
+            out[end : end + len(found)] = found
+            end += len(found)
+        return out
 
     def problems(self) -> list[tuple[int, str]]:
         """The entries that cannot be packed, and why."""
-        bad = self.entries["error"] != 0
-        for kind in _KINDS:
-            bad |= self.kinds == kind
-        return [(number, self._reason(number)) for number in np.flatnonzero(bad).tolist()]
+        found = []
+        for part in self.pieces():
+            bad = (self.entries["error"][part] != 0) | np.isin(self.kinds(part), list(_KINDS))
+            found += [(number, self._reason(number)) for number in np.flatnonzero(bad) + part.start]
+        return [(int(number), why) for number, why in found]
 
     def _reason(self, number: int) -> str:
         error = int(self.entries["error"][number])
-        return os.strerror(error) if error else _KINDS[int(self.kinds[number])]
+        return os.strerror(error) if error else _KINDS[int(self.entries["mode"][number]) & _FORMAT]
 
     def keep_mask(self, dropped: Iterable[int]) -> NDArray[np.bool_]:
         """Which entries stay without these, what is below them, and their other names."""
-        gone = np.zeros(len(self), bool)
+        keep = self.room.zeros(len(self), bool)
+        gone = self.room.zeros(len(self), bool)
         gone[list(dropped)] = True
-        gone |= gone[self.first]
+        for part in self.pieces():
+            gone[part] |= gone[self.first[part]]
         gone[0] = False
-        parents = self.entries["parent"]
-        while True:
-            below = gone | gone[parents]
-            if (below == gone).all():
-                return ~gone
-            gone = below
+        for part in self.pieces():  # parents come before what is in them
+            parents = self.entries["parent"][part]
+            while True:
+                below = gone[part] | gone[parents]
+                if (below == gone[part]).all():
+                    break
+                gone[part] = below
+            keep[part] = ~gone[part]
+        return keep
 
     def filtered(self, keep: NDArray[np.bool_]) -> Tree:
         """The tree of the kept entries alone, renumbered."""
-        number = np.cumsum(keep) - 1
-        entries = self.entries[keep]
-        entries["parent"] = number[entries["parent"]]
-        return Tree(entries, self.names, number[self.first[keep]], self.ordinals[keep])
+        number = self.room.zeros(len(self), np.int64)
+        end = 0
+        for part in self.pieces():
+            number[part] = np.cumsum(keep[part]) + (end - 1)
+            end = int(number[part.stop - 1]) + 1
+        entries = self.room.kept(self.entries, keep)
+        first = self.room.kept(self.first, keep)
+        for part in self.room.pieces(len(entries)):
+            entries["parent"][part] = number[entries["parent"][part]]
+            first[part] = number[first[part]]
+        ordinals = None if self.ordinals is None else self.ordinals[keep]
+        return Tree(entries, self.names, first, ordinals, self.room)
 
 
-def _same_files(entries: NDArray[Any]) -> NDArray[np.int64]:
+def _same_files(entries: NDArray[Any], room: Room) -> NDArray[np.int64]:
     """For each entry the first with the same device and inode, among regular files."""
-    first = np.arange(len(entries))
-    linked = np.flatnonzero(((entries["mode"] & _FORMAT) == stat.S_IFREG) & (entries["nlink"] > 1))
-    if not len(linked):
-        return first
-    pairs = np.stack([entries["dev"][linked], entries["ino"][linked]], axis=1)
-    _, where, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    first[linked] = linked[where[group.reshape(-1)]]
+    first = room.zeros(len(entries), np.int64)
+    check(lib.fan_same_files(
+        ffi.from_buffer("struct fan_scan_entry[]", entries), len(entries), room.table_slots,
+        ffi.cast("uint64_t *", ffi.from_buffer(first)),
+    ))  # fmt: skip
     return first
 
 
-def scan_directory(root_fd: int) -> Tree:
+def scan_directory(root_fd: int, room: Room) -> Tree:
     """Everything below an open directory. What cannot be read carries its error."""
-    scan = ffi.new("struct fan_scan *")
-    try:
-        check(lib.fan_scan_init(scan, root_fd))
-        while check(lib.fan_scan_step(scan, _SCAN_STEP)):
-            pass  # a moment for Python's signal handlers
-        size = ffi.sizeof("struct fan_scan_entry")
-        raw = bytearray(ffi.buffer(scan.entries, scan.entry_count * size))
-        entries = np.frombuffer(raw, dtype_of("struct fan_scan_entry"))
-        names = np.frombuffer(bytearray(ffi.buffer(scan.names, scan.names_bytes)), np.uint8)
-    finally:
-        lib.fan_scan_fini(scan)
-    return Tree(entries, names, _same_files(entries), np.arange(len(entries)))
+    new = ffi.new("struct fan_scan *")
+    rc = lib.fan_scan_init(new, root_fd, room.fd, room.heap_bytes)
+    scan = ffi.gc(new, lib.fan_scan_fini)
+    room.check(rc)
+    while room.check(lib.fan_scan_step(scan, _SCAN_STEP)):
+        pass  # a moment for Python's signal handlers
+    dtype = dtype_of("struct fan_scan_entry")
+    entries = room.borrow(scan, scan.entries, scan.entry_count, dtype)
+    names = room.borrow(scan, scan.names, scan.names_bytes, np.uint8)
+    return Tree(entries, names, _same_files(entries, room), None, room)
 
 
 def _breadth_first(paths: Iterable[bytes]) -> list[tuple[int, bytes, bytes]]:
@@ -228,4 +268,4 @@ def tree_of(items: Mapping[bytes, Item]) -> Tree:
     first[(entries["mode"] & _FORMAT) != stat.S_IFREG] = np.flatnonzero(
         (entries["mode"] & _FORMAT) != stat.S_IFREG
     )
-    return Tree(entries, np.frombuffer(blob, np.uint8), first, ordinals)
+    return Tree(entries, np.frombuffer(blob, np.uint8), first, ordinals, Room())

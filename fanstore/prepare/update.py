@@ -21,9 +21,9 @@ from fanstore._native import lib
 from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD, PackInfo, open_dataset, pack_name, read_pack_trailer
 from fanstore.errors import UsageError
-from fanstore.prepare.index import build_sections
-from fanstore.prepare.packer import Stored
+from fanstore.prepare.index import describe, is_described_by
 from fanstore.prepare.plan import Plan, replicated, spread
+from fanstore.prepare.stored import Stored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,9 +108,13 @@ class Base:
 
 def _ids_before(tree: Tree, base: Base) -> NDArray[np.int64]:
     """For each entry of the tree the record of the same path, or -1."""
-    paths = b"".join(_PREFIX + b"/" + path + b"\0" for path in tree.paths)
-    found = base.dataset.lookup_all(paths, _PREFIX, len(tree))
-    return np.where(found == NO_RECORD, -1, found.astype(np.int64))
+    before = tree.room.zeros(len(tree), np.int64)
+    for part in tree.pieces():
+        ids = np.arange(part.start, part.stop)
+        paths = b"".join(_PREFIX + b"/" + path + b"\0" for path in tree.paths_of(ids))
+        found = base.dataset.lookup_all(paths, _PREFIX, len(ids))
+        before[part] = np.where(found == NO_RECORD, -1, found.astype(np.int64))
+    return before
 
 
 class Update:
@@ -126,49 +130,68 @@ class Update:
         self._before = _ids_before(tree, base)
         self._same = self._unchanged()
 
+    def _rows(self, ids: NDArray[np.int64]) -> Any:
+        """The records of some numbers, the root's for -1."""
+        return self.base.dataset.records[np.maximum(ids, 0)]
+
     def _unchanged(self) -> NDArray[np.int64]:
-        tree, records = self._tree, self.base.dataset.records
-        rows = records[np.maximum(self._before, 0)]
-        as_before = (
-            (self._before >= 0) & (tree.kinds == stat.S_IFREG)
-            & ((rows["mode"] & 0o170000) == stat.S_IFREG)
-            & (rows["logical_size"] == tree.entries["size"])
-            & (rows["mtime_ns"] == tree.entries["mtime_ns"])
-        )  # fmt: skip
-        same = np.full(len(tree), -1, np.int64)
-        ids = np.flatnonzero(as_before)[::-1]  # of several names of a file the first one counts
-        same[tree.first[ids]] = self._before[ids]
-        return same[tree.first]
+        tree = self._tree
+        same = tree.room.zeros(len(tree), np.int64)
+        for part in tree.pieces():
+            same[part] = -1
+        for part in tree.pieces():
+            before, entries = self._before[part], tree.entries[part]
+            rows = self._rows(before)
+            as_before = (
+                (before >= 0) & (tree.kinds(part) == stat.S_IFREG)
+                & ((rows["mode"] & 0o170000) == stat.S_IFREG)
+                & (rows["logical_size"] == entries["size"])
+                & (rows["mtime_ns"] == entries["mtime_ns"])
+            )  # fmt: skip
+            ids = np.flatnonzero(as_before)[::-1]  # of several names of a file the first one counts
+            first = tree.first[part][ids]
+            fresh = same[first] < 0
+            same[first[fresh]] = before[ids][fresh]
+        for part in tree.pieces():
+            same[part] = same[tree.first[part]]
+        return same
 
     def is_nothing(self) -> bool:
         """Whether readers would see what they see now."""
         tree, dataset = self._tree, self.base.dataset
-        if len(tree) != len(dataset.records) or (self._same[tree.content] < 0).any():
+        content = tree.content
+        if len(tree) != len(dataset.records):
             return False
-        stored = Stored(len(tree))
+        if any((self._same[content[p]] < 0).any() for p in tree.room.pieces(len(content))):
+            return False
+        stored = Stored(len(tree), tree.room)
         self.fill(stored)
-        packs = np.where(self._same >= 0, dataset.records["pack"][np.maximum(self._same, 0)], 0)
-        sections = build_sections(tree, stored, packs.astype(np.int64))
-        kinds = (
-            lib.FAN_SECTION_RECORDS, lib.FAN_SECTION_NAMES, lib.FAN_SECTION_OWNERS,
-            lib.FAN_SECTION_LINKS,
-        )  # fmt: skip
-        pairs = zip(sections, kinds, strict=True)
-        return all(part.tobytes() == dataset.section(kind) for part, kind in pairs)
+        packs = tree.room.zeros(len(tree), np.int64)
+        for part in tree.pieces():
+            same = self._same[part]
+            packs[part] = np.where(same >= 0, self._rows(same)["pack"], 0)
+        return is_described_by(describe(tree, stored, packs), dataset)
 
     def plan(self, partitions: int | None, globs: Sequence[str]) -> Plan:
         """Divides what is not kept among new packs. Files stay on every node that were there."""
         tree, dataset = self._tree, self.base.dataset
-        content = tree.content
+        content, room = tree.content, tree.room
         kept = self._kept_packs(content)
-        fresh = content[~np.isin(content, np.concatenate([*kept.values(), content[:0]]))]
+        stays = room.zeros(len(tree), bool)
+        for ids in kept.values():
+            stays[ids] = True
+        written = room.zeros(len(content), bool)
+        for part in room.pieces(len(content)):
+            written[part] = ~stays[content[part]]
         flags = np.array([dataset.pack_info(p).everywhere for p in range(dataset.pack_count)])
-        rows = dataset.records[np.maximum(self._before, 0)]
-        everywhere = (self._before >= 0) & (rows["logical_size"] > 0)
-        everywhere &= (rows["mode"] & 0o170000) == stat.S_IFREG
-        everywhere &= flags[rows["pack"]]
-        everywhere |= replicated(tree.paths, tree.entries["parent"].tolist(), globs)
-        return spread(tree, fresh, everywhere, partitions, kept)
+        everywhere = replicated(tree, globs)
+        for part in tree.pieces():
+            before = self._before[part]
+            rows = self._rows(before)
+            there = (before >= 0) & (rows["logical_size"] > 0)
+            there &= (rows["mode"] & 0o170000) == stat.S_IFREG
+            everywhere[part] |= there & flags[rows["pack"]]
+        return spread(tree, room.kept(content, written), everywhere, partitions, kept)
 
     def _kept_packs(self, content: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
         """The entries whose content stays, by the packs that stay."""
@@ -198,7 +221,9 @@ class Update:
 
     def fill(self, stored: Stored) -> None:
         """Says of the content that is as before how it is stored."""
-        ids = np.flatnonzero((self._same >= 0) & (self._tree.entries["size"] > 0))
-        rows: Any = self.base.dataset.records[self._same[ids]]
-        for field in ("offset", "stored_size", "checksum", "codec"):
-            getattr(stored, field)[ids] = rows[field]
+        for part in self._tree.pieces():
+            same = (self._same[part] >= 0) & (self._tree.entries["size"][part] > 0)
+            ids = np.flatnonzero(same) + part.start
+            rows = self._rows(self._same[ids])
+            for field in ("offset", "stored_size", "checksum", "codec"):
+                getattr(stored, field)[ids] = rows[field]

@@ -69,12 +69,11 @@ class Exporter:
     def __init__(self, dataset: Dataset, advance: Callable[[int], object]) -> None:
         self._dataset = dataset
         self._advance = advance
-        self._first = {int(link["record"]): int(link["first"]) for link in dataset.links}
 
     def write(self, pack: int, out: BinaryIO) -> int:
         """Writes one partition; returns the number of files in it."""
         dataset = self._dataset
-        ids = dataset.records_of_pack(pack)
+        ids = np.fromiter(dataset.records_of_pack(pack), np.int64)
         ids = ids[np.argsort(dataset.records["offset"][ids], kind="stable")]
         if len(ids) > COUNT_MAX:
             raise UsageError(f"pack {pack} holds {len(ids)} files, and at most {COUNT_MAX} fit")
@@ -90,7 +89,7 @@ class Exporter:
         return FileHeader(
             self._dataset.relpath(record), int(row["logical_size"]), int(row["mode"]),
             int(row["mtime_ns"]), *self._dataset.owner(record),
-            self._first.get(record, record) + 2, int(row["nlink"]),
+            self._dataset.first_name(record) + 2, int(row["nlink"]),
         )  # fmt: skip
 
     def _copy(self, record: int, reader: PackReader, out: BinaryIO) -> None:

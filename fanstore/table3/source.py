@@ -160,7 +160,7 @@ class Table3Source(SequentialSource):
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
         """Fills `buffer` from one file. Raises FanstoreError when the partition changed."""
-        place = self._places[int(self.tree.ordinals[number])]
+        place = self._places[self.tree.ordinal(number)]
         fd = self._open(place.partition)
         done = 0
         while done < len(buffer):

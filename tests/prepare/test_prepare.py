@@ -28,7 +28,6 @@ from trees import Facts, make_deep_tree, make_odd_tree, snapshot
 import fanstore.cli.extract
 import fanstore.cli.prepare
 import fanstore.extract  # noqa: F401  # imported while we may, like these
-from fanstore.arrays import np
 from fanstore.dataset import open_dataset
 from fanstore.errors import SourceProblems
 from fanstore.prepare import run as preparing
@@ -231,10 +230,9 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_pack_for_so_many_bytes_but_none_without_files() -> None:
-    few = np.array([40 << 30, 1], np.int64)
-    assert default_partitions(few) == 2
-    assert default_partitions(few[:0]) == 1
-    assert default_partitions(np.full(1000, 1 << 20, np.int64)) == 4
+    assert default_partitions(2, 40 << 30) == 2
+    assert default_partitions(0, 0) == 1
+    assert default_partitions(1000, 1000 << 20) == 4
 
 
 def test_partitions_are_balanced(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def run(stage: RankStage, place: Path, files: dict[str, bytes], *how: str) -> li
     has one of two packs."""
     dataset = stage.dataset(stage.source(files=files))
     with open_dataset(dataset) as packed:
-        remote = min(len(packed.records_of_pack(pack)) for pack in (0, 1))
+        remote = min(len(list(packed.records_of_pack(pack))) for pack in (0, 1))
     order, out = order_file(place / "order", sorted(files)), place / "said-"
     wanted = 0 if "back" in how else remote
     command = [sys.executable, "-c", READ, str(wanted), str(out), *how]

@@ -46,7 +46,7 @@ def write_list(dataset: Path, out: Path) -> tuple[Path, int, float]:
     with open_dataset(dataset) as opened, out.open("w") as stream:
         logical = stored = 0
         for pack in range(opened.pack_count):
-            for record in map(int, opened.records_of_pack(pack)):
+            for record in opened.records_of_pack(pack):
                 row = opened.records[record]
                 kind = os.fsdecode(opened.relpath(record)).split("/")[0]
                 sizes = int(row["stored_size"]), int(row["logical_size"])

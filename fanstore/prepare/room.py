@@ -1,0 +1,108 @@
+"""Arrays with an element for each of very many entries, in memory that the system can take back.
+
+Small ones lie on the heap. Larger ones lie in files without a name in a directory for such things,
+which are gone when nobody uses them any more, however the program ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from fanstore._native import check, ffi, lib
+from fanstore.arrays import np
+from fanstore.errors import FanstoreError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# What is computed in one go.
+PIECE = 1 << 16
+
+
+def pieces(count: int) -> Iterator[slice]:
+    """The places 0 to `count`, some at a time."""
+    for first in range(0, count, PIECE):
+        yield slice(first, min(first + PIECE, count))
+
+
+class Room:
+    """Makes arrays whose files lie in `directory`; None: all are on the heap. Close it when no more
+    are needed; those that were made stay.
+
+    heap_bytes: an array that is larger goes to a file, and so do sorted names. table_slots: of 8
+    bytes, of the tables in which equal names and hard links are found.
+    """
+
+    heap_bytes = 16 << 20
+    table_slots = 1 << 25
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory
+        self.fd = -1
+        if directory is not None:
+            self.fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._rooms: WeakSet[Any] = WeakSet()
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
+    def zeros(self, count: int, dtype: Any) -> NDArray[Any]:
+        """An array of zeros. Raises FanstoreError where the disk is full."""
+        kind = np.dtype(dtype)
+        if self.fd < 0 or count * kind.itemsize <= self.heap_bytes:
+            return np.zeros(count, kind)
+        room = ffi.new("struct fan_room *")
+        lib.fan_room_init(room, self.fd, self.heap_bytes)
+        owner = ffi.gc(room, lib.fan_room_fini)
+        self._rooms.add(owner)
+        self.check(lib.fan_room_grow(owner, count * kind.itemsize))
+        return self.borrow(owner, owner.base, count, kind)
+
+    def numbers(self, count: int) -> NDArray[np.int64]:
+        """The numbers from 0 on."""
+        out = self.zeros(count, np.int64)
+        for part in pieces(count):
+            out[part] = np.arange(part.start, part.stop)
+        return out
+
+    def kept(self, values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
+        """The values where `mask` is set."""
+        out = self.zeros(int(np.count_nonzero(mask)), values.dtype)
+        end = 0
+        for part in self.pieces(len(values)):
+            found = values[part][mask[part]]
+            out[end : end + len(found)] = found
+            end += len(found)
+        return out
+
+    def borrow(self, owner: Any, base: Any, count: int, dtype: Any) -> NDArray[Any]:
+        """An array of memory of C's, which goes with `owner` when nobody uses it any more."""
+        kind = np.dtype(dtype)
+        if count == 0:
+            return np.zeros(0, kind)
+        # The function holds the owner for as long as the array holds the pointer.
+        pointer = ffi.gc(ffi.cast("char *", base), lambda _, kept=owner: None)
+        return np.frombuffer(ffi.buffer(pointer, count * kind.itemsize), kind)
+
+    def pieces(self, count: int) -> Iterator[slice]:
+        """As `pieces`; after each the process lets go of the files' pages."""
+        for part in pieces(count):
+            yield part
+            for room in list(self._rooms):
+                lib.fan_room_release(room)
+
+    def check(self, rc: int) -> int:
+        """Raises FanstoreError where a file of ours did not fit on the disk, else as `check`."""
+        if -rc in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise FanstoreError(
+                f"{self.directory}: {os.strerror(-rc)}: lists of very many files take about 250 "
+                "bytes a file here while a dataset is made"
+            )
+        return check(rc, self.directory)
