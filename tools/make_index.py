@@ -28,6 +28,7 @@ from fanstore._native import check, dtype_of, ffi, lib
 FILE_NAME, DIRECTORY_NAME = b"file-00000000.bin", b"dir-00000000"
 MTIME_NS = 1_500_000_000_123_456_789
 ENTRY = dtype_of("struct fan_pack_entry")
+NLINK_MAX = 65535
 PIECE_FILES = 1 << 18
 PIECE_BYTES = 1 << 24
 
@@ -84,7 +85,8 @@ def fill_directories(records: np.ndarray, names: np.ndarray, shape: Shape) -> No
     """The records of the root and of its directories, and their names."""
     root = records[0]
     root["offset"], root["stored_size"] = 1, shape.directories
-    root["mtime_ns"], root["mode"], root["nlink"] = MTIME_NS, 0o040755, 2 + shape.directories
+    root["mtime_ns"], root["mode"] = MTIME_NS, 0o040755
+    root["nlink"] = 2 + shape.directories if shape.directories <= NLINK_MAX - 2 else 1
     for numbers in pieces(shape.directories):
         rows = records[1 + numbers[0] : 2 + numbers[-1]]
         first = numbers * shape.per_directory
