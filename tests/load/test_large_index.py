@@ -92,6 +92,13 @@ def test_generated_dataset_is_sound(tmp_path: Path) -> None:
         assert dataset.records[record]["logical_size"] == CONTENT_BYTES
 
 
+def test_more_directories_than_st_nlink_can_tell(tmp_path: Path) -> None:
+    made = make(tmp_path / "wide", "--files", "65534", "--per-directory", "1", "--no-entries")
+    with open_dataset(made, verify=True) as dataset:
+        dataset.check_records()
+        assert dataset.records[0]["nlink"] == 1
+
+
 def test_the_index_is_shared_between_processes(million: Path, tmp_path: Path) -> None:
     mapping = json.loads(run_under(million, tmp_path / "mount", CLIENT))
     assert mapping["mode"] in ("r--s", "r--p")
