@@ -44,7 +44,9 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     names = arguments.peers or (QUICK if quick else tuple(PEERS))
     peers = [name for name in PEERS if name in names or name in ALWAYS]
     base = QUICK_SETTINGS if quick else SETTINGS
-    settings = replace(base, repetitions=arguments.repetitions or base.repetitions)
+    settings = replace(
+        base, repetitions=arguments.repetitions or base.repetitions, keep=arguments.keep
+    )
     return Plan(wanted, cold_keys, own, kinds, peers, settings)
 
 
@@ -71,6 +73,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--json", type=Path, metavar="FILE", help="write the rows there too")
     add("--docs", type=Path, metavar="DIR", help="write rows, table and plots there")
     add("--dir", type=Path, help="where to work (default: the temporary folder)")
+    add("--keep", type=Path, metavar="DIR", help="leave the million files of many-* there")
     add("--list", action="store_true", help="print the keys of the rows, and do nothing")
     arguments = parser.parse_args(argv)
     if arguments.repetitions is not None and arguments.repetitions < 1:

@@ -41,6 +41,9 @@ OWN_ROWS = (
     "coordinate",
     "mapping",
     "loading",
+    "large",
+    "many",
+    "most",
 )
 # No row is begun after so long.
 BUDGET_S = 840

@@ -35,13 +35,16 @@ static void scan(struct list *list, const char *folder)
 {
     DIR *directory = opendir(folder);
     struct dirent *entry;
+    size_t before = list->count;
     if (directory == NULL)
         fail(folder);
     while ((entry = readdir(directory)) != NULL)
         if (entry->d_name[0] != '.')
             add(list, folder, "/", entry->d_name);
     closedir(directory);
-    qsort(list->paths, list->count, sizeof(*list->paths), compare);
+    if (list->count >
+        before) /* what came before stays: qsort of it all took minutes for a million */
+        qsort(list->paths + before, list->count - before, sizeof(*list->paths), compare);
 }
 
 struct kind *find_kind(const char *top, const char *name)
@@ -87,4 +90,19 @@ uint32_t *random_order(size_t count, uint64_t *state)
         order[j] = last;
     }
     return order;
+}
+
+char **shuffled(const struct list *list, uint64_t *state)
+{
+    size_t bytes = (list->count + 1) * sizeof(char *);
+    for (size_t i = 0; i < list->count; i++)
+        bytes += strlen(list->paths[i]) + 1;
+    uint32_t *order = random_order(list->count, state);
+    char **paths = malloc(bytes), *at = (char *)(paths + list->count + 1);
+    for (size_t i = 0; i < list->count; i++) {
+        paths[i] = at;
+        at = stpcpy(at, list->paths[order[i]]) + 1;
+    }
+    free(order);
+    return paths;
 }

@@ -30,6 +30,11 @@ struct kind *find_kind(const char *top, const char *name);
 /* A new random order of `count` numbers; `state` is not 0 and goes on. To be freed. */
 uint32_t *random_order(size_t count, uint64_t *state);
 
+/* The paths of a list in a new random order; `state` is not 0 and goes on. They lie one behind the
+ * other in the block that the result begins: what is measured is the look-up of a path, not how the
+ * processor comes by its letters. To be freed. */
+char **shuffled(const struct list *list, uint64_t *state);
+
 /* The next of a row of random numbers (xorshift). */
 uint64_t next_random(uint64_t *state);
 

@@ -46,16 +46,15 @@ static const char *top;
 static struct task tasks[THREADS_MAX];
 static uint64_t random_state = 88172645463325252u;
 
-/* Goes through the list until the window is over, at least once through when it is 0. */
-static void go_through(struct task *task, const uint32_t *order)
+/* Goes through the paths until the window is over, at least once through when it is 0. */
+static void go_through(struct task *task, char *const *paths)
 {
     const struct operation *operation = task->operation;
-    char **paths = task->list->paths;
     size_t count = task->list->count, at = 0;
     uint64_t start = now_ns(), now = start;
     for (;;) {
         for (unsigned i = 0; i < operation->stride && at < count; i++)
-            task->units += operation->run(&task->worker, paths[order[at++]]);
+            task->units += operation->run(&task->worker, paths[at++]);
         now = now_ns();
         if (task->window_ns == 0 ? at == count : now >= task->round->until_ns)
             break;
@@ -80,10 +79,10 @@ static void *run_task(void *argument)
 {
     struct task *task = argument;
     uint64_t state = task->worker.random;
-    uint32_t *order = random_order(task->list->count, &state);
+    char **paths = shuffled(task->list, &state);
     pthread_barrier_wait(&task->round->start);
-    go_through(task, order);
-    free(order);
+    go_through(task, paths);
+    free(paths);
     return NULL;
 }
 

@@ -1,0 +1,98 @@
+"""A million files of 4 KiB in random order, so that no cache of the processor holds what is known
+of them. The kernel knows all names of the directory by then, those that are not there, too.
+
+Making them takes minutes; `--keep DIR` leaves them, and what was packed of them, for the next run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from data import make_kind
+from peers import FANSTORE, Place, directory, fanstore
+from readers import Team, compile_reader
+from results import DIRECTORY, Goal, Result
+from rows import KIB, C, Kind, Row
+from warm import Different, Settings, say
+
+KIND = Kind("1m", 4 * KIB, 1000, 1000)
+NEEDED_BYTES = 14 << 30  # the files, packed and staged
+ROWS = (
+    Row("many-stat", "stat", C, "stat", KIND.name, "call", 6.0),
+    Row("many-missing", "stat, missing name", C, "missing", KIND.name, "call", 8.0),
+    Row("many-open", "open + close", C, "open", KIND.name, "file", 3.5),
+    Row("many-read", "read 4 KiB", C, "read", KIND.name, "file", 3.5),
+)
+
+
+def row_keys() -> list[str]:
+    """Returns the keys of the rows that this module measures."""
+    return [row.key for row in ROWS]
+
+
+def make(place: Place) -> None:
+    """Makes the files and packs them, unless a run before has left both."""
+    if (place.dataset / "manifest.json").exists():
+        return
+    say("making a million files")
+    shutil.rmtree(place.source, ignore_errors=True)
+    make_kind(place.source / KIND.name, KIND)
+    shutil.rmtree(place.dataset, ignore_errors=True)
+    prepare = [*FANSTORE, "prepare", "--quiet", place.source, place.dataset]
+    subprocess.run(prepare, check=True, stdout=subprocess.DEVNULL)
+
+
+def agree(teams: Sequence[Team], operation: str) -> None:
+    """Has each do something with every file, which brings all names and bytes to memory. Raises
+    Different where they did not see the same."""
+    say(f"every file: {operation}")
+    if len({team.reader(C).ask(operation, KIND.name).seen for team in teams}) != 1:
+        raise Different(f"{operation} of a million files: the sides saw different data")
+
+
+def measure_row(teams: Sequence[Team], row: Row, settings: Settings) -> Result:
+    """Measures one row: all in turns, in a new random order each time."""
+    say(row.title)
+    times: dict[str, list[float]] = {team.peer.name: [] for team in teams}
+    for _ in range(settings.repetitions):
+        for team in teams:
+            taken = team.ns_per_unit(C, row.operation, KIND.name, 1, 1, settings.window_ns)
+            times[team.peer.name].append(taken)
+    return Result(
+        "many", row.key, row.title, row.unit,
+        {name: statistics.median(values) for name, values in times.items()},
+        {name: (min(values), max(values)) for name, values in times.items()},
+        [Goal(DIRECTORY, row.goal or 1.0)],
+    )  # fmt: skip
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """Returns the rows of `wanted`, and why some were left out. Raises Different."""
+    if not wanted:
+        return [], []
+    kept = settings.keep or work
+    kept.mkdir(parents=True, exist_ok=True)
+    if settings.keep is None and shutil.disk_usage(work).free < NEEDED_BYTES:
+        return [], [f"many-*: needs {NEEDED_BYTES >> 30} GiB of room"]
+    place = Place(work, kept / "source", kept / "dataset")
+    make(place)
+    program = compile_reader(work)
+    results = []
+    with directory(place) as plain, fanstore(place) as ours, ExitStack() as stack:
+        teams = [Team(peer, program) for peer in (plain, ours)]
+        for team in teams:
+            stack.callback(team.close)
+        for operation in ("stat", "missing"):
+            agree(teams, operation)
+        for row in (row for row in ROWS if row.key in wanted):
+            if row.operation == "read":
+                agree(teams, "sum")
+            results.append(measure_row(teams, row, settings))
+    return results, []
