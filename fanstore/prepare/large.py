@@ -16,6 +16,8 @@ from fanstore.prepare.packfile import PackFile
 
 _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
 _MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
+_HUGE_ALIGN: int = lib.FAN_HUGE_ALIGN_BYTES
+_HUGE_THRESHOLD: int = lib.FAN_HUGE_THRESHOLD_BYTES
 _SPILL_NAME = "spill"
 _STORE: int = lib.FAN_CODEC_STORE
 
@@ -68,9 +70,11 @@ class LargeFile:
             self._spill.write(block)
 
     def _append(self, data: memoryview | bytes) -> None:
-        place = self._pack.append(data, _MAP_ALIGN if self._offset < 0 else 1)
-        if self._offset < 0:
-            self._offset = place
+        if self._offset >= 0:
+            self._pack.append(data, 1)
+            return
+        huge = self._logical_size >= _HUGE_THRESHOLD
+        self._offset = self._pack.append(data, _HUGE_ALIGN if huge else _MAP_ALIGN)
 
     def finish(self) -> Placed | None:
         """Completes the file in the pack; None, and no trace in the pack, when a piece failed."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _CATALOGUE: int = lib.FAN_PACK_CATALOGUE
 _KEPT: int = lib.FAN_PACK_KEPT
 _MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
+_HUGE_THRESHOLD: int = lib.FAN_HUGE_THRESHOLD_BYTES
 _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 # Some prefix; look-ups in bulk need one.
 _PREFIX = b"/x"
@@ -200,6 +201,8 @@ class Update:
         sizes = rows["stored_size"].astype(np.int64)
         alignment = np.where(sizes >= _MAP_THRESHOLD, lib.FAN_MAP_ALIGN_BYTES, 64)
         used = (sizes + alignment - 1) // alignment * alignment
+        huge = (rows["codec"] == lib.FAN_CODEC_STORE) & (sizes >= _HUGE_THRESHOLD)
+        used[huge] += lib.FAN_HUGE_ALIGN_BYTES  # the padding before it, at most
         count = self.base.dataset.pack_count
         totals = np.zeros(count, np.int64)
         np.add.at(totals, rows["pack"], used)
