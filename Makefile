@@ -14,10 +14,10 @@ $(error VENV is "$(VENV)", and make cannot name a file with a space: give a path
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-c test-one soak bench lint format wheel api coverage asan tsan sanitized fuzz clean
+.PHONY: help build demo test test-c test-one soak bench lint format wheel api coverage asan tsan sanitized aarch64 fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	"$(PYTHON)" -m venv $(VENV)
@@ -84,6 +84,9 @@ asan: ## C tests and fuzz rounds under the address and undefined sanitizers
 
 tsan: ## C tests under the thread sanitizer
 	"$(PYTHON)" tools/fuzz/build.py --sanitize thread
+
+aarch64: build ## build for aarch64, and run the tests in C under qemu-user
+	@$(BIN)/python tools/aarch64.py
 
 sanitized: build ## the contrast suite with a sanitized preload library
 	$(BIN)/python tools/sanitized_contrast.py $(PYTEST_FLAGS)

@@ -31,10 +31,12 @@ static inline void fan_table_store(uint64_t *word, uint64_t value)
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-/* Nothing that readers take while `sequence` is odd counts. */
+/* Nothing that readers take while `sequence` is odd counts. The fence: who takes a word that is
+ * stored from here on then sees that `sequence` was odd. */
 static inline void fan_table_turn(const struct fan_names *names)
 {
     fan_table_store(&names->header->sequence, names->header->sequence + 1);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 static inline size_t fan_table_padded(size_t bytes)

@@ -35,7 +35,8 @@ uint64_t fan_names_hash(uint32_t mount, const char *path, size_t bytes)
 int fan_names_attach(struct fan_names *names, void *base, uint64_t bytes)
 {
     struct fan_names_header *header = base;
-    if (bytes < FAN_NAMES_HEADER_BYTES || header->magic != FAN_NAMES_MAGIC ||
+    if (bytes < FAN_NAMES_HEADER_BYTES ||
+        __atomic_load_n(&header->magic, __ATOMIC_ACQUIRE) != FAN_NAMES_MAGIC ||
         header->segment_bytes != bytes)
         return -EINVAL;
     *names = (struct fan_names){header, bytes};

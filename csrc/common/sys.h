@@ -46,7 +46,7 @@ static inline long fan_sys6(long n, long a, long b, long c, long d, long e, long
     return x0;
 }
 #else
-#error "FanStore runs on x86_64 (and, untested, aarch64)"
+#    error "FanStore runs on x86_64 and aarch64"
 #endif
 
 #define FAN_SYS(name, ...)                                                                         \

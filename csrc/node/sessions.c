@@ -58,6 +58,7 @@ static void clear_shared(struct fan_session *session)
     fan_total_store(&session->state, FAN_SESSION_FREE);
     for (unsigned i = 0; i < FAN_SESSION_PINS; i++)
         fan_total_store(&session->pins[i].state, FAN_PIN_FREE);
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* no block is written before that is to be seen */
     for (unsigned i = 0; i < FAN_SESSION_PINS; i++)
         fan_put32(&session->pins[i].waiters, 0);
     for (unsigned word = 0; word < FAN_SESSION_FILES / 64; word++)

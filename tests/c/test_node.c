@@ -336,6 +336,7 @@ static void test_hostile_client(void)
     memset(client.base = mmap(NULL, client.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                               fan_node_cache_fd(world.nodes[0]), 0),
            0, 0);
+    client.header = (struct fan_cache_header *)(void *)client.base; /* not where it was before */
     memset(client.base + client.header->buckets_offset, 0,
            (size_t)(client.header->data_offset - client.header->buckets_offset));
     client_open(&other, world.nodes[0]);

@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-#ifdef FAN_RAW_CALLS
+#if FAN_RAW_CALLS
 enum { PAGE = 4096 };
 
 #define MOV_EAX(low, high) 0xb8, low, high, 0, 0

@@ -9,9 +9,8 @@
 #include "../../format/pack_format.h"
 #include "../files/filetable.h"
 #include "../job/packs.h"
+#include "../machine/page.h"
 #include "remote.h"
-
-enum { PAGE = 4096 };
 
 /* Of the stored bytes of a file. */
 struct range {
@@ -46,7 +45,8 @@ static struct range stored_range(const struct fan_record *record, int64_t offset
 static void hint_mapped(const char *data, struct range range)
 {
     uintptr_t at = (uintptr_t)data + range.offset;
-    FAN_SYS(madvise, at / PAGE * PAGE, at % PAGE + range.bytes, MADV_WILLNEED);
+    size_t before = at % fan_page_bytes();
+    FAN_SYS(madvise, at - before, before + range.bytes, MADV_WILLNEED);
 }
 
 static void hint_unmapped(struct fan_file *file, enum fan_pack_copy copy, struct range range)

@@ -7,9 +7,10 @@
 
 #include "../../common/sys.h"
 #include "../job/job.h"
+#include "../machine/page.h"
 #include "mapping.h"
 
-enum { PAGE = 4096, LINE_BYTES = 4200 }; /* a line of /proc/self/maps with a path of PATH_MAX */
+enum { LINE_BYTES = 4200 }; /* a line of /proc/self/maps with a path of PATH_MAX */
 
 static bool begins_with(const char *path, const char *head, size_t bytes)
 {
@@ -69,5 +70,6 @@ bool fan_mapped_at(const void *address)
 
 bool fan_mapped_grows(const void *address, size_t old_bytes, size_t bytes)
 {
-    return (bytes + PAGE - 1) / PAGE > (old_bytes + PAGE - 1) / PAGE && fan_mapped_at(address);
+    size_t page = fan_page_bytes();
+    return (bytes + page - 1) / page > (old_bytes + page - 1) / page && fan_mapped_at(address);
 }

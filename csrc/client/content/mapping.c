@@ -11,6 +11,7 @@
 #include "../files/filetable.h"
 #include "../job/packs.h"
 #include "../machine/limit.h"
+#include "../machine/page.h"
 #include "content_io.h"
 #include "fill.h"
 
@@ -18,18 +19,21 @@
 #define F_SEAL_FUTURE_WRITE 0x0010 /* newer than some headers */
 #endif
 
-enum { PAGE = 4096 };
-
 static uint64_t page_up(uint64_t bytes)
 {
-    return (bytes + PAGE - 1) / PAGE * PAGE;
+    uint64_t page = fan_page_bytes();
+    return (bytes + page - 1) / page * page;
 }
 
+/* Whether a mapping of the pack is one of the file: it begins with a page, and behind its end comes
+ * nothing but the pack's padding. Larger pages than those the pack was made for show more. */
 static bool lies_in_pages(const struct fan_file *file)
 {
     const struct fan_record *record = file->record;
-    return record->codec == FAN_CODEC_STORE && file->data != NULL && record->offset % PAGE == 0 &&
-           record->logical_size >= FAN_MAP_THRESHOLD_BYTES;
+    uint64_t size = record->logical_size;
+    return record->codec == FAN_CODEC_STORE && file->data != NULL &&
+           record->offset % fan_page_bytes() == 0 && size >= FAN_MAP_THRESHOLD_BYTES &&
+           page_up(size) - size < FAN_MAP_ALIGN_BYTES;
 }
 
 /* An empty memory file over [at, at + bytes): touching it raises SIGBUS, as pages beyond the end
@@ -103,7 +107,10 @@ static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, in
 static long map_anonymous(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                           int64_t offset, size_t inside)
 {
-    int keep = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_LOCKED | MAP_32BIT | MAP_NORESERVE);
+    int keep = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_LOCKED | MAP_NORESERVE);
+#ifdef MAP_32BIT /* of x86 alone */
+    keep |= flags & MAP_32BIT;
+#endif
     keep |= (flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED; /* VALIDATE is a file's */
     long got = fan_sys_mmap(at, bytes, PROT_READ | PROT_WRITE, keep | MAP_ANONYMOUS, -1, 0);
     if (fan_sys_failed(got))
@@ -121,7 +128,7 @@ static int check(const struct fan_file *file, size_t bytes, int prot, int flags,
     bool shared = (flags & MAP_TYPE) == MAP_SHARED || (flags & MAP_TYPE) == MAP_SHARED_VALIDATE;
     if (file->kind != FAN_FILE_REGULAR)
         return file->kind == FAN_FILE_DIRECTORY ? -ENODEV : -EBADF;
-    if (bytes == 0 || offset % PAGE != 0)
+    if (bytes == 0 || offset % (int64_t)fan_page_bytes() != 0)
         return -EINVAL;
     if (offset < 0)
         return -EOVERFLOW;

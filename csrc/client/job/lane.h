@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "../../format/trace_format.h"
+#include "../machine/page.h"
 
 /* The trace as this process has it mapped. rings: NULL where no notes are wanted. */
 struct fan_lanes {
@@ -45,7 +46,7 @@ extern __thread struct fan_thread_lane fan_thread_lane __attribute__((tls_model(
  * It has its page for itself. */
 struct fan_own_program {
     uint32_t number;
-} __attribute__((aligned(4096)));
+} __attribute__((aligned(FAN_PAGE_MAX_BYTES)));
 
 extern struct fan_own_program fan_own_program;
 

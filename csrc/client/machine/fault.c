@@ -11,30 +11,30 @@
 #include "../../common/sys.h"
 #include "vfork.h"
 
-#if defined(__x86_64__)
 extern const char fan_copy_begin[], fan_copy_end[], fan_copy_faulted[];
 
+static bool is_copy(uintptr_t at)
+{
+    return at >= (uintptr_t)fan_copy_begin && at < (uintptr_t)fan_copy_end;
+}
+
+/* Where the instruction at fault is one of the copy (copy.h), the copy returns -error. */
 static bool leave_copy(void *context, int error)
 {
-    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-    uintptr_t at = (uintptr_t)registers[REG_RIP];
-    if (at < (uintptr_t)fan_copy_begin || at >= (uintptr_t)fan_copy_end)
+    mcontext_t *machine = &((ucontext_t *)context)->uc_mcontext;
+#if defined(__x86_64__)
+    if (!is_copy((uintptr_t)machine->gregs[REG_RIP]))
         return false;
-    registers[REG_RIP] = (greg_t)(uintptr_t)fan_copy_faulted;
-    registers[REG_RAX] = (greg_t)-error;
+    machine->gregs[REG_RIP] = (greg_t)(uintptr_t)fan_copy_faulted;
+    machine->gregs[REG_RAX] = (greg_t)-error;
+#else
+    if (!is_copy((uintptr_t)machine->pc))
+        return false;
+    machine->pc = (uintptr_t)fan_copy_faulted;
+    machine->regs[0] = (uint64_t)-error;
+#endif
     return true;
 }
-#else
-__thread sigjmp_buf *fan_fault_landing;
-
-static bool leave_copy(void *context, int error)
-{
-    (void)context;
-    if (fan_fault_landing == NULL)
-        return false;
-    siglongjmp(*fan_fault_landing, error);
-}
-#endif
 
 /* The kernel's own struct, so that the real calls are made without libc's (which we wrap). */
 struct kernel_sigaction {

@@ -27,9 +27,4 @@ static inline bool fan_fault_is_ours(int signal)
 /* sigaction(2) for one of the two signals: keeps the program's action beside ours. 0 or -errno. */
 int fan_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old);
 
-#if !defined(__x86_64__)
-#include <setjmp.h>
-extern __thread sigjmp_buf *fan_fault_landing;
-#endif
-
 #endif

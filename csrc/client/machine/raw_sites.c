@@ -1,9 +1,9 @@
 #include "raw_sites.h"
 
-#ifdef FAN_RAW_CALLS
-#include <emmintrin.h>
-#include <stdint.h>
-#include <sys/syscall.h>
+#if FAN_RAW_CALLS
+#    include <emmintrin.h>
+#    include <stdint.h>
+#    include <sys/syscall.h>
 
 /* The calls that are redirected: those with a path or a descriptor that syscall(2) of ours knows.
  */

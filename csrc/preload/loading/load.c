@@ -60,13 +60,35 @@ __asm__(".text\n"
         "    ret\n"
         "    .cfi_endproc\n"
         ".size dlopen, . - dlopen\n");
-#else
-/* Without the caller's RPATH. */
-FAN_EXPORT void *dlopen(const char *path, int mode)
-{
-    struct onward to = fan_load_dlopen(path, mode, __builtin_return_address(0));
-    return to.call != NULL ? REAL(dlopen)(to.path, mode) : (void *)to.path;
-}
+#elif defined(__aarch64__)
+/* The same: x0 and x1 as they came, x30 the return address. */
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl dlopen\n"
+        ".type dlopen, %function\n"
+        "dlopen:\n"
+        "    .cfi_startproc\n"
+        "    hint #34\n" /* bti c: may be called by a pointer */
+        "    stp x29, x30, [sp, #-32]!\n"
+        "    .cfi_def_cfa_offset 32\n"
+        "    .cfi_offset x29, -32\n"
+        "    .cfi_offset x30, -24\n"
+        "    str x1, [sp, #16]\n"
+        "    mov x29, sp\n"
+        "    mov x2, x30\n"
+        "    bl fan_load_dlopen\n"
+        "    mov x16, x0\n"
+        "    mov x0, x1\n"
+        "    ldr x1, [sp, #16]\n"
+        "    ldp x29, x30, [sp], #32\n"
+        "    .cfi_def_cfa_offset 0\n"
+        "    .cfi_restore x29\n"
+        "    .cfi_restore x30\n"
+        "    cbz x16, 1f\n"
+        "    br x16\n"
+        "1:  ret\n"
+        "    .cfi_endproc\n"
+        ".size dlopen, . - dlopen\n");
 #endif
 
 /* What is known of one dlopen. root: the item to be loaded, or -1. */

@@ -77,7 +77,8 @@ __asm__(".text\n"
         "    stp x29, x30, [sp, #-16]!\n"
         "    bl fan_vfork_begin\n"
         "    ldp x29, x30, [sp], #16\n"
-        "    br x0\n"
+        "    mov x16, x0\n" /* a jump by another register may not enter libc's guarded pages */
+        "    br x16\n"
         ".size vfork, . - vfork\n"
         ".globl __vfork\n"
         ".set __vfork, vfork\n");

@@ -98,11 +98,9 @@ static bool is_off;
 
 void fan_raw_begin(const char *redirect)
 {
-#ifdef FAN_RAW_CALLS
     is_off = redirect != NULL && strcmp(redirect, "0") == 0;
-    if (!is_off)
+    if (FAN_RAW_CALLS && !is_off)
         dl_iterate_phdr(take_program, program_invocation_name);
-#endif
 }
 
 static bool file_has_mark(int fd)
@@ -123,9 +121,8 @@ static bool file_has_mark(int fd)
 
 bool fan_raw_wanted(const char *path)
 {
-#ifdef FAN_RAW_CALLS
-    int fd = strchr(path, '/') != NULL && path[0] != '$' && !is_off
-                 ? fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0) : -1;
+    bool looked_at = FAN_RAW_CALLS && !is_off && strchr(path, '/') != NULL && path[0] != '$';
+    int fd = looked_at ? fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0) : -1;
     bool wanted = fd >= 0 && file_has_mark(fd);
     if (fd >= 0)
         fan_sys_close(fd);
@@ -133,8 +130,4 @@ bool fan_raw_wanted(const char *path)
     if (loaded != NULL)
         dlclose(loaded);
     return wanted && loaded == NULL;
-#else
-    (void)path;
-    return false;
-#endif
 }

@@ -1,11 +1,9 @@
+/* copy.h in the instructions of x86_64. */
 #include "copy.h"
 
-#include <stdbool.h>
-
-#include "fault.h"
-
 #if defined(__x86_64__)
-#include <cpuid.h>
+#    include <cpuid.h>
+#    include <stdbool.h>
 
 /* Read by the code below. The tests switch it off. */
 extern bool fan_copy_has_avx2 __attribute__((visibility("hidden")));
@@ -28,24 +26,24 @@ __attribute__((constructor)) static void look_at_processor(void)
 }
 
 /* 128 bytes on, to a destination on a boundary of 32. */
-#define MOVE_128                                                                                   \
-    "    vmovdqu (%rsi), %ymm0\n"                                                                  \
-    "    vmovdqu 32(%rsi), %ymm1\n"                                                                \
-    "    vmovdqu 64(%rsi), %ymm2\n"                                                                \
-    "    vmovdqu 96(%rsi), %ymm3\n"                                                                \
-    "    vmovdqa %ymm0, (%rdi)\n"                                                                  \
-    "    vmovdqa %ymm1, 32(%rdi)\n"                                                                \
-    "    vmovdqa %ymm2, 64(%rdi)\n"                                                                \
-    "    vmovdqa %ymm3, 96(%rdi)\n"                                                                \
-    "    add $128, %rsi\n"                                                                         \
-    "    add $128, %rdi\n"
+#    define MOVE_128                                                                               \
+        "    vmovdqu (%rsi), %ymm0\n"                                                              \
+        "    vmovdqu 32(%rsi), %ymm1\n"                                                            \
+        "    vmovdqu 64(%rsi), %ymm2\n"                                                            \
+        "    vmovdqu 96(%rsi), %ymm3\n"                                                            \
+        "    vmovdqa %ymm0, (%rdi)\n"                                                              \
+        "    vmovdqa %ymm1, 32(%rdi)\n"                                                            \
+        "    vmovdqa %ymm2, 64(%rdi)\n"                                                            \
+        "    vmovdqa %ymm3, 96(%rdi)\n"                                                            \
+        "    add $128, %rsi\n"                                                                     \
+        "    add $128, %rdi\n"
 
-#define ASK_FOR_NEXT_PAGE                                                                          \
-    "    prefetcht0 4096(%rsi)\n"                                                                  \
-    "    prefetcht0 4160(%rsi)\n"                                                                  \
-    "    prefetcht0 4224(%rsi)\n"                                                                  \
-    "    prefetcht0 4288(%rsi)\n"                                                                  \
-    "    prefetchw 4096(%rdi)\n"
+#    define ASK_FOR_NEXT_PAGE                                                                      \
+        "    prefetcht0 4096(%rsi)\n"                                                              \
+        "    prefetcht0 4160(%rsi)\n"                                                              \
+        "    prefetcht0 4224(%rsi)\n"                                                              \
+        "    prefetcht0 4288(%rsi)\n"                                                              \
+        "    prefetchw 4096(%rdi)\n"
 
 /*
  * rdi to, rsi from, rdx bytes. A leaf that keeps nothing on the stack, so that fault.c can leave it
@@ -177,8 +175,7 @@ __asm__(".text\n"
         "    sub $128, %rdx\n"
         "    jb 5f\n"
         ".p2align 5\n"
-        "4:\n" MOVE_128
-        "    sub $128, %rdx\n"
+        "4:\n" MOVE_128 "    sub $128, %rdx\n"
         "    jae 4b\n"
         "5:  add $128, %rdx\n"
         "6:  sub $32, %rdx\n"
@@ -194,21 +191,16 @@ __asm__(".text\n"
         "    ret\n"
 
         /* Page by page. */
-        ".Lfan_wide_pages:\n"
-        ASK_FOR_NEXT_PAGE
-        "    mov $32, %ecx\n"
+        ".Lfan_wide_pages:\n" ASK_FOR_NEXT_PAGE "    mov $32, %ecx\n"
         ".p2align 5\n"
-        "1:\n" MOVE_128
-        "    dec %ecx\n"
+        "1:\n" MOVE_128 "    dec %ecx\n"
         "    jnz 1b\n"
         "    sub $4096, %rdx\n"
         "    cmp $8192, %rdx\n"
         "    jae .Lfan_wide_pages\n"
         "    jmp .Lfan_wide_rest\n"
 
-        ".Lfan_string_pages:\n"
-        ASK_FOR_NEXT_PAGE
-        "    mov $4096, %ecx\n"
+        ".Lfan_string_pages:\n" ASK_FOR_NEXT_PAGE "    mov $4096, %ecx\n"
         "    rep movsb\n"
         "    sub $4096, %rdx\n"
         "    cmp $8192, %rdx\n"
@@ -257,54 +249,5 @@ __asm__(".text\n"
         "    je 1f\n"
         "    vzeroupper\n"
         "1:  ret\n");
-
-#else
-
-#include <setjmp.h>
-#include <string.h>
-
-int fan_copy(void *to, const void *from, size_t bytes)
-{
-    sigjmp_buf landing;
-    int error = sigsetjmp(landing, 0);
-    if (error == 0) {
-        fan_fault_landing = &landing;
-        memcpy(to, from, bytes);
-    }
-    fan_fault_landing = NULL;
-    return -error;
-}
-
-static void visit(volatile char *at, bool stores)
-{
-    if (stores)
-        *at = 0;
-    else
-        (void)*at;
-}
-
-static int visit_pages(volatile char *at, size_t bytes, bool stores)
-{
-    sigjmp_buf landing;
-    int error = sigsetjmp(landing, 0);
-    if (error == 0) {
-        fan_fault_landing = &landing;
-        for (size_t i = 0; i < bytes; i += 4096)
-            visit(at + i, stores);
-        visit(at + bytes - 1, stores);
-    }
-    fan_fault_landing = NULL;
-    return -error;
-}
-
-int fan_touch(const void *from, size_t bytes)
-{
-    return visit_pages((volatile char *)from, bytes, false);
-}
-
-int fan_blot(void *to, size_t bytes)
-{
-    return visit_pages(to, bytes, true);
-}
 
 #endif

@@ -1,0 +1,102 @@
+"""Builds csrc for aarch64, and runs the tests in C of it under qemu-user.
+
+    python tools/aarch64.py [--libraries]
+
+With --libraries nothing but the libraries is built, to build/aarch64/native, and an aarch64 root
+with a Python is unpacked beside them: tests/contrast/test_aarch64.py runs programs of both. What is
+missing here is named, and is no failure. Another compiler or emulator: CC_AARCH64, QEMU_AARCH64.
+
+qemu on x86_64 keeps that processor's memory order, so it does not show where one is missing:
+docs/memory-order.md says how that is cared for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parent
+sys.path[:0] = [str(TOOLS), str(TOOLS / "fuzz")]
+import debian_root  # noqa: E402
+import native  # noqa: E402
+
+import build  # noqa: E402
+
+OUT = native.ROOT / "build" / "aarch64"
+ROOT, LIBRARIES = OUT / "root", OUT / "native"
+CC = os.environ.get("CC_AARCH64", "aarch64-linux-gnu-gcc")
+QEMU = os.environ.get("QEMU_AARCH64", "qemu-aarch64")
+PACKAGES = ("python3-minimal", "libpython3-stdlib", "liblz4-1", "libzstd1")
+LIMIT_S = 600
+
+# What qemu-user 7.2 does not do, and which tests need it.
+LEFT_OUT = {
+    "test_decode": "RLIMIT_AS",
+    "test_lanes": "MADV_WIPEONFORK, which it answers with success and ignores",
+    "test_moved": "the socket option SO_PEEK_OFF",
+    "test_names": "robust futexes, by which a killed writer is noticed",
+}
+# What maps files, with the pages that some kernels for aarch64 are built with, too.
+LARGE_PAGE_BYTES = 65536
+MAPPING = ("test_client", "test_code", "test_index", "test_outputs", "test_remote", "test_session")
+
+
+def missing() -> str:
+    """What is not installed here, and how it would be; empty: nothing is missing."""
+    absent = [name for name in (CC, QEMU, *debian_root.NEEDED) if shutil.which(name) is None]
+    packages = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+    return f"{', '.join(absent)} not found (on Debian: {packages})" if absent else ""
+
+
+def emulated(page_bytes: int = 4096, **environment: str) -> list[str]:
+    """What stands before an aarch64 program and its arguments."""
+    settings = [word for item in environment.items() for word in ("-E", "=".join(item))]
+    return [QEMU, "-p", str(page_bytes), "-L", str(ROOT), *settings]
+
+
+def build_libraries() -> None:
+    """Builds the libraries, and unpacks the root that programs for them run in."""
+    os.environ["CC"] = CC
+    OUT.mkdir(parents=True, exist_ok=True)
+    native.Builder(LIBRARIES, objects=OUT / "objects").build_libraries()
+    debian_root.unpack(ROOT, "bookworm", "arm64", PACKAGES)
+
+
+def run_tests() -> list[str]:
+    """Runs the tests in C; the names of those that failed."""
+    folder = OUT / "c"
+    folder.mkdir(exist_ok=True)
+    failed = []
+    for (program,) in build.programs(folder, "", rounds=0):
+        name = Path(program).name
+        if name in LEFT_OUT:
+            print(f"aarch64: {name} is left out: qemu lacks {LEFT_OUT[name]}", flush=True)
+            continue
+        for page_bytes in (4096, LARGE_PAGE_BYTES) if name in MAPPING else (4096,):
+            command = [*emulated(page_bytes), program]
+            rc = subprocess.run(command, cwd=folder, timeout=LIMIT_S).returncode
+            if rc != 0:
+                failed.append(f"{name} with pages of {page_bytes} bytes ({rc})")
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--libraries", action="store_true", help="build, and run no tests")
+    arguments = parser.parse_args()
+    if missing():
+        print(f"aarch64: skipped: {missing()}")
+        return 0
+    build_libraries()
+    failed = [] if arguments.libraries else run_tests()
+    for line in failed:
+        print(f"aarch64: failed: {line}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Folders with packages of Debian in them, of another release or processor: what programs are
+compiled against, or run in. apt and dpkg of this machine do not learn of it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+LIMIT_S = 600
+NEEDED = ("apt-get", "dpkg")
+
+
+def sources(release: str) -> str:
+    """A list of sources for apt: the archive that this machine uses, with another release."""
+    ask = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    found = subprocess.run(ask, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    if not found:
+        raise SystemExit("debian_root: apt knows no archive here")
+    return f"deb [signed-by={KEYS}] {found[0]} {release} main\n"
+
+
+def unpack(root: Path, release: str, architecture: str, packages: Sequence[str]) -> Path:
+    """Makes `root` of the packages and what they depend on, unless it is there. Returns it."""
+    if root.exists():
+        return root
+    state = root.with_name(f"{root.name}.apt")
+    shutil.rmtree(state, ignore_errors=True)
+    for folder in ("lists/partial", "cache/archives/partial"):
+        (state / folder).mkdir(parents=True)
+    (state / "sources.list").write_text(sources(release))
+    settings = {
+        "Dir::State": state, "Dir::State::status": "/dev/null", "Dir::Cache": state / "cache",
+        "Dir::Etc::sourcelist": state / "sources.list", "Dir::Etc::sourceparts": "-",
+        "APT::Architecture": architecture, "APT::Architectures::": architecture,
+        "APT::Sandbox::User": "",
+    }  # fmt: skip
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    install = ["install", "--yes", "--no-install-recommends", "--download-only", *packages]
+    for command in (["update"], install):
+        subprocess.run(["apt-get", "-qq", *options, *command], check=True, timeout=LIMIT_S)
+    fresh = root.with_name(f"{root.name}.fresh")
+    shutil.rmtree(fresh, ignore_errors=True)
+    for package in sorted((state / "cache" / "archives").glob("*.deb")):
+        subprocess.run(["dpkg", "-x", package, fresh], check=True)
+    shutil.rmtree(state)
+    fresh.rename(root)
+    return root
