@@ -19,6 +19,7 @@ int posix_spawn_file_actions_addchdir(posix_spawn_file_actions_t *actions, const
 int posix_spawn_file_actions_addfchdir(posix_spawn_file_actions_t *actions, int fd);
 int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
 int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions, int fd);
+int close_range(unsigned first, unsigned last, int flags);
 int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);
 wchar_t *__fgetws_chk(wchar_t *line, size_t bytes, int room, FILE *stream);
 size_t _IO_fread(void *to, size_t size, size_t count, FILE *stream);

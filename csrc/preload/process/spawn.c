@@ -93,8 +93,8 @@ FAN_EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *acti
     return possible(fd) && possible(to) ? append(actions, action, NULL) : EBADF;
 }
 
-FAN_EXPORT int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions,
-                                                    const char *path)
+/* Newer headers give the names with _np to the linker without it: both are made below. */
+static __attribute__((used)) int add_chdir(posix_spawn_file_actions_t *actions, const char *path)
 {
     if (fan_job.view_count == 0)
         return REAL(posix_spawn_file_actions_addchdir_np)(actions, path);
@@ -112,12 +112,21 @@ FAN_EXPORT int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *
     }
 
 ADD_FD(addclose, DO_CLOSE, possible(fd))
-ADD_FD(addfchdir_np, DO_FCHDIR, possible(fd))
 ADD_FD(addclosefrom_np, DO_CLOSEFROM, fd >= 0)
 ADD_FD(addtcsetpgrp_np, DO_TCSETPGRP, possible(fd))
 
-FAN_ALIAS(posix_spawn_file_actions_addchdir, posix_spawn_file_actions_addchdir_np);
-FAN_ALIAS(posix_spawn_file_actions_addfchdir, posix_spawn_file_actions_addfchdir_np);
+static __attribute__((used)) int add_fchdir(posix_spawn_file_actions_t *actions, int fd)
+{
+    if (fan_job.view_count == 0)
+        return REAL(posix_spawn_file_actions_addfchdir_np)(actions, fd);
+    struct action action = {.tag = DO_FCHDIR, .fd = fd};
+    return possible(fd) ? append(actions, action, NULL) : EBADF;
+}
+
+FAN_ALIAS(posix_spawn_file_actions_addchdir_np, add_chdir);
+FAN_ALIAS(posix_spawn_file_actions_addchdir, add_chdir);
+FAN_ALIAS(posix_spawn_file_actions_addfchdir_np, add_fchdir);
+FAN_ALIAS(posix_spawn_file_actions_addfchdir, add_fchdir);
 
 /* What the child is to do. error: its answer, in the memory that both share. */
 struct order {
@@ -229,7 +238,7 @@ static int set_attributes(const posix_spawnattr_t *attributes, sigset_t *mask)
 }
 
 /* The child: never returns to its caller. */
-static int obey(struct order *order)
+static __attribute__((noinline)) int obey(struct order *order)
 {
     int rc = set_attributes(order->attributes, &order->mask);
     int used = order->actions != NULL ? order->actions->__used : 0;
