@@ -61,8 +61,9 @@ LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
 # One mapping for code and constants: every program maps them when it starts. Initialised before all
 # other libraries: their constructors may read files of a mount.
 PRELOAD_LINK_FLAGS = (
-    "-Wl,-z,now -Wl,-z,initfirst -Wl,-z,noseparate-code -Wl,-Bsymbolic-functions".split()
-)
+    "-Wl,-z,now -Wl,-z,initfirst -Wl,-z,noseparate-code -Wl,-Bsymbolic-functions "
+    "-Wl,--as-needed -pthread"  # a library of its own before glibc 2.34
+).split()
 
 TRAP_LINK_FLAGS = "-pie -pthread -Wl,-z,now".split()
 

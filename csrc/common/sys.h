@@ -12,7 +12,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/syscall.h>
+
+#include "syscall_numbers.h"
 
 #define FAN_SYS_MARK 0x5f46616e53746f72L
 

@@ -13,12 +13,22 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/types.h>
+#include <unistd.h>
 #include <wchar.h>
 
 int posix_spawn_file_actions_addchdir(posix_spawn_file_actions_t *actions, const char *path);
 int posix_spawn_file_actions_addfchdir(posix_spawn_file_actions_t *actions, int fd);
 int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
 int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions, int fd);
+/* Declared by newer headers than glibc 2.28's. */
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+pid_t _Fork(void);
+void closefrom(int first);
 int close_range(unsigned first, unsigned last, int flags);
 int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);
 wchar_t *__fgetws_chk(wchar_t *line, size_t bytes, int room, FILE *stream);

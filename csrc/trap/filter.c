@@ -6,7 +6,6 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "../common/sys.h"
 #include "handlers.h"

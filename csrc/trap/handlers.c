@@ -1,17 +1,7 @@
 #include "handlers.h"
 
-#include <sys/syscall.h>
-
 #include "../common/sys.h"
 #include "target.h"
-
-/* As newer headers have it. */
-#ifndef SYS_faccessat2
-#define SYS_faccessat2 439
-#endif
-#ifndef SYS_fchmodat2
-#define SYS_fchmodat2 452
-#endif
 
 /* Finds the path that the handler says and acts on it where it leads into a mount. */
 static long handle_path(const struct fan_call *call, const struct fan_handler *handler)

@@ -2,8 +2,8 @@
 #include "copy.h"
 
 #if defined(__x86_64__)
-#    include <cpuid.h>
-#    include <stdbool.h>
+#include <cpuid.h>
+#include <stdbool.h>
 
 /* Read by the code below. The tests switch it off. */
 extern bool fan_copy_has_avx2 __attribute__((visibility("hidden")));
@@ -26,7 +26,7 @@ __attribute__((constructor)) static void look_at_processor(void)
 }
 
 /* 128 bytes on, to a destination on a boundary of 32. */
-#    define MOVE_128                                                                               \
+#define MOVE_128                                                                               \
         "    vmovdqu (%rsi), %ymm0\n"                                                              \
         "    vmovdqu 32(%rsi), %ymm1\n"                                                            \
         "    vmovdqu 64(%rsi), %ymm2\n"                                                            \
@@ -38,7 +38,7 @@ __attribute__((constructor)) static void look_at_processor(void)
         "    add $128, %rsi\n"                                                                     \
         "    add $128, %rdi\n"
 
-#    define ASK_FOR_NEXT_PAGE                                                                      \
+#define ASK_FOR_NEXT_PAGE                                                                      \
         "    prefetcht0 4096(%rsi)\n"                                                              \
         "    prefetcht0 4160(%rsi)\n"                                                              \
         "    prefetcht0 4224(%rsi)\n"                                                              \

@@ -1,9 +1,10 @@
 #include "raw_sites.h"
 
 #if FAN_RAW_CALLS
-#    include <emmintrin.h>
-#    include <stdint.h>
-#    include <sys/syscall.h>
+#include <emmintrin.h>
+#include <stdint.h>
+
+#include "../../common/syscall_numbers.h"
 
 /* The calls that are redirected: those with a path or a descriptor that syscall(2) of ours knows.
  */

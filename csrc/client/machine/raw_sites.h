@@ -12,7 +12,7 @@
 #if defined(__x86_64__)
 #define FAN_RAW_CALLS 1
 #else
-#    define FAN_RAW_CALLS 0
+#define FAN_RAW_CALLS 0
 #endif
 
 /* One call, from `mov $number, %eax` to the byte after `syscall`. The instructions between the two

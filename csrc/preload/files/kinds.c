@@ -139,10 +139,6 @@ OF_FILE(int, EINVAL, epoll_pwait,
         (int fd, struct epoll_event *events, int most, int timeout, const sigset_t *mask),
         (fd, events, most, timeout, mask))
 
-#ifndef SYS_epoll_pwait2
-#define SYS_epoll_pwait2 441
-#endif
-
 /* Newer than some libc's: made directly there. */
 FAN_EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int most,
                             const struct timespec *timeout, const sigset_t *mask)

@@ -9,6 +9,7 @@
 #include "../../client/paths/resolve.h"
 #include "../../common/sys.h"
 #include "../real.h"
+#include "../undeclared.h"
 #include "start.h"
 
 FAN_EXPORT int execve(const char *path, char *const argv[], char *const env[])

@@ -15,6 +15,7 @@
 #include "../../client/files/overlay.h"
 #include "../../common/sys.h"
 #include "../real.h"
+#include "../undeclared.h"
 #include "environment.h"
 
 /* Names that no header declares. */

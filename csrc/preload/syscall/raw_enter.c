@@ -3,16 +3,16 @@
 #include "../../client/machine/raw_sites.h"
 
 #if FAN_RAW_CALLS
-#    include <cpuid.h>
-#    include <errno.h>
-#    include <fcntl.h>
-#    include <pthread.h>
-#    include <unistd.h>
+#include <cpuid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
 
-#    include "../../client/files/filetable.h"
-#    include "../../client/content/realcopy.h"
-#    include "../../common/sys.h"
-#    include "syscall.h"
+#include "../../client/files/filetable.h"
+#include "../../client/content/realcopy.h"
+#include "../../common/sys.h"
+#include "syscall.h"
 
 /* The caller keeps what it likes in vector registers and flags, and 128 bytes below its stack:
  * 0xe6 are the parts of XSAVE that C code may change (SSE, AVX, AVX-512), 2,688 bytes at most. */

@@ -3,16 +3,16 @@
 #include "../../client/machine/raw_sites.h"
 
 #if FAN_RAW_CALLS
-#    include <errno.h>
-#    include <stdint.h>
-#    include <string.h>
-#    include <sys/mman.h>
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
 
-#    include "../../common/sys.h"
-#    include "raw_enter.h"
+#include "../../common/sys.h"
+#include "raw_enter.h"
 
 #    ifndef MAP_FIXED_NOREPLACE
-#        define MAP_FIXED_NOREPLACE 0x100000
+#define MAP_FIXED_NOREPLACE 0x100000
 #    endif
 
 enum { PAGE = 4096, DETOUR_BYTES = 96, AT_ONCE = PAGE / DETOUR_BYTES, JUMP = 0xe9 };

@@ -23,7 +23,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
@@ -40,11 +39,6 @@
 #include "../cancel.h"
 #include "../real.h"
 #include "../undeclared.h"
-
-/* As newer headers have it. */
-#ifndef SYS_fchmodat2
-#define SYS_fchmodat2 452
-#endif
 
 long fan_syscall_pass(long number, const struct fan_arguments *x)
 {
