@@ -3,6 +3,7 @@ compiled against, or run in. apt and dpkg of this machine do not learn of it."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -20,6 +21,16 @@ def sources(release: str) -> str:
     if not found:
         raise SystemExit("debian_root: apt knows no archive here")
     return f"deb [signed-by={KEYS}] {found[0]} {release} main\n"
+
+
+def stay_inside(root: Path) -> None:
+    """Makes links to absolute paths lead to what lies there in `root`."""
+    for folder, folders, files in os.walk(root):
+        for path in (Path(folder, name) for name in folders + files):
+            if path.is_symlink() and os.readlink(path).startswith("/"):
+                target = os.path.relpath(f"{root}{os.readlink(path)}", folder)
+                path.unlink()
+                path.symlink_to(target)
 
 
 def unpack(root: Path, release: str, architecture: str, packages: Sequence[str]) -> Path:
@@ -45,6 +56,7 @@ def unpack(root: Path, release: str, architecture: str, packages: Sequence[str])
     shutil.rmtree(fresh, ignore_errors=True)
     for package in sorted((state / "cache" / "archives").glob("*.deb")):
         subprocess.run(["dpkg", "-x", package, fresh], check=True)
+    stay_inside(fresh)
     shutil.rmtree(state)
     fresh.rename(root)
     return root

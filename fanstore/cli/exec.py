@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from fanstore.cli.container_option import chosen_container, container_option
 from fanstore.cli.job_options import chosen_job, job_options
 
 _POLL_S = 0.2
@@ -26,12 +27,14 @@ _POLL_S = 0.2
     help="Wait so long for the job to serve [default: 0].",
 )
 @click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
+@container_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 def command(
     job: str | None,
     local_dir: str | None,
     wait_s: float,
     trap: bool,
+    container: str | None,
     command: tuple[str, ...],
 ) -> int:
     """Replace this process by CMD, which sees the mounts of the job.
@@ -40,7 +43,8 @@ def command(
     """
     from fanstore.launch.attach import exec_under
 
-    return exec_under(_awaited_job(job, local_dir, wait_s), command, trap)
+    entered = chosen_container(container, trap)
+    return exec_under(_awaited_job(job, local_dir, wait_s), command, trap, entered)
 
 
 def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> dict[str, Any]:

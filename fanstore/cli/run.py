@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fanstore import exit_codes
+from fanstore.cli.container_option import chosen_container, container_option
 from fanstore.cli.dataset_options import (
     ServingCommand,
     make_plan,
@@ -31,9 +32,12 @@ from fanstore.cli.dataset_options import (
     help="Serve programs that no library can enter, too: static ones, Go, system calls of their "
     "own.",
 )
+@container_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
-def command(ctx: click.Context, /, command: tuple[str, ...], **options: Any) -> int:
+def command(
+    ctx: click.Context, /, command: tuple[str, ...], container: str | None, **options: Any
+) -> int:
     """Run CMD with every --dataset mounted at its PREFIX, and remove everything afterwards."""
     from fanstore.launch.nesting import refuse_nesting
     from fanstore.launch.wrapper import run
@@ -41,6 +45,7 @@ def command(ctx: click.Context, /, command: tuple[str, ...], **options: Any) -> 
     refuse_nesting(os.environ)
     with usage_as_failure():
         try:
-            return run(make_plan(ctx, "run", **options), command)
+            plan = make_plan(ctx, "run", **options)
+            return run(plan, command, chosen_container(container, bool(plan.settings.trap)))
         finally:
             remove_empty_report(ctx)

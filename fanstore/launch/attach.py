@@ -12,6 +12,7 @@ from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
 from fanstore.launch import report
 from fanstore.launch.command import exec_command, exit_code_of
+from fanstore.launch.containers import Container, needed_paths
 from fanstore.launch.daemon_process import DaemonFailed, DaemonProcess, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
@@ -98,11 +99,21 @@ def job_environment(job: dict[str, Any], preload: str = "") -> dict[str, str]:
     return command_environment({"LD_PRELOAD": preload}, job)
 
 
-def exec_under(job: dict[str, Any], command: Sequence[str], trap: bool = False) -> int:
-    """Replaces this process by `command` under a job; returns the exit code where that fails."""
+def exec_under(
+    job: dict[str, Any],
+    command: Sequence[str],
+    trap: bool = False,
+    container: Container | None = None,
+) -> int:
+    """Replaces this process by `command` under a job, in a container where one is given; returns
+    the exit code where that fails."""
     prefixes = [dataset["mount_prefix"] for dataset in job["datasets"]]
     environ = command_environment(os.environ, job)
-    if trap:
+    if container is not None:
+        environ = container.environ(os.environ, needed_paths(job))
+        prove(environ, job, container)
+        command = container.command(command, job)
+    elif trap:
         command, environ = trapped(command, environ)
     else:
         hint = entry_hint(command[0])

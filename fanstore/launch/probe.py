@@ -6,10 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fanstore.errors import FanstoreError
+from fanstore.launch.containers import Container, needed_paths
 from fanstore.programs import elf
 from fanstore.serve.segment import read_processes
 
@@ -19,27 +20,31 @@ _LIMIT_S = 10.0  # of a machine that starts nothing the command itself will tell
 _LOADERS_REASON = re.compile(r"ld\.so: .*?\((.*)\): ignored")
 
 
-def prove(environ: Mapping[str, str], job: Mapping[str, Any]) -> int:
+def prove(
+    environ: Mapping[str, str], job: Mapping[str, Any], container: Container | None = None
+) -> int:
     """Returns into how many programs of the job the library has come, that of the proof among them.
 
-    A program that does nothing is started in the command's environment, and has to be counted in
-    the job's segment: whatever keeps the library out (a file system mounted noexec, a path that
-    nobody here sees, another libc, another LD_PRELOAD) keeps it from that. Raises FanstoreError
-    then: the command would find empty directories, or the originals.
+    A program that does nothing is started in the command's environment, and container, and has to
+    be counted in the job's segment: whatever keeps the library out (a file system mounted noexec, a
+    path that nobody there sees, another libc, another LD_PRELOAD) keeps it from that. Raises
+    FanstoreError then: the command would find empty directories, or the originals.
     """
     segment = os.path.join(job["job_directory"], "segment")
     before = read_processes(segment)
-    said = _said_by_nothing(environ)
+    program = None if container is None else container.command([_SHELL, "-c", ":"], job)
+    said = _said_by_nothing(environ, program)
     after = read_processes(segment)
     if after == before and said is not None:
-        raise FanstoreError(_refusal(job["preload"], said))
+        raise FanstoreError(_refusal(job, said, container))
     return after
 
 
-def _said_by_nothing(environ: Mapping[str, str]) -> str | None:
-    """Starts a program that does nothing; returns what the loader says, or None where none could be
-    started."""
-    program = [_SHELL, "-c", ":"] if _is_glibcs(_SHELL) else [sys.executable, "-ISc", ""]
+def _said_by_nothing(environ: Mapping[str, str], program: Sequence[str] | None) -> str | None:
+    """Starts a program that does nothing, by default one of this machine's; returns what the loader
+    says, or None where none could be started."""
+    if program is None:
+        program = [_SHELL, "-c", ":"] if _is_glibcs(_SHELL) else [sys.executable, "-ISc", ""]
     try:
         done = subprocess.run(
             [*program, NAME], env=dict(environ), timeout=_LIMIT_S, check=False,
@@ -59,10 +64,18 @@ def _is_glibcs(program: str) -> bool:
         return False
 
 
-def _refusal(library: str, said: str) -> str:
+def _refusal(job: Mapping[str, Any], said: str, container: Container | None) -> str:
+    library = job["preload"]
     told = _LOADERS_REASON.search(said)
     lines = said.strip().splitlines()
     reason = told[1] if told else lines[-1] if lines else "the loader here does not look at it"
+    if container is not None:
+        return (
+            f"{library} does not come into programs of the container ({reason}), so the command "
+            "would not see the mounts. These paths must be there at the same place: "
+            f"{', '.join(needed_paths(job))}; and its C library must be glibc, not older than what "
+            "FanStore was built with (wheels: 2.28), for musl has another loader"
+        )
     return (
         f"{library} does not come into programs here ({reason}), so the command would not see the "
         "mounts. Install FanStore where programs may be run from and the command can read, or "

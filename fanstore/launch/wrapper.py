@@ -25,6 +25,7 @@ from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
 from fanstore.launch import report
 from fanstore.launch.command import start_command
+from fanstore.launch.containers import Container, needed_paths
 from fanstore.launch.daemon_process import DaemonFailed, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
@@ -49,8 +50,9 @@ _REAP_POLL_S = 0.005
 class Wrapper:
     """One run of a command under a node daemon of its own."""
 
-    def __init__(self, plan: JobPlan) -> None:
+    def __init__(self, plan: JobPlan, container: Container | None) -> None:
         self._plan = plan
+        self._container = container
         self._launcher = plan.launcher
         _keep_from_command(process_manager_fd(os.environ))
         self._signals = SignalQueue({*FORWARDED, signal.SIGCHLD})
@@ -182,7 +184,11 @@ class Wrapper:
     def _run_command(self, command: Sequence[str], ready: dict[str, Any]) -> int:
         prefixes = [dataset["mount_prefix"] for dataset in ready["datasets"]]
         environ = command_environment(self._environ(), ready)
-        if self._plan.settings.trap:
+        if self._container is not None:
+            environ = self._container.environ(self._environ(), needed_paths(ready))
+            self._entered = prove(environ, ready, self._container)
+            command = self._container.command(command, ready)
+        elif self._plan.settings.trap:
             command, environ = trapped(command, environ)
         else:
             self._entered = prove(environ, ready)
@@ -379,16 +385,18 @@ def _keep_from_command(fd: int | None) -> None:
             os.set_inheritable(fd, False)
 
 
-def run(plan: JobPlan, command: Sequence[str]) -> int:
-    """Runs `command` under the job that `plan` describes; returns its exit code."""
+def run(plan: JobPlan, command: Sequence[str], container: Container | None = None) -> int:
+    """Runs `command` under the job that `plan` describes, in a container where one is given;
+    returns its exit code."""
     report.set_rank(plan.launcher)
-    hint = None if plan.settings.quiet or plan.settings.trap else entry_hint(command[0])
+    unhinted = plan.settings.quiet or plan.settings.trap or container is not None
+    hint = None if unhinted else entry_hint(command[0])
     if hint is not None:
         report.say(hint)
     if not plan.settings.quiet and not plan.settings.keep_mpi_env:
         hint = mpi_hint(command, plan.launcher)
         if hint is not None:
             report.say(hint)
-    code = Wrapper(plan).run(command)
+    code = Wrapper(plan, container).run(command)
     sys.stderr.flush()
     return code

@@ -1,0 +1,78 @@
+"""Brings a command into a container with what it needs to see the mounts.
+
+The program that makes the container stays outside of the job: it gets neither the library nor the
+job's variables, which `env` sets inside, whatever of the environment comes in.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fanstore.errors import UsageError
+from fanstore.launch.environment import command_environment
+
+# As their manuals have it: apptainer-exec(1), "--bind"; bwrap(1); podman-run(1), "--volume".
+_BY_VARIABLE = {"apptainer": "APPTAINER_BIND", "singularity": "SINGULARITY_BIND"}
+_OURS = ("LD_PRELOAD", "FANSTORE_")
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container that is entered by `words` before a command."""
+
+    words: tuple[str, ...]
+
+    def program(self) -> str:
+        return os.path.basename(self.words[0])
+
+    def environ(self, environ: Mapping[str, str], paths: Sequence[str]) -> dict[str, str]:
+        """The environment of the program that makes the container."""
+        kept = {name: value for name, value in environ.items() if not name.startswith(_OURS)}
+        variable = _BY_VARIABLE.get(self.program())
+        if variable is not None:
+            kept[variable] = ",".join(filter(None, [environ.get(variable, ""), *paths]))
+        return kept
+
+    def command(self, command: Sequence[str], job: Mapping[str, Any]) -> list[str]:
+        """`command` in the container, under the job."""
+        inside = command_environment({}, job)
+        settings = [f"{name}={value}" for name, value in sorted(inside.items())]
+        return [*self._entered(needed_paths(job)), "env", *settings, *command]
+
+    def _entered(self, paths: Sequence[str]) -> list[str]:
+        first, *rest = self.words
+        if self.program() == "bwrap":
+            return [first, *rest, *(word for path in paths for word in ("--bind", path, path))]
+        if self.program() == "podman" and rest[:1] == ["run"]:
+            binds = [word for path in paths for word in ("--volume", f"{path}:{path}")]
+            return [first, "run", *binds, *rest[1:]]
+        return list(self.words)
+
+
+def container_of(text: str) -> Container:
+    """The container that `text` enters, in a shell's words. Raises UsageError."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--container {text!r}: {error}") from error
+    if not words:
+        raise UsageError("--container: names no program, such as 'apptainer exec IMAGE'")
+    return Container(tuple(words))
+
+
+def needed_paths(job: Mapping[str, Any]) -> list[str]:
+    """What a program of the job must see at the same place as outside: the job's directory and the
+    staged packs, the library, the mount prefixes that are there, and datasets that are read in
+    place."""
+    local = os.path.dirname(os.path.dirname(job["job_directory"]))
+    paths = {local, os.path.dirname(job["preload"])}
+    for dataset in job["datasets"]:
+        if os.path.isdir(dataset["mount_prefix"]):
+            paths.add(dataset["mount_prefix"])
+        if dataset["in_place"]:
+            paths.add(dataset["directory"])
+    return sorted(paths)
