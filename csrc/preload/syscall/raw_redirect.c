@@ -11,9 +11,9 @@
 #include "../../common/sys.h"
 #include "raw_enter.h"
 
-#    ifndef MAP_FIXED_NOREPLACE
+#ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
-#    endif
+#endif
 
 enum { PAGE = 4096, DETOUR_BYTES = 96, AT_ONCE = PAGE / DETOUR_BYTES, JUMP = 0xe9 };
 
