@@ -8,8 +8,6 @@ near by before it takes another, which costs whoever comes next 20 times what a 
 
 from __future__ import annotations
 
-import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -17,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter_ns
 
 from outside import job_environment
 from results import DIRECTORY, OURS, Goal, Result
@@ -26,7 +23,6 @@ from warm import Settings, say
 PROCESSES = (1, 4)
 FILES, QUICK_FILES = 1000, 200
 LISTED, QUICK_LISTED = 10_000, 1000
-UNPACKED, QUICK_UNPACKED = 5000, 500
 STAGE_OUT_LIMIT_S = 600
 
 # Asked "OPERATION ROUND", answers with the units done, and when they began and ended.
@@ -105,7 +101,6 @@ ROWS = (
     Row("rmdir", "output: rmdir", 1 / 3),
     Row("readdir", "output: readdir of many", 1.0, "entry"),
 )
-UNTAR = "outputs-untar"
 
 
 def key_of(row: Row, processes: int) -> str:
@@ -115,7 +110,7 @@ def key_of(row: Row, processes: int) -> str:
 
 def row_keys() -> list[str]:
     """The rows."""
-    return [*(key_of(row, n) for n in PROCESSES for row in ROWS), UNTAR]
+    return [key_of(row, n) for n in PROCESSES for row in ROWS]
 
 
 class Side:
@@ -124,6 +119,7 @@ class Side:
     def __init__(
         self, stack: ExitStack, top: str, environment: Mapping[str, str], quick: bool, count: int
     ) -> None:
+        """Starts them, each in a directory of its own: `top`/worker-COUNT-NUMBER."""
         sizes = (QUICK_FILES, QUICK_LISTED) if quick else (FILES, LISTED)
         self._workers = []
         for number in range(count):
@@ -204,36 +200,11 @@ def needed(row: Row, rows: Sequence[Row]) -> bool:
     return row in rows or any(other.operation in users for other in rows)
 
 
-def measure_untar(
-    work: Path, places: Mapping[str, tuple[str, Mapping[str, str]]], settings: Settings
-) -> Result:
-    """An archive of small files, unpacked by tar."""
-    count = QUICK_UNPACKED if settings.quick else UNPACKED
-    source = work / "packed"
-    for number in range(count):
-        path = source / f"{number // 100}" / f"{number}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(os.urandom(4096))
-    subprocess.run(["tar", "-C", work, "-cf", work / "packed.tar", "packed"], check=True)
-    times: dict[str, list[float]] = {name: [] for name in places}
-    for turn in range(min(settings.repetitions, 3)):
-        for name, (top, environment) in places.items():
-            target = f"{top}/untar-{turn}"
-            start = perf_counter_ns()
-            subprocess.run(
-                ["sh", "-c", 'mkdir -p "$0" && tar -C "$0" -xf "$1"', target, work / "packed.tar"],
-                check=True, env=environment,
-            )  # fmt: skip
-            times[name].append((perf_counter_ns() - start) / count)
-    row = Row("untar", f"output: tar -x of {count:,} files of 4 KiB", 1 / 1.3, "file")
-    return result(row, 1, times)
-
-
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
     """The rows of `wanted`, and why some could not be measured."""
-    results, skipped = [], []
+    results: list[Result] = []
     with job_environment(work, STAGE_OUT_LIMIT_S) as environment:
         plain = {name: text for name, text in environment.items() if name != "LD_PRELOAD"}
         plain = {name: text for name, text in plain.items() if not name.startswith("FANSTORE_")}
@@ -241,13 +212,9 @@ def measure(
             DIRECTORY: (str(work / "plain"), plain),
             OURS: (environment["FANSTORE_MOUNT_PREFIX"] + "/outputs", environment),
         }
-        if UNTAR in wanted and shutil.which("tar") is None:
-            skipped.append(f"{UNTAR}: no tar")
-        elif UNTAR in wanted:
-            results.append(measure_untar(work, places, settings))
         calls = {n: [row for row in ROWS if key_of(row, n) in wanted] for n in PROCESSES}
         calls = {n: rows for n, rows in calls.items() if rows}
         if calls:
             say("outputs")
             results += measure_calls(places, calls, settings)
-    return results, skipped
+    return results, []

@@ -38,6 +38,8 @@ OWN_ROWS = (
     "storage",
     "streams",
     "outputs",
+    "outputs_tools",
+    "outputs_ranks",
     "coordinate",
     "mapping",
     "loading",

@@ -11,7 +11,7 @@ SECTIONS = {
     "start": "Start of a job", "outside": "Outside the prefix",
     "descriptors": "The first open of a process", "ranks": "Ranks of one machine",
     "remote": "Remote reads", "storage": "Datasets that are here in part",
-    "outputs": "Outputs",
+    "outputs": "Outputs", "outputs-ranks": "Outputs whose home is another rank",
     "coordinated": "Coordinated preparation", "loading": "Loaders of torch",
     "python": "From Python, without a job", "large": "Large files",
     "many": "A million files, in random order", "most": "Names of FanStore's own",

@@ -1,0 +1,133 @@
+"""What names cost whose home is another rank: two ranks of this machine, and a program of rank 0 in
+directories whose home is rank 1, beside one round trip of bare MPI and 30 us more."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from mpi import find_mpiexec, mpicc, run_ranks
+from outputs import ROWS, Row, Side, measure_row, needed
+from peers import FANSTORE
+from readers import HERE
+from remote import FLAGS, mpi_command
+from results import OURS, Goal, Result
+from warm import Settings, say
+
+from fanstore.outputs.model.entries import home_rank_of
+
+RANKS = 2
+ALLOWED_NS = 30_000
+ALLOWED = "round trip + 30 us"
+ASK_BYTES = 64
+END_LIMIT_S = 300
+# Notes the environment of rank 0, and lasts until a file is there.
+SCRIPT = """
+[ "$FANSTORE_RANK" = 0 ] && env -0 >"$0/noted" && echo ready
+while [ ! -e "$0/end" ]; do sleep 0.2; done
+"""
+
+
+def key_of(row: Row) -> str:
+    """The name of a row for --rows."""
+    return f"outputs-ranks-{row.operation}"
+
+
+def measured_rows() -> list[Row]:
+    """The rows of outputs, but that of listings, of which an entry is no round trip."""
+    return [row for row in ROWS if row.operation != "readdir"]
+
+
+def row_keys() -> list[str]:
+    """The rows."""
+    return [key_of(row) for row in measured_rows()]
+
+
+@contextmanager
+def two_ranks(work: Path) -> Iterator[dict[str, str]]:
+    """The environment of a program of rank 0, of a job of two ranks."""
+    (work / "source").mkdir()
+    (work / "source" / "file").write_bytes(b"content")
+    subprocess.run([*FANSTORE, "prepare", "--quiet", work / "source", work / "data"], check=True)
+    for rank in range(RANKS):
+        (work / f"node-{rank}").mkdir()
+    mpiexec = find_mpiexec()
+    assert mpiexec is not None
+    job = subprocess.Popen(
+        [mpiexec, "-n", str(RANKS), *FANSTORE, "run", "--quiet", "--dataset", work / "data",
+         "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
+         "--output-dir", work / "out", "--", "sh", "-c", SCRIPT, work],
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert job.stdout is not None
+        if job.stdout.readline() != b"ready\n":
+            raise SystemExit("bench: no job of two ranks")
+        entries = (os.fsdecode(e) for e in (work / "noted").read_bytes().split(b"\0") if e)
+        yield dict(entry.split("=", 1) for entry in entries)
+    finally:
+        (work / "end").touch()
+        job.communicate(timeout=END_LIMIT_S)
+
+
+def round_trip_ns(work: Path) -> float:
+    """A small message there and back over bare MPI, the median of a few rounds."""
+    program = work / "bare"
+    source = str(HERE / "c" / "remote_bare.c")
+    subprocess.run([*mpicc(work), *FLAGS, "-o", str(program), source], check=True)
+    return statistics.median(
+        map(float, run_ranks(2, mpi_command(program, ASK_BYTES, 1), {}).split())
+    )
+
+
+class Elsewhere(Side):
+    """A worker of rank 0, whose turns are in directories whose home is rank 1."""
+
+    def __init__(self, stack: ExitStack, environment: Mapping[str, str], quick: bool) -> None:
+        super().__init__(stack, environment["FANSTORE_MOUNT_PREFIX"], environment, quick, 1)
+        self._far = (
+            n for n in itertools.count() if home_rank_of(0, b"worker-1-0/%d" % n, RANKS) == 1
+        )
+        self._turns: list[int] = []
+
+    def ask(self, operation: str, turn: int) -> float:
+        while len(self._turns) <= turn:
+            self._turns.append(next(self._far))
+        return super().ask(operation, self._turns[turn])
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """The rows of `wanted`, and why some were left out."""
+    if not wanted:
+        return [], []
+    if find_mpiexec() is None:
+        return [], ["outputs-ranks-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
+    say("outputs of two ranks")
+    allowed = round_trip_ns(work) + ALLOWED_NS
+    results = []
+    with two_ranks(work) as environment, ExitStack() as stack:
+        sides = {OURS: Elsewhere(stack, environment, settings.quick)}
+        rows = [row for row in measured_rows() if key_of(row) in wanted]
+        for row in measured_rows():
+            if not needed(row, rows):
+                continue
+            taken = measure_row(row, sides, settings)[OURS]
+            if row in rows:
+                results.append(result(row, taken, allowed))
+    return results, []
+
+
+def result(row: Row, taken: list[float], allowed: float) -> Result:
+    """A row of the table."""
+    return Result(
+        "outputs-ranks", key_of(row), f"{row.title}, home elsewhere", row.unit,
+        {ALLOWED: allowed, OURS: statistics.median(taken)}, {OURS: (min(taken), max(taken))},
+        [Goal(ALLOWED, 1.0)], f"a round trip of bare MPI: {(allowed - ALLOWED_NS) / 1e3:.0f} us",
+    )  # fmt: skip

@@ -1,0 +1,281 @@
+"""What users' tools take to write under a mount, beside the local file system: tar, git, pip, one
+large file; and how fast stage-out brings what was written to the output directory, beside `cp -r`.
+
+A tool's time is its whole wall clock. What it wrote is staged out before the next one begins, so
+that no row pays for another's; that wait is not counted.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter_ns
+
+from outside import job_environment
+from results import DIRECTORY, OURS, Goal, Result
+from rows import KIB, MIB
+from warm import Settings, say
+
+TOOL_RATIO, STAGE_RATIO = 1 / 1.3, 0.8
+FILES, QUICK_FILES = 20_000, 500
+MODULES, QUICK_MODULES = 2000, 200
+LARGE, QUICK_LARGE = 2048, 256  # MiB
+REPETITIONS = 3
+STAGE_OUT_LIMIT_S, LOOK_S = 600, 0.002
+COPIED, SYNCED = "cp -r", "cp -r, synced"
+
+WRITE_LARGE = """
+import os, sys
+block = os.urandom(1 << 20)
+with open(sys.argv[1], "wb", buffering=0) as file:
+    for _ in range(int(sys.argv[2])):
+        file.write(block)
+"""
+# Prints when the first file was finished.
+WRITE_TREE = """
+import os, sys, time
+top, files, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+block = os.urandom(min(size, 1 << 20))
+for number in range(files):
+    if number % 1000 == 0:
+        os.makedirs(f"{top}/{number // 1000}")
+    with open(f"{top}/{number // 1000}/{number}", "wb", buffering=0) as file:
+        for _ in range(size // len(block)):
+            file.write(block)
+    if number == 0:
+        print(time.perf_counter_ns())
+"""
+
+
+def make_tree(work: Path, count: int) -> Path:
+    """Files of 4 KiB, a hundred in a directory."""
+    source = work / "packed"
+    for number in range(count):
+        path = source / f"{number // 100}" / f"{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(4096))
+    return source
+
+
+def archive(work: Path, quick: bool) -> list[str]:
+    """tar, with an archive of small files."""
+    source = make_tree(work, QUICK_FILES if quick else FILES)
+    subprocess.run(["tar", "-C", work, "-cf", work / "packed.tar", source.name], check=True)
+    shutil.rmtree(source)
+    return ["sh", "-c", 'mkdir "$1" && tar -C "$1" -xf "$0"', str(work / "packed.tar")]
+
+
+def repository(work: Path, quick: bool) -> list[str]:
+    """git, with a repository of one commit, which travels as a pack as over a network."""
+    source = make_tree(work, QUICK_MODULES if quick else MODULES)
+    git = ["git", "-C", str(source), "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "all"], check=True)
+    return ["git", "clone", "-q", f"file://{source}"]
+
+
+def wheel(work: Path, quick: bool) -> list[str]:
+    """pip, with a wheel of so many modules, which it compiles as it does by default."""
+    about = "packed-1.dist-info"
+    text = "".join(f"def function_{n}(value):\n    return value + {n}\n" for n in range(50))
+    members = {f"packed/module_{n}.py": text for n in range(QUICK_MODULES if quick else MODULES)}
+    members["packed/__init__.py"] = ""
+    members[f"{about}/METADATA"] = "Metadata-Version: 2.1\nName: packed\nVersion: 1\n"
+    members[f"{about}/WHEEL"] = (
+        "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    members[f"{about}/RECORD"] = "".join(
+        [*(record(name, text) for name, text in members.items()), f"{about}/RECORD,,\n"]
+    )
+    path = work / "packed-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text in members.items():
+            file.writestr(name, text)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    return [*pip, "--disable-pip-version-check", str(path), "--target"]
+
+
+def record(name: str, text: str) -> str:
+    """A line of a wheel's RECORD (PEP 427)."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
+    return f"{name},sha256={digest.decode()},{len(text)}\n"
+
+
+def large_file(work: Path, quick: bool) -> list[str]:
+    """A file written in large pieces, as torch.save does."""
+    return [sys.executable, "-c", WRITE_LARGE]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program. prepare: makes what it needs; returns its command, to which the place is added."""
+
+    title: str
+    prepare: Callable[[Path, bool], list[str]]
+    needs: str = ""
+    counted: tuple[int, int] | None = None  # what stands after the place: in full, and quick
+
+
+TOOLS = {
+    "outputs-untar": Tool("output: tar -x of files of 4 KiB", archive, "tar"),
+    "outputs-clone": Tool("output: git clone", repository, "git"),
+    "outputs-pip": Tool("output: pip install --target", wheel),
+    "outputs-large": Tool("output: one file of 2 GiB", large_file, counted=(LARGE, QUICK_LARGE)),
+}
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What stage-out is timed with: so many files of so many bytes, in full, and quick."""
+
+    title: str
+    files: tuple[int, int]
+    file_bytes: tuple[int, int]
+
+
+STAGED = {
+    "outputs-stage-small": Staged(
+        "stage-out: files of 4 KiB", (FILES, QUICK_FILES), (4 * KIB, 4 * KIB)
+    ),
+    "outputs-stage-large": Staged(
+        "stage-out: one file of 2 GiB", (1, 1), (LARGE * MIB, QUICK_LARGE * MIB)
+    ),
+}
+
+
+def row_keys() -> list[str]:
+    """The rows."""
+    return [*TOOLS, *STAGED]
+
+
+class Job:
+    """A job under way, and a plain directory beside it on the same disk."""
+
+    def __init__(self, work: Path, environment: Mapping[str, str]) -> None:
+        self._out = work / "out"
+        self._under = environment
+        self._plainly = {
+            name: text for name, text in environment.items()
+            if name != "LD_PRELOAD" and not name.startswith("FANSTORE_")
+        }  # fmt: skip
+        self._plain = work / "plain"
+        self._plain.mkdir()
+        self._mount = environment["FANSTORE_MOUNT_PREFIX"]
+        self._marks = 0
+
+    def run(self, name: str, command: Sequence[str]) -> str:
+        """Runs a command on one of the sides; what it printed."""
+        environment = self._under if name == OURS else self._plainly
+        done = subprocess.run(
+            command, check=True, env=environment, stdout=subprocess.PIPE, text=True
+        )
+        return done.stdout
+
+    def place(self, name: str, what: str) -> str:
+        """A path of that name on one of the sides."""
+        return f"{self._mount if name == OURS else self._plain}/{what}"
+
+    def staged_out(self) -> None:
+        """Waits until all that was written is in the output directory, where files come in the
+        order in which they were finished. Raises TimeoutError."""
+        self._marks += 1
+        mark = f"mark-{self._marks}"
+        self.run(OURS, ["sh", "-c", ': >"$0"', self.place(OURS, mark)])
+        until = time.monotonic() + STAGE_OUT_LIMIT_S
+        while not (self._out / mark).exists():
+            if time.monotonic() > until:
+                raise TimeoutError(f"stage-out took more than {STAGE_OUT_LIMIT_S} s")
+            time.sleep(LOOK_S)
+
+    def remove(self, what: str) -> None:
+        """Removes it on both sides, and in the output directory."""
+        for name in (DIRECTORY, OURS):
+            self.run(name, ["rm", "-rf", self.place(name, what)])
+        self.staged_out()
+
+
+def row_of(
+    key: str, title: str, times: Mapping[str, list[float]], goal: Goal, note: str = ""
+) -> Result:
+    """A row of the table, of medians."""
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
+    ratio = f"{medians[OURS] / medians[goal.than]:.2f} times {goal.than}'s time"
+    note = f"{ratio}; {note}" if note else ratio
+    return Result("outputs", key, title, "run", medians, spread, [goal], note)
+
+
+def measure_tool(key: str, work: Path, job: Job, settings: Settings) -> Result:
+    """A tool on either side in turn; the first turn only warms up."""
+    tool = TOOLS[key]
+    folder = work / key
+    folder.mkdir()
+    command = tool.prepare(folder, settings.quick)
+    after = [str(tool.counted[settings.quick])] if tool.counted else []
+    times: dict[str, list[float]] = {DIRECTORY: [], OURS: []}
+    for turn in range(min(settings.repetitions, REPETITIONS) + 1):
+        for name, taken in times.items():
+            start = perf_counter_ns()
+            job.run(name, [*command, job.place(name, key), *after])
+            taken += [perf_counter_ns() - start] if turn > 0 else []
+            job.staged_out()
+        job.remove(key)
+    shutil.rmtree(folder)
+    return row_of(key, tool.title, times, Goal(DIRECTORY, TOOL_RATIO))
+
+
+def measure_staged(key: str, work: Path, job: Job, settings: Settings) -> Result:
+    """From the first file's end to all being in the output directory, synced as stage-out does;
+    beside cp of the same files, without and with a sync."""
+    staged = STAGED[key]
+    files, size = staged.files[settings.quick], staged.file_bytes[settings.quick]
+    write = [sys.executable, "-c", WRITE_TREE]
+    source, copy = job.place(DIRECTORY, key), str(work / "copied")
+    job.run(DIRECTORY, [*write, source, str(files), str(size)])
+    sides = {COPIED: 'cp -r "$0" "$1"', SYNCED: 'cp -r "$0" "$1" && sync -f "$1"'}
+    times: dict[str, list[float]] = {COPIED: [], SYNCED: [], OURS: []}
+    for _ in range(min(settings.repetitions, REPETITIONS)):
+        os.sync()
+        for name, script in sides.items():
+            start = perf_counter_ns()
+            job.run(DIRECTORY, ["sh", "-c", script, source, copy])
+            times[name].append(perf_counter_ns() - start)
+            shutil.rmtree(copy)
+            os.sync()
+        first = int(job.run(OURS, [*write, job.place(OURS, key), str(files), str(size)]))
+        job.staged_out()
+        times[OURS].append(perf_counter_ns() - first)
+        job.run(OURS, ["rm", "-rf", job.place(OURS, key)])
+        job.staged_out()
+    job.remove(key)
+    note = f"{times[OURS][-1] / 1e9 / (files * size / 1e9):.2f} s a GB"
+    return row_of(key, staged.title, times, Goal(COPIED, STAGE_RATIO), note)
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """The rows of `wanted`, and why some could not be measured."""
+    results, skipped = [], []
+    with job_environment(work, STAGE_OUT_LIMIT_S) as environment:
+        job = Job(work, environment)
+        for key in wanted:
+            needs = TOOLS[key].needs if key in TOOLS else ""
+            if needs and shutil.which(needs) is None:
+                skipped.append(f"{key}: no {needs}")
+                continue
+            say(key)
+            row = measure_tool if key in TOOLS else measure_staged
+            results.append(row(key, work, job, settings))
+    return results, skipped
