@@ -37,8 +37,8 @@ COPIED, SYNCED = "cp -r", "cp -r, synced"
 WRITE_LARGE = """
 import os, sys
 block = os.urandom(1 << 20)
-with open(sys.argv[1], "wb", buffering=0) as file:
-    for _ in range(int(sys.argv[2])):
+with open(sys.argv[2], "wb", buffering=0) as file:
+    for _ in range(int(sys.argv[1])):
         file.write(block)
 """
 # Prints when the first file was finished.
@@ -67,17 +67,17 @@ def make_tree(work: Path, count: int) -> Path:
     return source
 
 
-def archive(work: Path, quick: bool) -> list[str]:
+def archive(work: Path, files: int) -> list[str]:
     """tar, with an archive of small files."""
-    source = make_tree(work, QUICK_FILES if quick else FILES)
+    source = make_tree(work, files)
     subprocess.run(["tar", "-C", work, "-cf", work / "packed.tar", source.name], check=True)
     shutil.rmtree(source)
     return ["sh", "-c", 'mkdir "$1" && tar -C "$1" -xf "$0"', str(work / "packed.tar")]
 
 
-def repository(work: Path, quick: bool) -> list[str]:
+def repository(work: Path, files: int) -> list[str]:
     """git, with a repository of one commit, which travels as a pack as over a network."""
-    source = make_tree(work, QUICK_MODULES if quick else MODULES)
+    source = make_tree(work, files)
     git = ["git", "-C", str(source), "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "add", "."], check=True)
@@ -85,11 +85,11 @@ def repository(work: Path, quick: bool) -> list[str]:
     return ["git", "clone", "-q", f"file://{source}"]
 
 
-def wheel(work: Path, quick: bool) -> list[str]:
+def wheel(work: Path, modules: int) -> list[str]:
     """pip, with a wheel of so many modules, which it compiles as it does by default."""
     about = "packed-1.dist-info"
     text = "".join(f"def function_{n}(value):\n    return value + {n}\n" for n in range(50))
-    members = {f"packed/module_{n}.py": text for n in range(QUICK_MODULES if quick else MODULES)}
+    members = {f"packed/module_{n}.py": text for n in range(modules)}
     members["packed/__init__.py"] = ""
     members[f"{about}/METADATA"] = "Metadata-Version: 2.1\nName: packed\nVersion: 1\n"
     members[f"{about}/WHEEL"] = (
@@ -112,26 +112,29 @@ def record(name: str, text: str) -> str:
     return f"{name},sha256={digest.decode()},{len(text)}\n"
 
 
-def large_file(work: Path, quick: bool) -> list[str]:
+def large_file(work: Path, size_mib: int) -> list[str]:
     """A file written in large pieces, as torch.save does."""
-    return [sys.executable, "-c", WRITE_LARGE]
+    return [sys.executable, "-c", WRITE_LARGE, str(size_mib)]
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A program. prepare: makes what it needs; returns its command, to which the place is added."""
+    """A program. sizes: how much it writes in full, and quick, as the title says. prepare: makes
+    what it needs; returns its command, to which the place is added."""
 
     title: str
-    prepare: Callable[[Path, bool], list[str]]
+    prepare: Callable[[Path, int], list[str]]
+    sizes: tuple[int, int]
     needs: str = ""
-    counted: tuple[int, int] | None = None  # what stands after the place: in full, and quick
 
 
+SMALL = (FILES, QUICK_FILES)
+SOURCES = (MODULES, QUICK_MODULES)
 TOOLS = {
-    "outputs-untar": Tool("output: tar -x of files of 4 KiB", archive, "tar"),
-    "outputs-clone": Tool("output: git clone", repository, "git"),
-    "outputs-pip": Tool("output: pip install --target", wheel),
-    "outputs-large": Tool("output: one file of 2 GiB", large_file, counted=(LARGE, QUICK_LARGE)),
+    "outputs-untar": Tool("output: tar -x, {:,} files of 4 KiB", archive, SMALL, "tar"),
+    "outputs-clone": Tool("output: git clone, {:,} files of 4 KiB", repository, SOURCES, "git"),
+    "outputs-pip": Tool("output: pip install --target, {:,} modules", wheel, SOURCES),
+    "outputs-large": Tool("output: one file of {:,} MiB", large_file, (LARGE, QUICK_LARGE)),
 }
 
 
@@ -146,10 +149,10 @@ class Staged:
 
 STAGED = {
     "outputs-stage-small": Staged(
-        "stage-out: files of 4 KiB", (FILES, QUICK_FILES), (4 * KIB, 4 * KIB)
+        "stage-out: {:,} files of 4 KiB", (FILES, QUICK_FILES), (4 * KIB, 4 * KIB)
     ),
     "outputs-stage-large": Staged(
-        "stage-out: one file of 2 GiB", (1, 1), (LARGE * MIB, QUICK_LARGE * MIB)
+        "stage-out: one file of {:,} MiB", (1, 1), (LARGE * MIB, QUICK_LARGE * MIB)
     ),
 }
 
@@ -205,14 +208,11 @@ class Job:
         self.staged_out()
 
 
-def row_of(
-    key: str, title: str, times: Mapping[str, list[float]], goal: Goal, note: str = ""
-) -> Result:
+def row_of(key: str, title: str, times: Mapping[str, list[float]], goal: Goal) -> Result:
     """A row of the table, of medians."""
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
-    ratio = f"{medians[OURS] / medians[goal.than]:.2f} times {goal.than}'s time"
-    note = f"{ratio}; {note}" if note else ratio
+    note = f"{medians[OURS] / medians[goal.than]:.2f} times {goal.than}'s time"
     return Result("outputs", key, title, "run", medians, spread, [goal], note)
 
 
@@ -221,18 +221,18 @@ def measure_tool(key: str, work: Path, job: Job, settings: Settings) -> Result:
     tool = TOOLS[key]
     folder = work / key
     folder.mkdir()
-    command = tool.prepare(folder, settings.quick)
-    after = [str(tool.counted[settings.quick])] if tool.counted else []
+    size = tool.sizes[settings.quick]
+    command = tool.prepare(folder, size)
     times: dict[str, list[float]] = {DIRECTORY: [], OURS: []}
     for turn in range(min(settings.repetitions, REPETITIONS) + 1):
         for name, taken in times.items():
             start = perf_counter_ns()
-            job.run(name, [*command, job.place(name, key), *after])
+            job.run(name, [*command, job.place(name, key)])
             taken += [perf_counter_ns() - start] if turn > 0 else []
             job.staged_out()
         job.remove(key)
     shutil.rmtree(folder)
-    return row_of(key, tool.title, times, Goal(DIRECTORY, TOOL_RATIO))
+    return row_of(key, tool.title.format(size), times, Goal(DIRECTORY, TOOL_RATIO))
 
 
 def measure_staged(key: str, work: Path, job: Job, settings: Settings) -> Result:
@@ -259,8 +259,8 @@ def measure_staged(key: str, work: Path, job: Job, settings: Settings) -> Result
         job.run(OURS, ["rm", "-rf", job.place(OURS, key)])
         job.staged_out()
     job.remove(key)
-    note = f"{times[OURS][-1] / 1e9 / (files * size / 1e9):.2f} s a GB"
-    return row_of(key, staged.title, times, Goal(COPIED, STAGE_RATIO), note)
+    title = staged.title.format(files if files > 1 else size // MIB)
+    return row_of(key, title, times, Goal(COPIED, STAGE_RATIO))
 
 
 def measure(
