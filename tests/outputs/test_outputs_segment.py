@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from typing import Any
 
 import pytest
@@ -80,10 +81,12 @@ def test_a_program_killed_before_it_asked(
     assert looker.told(f"os.chmod('{TOP}/a', 0o600)") is None
     words = header_words(served.path, "Q")
     assert words[BEGUN_AT // 8] == 1, "the chmod"
-    words[BEGUN_AT // 8] += 1
-    before = len(asked)
-    assert looker.size("a") == 4
-    assert asked[before:] == [Op.LOOKUP]
+    with socket.socket(socket.AF_UNIX) as killed:  # programs announce once they have connected
+        killed.connect(f"{served.path}/outputs")
+        words[BEGUN_AT // 8] += 1
+        before = len(asked)
+        assert looker.size("a") == 4
+        assert asked[before:] == [Op.LOOKUP]
 
     def unasked() -> bool:
         count = len(asked)
