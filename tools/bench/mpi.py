@@ -9,8 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fanstore.transport.build import find_mpicc, quotable
-
 LIMIT_S = 300
 
 
@@ -18,15 +16,6 @@ def find_mpiexec() -> str | None:
     """The launcher beside this Python, else on PATH."""
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
     return shutil.which("mpiexec", path=path)
-
-
-def mpicc(work: Path) -> list[str]:
-    """The compiler wrapper of the MPI that `find_mpiexec` starts, where $MPICC names no other:
-    what PATH has first may be another MPI's."""
-    launcher = find_mpiexec()
-    beside = None if launcher is None else shutil.which("mpicc", path=str(Path(launcher).parent))
-    found = [beside] if beside and not os.environ.get("MPICC") else find_mpicc()
-    return quotable(found, work)
 
 
 def run_ranks(ranks: int, command: Sequence[str | Path], extra: Mapping[str, str]) -> str:

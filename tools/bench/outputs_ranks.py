@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from mpi import find_mpiexec, mpicc, run_ranks
+from mpi import find_mpiexec, run_ranks
 from outputs import ROWS, Row, Side, measure_row, needed
 from peers import FANSTORE
 from readers import HERE
@@ -20,6 +20,7 @@ from results import OURS, Goal, Result
 from warm import Settings, say
 
 from fanstore.outputs.model.entries import home_rank_of
+from fanstore.transport.build import find_mpicc, quotable
 
 RANKS = 2
 ALLOWED_NS = 30_000
@@ -79,7 +80,8 @@ def round_trip_ns(work: Path) -> float:
     """A small message there and back over bare MPI, the median of a few rounds."""
     program = work / "bare"
     source = str(HERE / "c" / "remote_bare.c")
-    subprocess.run([*mpicc(work), *FLAGS, "-o", str(program), source], check=True)
+    mpicc = quotable(find_mpicc(own=True), work)
+    subprocess.run([*mpicc, *FLAGS, "-o", str(program), source], check=True)
     return statistics.median(
         map(float, run_ranks(2, mpi_command(program, ASK_BYTES, 1), {}).split())
     )

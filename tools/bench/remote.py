@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from data import make_files
-from mpi import find_mpiexec, mpicc, run_ranks
+from mpi import find_mpiexec, run_ranks
 from peers import FANSTORE
 from readers import HERE
 from results import OURS, Result
 from rows import KIB, MIB, Kind
 from warm import Settings, say
+
+from fanstore.transport.build import find_mpicc, quotable
 
 TRANSPORT = HERE.parent.parent / "csrc" / "transport"
 FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-missing-field-initializers".split()
@@ -54,8 +56,9 @@ def file_count(file_bytes: int) -> int:
 
 def build(work: Path) -> None:
     """Compiles the programs, and packs files of every size into a dataset of one pack."""
+    mpicc = quotable(find_mpicc(own=True), work)
     for name, sources in MPI_PROGRAMS.items():
-        command = [*mpicc(work), *FLAGS, "-o", str(work / name), *map(str, sources)]
+        command = [*mpicc, *FLAGS, "-o", str(work / name), *map(str, sources)]
         subprocess.run(command, check=True)
     compiler = shlex.split(os.environ.get("CC", "cc"))
     reader = ["-pthread", "-o", work / "reader", HERE / "c" / "remote_reader.c"]
