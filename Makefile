@@ -85,8 +85,9 @@ asan: ## C tests and fuzz rounds under the address and undefined sanitizers
 tsan: ## C tests under the thread sanitizer
 	"$(PYTHON)" tools/fuzz/build.py --sanitize thread
 
-aarch64: build ## build for aarch64, and run the tests in C under qemu-user
+aarch64: build ## build for aarch64, and run what can be run of it under qemu-user
 	@$(BIN)/python tools/aarch64.py
+	$(BIN)/python -m pytest tests/contrast/test_aarch64.py $(PYTEST_FLAGS)
 
 sanitized: build ## the contrast suite with a sanitized preload library
 	$(BIN)/python tools/sanitized_contrast.py $(PYTEST_FLAGS)

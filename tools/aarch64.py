@@ -1,9 +1,9 @@
 """Builds csrc for aarch64, and runs the tests in C of it under qemu-user.
 
-    python tools/aarch64.py [--libraries]
+    python tools/aarch64.py
 
-With --libraries nothing but the libraries is built, to build/aarch64/native, and an aarch64 root
-with a Python is unpacked beside them: tests/contrast/test_aarch64.py runs programs of both. What is
+The libraries go to build/aarch64/native, and an aarch64 root with a Python is unpacked beside them:
+tests/contrast/test_aarch64.py, which `make aarch64` runs next, runs programs of both. What is
 missing here is named, and is no failure. Another compiler or emulator: CC_AARCH64, QEMU_AARCH64.
 
 qemu on x86_64 keeps that processor's memory order, so it does not show where one is missing:
@@ -52,6 +52,11 @@ def missing() -> str:
     return f"{', '.join(absent)} not found (on Debian: {packages})" if absent else ""
 
 
+def is_ready() -> bool:
+    """Whether all is there that programs for aarch64 run with."""
+    return not missing() and LIBRARIES.exists() and ROOT.exists()
+
+
 def emulated(page_bytes: int = 4096, **environment: str) -> list[str]:
     """What stands before an aarch64 program and its arguments."""
     settings = [word for item in environment.items() for word in ("-E", "=".join(item))]
@@ -91,13 +96,12 @@ def run_tests() -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--libraries", action="store_true", help="build, and run no tests")
-    arguments = parser.parse_args()
+    parser.parse_args()
     if missing():
         print(f"aarch64: skipped: {missing()}")
         return 0
     build_libraries()
-    failed = [] if arguments.libraries else run_tests()
+    failed = run_tests()
     for line in failed:
         print(f"aarch64: failed: {line}", file=sys.stderr)
     return 1 if failed else 0
