@@ -88,8 +88,16 @@ class Course:
         if self._search is not None:
             self._take_up(self._search, opened)
             return
+        idle = 0
         while len(opened):
-            opened = self._follow(opened)
+            left = self._follow(opened)
+            # An epoch that ends may leave all to the next; where that takes nothing either, none
+            # will.
+            idle = idle + 1 if len(left) == len(opened) else 0
+            if idle > 1 and self.current is not None:
+                self._drop(self.current)
+                return
+            opened = left
 
     def _follow(self, opened: Any) -> Any:
         """Does so in the epoch that is read. Returns those opens that may be of the next one, which

@@ -1,0 +1,48 @@
+"""Opens of a program that announces nothing, as the daemon takes them."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from fanstore.order.expected import Expected
+from fanstore.order.rules import Rules
+from fanstore.serve.reader import Reader
+from fanstore.serve.sink import Sink
+
+
+class NoRules(Rules):
+    """Explains no opens."""
+
+    def __init__(self) -> None:
+        pass
+
+    def order_of(self, opened: object) -> None:
+        return None
+
+
+class Bounded(Sink):
+    """Is told of no more epochs than what was opened can explain."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def begin(self, expected: Expected, behind: int = 0) -> int:
+        self.told += 1
+        assert self.told < 10_000, "a reader goes from epoch to epoch, and takes no open"
+        return self.told
+
+
+@pytest.mark.parametrize("seed", range(3, 9))
+def test_rounds_with_gaps_are_followed_to_their_end(seed: int) -> None:
+    """Opens that nobody saw, as of a full lane, make rounds of other lengths."""
+    chance, at = random.Random(seed), 0
+    reader = Reader(0, 300, 1 << 21, [], NoRules(), Bounded())
+    order = np.array(sorted(range(300), key=str), np.uint64)
+    for _ in range(60):
+        count = chance.choice([1, 5, 30, 64, 100, 300, 700, 1500])
+        reader.note(order[(at + np.arange(count)) % 300])
+        at += count + chance.choice([0, 0, 0, 7, 200, 1700])
+    reader.end()
