@@ -69,7 +69,9 @@ def needed_paths(job: Mapping[str, Any]) -> list[str]:
     staged packs, the library, the mount prefixes that are there, and datasets that are read in
     place."""
     local = os.path.dirname(os.path.dirname(job["job_directory"]))
-    paths = {local, os.path.dirname(job["preload"])}
+    # The library is a link where its own path has a space in it.
+    libraries = {job["preload"], os.path.realpath(job["preload"])}
+    paths = {local, *map(os.path.dirname, libraries)}
     for dataset in job["datasets"]:
         if os.path.isdir(dataset["mount_prefix"]):
             paths.add(dataset["mount_prefix"])
