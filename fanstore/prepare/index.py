@@ -73,11 +73,11 @@ class Owners:
         return pairs
 
     def rows(self, part: slice) -> NDArray[np.int64]:
-        """The rows of some entries."""
+        """Returns the place of each entry's owner in the table."""
         return np.searchsorted(self._pairs, self._of(part))
 
     def table(self) -> NDArray[Any]:
-        """The owners section."""
+        """Returns the content of the owners section: a struct fan_owner for each owner."""
         table = np.zeros(len(self._pairs), dtype_of("struct fan_owner"))
         table["uid"] = self._pairs >> np.uint64(32)
         table["gid"] = self._pairs & np.uint64(0xFFFFFFFF)
@@ -136,7 +136,7 @@ class Records:
         self._family = Family(tree)
 
     def rows(self, part: slice) -> NDArray[Any]:
-        """The records of some entries."""
+        """Returns the records of the entries in `part`."""
         tree, stored, family = self._tree, self._stored, self._family
         entries, kinds, places = tree.entries[part], tree.kinds(part), self._names.places
         regular, directories = kinds == stat.S_IFREG, kinds == stat.S_IFDIR

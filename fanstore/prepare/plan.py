@@ -78,7 +78,7 @@ class Split:
         self._parts = parts
 
     def next(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The packs of the next sizes."""
+        """Returns the pack of each of the files that come next, by their sizes."""
         if not len(sizes):
             return np.zeros(0, np.int64)
         ends = np.cumsum(sizes) + self._end

@@ -66,7 +66,7 @@ class Room:
         return self.borrow(owner, owner.base, count, kind)
 
     def numbers(self, count: int) -> NDArray[np.int64]:
-        """The numbers from 0 on."""
+        """Returns an array of the numbers from 0 to `count` - 1."""
         out = self.zeros(count, np.int64)
         for part in pieces(count):
             out[part] = np.arange(part.start, part.stop)

@@ -80,7 +80,7 @@ class Tree:
         return number if self.ordinals is None else int(self.ordinals[number])
 
     def pieces(self) -> Iterator[slice]:
-        """The entries, some at a time."""
+        """Yields slices of the entries, which together are all of them."""
         return self.room.pieces(len(self))
 
     def kinds(self, part: slice | NDArray[np.int64]) -> NDArray[np.uint32]:
@@ -96,7 +96,7 @@ class Tree:
         return self.paths_of(np.array([number]))[0]
 
     def paths_of(self, ids: NDArray[np.int64]) -> list[bytes]:
-        """The relpaths of some entries."""
+        """Returns the relpath of each of these entries."""
         lengths, joined = self.joined_paths(ids)
         ends = np.cumsum(lengths).tolist()
         whole = bytes(joined)
@@ -136,7 +136,7 @@ class Tree:
 
     @cached_property
     def links(self) -> NDArray[np.int64]:
-        """The symbolic links."""
+        """The numbers of the symbolic links, rising."""
         return self._selected(lambda part: self.kinds(part) == stat.S_IFLNK)
 
     def _selected(self, chosen: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:

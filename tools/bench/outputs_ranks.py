@@ -4,7 +4,6 @@ directories whose home is rank 1, beside one round trip of bare MPI and 30 us mo
 from __future__ import annotations
 
 import itertools
-import os
 import statistics
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from mpi import find_mpiexec, run_ranks
 from outputs import ROWS, Row, Side, measure_row, needed
+from outside import noted_environment
 from peers import FANSTORE
 from readers import HERE
 from remote import FLAGS, mpi_command
@@ -35,7 +35,7 @@ while [ ! -e "$0/end" ]; do sleep 0.2; done
 
 
 def key_of(row: Row) -> str:
-    """The name of a row for --rows."""
+    """Returns the key of a row, by which --rows names it."""
     return f"outputs-ranks-{row.operation}"
 
 
@@ -45,7 +45,7 @@ def measured_rows() -> list[Row]:
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows that this module measures."""
     return [key_of(row) for row in measured_rows()]
 
 
@@ -69,8 +69,7 @@ def two_ranks(work: Path) -> Iterator[dict[str, str]]:
         assert job.stdout is not None
         if job.stdout.readline() != b"ready\n":
             raise SystemExit("bench: no job of two ranks")
-        entries = (os.fsdecode(e) for e in (work / "noted").read_bytes().split(b"\0") if e)
-        yield dict(entry.split("=", 1) for entry in entries)
+        yield noted_environment(work / "noted")
     finally:
         (work / "end").touch()
         job.communicate(timeout=END_LIMIT_S)
@@ -127,7 +126,7 @@ def measure(
 
 
 def result(row: Row, taken: list[float], allowed: float) -> Result:
-    """A row of the table."""
+    """Returns a row of the table."""
     return Result(
         "outputs-ranks", key_of(row), f"{row.title}, home elsewhere", row.unit,
         {ALLOWED: allowed, OURS: statistics.median(taken)}, {OURS: (min(taken), max(taken))},

@@ -158,7 +158,7 @@ STAGED = {
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows that this module measures."""
     return [*TOOLS, *STAGED]
 
 

@@ -77,6 +77,12 @@ def row_keys() -> list[str]:
     return list(ROWS)
 
 
+def noted_environment(path: Path) -> dict[str, str]:
+    """Returns the environment that `env -0` wrote to a file."""
+    entries = (os.fsdecode(entry) for entry in path.read_bytes().split(b"\0") if entry)
+    return dict(entry.split("=", 1) for entry in entries)
+
+
 @contextmanager
 def job_environment(work: Path, end_limit_s: float = 60) -> Iterator[dict[str, str]]:
     """The environment of a command under a job that lasts as long as the context, and then ends in
@@ -97,8 +103,7 @@ def job_environment(work: Path, end_limit_s: float = 60) -> Iterator[dict[str, s
         assert job.stdout is not None
         if job.stdout.readline() != b"ready\n":
             raise SystemExit("bench: no job")
-        entries = (os.fsdecode(entry) for entry in noted.read_bytes().split(b"\0") if entry)
-        yield dict(entry.split("=", 1) for entry in entries)
+        yield noted_environment(noted)
     finally:
         job.communicate(b"\n", timeout=end_limit_s)
 
