@@ -161,7 +161,12 @@ class Dataset:
         record = ffi.new("uint64_t *")
         field = ffi.new("const char **")
         if lib.fan_core_check_records(self._buffer, self._bytes, record, field) != 0:
-            raise self.damaged(record[0], ffi.string(field[0]).decode(), "not a valid value")
+            name = ffi.string(field[0]).decode()
+            if name == "dentry":
+                at = self.header.sections[lib.FAN_SECTION_DENTRIES].offset
+                reason = f"record {record[0]} is not found by its path, or looks different there"
+                raise DatasetDamaged(self.index_path, "sections[dentries]", at, reason)
+            raise self.damaged(record[0], name, "not a valid value")
 
     @property
     def dataset_id(self) -> str:

@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from fanstore._native import check, dtype_of, ffi, lib
+from fanstore._native import dtype_of, lib
+from fanstore.prepare.lookups import Sections, dentry_counts, fill_lookups, place_sections
+from fanstore.prepare.room import Room
 
 FILE_NAME, DIRECTORY_NAME = b"file-00000000.bin", b"dir-00000000"
 MTIME_NS = 1_500_000_000_123_456_789
@@ -172,51 +174,27 @@ def write_pack(
     return info
 
 
-def fill_slots(slots: np.ndarray, records: np.ndarray, names: np.ndarray) -> int:
-    """Fills the hash table (3 slots for 2 records); its longest probe."""
-    longest = ffi.new("uint32_t *")
-    rc = lib.fan_core_fill_slots(
-        ffi.cast("struct fan_record *", ffi.from_buffer(records)),
-        len(records),
-        ffi.cast("uint8_t *", ffi.from_buffer(names)),
-        len(names),
-        ffi.cast("uint64_t *", ffi.from_buffer(slots)),
-        len(slots),
-        longest,
-    )
-    check(rc)
-    return int(longest[0])
-
-
-def lay_out(header: np.ndarray, shape: Shape) -> None:
-    """Gives each section its place, and the file its size."""
-    counts = [shape.records, shape.records * 3 // 2 + 1, shape.names_bytes, 1, 0, 1]
-    structs = ["record", "", "", "owner", "link", "pack_info"]
-    end = lib.FAN_INDEX_HEADER_BYTES
-    for kind, (count, name) in enumerate(zip(counts, structs, strict=True)):
-        each = {1: 8, 2: 1}.get(kind) or dtype_of(f"struct fan_{name}").itemsize
-        end += -end % lib.FAN_SECTION_ALIGN_BYTES
-        header["sections"][kind] = (end, count, kind, each)
-        end += count * each
-    header["section_count"], header["file_bytes"] = lib.FAN_SECTION_COUNT, end
-
-
 def write_index(path: Path, shape: Shape, content: bytes, pack: np.ndarray, plan: bytes) -> None:
     """The index: header and sections, each on its boundary."""
     header = np.zeros((), dtype_of("struct fan_index_header"))
     header["magic"] = np.frombuffer(b"FANINDX\n", np.uint8)
-    header["version"], header["layout_id"] = lib.FAN_FORMAT_VERSION, lib.FAN_INDEX_LAYOUT_ID
+    header["version"], header["layout_id"] = lib.FAN_INDEX_VERSION, lib.FAN_INDEX_LAYOUT_ID
+    header["section_count"] = lib.FAN_SECTION_COUNT
     header["plan_id"] = np.frombuffer(plan, np.uint8)
     header["record_count"], header["file_count"] = shape.records, shape.files
     header["directory_count"] = 1 + shape.directories
     header["logical_bytes"] = header["stored_bytes"] = shape.files * len(content)
     header["pack_count"], header["block_bytes"], header["codec_mask"] = 1, 1 << 20, 1
     header["flags"] = lib.FAN_INDEX_ALL_SEARCHABLE | lib.FAN_INDEX_ALL_READABLE
-    lay_out(header, shape)
+    counts = {
+        lib.FAN_SECTION_RECORDS: shape.records, lib.FAN_SECTION_NAMES: shape.names_bytes,
+        lib.FAN_SECTION_OWNERS: 1, lib.FAN_SECTION_PACKS: 1, **dentry_counts(shape.records),
+    }  # fmt: skip
+    header["file_bytes"] = place_sections(header, counts)
     with path.open("w+b") as file:
         file.truncate(int(header["file_bytes"]))
         with mmap.mmap(file.fileno(), 0) as mapping:
-            header["max_probe"] = fill_body(mapping, header, shape, content, pack)
+            fill_body(Sections(mapping, header), shape, content, pack, Room(path.parent))
         body, dataset = xxhash.xxh3_64(), xxhash.xxh3_128()
         checksums(file, lib.FAN_INDEX_HEADER_BYTES, int(header["file_bytes"]), body, dataset)
         header["body_checksum"] = body.intdigest()
@@ -227,20 +205,15 @@ def write_index(path: Path, shape: Shape, content: bytes, pack: np.ndarray, plan
 
 
 def fill_body(
-    mapping: mmap.mmap, header: np.ndarray, shape: Shape, content: bytes, pack: np.ndarray
-) -> int:
-    """Fills the sections of the mapped file; the longest probe of the hash table."""
-
-    def section(kind: int, dtype: Any) -> np.ndarray:
-        offset, count, _, _ = header["sections"][kind]
-        return np.frombuffer(mapping, dtype, int(count), int(offset))
-
-    records = section(lib.FAN_SECTION_RECORDS, dtype_of("struct fan_record"))
-    names = section(lib.FAN_SECTION_NAMES, np.uint8)
+    sections: Sections, shape: Shape, content: bytes, pack: np.ndarray, room: Room
+) -> None:
+    """Fills the sections of the mapped file."""
+    records = sections.array(lib.FAN_SECTION_RECORDS)
+    names = sections.array(lib.FAN_SECTION_NAMES)
     fill_directories(records, names, shape)
     fill_files(records, names, shape, content)
-    section(lib.FAN_SECTION_PACKS, pack.dtype)[0] = pack
-    return fill_slots(section(lib.FAN_SECTION_SLOTS, "<u8"), records, names)
+    sections.array(lib.FAN_SECTION_PACKS)[0] = pack
+    fill_lookups(room, sections)
 
 
 def make_dataset(directory: Path, shape: Shape, content: bytes, has_entries: bool = True) -> None:

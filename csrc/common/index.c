@@ -1,10 +1,9 @@
 #include "index.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "../format/pack_format.h"
+#include "dentry.h"
 
 static int refuse(struct fan_fault *fault, const char *field, uint64_t offset)
 {
@@ -16,18 +15,23 @@ static int refuse(struct fan_fault *fault, const char *field, uint64_t offset)
 #define REFUSE(fault, field)                                                                       \
     refuse(fault, "header." #field, offsetof(struct fan_index_header, field))
 
+static uint32_t section_count(const struct fan_index_header *header)
+{
+    return header->version == 1 ? FAN_SECTION_DENTRIES : FAN_SECTION_COUNT;
+}
+
 static int check_identity(const struct fan_index_header *header, uint64_t bytes,
                           struct fan_fault *fault)
 {
     if (memcmp(header->magic, FAN_INDEX_MAGIC, sizeof(header->magic)) != 0)
         return REFUSE(fault, magic);
-    if (header->version != FAN_FORMAT_VERSION)
+    if (header->version != FAN_INDEX_VERSION && header->version != 1)
         return REFUSE(fault, version);
     if (header->layout_id != FAN_INDEX_LAYOUT_ID)
         return REFUSE(fault, layout_id);
     if (header->file_bytes != bytes)
         return REFUSE(fault, file_bytes);
-    if (header->section_count != FAN_SECTION_COUNT)
+    if (header->section_count != section_count(header))
         return REFUSE(fault, section_count);
     return 0;
 }
@@ -39,25 +43,35 @@ static const uint32_t section_entry_bytes[FAN_SECTION_COUNT] = {
     [FAN_SECTION_OWNERS] = sizeof(struct fan_owner),
     [FAN_SECTION_LINKS] = sizeof(struct fan_link),
     [FAN_SECTION_PACKS] = sizeof(struct fan_pack_info),
+    [FAN_SECTION_DENTRIES] = sizeof(struct fan_dentry),
+    [FAN_SECTION_PILOTS] = sizeof(uint16_t),
+    [FAN_SECTION_PARTS] = sizeof(struct fan_part),
+    [FAN_SECTION_TAGS] = 1,
 };
 
 static const char *const section_names[FAN_SECTION_COUNT] = {
-    "sections[records]", "sections[slots]", "sections[names]",
-    "sections[owners]",  "sections[links]", "sections[packs]",
+    "sections[records]", "sections[slots]", "sections[names]",    "sections[owners]",
+    "sections[links]",   "sections[packs]", "sections[dentries]", "sections[pilots]",
+    "sections[parts]",   "sections[tags]",
 };
+
+static int refuse_section(unsigned kind, struct fan_fault *fault)
+{
+    return refuse(fault, section_names[kind],
+                  offsetof(struct fan_index_header, sections) + kind * sizeof(struct fan_section));
+}
 
 static int check_section(const struct fan_index_header *header, unsigned kind,
                          struct fan_fault *fault)
 {
     const struct fan_section *section = &header->sections[kind];
-    uint64_t at = offsetof(struct fan_index_header, sections) + kind * sizeof(*section);
     uint64_t entry = section_entry_bytes[kind];
     bool sane = section->kind == kind && section->entry_bytes == entry &&
                 section->offset >= FAN_INDEX_HEADER_BYTES &&
                 section->offset % FAN_SECTION_ALIGN_BYTES == 0 &&
                 section->offset <= header->file_bytes &&
                 section->count <= (header->file_bytes - section->offset) / entry;
-    return sane ? 0 : refuse(fault, section_names[kind], at);
+    return sane ? 0 : refuse_section(kind, fault);
 }
 
 static int check_counts(const struct fan_index_header *header, struct fan_fault *fault)
@@ -66,18 +80,42 @@ static int check_counts(const struct fan_index_header *header, struct fan_fault 
     uint64_t records = header->record_count;
     if (records == 0 || records != sections[FAN_SECTION_RECORDS].count || records > UINT32_MAX)
         return REFUSE(fault, record_count);
-    if (sections[FAN_SECTION_SLOTS].count <= records)
-        return refuse(fault, section_names[FAN_SECTION_SLOTS],
-                      offsetof(struct fan_index_header, sections) +
-                          FAN_SECTION_SLOTS * sizeof(struct fan_section));
     if (header->pack_count != sections[FAN_SECTION_PACKS].count)
         return REFUSE(fault, pack_count);
-    if (header->max_probe > sections[FAN_SECTION_SLOTS].count)
-        return REFUSE(fault, max_probe);
     if (header->block_bytes < 4096 || header->block_bytes > (1u << 30) ||
         (header->block_bytes & (header->block_bytes - 1)) != 0)
         return REFUSE(fault, block_bytes);
     return 0;
+}
+
+static int check_slots(const struct fan_index_header *header, struct fan_fault *fault)
+{
+    uint64_t slots = header->sections[FAN_SECTION_SLOTS].count;
+    if (slots <= header->record_count)
+        return refuse_section(FAN_SECTION_SLOTS, fault);
+    return header->max_probe <= slots ? 0 : REFUSE(fault, max_probe);
+}
+
+/* All records but the root have a dentry, and nothing is probed for. */
+static int check_dentries(const struct fan_index_header *header, struct fan_fault *fault)
+{
+    const struct fan_section *sections = header->sections;
+    uint64_t dentries = sections[FAN_SECTION_DENTRIES].count;
+    uint64_t parts = fan_part_count(dentries);
+    if (dentries != header->record_count - 1)
+        return refuse_section(FAN_SECTION_DENTRIES, fault);
+    if (sections[FAN_SECTION_PARTS].count != parts + 1)
+        return refuse_section(FAN_SECTION_PARTS, fault);
+    if (sections[FAN_SECTION_PILOTS].count != fan_first_pilot(dentries, parts))
+        return refuse_section(FAN_SECTION_PILOTS, fault);
+    if (sections[FAN_SECTION_TAGS].count != dentries)
+        return refuse_section(FAN_SECTION_TAGS, fault);
+    return header->max_probe == 0 ? 0 : REFUSE(fault, max_probe);
+}
+
+static bool has_slots(const struct fan_index_header *header)
+{
+    return header->version == 1 || header->sections[FAN_SECTION_SLOTS].count > 0;
 }
 
 static int check_root(const struct fan_index *index, struct fan_fault *fault)
@@ -98,10 +136,12 @@ int fan_index_attach(struct fan_index *index, const void *base, uint64_t bytes,
     if (bytes < FAN_INDEX_HEADER_BYTES)
         return refuse(fault, "header (truncated)", bytes);
     int rc = check_identity(header, bytes, fault);
-    for (unsigned kind = 0; rc == 0 && kind < FAN_SECTION_COUNT; kind++)
+    for (unsigned kind = 0; rc == 0 && kind < section_count(header); kind++)
         rc = check_section(header, kind, fault);
     if (rc == 0)
         rc = check_counts(header, fault);
+    if (rc == 0)
+        rc = has_slots(header) ? check_slots(header, fault) : check_dentries(header, fault);
     if (rc != 0)
         return rc;
 
@@ -122,6 +162,14 @@ int fan_index_attach(struct fan_index *index, const void *base, uint64_t bytes,
         .link_count = sections[FAN_SECTION_LINKS].count,
         .pack_count = sections[FAN_SECTION_PACKS].count,
     };
+    if (!has_slots(header)) {
+        index->dentries = (const void *)(start + sections[FAN_SECTION_DENTRIES].offset);
+        index->pilots = (const void *)(start + sections[FAN_SECTION_PILOTS].offset);
+        index->parts = (const void *)(start + sections[FAN_SECTION_PARTS].offset);
+        index->tags = (const void *)(start + sections[FAN_SECTION_TAGS].offset);
+        index->dentry_count = sections[FAN_SECTION_DENTRIES].count;
+        index->part_count = sections[FAN_SECTION_PARTS].count - 1;
+    }
     return check_root(index, fault);
 }
 
@@ -134,65 +182,6 @@ int fan_index_name(const struct fan_index *index, const struct fan_record *recor
     *name = index->names + record->name_offset;
     *name_bytes = record->name_bytes;
     return 0;
-}
-
-static uint64_t first_slot(uint64_t hash, uint64_t slot_count)
-{
-    return (uint64_t)(((unsigned __int128)hash * slot_count) >> 64);
-}
-
-static uint64_t slot_tag(uint64_t hash)
-{
-    return hash << FAN_SLOT_ID_BITS;
-}
-
-/* Names are short: without a call. */
-static inline bool same_bytes(const char *a, const char *b, size_t n)
-{
-    const unsigned char *p = (const void *)a, *q = (const void *)b;
-    size_t i = 0;
-    for (; n - i >= 8; i += 8) {
-        if (fan_hash_word(p + i) != fan_hash_word(q + i))
-            return false;
-    }
-    return fan_hash_tail(p + n, n % 8, n) == fan_hash_tail(q + n, n % 8, n);
-}
-
-static bool is_child(const struct fan_index *index, uint64_t id, uint64_t parent,
-                     const char *name, size_t name_bytes)
-{
-    const struct fan_record *record = fan_index_record(index, id);
-    const char *own;
-    size_t own_bytes;
-    return record != NULL && id > parent && record->parent == parent &&
-           record->name_bytes == name_bytes &&
-           fan_index_name(index, record, &own, &own_bytes) == 0 &&
-           same_bytes(own, name, name_bytes);
-}
-
-int64_t fan_index_child(const struct fan_index *index, uint64_t parent, uint64_t parent_hash,
-                        const char *name, size_t name_bytes, uint64_t *hash)
-{
-    if (name_bytes == 0 || name_bytes > FAN_NAME_MAX_BYTES)
-        return -ENOENT;
-    uint64_t child_hash = fan_path_hash_step(parent_hash, name, name_bytes);
-    uint64_t at = first_slot(child_hash, index->slot_count);
-    uint64_t tag = slot_tag(child_hash);
-    if (hash != NULL)
-        *hash = child_hash;
-    for (uint64_t probe = 0; probe <= index->header->max_probe; probe++) {
-        uint64_t slot = index->slots[at];
-        if (slot == 0)
-            return -ENOENT;
-        if ((slot & ~FAN_SLOT_ID_MASK) == tag) {
-            uint64_t id = (slot & FAN_SLOT_ID_MASK) - 1;
-            if (is_child(index, id, parent, name, name_bytes))
-                return (int64_t)id;
-        }
-        if (++at == index->slot_count)
-            at = 0;
-    }
-    return -ENOENT;
 }
 
 /* The parent of a record; ids fall strictly on the way to the root, so no chain can loop. */
@@ -280,20 +269,6 @@ int fan_index_path_hash(const struct fan_index *index, uint64_t id, uint64_t *ha
     return 0;
 }
 
-int64_t fan_index_lookup(const struct fan_index *index, const char *relpath, size_t bytes)
-{
-    int64_t id = 0;
-    uint64_t hash = FAN_PATH_HASH_ROOT;
-    const char *end = relpath + bytes;
-    while (relpath < end && id >= 0) {
-        const char *slash = memchr(relpath, '/', (size_t)(end - relpath));
-        const char *stop = slash != NULL ? slash : end;
-        id = fan_index_child(index, (uint64_t)id, hash, relpath, (size_t)(stop - relpath), &hash);
-        relpath = slash != NULL ? slash + 1 : end;
-    }
-    return id;
-}
-
 int fan_index_children(const struct fan_index *index, uint64_t id, uint64_t *first,
                        uint64_t *count)
 {
@@ -334,11 +309,16 @@ static uint64_t first_link(const struct fan_index *index, uint64_t id)
     return found ? index->links[low].first : id;
 }
 
+static uint64_t inode(const struct fan_index *index, uint64_t id, uint32_t mode, uint32_t nlink)
+{
+    bool linked = !S_ISDIR(mode) && nlink > 1;
+    return (linked ? first_link(index, id) : id) + 2;
+}
+
 uint64_t fan_index_inode(const struct fan_index *index, uint64_t id)
 {
     const struct fan_record *record = fan_index_record(index, id);
-    bool linked = record != NULL && !S_ISDIR(record->mode) && record->nlink > 1;
-    return (linked ? first_link(index, id) : id) + 2;
+    return record != NULL ? inode(index, id, record->mode, record->nlink) : id + 2;
 }
 
 static void split_time(int64_t mtime_ns, struct timespec *time)
@@ -353,73 +333,39 @@ static void split_time(int64_t mtime_ns, struct timespec *time)
     time->tv_nsec = rest;
 }
 
-int fan_index_stat(const struct fan_index *index, uint64_t id, struct stat *st)
+/* Fills a struct stat with what a record and its dentry both say; `source` is either. */
+#define FILL_STAT(index, record_id, source, st)                                                    \
+    fill_stat(index, record_id, (source)->logical_size, (source)->mtime_ns, (source)->mode,        \
+              (source)->owner, (source)->nlink, st)
+
+static int fill_stat(const struct fan_index *index, uint64_t id, uint64_t size, int64_t mtime_ns,
+                     uint16_t mode, uint16_t owner, uint16_t nlink, struct stat *st)
 {
-    const struct fan_record *record = fan_index_record(index, id);
-    if (record == NULL || record->owner >= index->owner_count)
+    if (owner >= index->owner_count)
         return -EIO;
-    const struct fan_owner *owner = &index->owners[record->owner];
     memset(st, 0, sizeof(*st));
-    st->st_ino = fan_index_inode(index, id);
-    st->st_mode = record->mode;
-    st->st_nlink = record->nlink;
-    st->st_uid = owner->uid;
-    st->st_gid = owner->gid;
-    st->st_size = S_ISDIR(record->mode) ? 4096 : (off_t)record->logical_size;
+    st->st_ino = inode(index, id, mode, nlink);
+    st->st_mode = mode;
+    st->st_nlink = nlink;
+    st->st_uid = index->owners[owner].uid;
+    st->st_gid = index->owners[owner].gid;
+    st->st_size = S_ISDIR(mode) ? 4096 : (off_t)size;
     st->st_blksize = 4096;
-    st->st_blocks =
-        S_ISLNK(record->mode) ? 0 : (st->st_size / 4096 + (st->st_size % 4096 != 0)) * 8;
-    split_time(record->mtime_ns, &st->st_mtim);
+    st->st_blocks = S_ISLNK(mode) ? 0 : (st->st_size / 4096 + (st->st_size % 4096 != 0)) * 8;
+    split_time(mtime_ns, &st->st_mtim);
     st->st_atim = st->st_mtim;
     st->st_ctim = st->st_mtim;
     return 0;
 }
 
-static int put_slot(uint64_t *slots, uint64_t slot_count, uint64_t hash, uint64_t id,
-                    uint32_t *max_probe)
+int fan_index_stat(const struct fan_index *index, uint64_t id, struct stat *st)
 {
-    uint64_t at = first_slot(hash, slot_count);
-    for (uint64_t probe = 0; probe < slot_count; probe++) {
-        if (slots[at] == 0) {
-            slots[at] = slot_tag(hash) | (id + 1);
-            if (probe > *max_probe)
-                *max_probe = (uint32_t)probe;
-            return 0;
-        }
-        if (++at == slot_count)
-            at = 0;
-    }
-    return -EINVAL;
+    const struct fan_record *record = fan_index_record(index, id);
+    return record != NULL ? FILL_STAT(index, id, record, st) : -EIO;
 }
 
-int fan_index_fill_slots(const struct fan_record *records, uint64_t record_count,
-                         const char *names, uint64_t names_bytes, uint64_t *slots,
-                         uint64_t slot_count, uint32_t *max_probe)
+int fan_index_stat_dentry(const struct fan_index *index, const struct fan_dentry *dentry,
+                          struct stat *st)
 {
-    const struct fan_index index = {
-        .records = records,
-        .names = names,
-        .record_count = record_count,
-        .names_bytes = names_bytes,
-    };
-    /* Parents come first, so one pass can keep each directory's hash where its child finds it. */
-    uint64_t *hashes = calloc(record_count, sizeof(*hashes));
-    if (hashes == NULL)
-        return -ENOMEM;
-    int rc = slot_count > record_count ? 0 : -EINVAL;
-    *max_probe = 0;
-    hashes[0] = FAN_PATH_HASH_ROOT;
-    for (uint64_t id = 1; rc == 0 && id < record_count; id++) {
-        const char *name;
-        size_t bytes;
-        int64_t parent = parent_of(&index, id);
-        if (parent < 0 || fan_index_name(&index, &records[id], &name, &bytes) != 0) {
-            rc = -EINVAL;
-            break;
-        }
-        hashes[id] = fan_path_hash_step(hashes[parent], name, bytes);
-        rc = put_slot(slots, slot_count, hashes[id], id, max_probe);
-    }
-    free(hashes);
-    return rc;
+    return FILL_STAT(index, dentry->id, dentry, st);
 }

@@ -32,12 +32,26 @@ struct fan_index {
     const struct fan_owner *owners;
     const struct fan_link *links;
     const struct fan_pack_info *packs;
+    const struct fan_dentry *dentries; /* NULL where there are slots instead */
+    const uint16_t *pilots;
+    const struct fan_part *parts;
+    const uint8_t *tags;
     uint64_t record_count;
     uint64_t slot_count;
     uint64_t names_bytes;
     uint64_t owner_count;
     uint64_t link_count;
     uint64_t pack_count;
+    uint64_t dentry_count;
+    uint64_t part_count;
+};
+
+/* A child that was found. dentry: NULL in an index with slots. */
+struct fan_child {
+    uint64_t id;
+    uint64_t hash;
+    uint32_t mode;
+    const struct fan_dentry *dentry;
 };
 
 /* Fills `index` from the `bytes` at `base`, which must stay mapped and 64-byte aligned.
@@ -49,10 +63,15 @@ int fan_index_attach(struct fan_index *index, const void *base, uint64_t bytes,
 int fan_index_name(const struct fan_index *index, const struct fan_record *record,
                    const char **name, size_t *name_bytes);
 
-/* The child of directory `parent` (whose path hash is `parent_hash`) called `name`. On success
- * the record id, with its path hash in `hash` when not null. -ENOENT, or -EIO (damaged). */
-int64_t fan_index_child(const struct fan_index *index, uint64_t parent, uint64_t parent_hash,
-                        const char *name, size_t name_bytes, uint64_t *hash);
+/* Finds the child of directory `parent` (whose path hash is `parent_hash`) called `name`. 0, or
+ * -ENOENT. */
+int fan_index_child(const struct fan_index *index, uint64_t parent, uint64_t parent_hash,
+                    const char *name, size_t name_bytes, struct fan_child *child);
+
+/* The one dentry that a path with this hash can have: its number, or FAN_NO_DENTRY. Needs dentries.
+ */
+#define FAN_NO_DENTRY UINT64_MAX
+uint64_t fan_index_dentry(const struct fan_index *index, uint64_t hash);
 
 /* The path hash of a record, from its chain of parents. 0, or -EIO. */
 int fan_index_path_hash(const struct fan_index *index, uint64_t id, uint64_t *hash);
@@ -78,12 +97,8 @@ uint64_t fan_index_inode(const struct fan_index *index, uint64_t id);
 
 /* Fills a struct stat (all but st_dev). 0, or -EIO. */
 int fan_index_stat(const struct fan_index *index, uint64_t id, struct stat *st);
-
-/* Fills `slots` (zeroed by the caller, slot_count >= record_count + 1) for `record_count` records
- * over `names`; used when preparing. 0 with the longest probe in `max_probe`, or -EINVAL. */
-int fan_index_fill_slots(const struct fan_record *records, uint64_t record_count,
-                         const char *names, uint64_t names_bytes, uint64_t *slots,
-                         uint64_t slot_count, uint32_t *max_probe);
+int fan_index_stat_dentry(const struct fan_index *index, const struct fan_dentry *dentry,
+                          struct stat *st);
 
 static inline const struct fan_record *fan_index_record(const struct fan_index *index,
                                                         uint64_t id)

@@ -13,7 +13,8 @@
 #define FAN_INDEX_MAGIC "FANINDX\n"
 
 /* A hash slot: the low 40 bits hold the record id plus one (0: empty), the high 24 the hash's low
- * 24 bits. A probe starts at (hash * slot_count) >> 64 and goes on linearly, wrapping around. */
+ * 24 bits. A probe starts at (hash * slot_count) >> 64 and goes on linearly, wrapping around. An
+ * index of version 2 has slots only where two of its paths have the same hash, else dentries. */
 #define FAN_SLOT_ID_BITS 40
 #define FAN_SLOT_ID_MASK ((UINT64_C(1) << FAN_SLOT_ID_BITS) - 1)
 
@@ -21,8 +22,12 @@
 enum {
     FAN_INDEX_LAYOUT_ID = 0x46490001,
     FAN_INDEX_HEADER_BYTES = 512,
+    FAN_INDEX_VERSION = 2, /* of those that are written; version 1 ends with the packs */
     FAN_SECTION_ALIGN_BYTES = 64,
-    FAN_RECORD_BYTES = 64
+    FAN_RECORD_BYTES = 64,
+    FAN_DENTRY_NAME_BYTES = 32,
+    FAN_DENTRIES_PER_PART = 1024, /* about */
+    FAN_DENTRIES_PER_PILOT = 4
 };
 
 enum fan_section_kind {
@@ -32,7 +37,11 @@ enum fan_section_kind {
     FAN_SECTION_OWNERS = 3,
     FAN_SECTION_LINKS = 4,
     FAN_SECTION_PACKS = 5,
-    FAN_SECTION_COUNT = 6
+    FAN_SECTION_DENTRIES = 6,
+    FAN_SECTION_PILOTS = 7,
+    FAN_SECTION_PARTS = 8,
+    FAN_SECTION_TAGS = 9,
+    FAN_SECTION_COUNT = 10
 };
 
 enum fan_index_flags {
@@ -67,8 +76,8 @@ struct fan_index_header {
     uint32_t flags;
     uint32_t codec_mask;
     uint32_t section_count;
-    struct fan_section sections[6];
-    uint64_t reserved[28];
+    struct fan_section sections[10];
+    uint64_t reserved[16];
     uint64_t body_checksum;
     uint64_t header_checksum;
 };
@@ -91,6 +100,29 @@ struct fan_record {
     uint16_t nlink;
     uint8_t name_bytes;
     uint8_t codec;
+};
+
+/* What a look-up of a path and stat(2) ask of a record, in the order of the path hashes: a perfect
+ * hash leads to the one place where a path can be. Fields as in the record; of a longer name its
+ * first 32 bytes. */
+struct fan_dentry {
+    uint64_t logical_size;
+    int64_t mtime_ns;
+    uint32_t id;
+    uint32_t parent;
+    uint16_t mode;
+    uint16_t owner;
+    uint16_t nlink;
+    uint8_t name_bytes;
+    uint8_t reserved;
+    uint8_t name[32];
+};
+
+/* Dentries that a range of the path hashes shares: from `first` to the next part's. `seed` goes
+ * into their places. The last part is empty, and says how many dentries there are. */
+struct fan_part {
+    uint32_t first;
+    uint32_t seed;
 };
 
 struct fan_owner {

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../common/dentry.h"
 #include "../common/index.h"
 #include "../pack/content.h"
+#include "lookups.h"
 
 /* Each check gives the name of the bad field, or NULL. */
 
@@ -106,6 +108,23 @@ static const char *check_children(const struct fan_index *index, uint64_t id)
     return NULL;
 }
 
+/* A dentry says what its record says, and lies where its path leads. As there is a dentry for each
+ * path, every path leads to its own then. */
+static const char *check_dentry(const struct fan_index *index, uint64_t id)
+{
+    uint64_t hash;
+    const struct fan_record *record = &index->records[id];
+    if (id == 0 || index->dentries == NULL)
+        return NULL;
+    if (fan_index_path_hash(index, id, &hash) != 0)
+        return "parent";
+    uint64_t number = fan_index_dentry(index, hash);
+    struct fan_dentry right = fan_dentry_of(record, id, index->names + record->name_offset);
+    bool leads = number != FAN_NO_DENTRY && index->tags[number] == fan_tag_of(hash) &&
+                 memcmp(&index->dentries[number], &right, sizeof(right)) == 0;
+    return leads ? NULL : "dentry";
+}
+
 typedef const char *check_of_record(const struct fan_index *index, uint64_t id);
 
 static int check_all(const struct fan_index *index, check_of_record *check, uint64_t *record,
@@ -127,5 +146,7 @@ int fan_core_check_records(const void *base, uint64_t bytes, uint64_t *record, c
     int rc = fan_index_attach(&index, base, bytes, &fault);
     if (rc == 0)
         rc = check_all(&index, check_record, record, field);
-    return rc != 0 ? rc : check_all(&index, check_children, record, field);
+    if (rc == 0)
+        rc = check_all(&index, check_children, record, field);
+    return rc != 0 ? rc : check_all(&index, check_dentry, record, field);
 }

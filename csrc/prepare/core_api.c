@@ -106,11 +106,3 @@ uint64_t fan_core_path_hash(const char *relpath, uint64_t relpath_bytes)
     }
     return hash;
 }
-
-int fan_core_fill_slots(const struct fan_record *records, uint64_t record_count,
-                        const char *names, uint64_t names_bytes, uint64_t *slots,
-                        uint64_t slot_count, uint32_t *max_probe)
-{
-    return fan_index_fill_slots(records, record_count, names, names_bytes, slots, slot_count,
-                                max_probe);
-}

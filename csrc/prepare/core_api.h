@@ -35,11 +35,6 @@ int fan_core_index_children(const void *base, uint64_t bytes, uint64_t id, uint6
 
 /* The hash of a relpath in normal form; "" is the root. Pure. */
 uint64_t fan_core_path_hash(const char *relpath, uint64_t relpath_bytes);
-
-/* Fills zeroed slots; see fan_index_fill_slots. 0, -EINVAL or -ENOMEM. */
-int fan_core_fill_slots(const struct fan_record *records, uint64_t record_count,
-                        const char *names, uint64_t names_bytes, uint64_t *slots,
-                        uint64_t slot_count, uint32_t *max_probe);
 /* cffi: end */
 
 #endif

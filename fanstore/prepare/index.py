@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,14 @@ from fanstore._native import check, dtype_of, ffi, lib
 from fanstore.arrays import np
 from fanstore.dataset import PackInfo
 from fanstore.errors import FanstoreError
-from fanstore.prepare.plan import align_up
+from fanstore.prepare.lookups import (
+    EqualHashes,
+    Sections,
+    dentry_counts,
+    fill_lookups,
+    place_sections,
+    slot_counts,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +34,6 @@ if TYPE_CHECKING:
     from fanstore.prepare.tree import Tree
 
 _HEADER_BYTES: int = lib.FAN_INDEX_HEADER_BYTES
-_ALIGN: int = lib.FAN_SECTION_ALIGN_BYTES
 _COUNT_MAX = 65535
 _READ_BYTES = 64 << 20
 
@@ -165,18 +171,6 @@ class Records:
         return rows
 
 
-def _fill_slots(slots: NDArray[np.uint64], records: NDArray[Any], names: NDArray[np.uint8]) -> int:
-    """Fills the hash table of all records; returns its longest probe."""
-    probe = ffi.new("uint32_t *")
-    name_bytes = names if len(names) else np.zeros(1, np.uint8)
-    check(lib.fan_core_fill_slots(
-        ffi.from_buffer("struct fan_record[]", records), len(records),
-        ffi.from_buffer("char[]", name_bytes), len(names),
-        ffi.from_buffer("uint64_t[]", slots), len(slots), probe,
-    ))  # fmt: skip
-    return int(probe[0])
-
-
 def link_table(tree: Tree) -> NDArray[Any]:
     """Returns the further names of hard-linked files."""
 
@@ -239,17 +233,6 @@ class _Totals:
             header["flags"] |= lib.FAN_INDEX_HAS_SYMLINKS
 
 
-def _place_sections(header: NDArray[Any], counts: Sequence[int], sizes: Sequence[int]) -> int:
-    """Fills the section table in, from the elements of each section and their bytes; returns the
-    size of the file."""
-    end = _HEADER_BYTES
-    for kind, (count, each) in enumerate(zip(counts, sizes, strict=True)):
-        end = align_up(end, _ALIGN)
-        header["sections"][0, kind] = (end, count, kind, each)
-        end += count * each
-    return align_up(end, _ALIGN)
-
-
 @dataclass(frozen=True)
 class Description:
     """What the entries are: what an index says, but for where the packs are."""
@@ -296,20 +279,36 @@ def build_index(
     Tree."""
     if len(tree) >= 1 << 32:
         raise FanstoreError(f"{len(tree)} entries; at most {(1 << 32) - 1} can be indexed")
-    found, count = describe(tree, stored, packs), len(tree)
-    tables = [found.owners, found.links, pack_table(infos)]
-    slot_count = max((3 * count + 1) // 2, count + 1)
-    counts = [count, slot_count, found.names.bytes, *map(len, tables)]
+    found = describe(tree, stored, packs)
     header = np.zeros(1, dtype_of("struct fan_index_header"))
     header["magic"] = np.frombuffer(b"FANINDX\n", np.uint8)
-    header["version"] = lib.FAN_FORMAT_VERSION
+    header["version"] = lib.FAN_INDEX_VERSION
     header["layout_id"] = lib.FAN_INDEX_LAYOUT_ID
     header["plan_id"] = np.frombuffer(plan_id, np.uint8)
     header["pack_count"] = len(infos)
     header["block_bytes"] = block_bytes
     header["section_count"] = lib.FAN_SECTION_COUNT
-    sizes = [int(lib.FAN_RECORD_BYTES), 8, 1, *(table.itemsize for table in tables)]
-    header["file_bytes"] = _place_sections(header, counts, sizes)
+    try:
+        return _write_index(path, header.copy(), found, infos, dentry_counts(len(tree)))
+    except EqualHashes:
+        path.unlink()
+        return _write_index(path, header, found, infos, slot_counts(len(tree)))
+
+
+def _write_index(
+    path: Path, header: NDArray[Any], found: Description, infos: Sequence[PackInfo],
+    lookups: Mapping[int, int],
+) -> str:  # fmt: skip
+    """Writes a file with the sections of `lookups`, which has their lengths."""
+    tables = {
+        lib.FAN_SECTION_OWNERS: found.owners, lib.FAN_SECTION_LINKS: found.links,
+        lib.FAN_SECTION_PACKS: pack_table(infos),
+    }  # fmt: skip
+    counts = {
+        lib.FAN_SECTION_RECORDS: len(found.tree), lib.FAN_SECTION_NAMES: found.names.bytes,
+        **{kind: len(table) for kind, table in tables.items()}, **lookups,
+    }  # fmt: skip
+    header["file_bytes"] = place_sections(header[0], counts)
     with mapped_file(path, int(header["file_bytes"][0])) as file:
         _fill_body(file, header, found, tables)
         return _seal(file, header)
@@ -333,27 +332,22 @@ def mapped_file(path: Path, size: int) -> Iterator[mmap.mmap]:
 
 
 def _fill_body(
-    file: mmap.mmap, header: NDArray[Any], found: Description, tables: Sequence[NDArray[Any]]
+    file: mmap.mmap, header: NDArray[Any], found: Description, tables: Mapping[int, NDArray[Any]]
 ) -> None:
-    """Fills all sections, and what the header says of them."""
-
-    def section(kind: int, dtype: Any) -> NDArray[Any]:
-        offset, count, _, _ = header["sections"][0, kind]
-        return np.frombuffer(file, dtype, int(count), int(offset))
-
-    records = section(lib.FAN_SECTION_RECORDS, dtype_of("struct fan_record"))
+    """Fills all sections, and what the header says of them. Raises EqualHashes."""
+    sections = Sections(file, header[0])
+    records = sections.array(lib.FAN_SECTION_RECORDS)
     totals = _Totals(header)
     for part in found.tree.pieces():
         rows = records[part] = found.records.rows(part)
         totals.add(rows, found.tree.first[part] == np.arange(part.start, part.stop))
         file.madvise(mmap.MADV_DONTNEED)  # pages stay in the system's cache, but not ours
-    names = section(lib.FAN_SECTION_NAMES, np.uint8)
+    names = sections.array(lib.FAN_SECTION_NAMES)
     if len(names):
         found.names.write(names)
-    slots = section(lib.FAN_SECTION_SLOTS, "<u8")
-    header["max_probe"] = _fill_slots(slots, records, names)
-    for kind, table in enumerate(tables, lib.FAN_SECTION_OWNERS):
-        section(kind, table.dtype)[:] = table
+    fill_lookups(found.tree.room, sections)
+    for kind, table in tables.items():
+        sections.array(kind)[:] = table
 
 
 def _seal(file: mmap.mmap, header: NDArray[Any]) -> str:

@@ -18,6 +18,7 @@
 #include "../../csrc/format/shm_format.h"
 #include "../../csrc/local/xxh3.h"
 #include "../../csrc/node/inner.h"
+#include "../../csrc/prepare/lookups.h"
 #include "check.h"
 
 enum { RECORDS = WORLD_FILES + 1, SLOTS = 2 * RECORDS, NAME_BYTES = 8, DIRECTORY_MAX = 2048 };
@@ -132,28 +133,30 @@ static void write_index(void)
     struct fan_index_header *header = (void *)image;
     uint64_t used = FAN_INDEX_HEADER_BYTES;
     memset(image, 0, sizeof(image));
-    for (uint32_t kind = 0; kind < FAN_SECTION_COUNT; kind++) {
+    for (uint32_t kind = 0; kind < FAN_SECTION_DENTRIES; kind++) {
         header->sections[kind] = (struct fan_section){used, counts[kind], kind, entries[kind]};
         used += (counts[kind] * entries[kind] + 63) / 64 * 64;
     }
     CHECK(used <= sizeof(image));
     memcpy(header->magic, FAN_INDEX_MAGIC, sizeof(header->magic));
-    header->version = FAN_FORMAT_VERSION;
+    header->version = 1; /* found by slots */
     header->layout_id = FAN_INDEX_LAYOUT_ID;
     header->file_bytes = used;
     header->record_count = RECORDS;
     header->pack_count = WORLD_PACKS;
     header->block_bytes = MIB;
-    header->section_count = FAN_SECTION_COUNT;
+    header->section_count = FAN_SECTION_DENTRIES;
     struct fan_record *records = (void *)(image + header->sections[FAN_SECTION_RECORDS].offset);
     char *names = (char *)image + header->sections[FAN_SECTION_NAMES].offset;
     struct fan_pack_info *infos = (void *)(image + header->sections[FAN_SECTION_PACKS].offset);
     fill_records(records, names);
     for (uint32_t pack = 0; pack < WORLD_PACKS; pack++)
         infos[pack] = (struct fan_pack_info){.file_bytes = pack_bytes(pack)};
-    CHECK(fan_index_fill_slots(records, RECORDS, names, RECORDS * NAME_BYTES,
-                               (void *)(image + header->sections[FAN_SECTION_SLOTS].offset), SLOTS,
-                               &header->max_probe) == 0);
+    uint64_t hashes[RECORDS];
+    struct fan_named named = {records, names, RECORDS, RECORDS * NAME_BYTES, hashes};
+    CHECK(fan_hash_paths(&named) == 0);
+    CHECK(fan_fill_slots(&named, (void *)(image + header->sections[FAN_SECTION_SLOTS].offset),
+                         SLOTS, &header->max_probe) == 0);
     write_file("index.fsi", image, used);
 }
 

@@ -11,6 +11,15 @@ enum { THREADS = 4, CAPACITY = 1 << 20 };
 
 static struct fan_index tree_index;
 
+/* A dentry says what its record says. */
+static void check_stat(const struct fan_child *child)
+{
+    struct stat by_record, by_dentry;
+    CHECK(fan_index_stat(&tree_index, child->id, &by_record) == 0);
+    CHECK(fan_index_stat_dentry(&tree_index, child->dentry, &by_dentry) == 0);
+    CHECK(memcmp(&by_record, &by_dentry, sizeof(by_record)) == 0);
+}
+
 static void check_record(uint64_t id)
 {
     char path[256];
@@ -18,7 +27,8 @@ static void check_record(uint64_t id)
     CHECK(bytes >= 0);
     CHECK(fan_index_lookup(&tree_index, path, (size_t)bytes) == (int64_t)id);
 
-    uint64_t parent_hash, hash, stepped;
+    uint64_t parent_hash, hash;
+    struct fan_child child;
     const char *name;
     size_t name_bytes;
     const struct fan_record *record = fan_index_record(&tree_index, id);
@@ -27,9 +37,11 @@ static void check_record(uint64_t id)
         return;
     CHECK(fan_index_path_hash(&tree_index, record->parent, &parent_hash) == 0);
     CHECK(fan_index_name(&tree_index, record, &name, &name_bytes) == 0);
-    CHECK(fan_index_child(&tree_index, record->parent, parent_hash, name, name_bytes, &stepped) ==
-          (int64_t)id);
-    CHECK(stepped == hash);
+    CHECK(fan_index_child(&tree_index, record->parent, parent_hash, name, name_bytes, &child) == 0);
+    CHECK(child.id == id && child.hash == hash && child.mode == record->mode);
+    CHECK((child.dentry != NULL) == (tree_index.dentries != NULL));
+    if (child.dentry != NULL)
+        check_stat(&child);
 }
 
 static void *check_all(void *unused)
@@ -89,13 +101,12 @@ static void check_hash(void)
     }
 }
 
-int main(void)
+static void check_tree(struct tree_shape shape)
 {
-    check_hash();
     uint8_t *buffer = aligned_alloc(64, CAPACITY);
     struct fan_fault fault;
     pthread_t threads[THREADS];
-    size_t bytes = tree_fill((struct tree_shape){8, 500}, buffer, CAPACITY);
+    size_t bytes = tree_fill(shape, buffer, CAPACITY);
     CHECK(bytes > 0);
     CHECK(fan_index_attach(&tree_index, buffer, bytes, &fault) == 0);
     CHECK(fan_index_attach(&tree_index, buffer, bytes - 1, &fault) == -EINVAL);
@@ -108,6 +119,13 @@ int main(void)
     check_small_buffer();
     check_links();
     free(buffer);
+}
+
+int main(void)
+{
+    check_hash();
+    check_tree((struct tree_shape){8, 500, false});
+    check_tree((struct tree_shape){8, 500, true});
     printf("test_index: no fault\n");
     return 0;
 }

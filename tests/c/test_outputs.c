@@ -499,7 +499,7 @@ static void run(const char *name, void (*scenario)(void))
 int main(void)
 {
     static uint8_t index[CAPACITY] __attribute__((aligned(64)));
-    size_t bytes = tree_fill((struct tree_shape){3, 12}, index, CAPACITY);
+    size_t bytes = tree_fill((struct tree_shape){3, 12, false}, index, CAPACITY);
     CHECK(bytes > 0);
     jobdir_attach(DIRECTORY, index, bytes, TREE_PACK_BYTES);
     control = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

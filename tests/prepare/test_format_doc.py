@@ -16,7 +16,8 @@ TEXT = PAGE.read_text()
 TYPES = {"u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t", "i64": "int64_t"}
 ON_DISK = [
     "fan_pack_header", "fan_pack_entry", "fan_pack_trailer", "fan_index_header", "fan_section",
-    "fan_record", "fan_owner", "fan_link", "fan_pack_info", "fan_trace_file_header",
+    "fan_record", "fan_owner", "fan_link", "fan_pack_info", "fan_dentry", "fan_part",
+    "fan_trace_file_header",
     "fan_trace_section", "fan_traced_process", "fan_traced_run", "fan_counters", "fan_stalls",
     "fan_traced_sample",
 ]  # fmt: skip

@@ -28,6 +28,7 @@ C_TESTS = ROOT / "tests" / "c"
 SHARED = [FUZZ / "tree.c", FUZZ / "jobdir.c"]
 CORE_FOLDERS = (
     "batch", "common", "pack", "changes", "client", "local", "policy", "names", "node", "trace",
+    "prepare",
 )  # fmt: skip
 LIMIT_S = 1800
 

@@ -1,9 +1,12 @@
 #include "tree.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "../../csrc/common/dentry.h"
 #include "../../csrc/format/pack_format.h"
+#include "../../csrc/prepare/lookups.h"
 
 enum { BLOCK_BYTES = 4096 };
 
@@ -84,36 +87,61 @@ static uint64_t make_links(struct fan_record *records, uint64_t count, struct fa
     return made;
 }
 
+/* Makes what paths are found by: slots, or dentries with their pilots and parts. */
+static bool make_lookups(struct cursor *cursor, struct tree_shape shape, struct fan_named *named)
+{
+    uint64_t count = named->record_count, parts = fan_part_count(count - 1);
+    uint64_t pilot_count = fan_first_pilot(count - 1, parts);
+    uint64_t slot_count = shape.has_slots ? count + count / 4 + 1 : 0;
+    uint64_t *hashes = malloc(count * sizeof(*hashes)), *order = malloc(count * sizeof(*order));
+    uint64_t *slots = section(cursor, FAN_SECTION_SLOTS, slot_count, 8);
+    named->path_hashes = hashes;
+    bool made = hashes != NULL && order != NULL && fan_hash_paths(named) == 0;
+    if (made && shape.has_slots) {
+        made = slots != NULL &&
+               fan_fill_slots(named, slots, slot_count, &cursor->header->max_probe) == 0;
+    } else if (made) {
+        struct fan_dentries to = {
+            section(cursor, FAN_SECTION_DENTRIES, count - 1, sizeof(struct fan_dentry)),
+            section(cursor, FAN_SECTION_PILOTS, pilot_count, sizeof(uint16_t)),
+            section(cursor, FAN_SECTION_PARTS, parts + 1, sizeof(struct fan_part)),
+            section(cursor, FAN_SECTION_TAGS, count - 1, 1), order};
+        made =
+            to.dentries && to.pilots && to.parts && to.tags && fan_fill_dentries(named, &to) == 0;
+    }
+    free(hashes);
+    free(order);
+    return made;
+}
+
 size_t tree_fill(struct tree_shape shape, uint8_t *buffer, size_t capacity)
 {
     uint64_t count = 1 + (uint64_t)shape.directories * (1 + shape.files_each);
-    uint64_t slot_count = count + count / 4 + 1;
     struct fan_index_header *header = (void *)buffer;
     struct cursor cursor = {buffer, FAN_INDEX_HEADER_BYTES, capacity, header};
     if (capacity < FAN_INDEX_HEADER_BYTES)
         return 0;
     memset(buffer, 0, capacity);
     struct fan_record *records = section(&cursor, FAN_SECTION_RECORDS, count, FAN_RECORD_BYTES);
-    uint64_t *slots = section(&cursor, FAN_SECTION_SLOTS, slot_count, 8);
     char *names = section(&cursor, FAN_SECTION_NAMES, count * 16, 1);
     struct fan_owner *owners = section(&cursor, FAN_SECTION_OWNERS, 1, sizeof(*owners));
     struct fan_link *links = section(&cursor, FAN_SECTION_LINKS, count / 7, sizeof(*links));
     struct fan_pack_info *packs = section(&cursor, FAN_SECTION_PACKS, 1, sizeof(*packs));
-    if (!records || !slots || !names || !owners || !links || !packs)
+    if (!records || !names || !owners || !links || !packs)
         return 0;
     make_tree(shape, records, names);
     header->sections[FAN_SECTION_LINKS].count = make_links(records, count, links);
     *packs = (struct fan_pack_info){.file_bytes = TREE_PACK_BYTES, .entry_count = count};
+    struct fan_named named = {records, names, count, count * 16, NULL};
+    if (!make_lookups(&cursor, shape, &named))
+        return 0;
     memcpy(header->magic, FAN_INDEX_MAGIC, sizeof(header->magic));
-    header->version = FAN_FORMAT_VERSION;
+    header->version = shape.has_slots ? 1 : FAN_INDEX_VERSION;
     header->layout_id = FAN_INDEX_LAYOUT_ID;
     header->file_bytes = cursor.used;
     header->record_count = count;
     header->pack_count = 1;
     header->block_bytes = BLOCK_BYTES;
-    header->section_count = FAN_SECTION_COUNT;
-    if (fan_index_fill_slots(records, count, names, count * 16, slots, slot_count,
-                             &header->max_probe) != 0)
-        return 0;
+    header->section_count = shape.has_slots ? FAN_SECTION_DENTRIES : FAN_SECTION_COUNT;
     return cursor.used;
 }

@@ -2,6 +2,7 @@
 #ifndef FAN_FUZZ_TREE_H
 #define FAN_FUZZ_TREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ enum { TREE_PACK_BYTES = 1 << 30 };
 struct tree_shape {
     unsigned directories;
     unsigned files_each;
+    bool has_slots; /* of version 1, else with dentries */
 };
 
 /* The bytes of the index, 0 when they do not fit. `buffer` is 64-byte aligned. */

@@ -10,15 +10,26 @@
 /* The type statfs shows: FUSE's, which programs know as "not local, read what you need". */
 enum { FAN_STATFS_TYPE = 0x65735546, BLOCK_BYTES = 4096 };
 
-int fan_stat_record(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
-                    struct stat *st)
+/* rc: of what filled `st` from the index. */
+static int finish_stat(const struct fan_view *view, uint64_t id, int rc, struct stat *st)
 {
     FAN_COUNT(stats, 1);
-    int rc = fan_index_stat(&dataset->index, id, st);
     st->st_dev = view->device;
     if (rc == 0 && S_ISDIR(st->st_mode) && fan_view_touched(view, id))
         st->st_nlink = 1; /* not known: there may be directories of outputs in it */
     return (int)fan_count_error(rc);
+}
+
+int fan_stat_record(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
+                    struct stat *st)
+{
+    return finish_stat(view, id, fan_index_stat(&dataset->index, id, st), st);
+}
+
+static int stat_dentry(const struct fan_target *target, struct stat *st)
+{
+    int rc = fan_index_stat_dentry(&target->dataset->index, target->dentry, st);
+    return finish_stat(target->view, target->id, rc, st);
 }
 
 int fan_stat(const struct fan_target *target, struct stat *st)
@@ -32,7 +43,8 @@ int fan_stat(const struct fan_target *target, struct stat *st)
         fan_output_stat(target->view, &target->attr, st);
         return 0;
     }
-    return fan_stat_record(target->view, target->dataset, target->id, st);
+    return target->dentry != NULL ? stat_dentry(target, st)
+                                  : fan_stat_record(target->view, target->dataset, target->id, st);
 }
 
 int fan_stat_file(int fd, const struct fan_file *file, struct stat *st)

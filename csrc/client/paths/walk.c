@@ -44,6 +44,7 @@ bool fan_walk_found(const struct fan_walk *walk, bool slash)
     target->dataset = walk->dataset;
     target->id = walk->id;
     target->record = &walk->dataset->index.records[walk->id];
+    target->dentry = walk->dentry;
     target->slash = slash;
     return true;
 }
@@ -153,10 +154,30 @@ static __attribute__((noinline)) enum fan_walk_end beyond(struct fan_walk *walk,
     return walk->flags & (FAN_DEFER | FAN_CHANGE) ? FAN_WALK_OURS : ask(walk);
 }
 
-static bool may_be_output(const struct fan_walk *walk, int64_t error)
+static bool may_be_output(const struct fan_walk *walk, int error)
 {
     return error == -ENOENT &&
            (fan_view_touched(walk->view, walk->id) || (walk->flags & FAN_CHANGE));
+}
+
+static void stand(struct fan_walk *walk, const struct fan_child *child)
+{
+    walk->id = child->id;
+    walk->hash = child->hash;
+    walk->mode = child->mode;
+    walk->dentry = child->dentry;
+}
+
+/* To the directory above. false: the index is damaged. */
+static bool go_up(struct fan_walk *walk)
+{
+    const struct fan_index *index = &walk->dataset->index;
+    struct fan_child up = {.id = index->records[walk->id].parent};
+    if (up.id >= walk->id || fan_index_path_hash(index, up.id, &up.hash) != 0)
+        return false;
+    up.mode = index->records[up.id].mode;
+    stand(walk, &up);
+    return true;
 }
 
 enum fan_walk_end fan_walk_run(struct fan_walk *walk)
@@ -170,8 +191,7 @@ enum fan_walk_end fan_walk_run(struct fan_walk *walk)
         while (*end == '/')
             end++;
         walk->rest = end;
-        const struct fan_record *here = &index->records[walk->id];
-        if (!S_ISDIR(here->mode))
+        if (!S_ISDIR(walk->mode))
             return fan_walk_missing(walk, ENOTDIR, false);
         int rc = search_permitted(walk);
         if (rc != 0)
@@ -181,27 +201,22 @@ enum fan_walk_end fan_walk_run(struct fan_walk *walk)
         if (fan_is_dot_dot(name, bytes)) {
             if (walk->id == 0)
                 return leave(walk);
-            if (here->parent >= walk->id)
-                return fan_walk_missing(walk, EIO, false);
-            walk->id = here->parent;
-            if (fan_index_path_hash(index, walk->id, &walk->hash) != 0)
+            if (!go_up(walk))
                 return fan_walk_missing(walk, EIO, false);
             continue;
         }
         if (bytes > FAN_NAME_MAX_BYTES)
             return fan_walk_missing(walk, ENAMETOOLONG, false);
-        uint64_t hash;
-        int64_t child = fan_index_child(index, walk->id, walk->hash, name, bytes, &hash);
-        if (child < 0)
-            return may_be_output(walk, child)
-                       ? beyond(walk, name, slash)
-                       : missing_name(walk, (int)-child, *walk->rest == '\0', slash);
-        const struct fan_record *record = &index->records[child];
+        struct fan_child child;
+        rc = fan_index_child(index, walk->id, walk->hash, name, bytes, &child);
+        if (rc != 0)
+            return may_be_output(walk, rc) ? beyond(walk, name, slash)
+                                           : missing_name(walk, -rc, *walk->rest == '\0', slash);
         bool last = *walk->rest == '\0';
-        if (S_ISLNK(record->mode) && !(last && !slash && (walk->flags & FAN_NOFOLLOW))) {
+        if (S_ISLNK(child.mode) && !(last && !slash && (walk->flags & FAN_NOFOLLOW))) {
             if (last && slash)
                 walk->rest = "/"; /* keeps "must be a directory" through the link */
-            rc = follow(walk, record);
+            rc = follow(walk, &index->records[child.id]);
             if (rc != 0)
                 return fan_walk_missing(walk, -rc, false);
             if (walk->target->buffer[0] == '/')
@@ -209,10 +224,9 @@ enum fan_walk_end fan_walk_run(struct fan_walk *walk)
             walk->rest = walk->target->buffer;
             continue;
         }
-        walk->id = (uint64_t)child;
-        walk->hash = hash;
+        stand(walk, &child);
     }
-    if (slash && !S_ISDIR(index->records[walk->id].mode))
+    if (slash && !S_ISDIR(walk->mode))
         return missing_name(walk, ENOTDIR, false, true);
     return fan_walk_found(walk, slash);
 }

@@ -10,14 +10,16 @@
 
 enum { FAN_LINKS_MAX = 40 };
 
-/* A walk in progress: standing in directory `id` with `rest` to go. view: NULL until it has entered
- * a mount. */
+/* A walk in progress: standing in `id`, mostly a directory, with `rest` to go. view: NULL until it
+ * has entered a mount. */
 struct fan_walk {
     struct fan_target *target;
     struct fan_view *view;
     struct fan_dataset *dataset;
     uint64_t id;
     uint64_t hash;
+    uint32_t mode;
+    const struct fan_dentry *dentry; /* NULL: not found by its name */
     const char *rest;
     unsigned links;
     unsigned flags;
@@ -31,9 +33,12 @@ static inline bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, 
     walk->dataset = fan_view_dataset(view);
     walk->id = id;
     walk->hash = FAN_PATH_HASH_ROOT;
+    walk->dentry = NULL;
     walk->rest = rest;
-    return walk->dataset != NULL &&
-           (id == 0 || fan_index_path_hash(&walk->dataset->index, id, &walk->hash) == 0);
+    if (walk->dataset == NULL)
+        return false;
+    walk->mode = walk->dataset->index.records[id].mode;
+    return id == 0 || fan_index_path_hash(&walk->dataset->index, id, &walk->hash) == 0;
 }
 
 /* How a walk ends: with one of fan_locate's answers, or at another path. */

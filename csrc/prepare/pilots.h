@@ -1,0 +1,17 @@
+/* The pilots of one part of the dentries (common/dentry.h). */
+#ifndef FAN_PREPARE_PILOTS_H
+#define FAN_PREPARE_PILOTS_H
+
+#include <stdint.h>
+
+#include "../format/index_format.h"
+
+/* The most hashes of a part: twice as many as there are, about. */
+enum { FAN_PART_MOST = 2 * FAN_DENTRIES_PER_PART };
+
+/* Finds a seed, and a pilot for each bucket, with which `count` hashes have places of their own.
+ * 0, or -EOVERFLOW where two hashes are equal. */
+int fan_seek_pilots(const uint64_t *hashes, uint32_t count, uint16_t *pilots, uint32_t bucket_count,
+                    uint32_t *seed);
+
+#endif

@@ -1,0 +1,124 @@
+"""The sections of an index, and those by which its paths are found.
+
+docs/format.md says what they are. Paths are found by dentries; where two have the same hash, or
+somebody made names so that they have, by slots.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fanstore._native import check, dtype_of, ffi, lib
+from fanstore.arrays import np
+from fanstore.prepare.plan import align_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fanstore.prepare.room import Room
+
+_KINDS = {
+    lib.FAN_SECTION_RECORDS: "struct fan_record",
+    lib.FAN_SECTION_SLOTS: "uint64_t",
+    lib.FAN_SECTION_NAMES: "uint8_t",
+    lib.FAN_SECTION_OWNERS: "struct fan_owner",
+    lib.FAN_SECTION_LINKS: "struct fan_link",
+    lib.FAN_SECTION_PACKS: "struct fan_pack_info",
+    lib.FAN_SECTION_DENTRIES: "struct fan_dentry",
+    lib.FAN_SECTION_PILOTS: "uint16_t",
+    lib.FAN_SECTION_PARTS: "struct fan_part",
+    lib.FAN_SECTION_TAGS: "uint8_t",
+}
+
+
+class EqualHashes(Exception):
+    """Two paths have the same hash, so that there can be no dentries."""
+
+
+def dentry_counts(records: int) -> dict[int, int]:
+    """The lengths of the sections of dentries, by the number of records."""
+    dentries = records - 1
+    parts = dentries // lib.FAN_DENTRIES_PER_PART + 1
+    return {
+        lib.FAN_SECTION_DENTRIES: dentries,
+        lib.FAN_SECTION_PILOTS: dentries // lib.FAN_DENTRIES_PER_PILOT + parts,
+        lib.FAN_SECTION_PARTS: parts + 1,
+        lib.FAN_SECTION_TAGS: dentries,
+    }
+
+
+def slot_counts(records: int) -> dict[int, int]:
+    """The length of the section of slots: 3 for 2 records."""
+    return {lib.FAN_SECTION_SLOTS: max((3 * records + 1) // 2, records + 1)}
+
+
+def place_sections(header: Any, counts: Mapping[int, int]) -> int:
+    """Fills the section table of a struct fan_index_header in, from the lengths of the sections (0
+    where none is given); returns the size of the file in bytes."""
+    end: int = lib.FAN_INDEX_HEADER_BYTES
+    for kind, of in _KINDS.items():
+        end = align_up(end, lib.FAN_SECTION_ALIGN_BYTES)
+        header["sections"][kind] = (end, counts.get(kind, 0), kind, ffi.sizeof(of))
+        end += counts.get(kind, 0) * ffi.sizeof(of)
+    return align_up(end, lib.FAN_SECTION_ALIGN_BYTES)
+
+
+class Sections:
+    """The sections of an index file that is mapped and being written."""
+
+    def __init__(self, file: mmap.mmap, header: Any) -> None:
+        self.file = file
+        self.header = header
+
+    def array(self, kind: int) -> NDArray[Any]:
+        """Returns a section as an array, to be filled."""
+        offset, count, _, _ = self.header["sections"][kind]
+        dtype = dtype_of(_KINDS[kind]) if "struct" in _KINDS[kind] else _KINDS[kind][:-2]
+        return np.frombuffer(self.file, dtype, int(count), int(offset))
+
+    def pointer(self, kind: int) -> Any:
+        """Returns a section as an array of C."""
+        array = self.array(kind)
+        return ffi.from_buffer(f"{_KINDS[kind]}[]", array) if len(array) else ffi.NULL
+
+
+def fill_lookups(room: Room, sections: Sections) -> None:
+    """Fills what paths are found by: the dentries, or the slots where the file has some. Needs the
+    records and the names. Raises EqualHashes."""
+    count = int(sections.header["sections"][lib.FAN_SECTION_RECORDS]["count"])
+    hashes = room.zeros(count, np.uint64)
+    named = ffi.new("struct fan_named *")
+    named.records = sections.pointer(lib.FAN_SECTION_RECORDS)
+    named.names = ffi.cast("char *", sections.pointer(lib.FAN_SECTION_NAMES))
+    named.record_count = count
+    named.names_bytes = len(sections.array(lib.FAN_SECTION_NAMES))
+    named.path_hashes = ffi.from_buffer("uint64_t[]", hashes)
+    check(lib.fan_hash_paths(named))
+    if len(sections.array(lib.FAN_SECTION_SLOTS)):
+        _fill_slots(named, sections)
+    else:
+        _fill_dentries(named, sections, room)
+
+
+def _fill_slots(named: Any, sections: Sections) -> None:
+    probe = ffi.new("uint32_t *")
+    slots = len(sections.array(lib.FAN_SECTION_SLOTS))
+    check(lib.fan_fill_slots(named, sections.pointer(lib.FAN_SECTION_SLOTS), slots, probe))
+    sections.header["max_probe"] = probe[0]
+
+
+def _fill_dentries(named: Any, sections: Sections, room: Room) -> None:
+    order = room.zeros(max(named.record_count - 1, 1), np.uint64)
+    to = ffi.new("struct fan_dentries *")
+    to.dentries = sections.pointer(lib.FAN_SECTION_DENTRIES)
+    to.pilots = sections.pointer(lib.FAN_SECTION_PILOTS)
+    to.parts = sections.pointer(lib.FAN_SECTION_PARTS)
+    to.tags = sections.pointer(lib.FAN_SECTION_TAGS)
+    to.order = ffi.from_buffer("uint64_t[]", order)
+    rc = lib.fan_fill_dentries(named, to)
+    if rc == -errno.EOVERFLOW:
+        raise EqualHashes
+    check(rc)
