@@ -147,8 +147,8 @@ static int put_own(const struct fan_target *target, struct fan_code_room *room)
 static int make_input(struct fan_target *target, const char *place, struct fan_code_room *room)
 {
     struct stat st;
-    if (!S_ISREG(target->record->mode))
-        return S_ISDIR(target->record->mode) ? -EISDIR : -EACCES;
+    if (!S_ISREG(target->mode))
+        return S_ISDIR(target->mode) ? -EISDIR : -EACCES;
     int rc = fan_permitted(target->dataset, target->id, R_OK, true);
     if (rc == 0)
         rc = put_own(target, room);

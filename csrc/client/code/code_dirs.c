@@ -13,7 +13,7 @@ static int where_is(const char *path, struct fan_target *target)
 {
     if (!fan_locate(AT_FDCWD, path, FAN_THROUGH, target))
         return 0;
-    bool directory = (target->where == FAN_INPUT && S_ISDIR(target->record->mode)) ||
+    bool directory = (target->where == FAN_INPUT && S_ISDIR(target->mode)) ||
                      (target->where == FAN_OUTPUT && S_ISDIR(target->attr.mode));
     return directory ? 1 : -1;
 }

@@ -70,7 +70,7 @@ static int check_output(const struct fan_target *target)
 
 static int check_input(const struct fan_target *target)
 {
-    return S_ISDIR(target->record->mode) ? fan_permitted(target->dataset, target->id, 4, true)
+    return S_ISDIR(target->mode) ? fan_permitted(target->dataset, target->id, 4, true)
                                          : -ENOTDIR;
 }
 
@@ -173,6 +173,7 @@ int fan_dirstream_fd(struct fan_dirstream *stream)
         target.dataset = stream->dataset;
         if (stream->dataset != NULL) {
             target.record = &stream->dataset->index.records[stream->id];
+            target.mode = target.record->mode;
         } else {
             target.where = FAN_BEYOND;
             target.path = stream->path;

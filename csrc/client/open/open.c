@@ -26,7 +26,7 @@ static bool owns(const struct fan_target *target)
 /* Which errno open's flags earn before content is looked at; 0 to go on. */
 static int check_flags(const struct fan_target *target, int flags)
 {
-    uint16_t mode = target->record->mode;
+    uint32_t mode = target->mode;
     if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) && !(flags & O_PATH))
         return -EEXIST;
     if (S_ISLNK(mode))
@@ -39,7 +39,8 @@ static int check_flags(const struct fan_target *target, int flags)
         return -EISDIR;
     if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
         return -EROFS;
-    int rc = fan_permitted(target->dataset, target->id, R_OK, true);
+    bool readable = S_ISREG(mode) && target->dataset->all_readable;
+    int rc = readable ? 0 : fan_permitted(target->dataset, target->id, R_OK, true);
     return rc == 0 && (flags & O_NOATIME) && !owns(target) ? -EPERM : rc;
 }
 
@@ -60,11 +61,13 @@ static int open_file(const struct fan_target *target, int flags, enum fan_file_k
                                                                        O_NOCTTY | O_CLOEXEC));
     if (file == NULL)
         return -ENFILE;
-    int rc = kind == FAN_FILE_REGULAR ? fan_content_open(file) : 0;
-    int fd = rc == 0 ? fan_placeholder(0, (flags & O_CLOEXEC) != 0) : rc;
-    if (fd < 0) {
+    int fd = fan_placeholder(0, (flags & O_CLOEXEC) != 0);
+    int rc = fd >= 0 && kind == FAN_FILE_REGULAR ? fan_content_open(file) : 0;
+    if (fd < 0 || rc != 0) {
         fan_file_put(file);
-        return fd;
+        if (fd >= 0)
+            fan_sys_close(fd);
+        return fd < 0 ? fd : rc;
     }
     __builtin_prefetch(file->data); /* read next, most often; more lines cost more than they save */
     if (kind == FAN_FILE_REGULAR && file->data == NULL)
@@ -119,7 +122,8 @@ static int open_unnamed(int flags, unsigned mode)
 
 static int open_input(const struct fan_target *target, int flags, unsigned mode)
 {
-    bool directory = S_ISDIR(target->record->mode);
+    bool directory = S_ISDIR(target->mode);
+    __builtin_prefetch(target->record); /* looked at once there is a descriptor */
     if ((flags & O_TMPFILE) == O_TMPFILE)
         return (flags & O_ACCMODE) == O_RDONLY ? -EINVAL
                : directory                     ? open_unnamed(flags, mode)

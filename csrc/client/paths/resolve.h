@@ -34,6 +34,7 @@ struct fan_target {
     struct fan_dataset *dataset;
     const struct fan_record *record;
     const struct fan_dentry *dentry; /* FAN_INPUT: what the record says, too; or NULL */
+    uint32_t mode;                   /* FAN_INPUT: the record's */
     uint64_t id;
     size_t base_bytes; /* FAN_BEYOND: of `path`, what is the path of directory `id` */
     int dirfd;         /* FAN_OUTSIDE */

@@ -45,6 +45,7 @@ bool fan_walk_found(const struct fan_walk *walk, bool slash)
     target->id = walk->id;
     target->record = &walk->dataset->index.records[walk->id];
     target->dentry = walk->dentry;
+    target->mode = walk->dentry != NULL ? walk->dentry->mode : target->record->mode;
     target->slash = slash;
     return true;
 }

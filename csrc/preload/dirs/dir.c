@@ -238,7 +238,7 @@ FAN_ALIAS(glob64, glob);
 
 static int enter_input(const struct fan_target *target)
 {
-    int rc = S_ISDIR(target->record->mode)
+    int rc = S_ISDIR(target->mode)
                  ? fan_permitted(target->dataset, target->id, X_OK, true)
                  : -ENOTDIR;
     return rc == 0 ? fan_skeleton_chdir(target->view, target->dataset, target->id) : rc;

@@ -287,7 +287,7 @@ static ssize_t readlink_ours(const struct fan_target *target, const char *path, 
         return fan_answer(-EINVAL);
     if (target->where == FAN_OUTPUT && S_ISLNK(target->attr.mode))
         return give_text(target->path, strlen(target->path), buffer, bytes);
-    if (target->where == FAN_OUTPUT || !S_ISLNK(target->record->mode))
+    if (target->where == FAN_OUTPUT || !S_ISLNK(target->mode))
         return fan_answer(path[0] == '\0' ? -ENOENT : -EINVAL);
     if (fan_index_target(&target->dataset->index, target->record, &to, &length) != 0)
         return fan_answer(fan_count_error(-EIO));

@@ -35,7 +35,7 @@ static int watch_ours(int fd, const struct fan_target *target, uint32_t mask)
     char path[PATH_MAX];
     if (target->where == FAN_MISSING)
         return (int)fan_answer(-target->error);
-    if (target->where != FAN_INPUT || S_ISDIR(target->record->mode))
+    if (target->where != FAN_INPUT || S_ISDIR(target->mode))
         return (int)fan_answer(-EOPNOTSUPP);
     int rc = fan_permitted(target->dataset, target->id, 4, true);
     if (rc == 0)

@@ -151,7 +151,7 @@ static int may_run(const struct fan_target *target)
     bool output = target->where == FAN_OUTPUT;
     if (target->where == FAN_MISSING)
         return -target->error;
-    uint32_t mode = output ? target->attr.mode : target->record->mode;
+    uint32_t mode = output ? target->attr.mode : target->mode;
     if (!S_ISREG(mode))
         return S_ISLNK(mode) ? -ELOOP : -EACCES;
     return output ? fan_output_permitted(&target->attr, X_OK, true)
