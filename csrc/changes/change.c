@@ -318,14 +318,10 @@ int fan_change_remove(struct fan_changer *changer, const struct fan_names_path *
     return rc;
 }
 
-/* Whether the names in a directory are this rank's: fanstore/outputs/model/entries.py. */
 static bool is_home(const struct fan_changer *changer, const struct fan_names_path *path)
 {
-    const struct fan_names_header *header = changer->names.header;
-    uint64_t value = UINT64_C(0xcbf29ce484222325) ^ path->mount;
-    for (size_t i = 0; i < path->bytes; i++)
-        value = (value ^ (unsigned char)path->text[i]) * UINT64_C(0x100000001b3);
-    return (value ^ value >> 32) % header->world_size == header->rank;
+    uint32_t home = fan_names_home(&changer->names, path->mount, path->text, path->bytes);
+    return home == changer->names.header->rank;
 }
 
 static int make(struct fan_changer *changer, const struct fan_names_path *path,

@@ -32,6 +32,16 @@ uint64_t fan_names_hash(uint32_t mount, const char *path, size_t bytes)
     return fan_path_hash_step(FAN_PATH_HASH_ROOT ^ mount, path, bytes);
 }
 
+uint32_t fan_names_home(const struct fan_names *names, uint32_t mount, const char *directory,
+                        size_t bytes)
+{
+    uint64_t world = load(&names->header->world_size);
+    uint64_t value = UINT64_C(0xcbf29ce484222325) ^ mount;
+    for (size_t i = 0; i < bytes; i++)
+        value = (value ^ (unsigned char)directory[i]) * UINT64_C(0x100000001b3);
+    return world > 0 ? (uint32_t)((value ^ value >> 32) % world) : 0;
+}
+
 int fan_names_attach(struct fan_names *names, void *base, uint64_t bytes)
 {
     struct fan_names_header *header = base;

@@ -60,6 +60,10 @@ static inline void fan_names_begin_change(const struct fan_names *names)
     __atomic_fetch_add(&names->header->begun, 1, __ATOMIC_SEQ_CST);
 }
 
+/* The home rank of a directory, as fanstore/outputs/model/entries.py has it. Pure. */
+uint32_t fan_names_home(const struct fan_names *names, uint32_t mount, const char *directory,
+                        size_t bytes);
+
 /* The hash of a path. Pure. */
 uint64_t fan_names_hash(uint32_t mount, const char *path, size_t bytes);
 

@@ -17,17 +17,21 @@
 
 #include <stdint.h>
 
+#include "output_format.h"
+
 #define FAN_CACHE_MAGIC "FANCACH\n"
 
 /* cffi: begin */
 enum {
-    FAN_CACHE_VERSION = 5,
-    FAN_CACHE_LAYOUT_ID = 0x46430005,
+    FAN_CACHE_VERSION = 6,
+    FAN_CACHE_LAYOUT_ID = 0x46430006,
     FAN_CACHE_GRANULE_BYTES = 4096,
     FAN_CACHE_BLOCK_BYTES = 1048576, /* a remote file is fetched in pieces of this many bytes */
     FAN_CACHE_WAYS = 8,
     FAN_SESSIONS_MAX = 4096,
     FAN_SESSION_PINS = 64,
+    FAN_SESSION_QUESTIONS = 4,
+    FAN_QUESTION_PATH_MAX = 920,
     FAN_SESSION_HINTS = 16,
     FAN_SESSION_FILES = 512,
     FAN_SESSION_WAYS = 16 /* of a session's open files, where one may be noted */
@@ -84,10 +88,36 @@ struct fan_hint {
     uint64_t count;
 };
 
+/* DROPPED: whoever asked waits no more; the daemon frees it. */
+enum fan_question_state {
+    FAN_QUESTION_FREE = 0,
+    FAN_QUESTION_CLAIMED = 1,
+    FAN_QUESTION_ASKED = 2,
+    FAN_QUESTION_ANSWERED = 3,
+    FAN_QUESTION_DROPPED = 4
+};
+
+/* What is an output's name whose home is rank `home`? The client fills it and sets it ASKED, the
+ * daemon has that rank look into its names segment, and sets it ANSWERED. state: a futex. rc: that
+ * of fan_names_look, with `attr`. */
+struct fan_question {
+    uint32_t state;
+    uint32_t waiters;
+    uint32_t home;
+    int32_t rc;
+    uint32_t mount;
+    uint32_t path_bytes;
+    uint32_t base_bytes;
+    uint32_t follow;
+    struct fan_output_attr attr;
+    uint8_t path[920];
+};
+
 /* files: what this client has open, 0 where free; it enters them, and sets a bit of `closed` when
  * it closes one; the daemon takes the bits and frees the places. A file that finds no place is not
  * noted: its blocks may go while it is open, and stay after its close until room is needed. wanted:
- * set by the client after a pin is WANTED, taken by the daemon. hinted: after a hint is GIVEN. */
+ * set by the client after a pin is WANTED or a question ASKED, taken by the daemon. hinted: after a
+ * hint is GIVEN. */
 struct fan_session {
     uint32_t state;
     uint32_t wanted;
@@ -98,6 +128,7 @@ struct fan_session {
     struct fan_pin pins[FAN_SESSION_PINS];
     uint64_t files[FAN_SESSION_FILES];
     struct fan_hint hints[FAN_SESSION_HINTS];
+    struct fan_question questions[FAN_SESSION_QUESTIONS];
 };
 
 struct fan_bucket {

@@ -13,6 +13,7 @@
 #include "cache/eviction.h"
 #include "fetch.h"
 #include "hints.h"
+#include "looks.h"
 #include "messages.h"
 #include "storage/mounts.h"
 #include "node.h"
@@ -38,6 +39,7 @@ struct fan_node {
     struct fan_hints hints;
     struct fan_ranks ranks;
     struct fan_messages messages;
+    struct fan_looks looks;
     struct fan_readers disk;   /* of packs that are staged here, for other ranks */
     struct fan_readers shared; /* of the shared file system, for this node */
     struct fan_ahead ahead;

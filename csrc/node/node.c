@@ -33,6 +33,8 @@ static int build(struct fan_node *node)
     if (rc == 0)
         rc = fan_sessions_init(&node->sessions, node->segment.session_count);
     if (rc == 0)
+        rc = fan_looks_init(&node->looks, options->job_segment, node->segment.session_count);
+    if (rc == 0)
         rc = fan_ranks_init(&node->ranks, options->rank, options->world_size, options->deadline_ns);
     if (rc == 0)
         rc = fan_messages_init(&node->messages);
@@ -51,6 +53,7 @@ static void free_all(struct fan_node *node)
     fan_blockcache_fini(&node->cache);
     fan_messages_fini(&node->messages);
     fan_ranks_fini(&node->ranks);
+    fan_looks_fini(&node->looks);
     fan_sessions_fini(&node->sessions);
     fan_segment_fini(&node->segment);
     fan_mounts_fini(&node->mounts);

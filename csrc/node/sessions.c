@@ -91,6 +91,7 @@ void fan_session_close(struct fan_node *node, uint32_t session)
         fan_flight_leave(&sessions->wants[session * FAN_SESSION_PINS + pin]);
     }
     sessions->asked[session] = 0;
+    fan_looks_forget(node, session);
     clear_shared(&node->segment.sessions[session]);
     forget_live(&sessions->live, session);
     sessions->taken[session] = false;
@@ -121,6 +122,7 @@ static bool scan_session(struct fan_node *node, uint32_t session, uint64_t now_n
     fan_take32(&node->segment.sessions[session].wanted);
     for (unsigned pin = 0; pin < FAN_SESSION_PINS; pin++)
         any |= start_want(node, session, pin, now_ns);
+    any |= fan_looks_start(node, session);
     return any;
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_tools import RankRun, make_ranks, needs_mpi
+from fault_tools import RankRun, Ranks, make_ranks, needs_mpi
 from output_steps import Steps, content, digest
 from serving import wait_for
 from soak import sampled
@@ -25,7 +25,8 @@ SIZES = pytest.mark.parametrize("size", sampled([2, 3, 4], [3]))
 class Job:
     """A run of `size` ranks whose steps are numbered by themselves."""
 
-    def __init__(self, run: RankRun, steps: Steps, size: int) -> None:
+    def __init__(self, run: RankRun, steps: Steps, size: int, ranks: Ranks) -> None:
+        self.ranks = ranks
         self.run = run
         self.size = size
         self._steps = steps
@@ -54,7 +55,7 @@ def running(tmp_path: Path, size: int) -> Iterator[Job]:
     steps = Steps(tmp_path / "steps", *(f"s{n}" for n in range(40)))
     options = ("--output-dir", str(tmp_path / "output"))
     with ranks.running(size, steps.command, *options) as run:
-        job = Job(run, steps, size)
+        job = Job(run, steps, size, ranks)
         yield job
         job.end()
 
@@ -94,6 +95,34 @@ def test_a_large_file_is_the_same_everywhere(tmp_path: Path) -> None:
         assert seen == [seen[0]] * 4
         assert (tmp_path / "output").exists()
     assert (tmp_path / "output" / "large").read_bytes() == content("large", 20 * MIB + 5)
+
+
+def test_a_home_tells_names_to_other_ranks_without_their_daemons(tmp_path: Path) -> None:
+    with running(tmp_path, 2) as job:
+        far = directory_of(1, 2)
+        assert job.one(0, f"os.mkdir(root + '/{far}')") is None
+        assert job.one(0, f"write('{far}/file', 5000)") is None
+
+        def looks() -> int:
+            return int(job.ranks.status(1)["node"]["looks"])
+
+        before = looks()
+        size = f"os.stat(root + '/{far}/file').st_size"
+        none = f"os.path.exists(root + '/{far}/none')"
+        assert job.one(0, f"[{size} for _ in range(50)] + [{none} for _ in range(50)]") == (
+            [5000] * 50 + [False] * 50
+        )
+        assert looks() >= before + 100
+        assert job.one(0, f"read('{far}/file')") == digest(f"{far}/file", 5000)
+        for number in range(5):  # each is seen by all ranks once the call has returned
+            there, gone = number % 2, 1 - number % 2
+            assert job.one(there, f"write('{far}/x{number}', {number})") is None
+            assert job.all(f"os.stat(root + '/{far}/x{number}').st_size") == [number] * 2
+            assert job.one(gone, f"os.rename(root+'/{far}/x{number}', root+'/{far}/y')") is None
+            assert job.all(f"os.path.exists(root + '/{far}/x{number}')") == [False] * 2
+            assert job.all(f"os.stat(root + '/{far}/y').st_size") == [number] * 2
+            assert job.one(there, f"os.unlink(root + '/{far}/y')") is None
+            assert job.all(f"os.path.exists(root + '/{far}/y')") == [False] * 2
 
 
 @SIZES

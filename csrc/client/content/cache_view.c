@@ -108,14 +108,27 @@ static void ring(struct fan_cache_header *header)
         wake(&header->doorbell);
 }
 
-void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin)
+/* First what is wanted, then the session, then the header, which is the order in which the daemon
+ * takes them backwards. */
+static void call(struct fan_cache *cache)
 {
-    __atomic_store_n(&pin->error, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&pin->state, FAN_PIN_WANTED, __ATOMIC_SEQ_CST);
     __atomic_store_n(&cache->session->wanted, 1, __ATOMIC_SEQ_CST);
     __atomic_fetch_or(&cache->header->wanted_sessions[cache->number / 64],
                       UINT64_C(1) << cache->number % 64, __ATOMIC_SEQ_CST);
     ring(cache->header);
+}
+
+void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin)
+{
+    __atomic_store_n(&pin->error, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&pin->state, FAN_PIN_WANTED, __ATOMIC_SEQ_CST);
+    call(cache);
+}
+
+void fan_cache_ask(struct fan_cache *cache, struct fan_question *question)
+{
+    __atomic_store_n(&question->state, FAN_QUESTION_ASKED, __ATOMIC_SEQ_CST);
+    call(cache);
 }
 
 static bool claim(struct fan_hint *hint)
@@ -142,13 +155,23 @@ void fan_cache_hint(struct fan_cache *cache, uint64_t file, uint64_t block, uint
     ring(cache->header);
 }
 
-void fan_cache_wait(struct fan_pin *pin, int64_t ns)
+static void wait_while(uint32_t *state, uint32_t value, uint32_t *waiters, int64_t ns)
 {
     struct timespec limit = {ns / 1000000000, ns % 1000000000};
     /* Pairs with the daemon's look at `waiters` after it changed `state`. */
-    __atomic_fetch_add(&pin->waiters, 1, __ATOMIC_SEQ_CST);
-    FAN_SYS(futex, &pin->state, FUTEX_WAIT, FAN_PIN_WANTED, &limit);
-    __atomic_fetch_sub(&pin->waiters, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(waiters, 1, __ATOMIC_SEQ_CST);
+    FAN_SYS(futex, state, FUTEX_WAIT, value, &limit);
+    __atomic_fetch_sub(waiters, 1, __ATOMIC_SEQ_CST);
+}
+
+void fan_cache_wait(struct fan_pin *pin, int64_t ns)
+{
+    wait_while(&pin->state, FAN_PIN_WANTED, &pin->waiters, ns);
+}
+
+void fan_question_wait(struct fan_question *question, int64_t ns)
+{
+    wait_while(&question->state, FAN_QUESTION_ASKED, &question->waiters, ns);
 }
 
 /* Whether a place that was closed is the caller's again, with the file still in it: the daemon had

@@ -131,9 +131,11 @@ static inline void fan_pin_free(struct fan_pin *pin)
     __atomic_store_n(&pin->state, FAN_PIN_FREE, __ATOMIC_RELEASE);
 }
 
-/* Asks the daemon for the block of a named pin: first the pin, then the session, then the header,
- * which is the order in which the daemon takes them backwards. Wakes it when it sleeps. */
+/* Asks the daemon for the block of a named pin. Wakes it when it sleeps. */
 void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin);
+
+/* The same of a question that is filled. */
+void fan_cache_ask(struct fan_cache *cache, struct fan_question *question);
 
 /* Tells the daemon that `count` blocks of a file will be read soon. Waits for nothing; forgotten
  * where the daemon has not taken the hints before it. */
@@ -141,6 +143,7 @@ void fan_cache_hint(struct fan_cache *cache, uint64_t file, uint64_t block, uint
 
 /* Sleeps until a pin is not WANTED, or `ns` have passed; may return early. */
 void fan_cache_wait(struct fan_pin *pin, int64_t ns);
+void fan_question_wait(struct fan_question *question, int64_t ns);
 
 /* Enters `file` among the session's open files. Its place, or -1: there is none, or the daemon does
  * not want to know. */

@@ -95,6 +95,22 @@ bool fan_output_path(const struct fan_view *view, const char *path, size_t base_
     return bytes > 0 && bytes < FAN_OUTPUT_PATH_MAX;
 }
 
+fan_far *fan_known_far;
+
+/* What another rank knows of the name, whose home it is. A change that was announced on this node
+ * may be on its way there: then the daemon is asked, which waits for it. */
+static int known_elsewhere(const struct fan_names *names, const struct fan_names_path *named,
+                           bool follow, struct fan_output_attr *attr)
+{
+    const char *slash = memrchr(named->text, '/', named->bytes);
+    size_t directory = slash != NULL ? (size_t)(slash - named->text) : 0;
+    uint32_t home = fan_names_home(names, named->mount, named->text, directory);
+    if (home == names->header->rank || fan_known_far == NULL || !fan_names_kept(names) ||
+        !fan_names_settled(names))
+        return FAN_NAMES_ASK;
+    return fan_known_far(home, named, follow, attr);
+}
+
 int fan_output_known(const struct fan_view *view, const char *path, size_t base_bytes, bool follow,
                      struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX])
 {
@@ -108,6 +124,8 @@ int fan_output_known(const struct fan_view *view, const char *path, size_t base_
     answer->where = FAN_OUTPUT_HERE;
     int rc = fan_names_look(&names, &named, follow || slash, &answer->attr, text + used,
                             FAN_OUTPUT_PATH_MAX - used);
+    if (rc == FAN_NAMES_ASK)
+        rc = known_elsewhere(&names, &named, follow || slash, &answer->attr);
     if (rc == 0 && slash) /* a directory's path has to lose its slash */
         return S_ISDIR(answer->attr.mode) ? FAN_NAMES_ASK : -ENOTDIR;
     if (rc == 0 && used > 0 && S_ISLNK(answer->attr.mode))

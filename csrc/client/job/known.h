@@ -12,6 +12,12 @@
 #include "../../common/names.h"
 #include "ask.h"
 
+/* Looks at a name that another rank keeps (content/far.h), which this room knows nothing of; set
+ * before the first look. */
+typedef int fan_far(uint32_t home, const struct fan_names_path *path, bool follow,
+                    struct fan_output_attr *attr);
+extern fan_far *fan_known_far;
+
 /* The segment, mapped on first use. false where there is none. */
 bool fan_job_names(struct fan_names *names);
 
