@@ -55,7 +55,7 @@ int fan_mail_send(struct fan_mail *mail, struct fan_message *message)
 /* ---- receiving ---- */
 
 /* Where a message of so many bytes, head and all, may come. One that is longer than any, or for
- * which there is no memory, finds room for its head alone: MPI says then that it was cut. */
+ * which there is no memory, finds room for its head alone. */
 static struct fan_message *make_room(int bytes)
 {
     struct fan_message *message = NULL;
@@ -95,11 +95,11 @@ static int receive(struct fan_mail *mail, struct fan_operation *operation, MPI_M
     operation->mail = message;
     operation->token = rank->heard++;
     append(&rank->first, &rank->last, message);
-    int rc = MPI_Imrecv(message->head, HEAD_BYTES + (int)message->bytes, MPI_BYTE, matched,
-                        fan_operation_request(&mail->operations, operation));
-    if (rc == MPI_SUCCESS)
+    int rc = fan_operation_receive(&mail->operations, operation, matched, status, message->head,
+                                   HEAD_BYTES + (int)message->bytes);
+    if (rc == 0)
         return 0;
-    message->error = -fan_mpi_errno(rc);
+    message->error = rc;
     pass_on(mail, rank);
     return -EIO;
 }

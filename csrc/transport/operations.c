@@ -65,6 +65,24 @@ struct fan_operation *fan_operation_begin(struct fan_operations *operations,
     return operation;
 }
 
+int fan_operation_receive(struct fan_operations *operations, struct fan_operation *operation,
+                          MPI_Message *matched, const MPI_Status *status, void *to, int most)
+{
+    int bytes = 0;
+    MPI_Get_count(status, MPI_BYTE, &bytes);
+    if (bytes == MPI_UNDEFINED) /* more than INT_MAX */
+        return -ENOMEM;
+    if (bytes > most) {
+        operation->discard = malloc((size_t)bytes);
+        if (operation->discard == NULL)
+            return -ENOMEM;
+        to = operation->discard;
+        most = bytes;
+    }
+    int rc = MPI_Imrecv(to, most, MPI_BYTE, matched, fan_operation_request(operations, operation));
+    return rc == MPI_SUCCESS ? 0 : -fan_mpi_errno(rc);
+}
+
 void fan_operation_end(struct fan_operations *operations, struct fan_operation *operation)
 {
     int hole = operation->index;

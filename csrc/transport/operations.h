@@ -41,7 +41,7 @@ struct fan_operation {
     bool given_up; /* FETCH: the caller asked for that */
     uint64_t token;
     void *to;                       /* FETCH: where the caller wants it */
-    void *discard;                  /* given up: where it goes if it comes after all; or NULL */
+    void *discard;                  /* where goes what nobody wants, or what is too long; or NULL */
     struct fan_operation *asks_for; /* MESSAGE: the fetch whose request this is, or NULL */
     struct fan_message *mail;       /* SEND, RECEIVE */
     struct fan_operation *next_free;
@@ -73,6 +73,12 @@ static inline MPI_Request *fan_operation_request(struct fan_operations *operatio
 {
     return &operations->requests[operation->index];
 }
+
+/* Begins to receive, at `to`, a message that was probed for. One of more than `most` bytes comes
+ * whole to memory that is thrown away: Open MPI 5 writes past the end of room that is too small. 0,
+ * or -errno: -ENOMEM, and nothing receives it. */
+int fan_operation_receive(struct fan_operations *operations, struct fan_operation *operation,
+                          MPI_Message *matched, const MPI_Status *status, void *to, int most);
 
 /* Done with it: its request is complete, or was never made. */
 void fan_operation_end(struct fan_operations *operations, struct fan_operation *operation);

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import MPIEXEC, needs_ranks
+from mpiexec import MPIEXEC, needs_ranks
 from serving import Stage, make_stage, wait_for
 
 from fanstore.analyze.aside import problem

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from inprocess import call
-from ranks import MPIEXEC, needs_ranks
+from mpiexec import MPIEXEC, needs_ranks
 from serving import LIMIT_S, wait_for
 from small_disk import small_disk
 

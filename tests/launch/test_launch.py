@@ -15,15 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import (
-    FANSTORE,
-    RankStage,
-    assert_all_ok,
-    make_rank_stage,
-    needs_ranks,
-    read_results,
-    shm_files,
-)
+from mpiexec import KEEP, RANK, needs_ranks
+from ranks import FANSTORE, RankStage, assert_all_ok, make_rank_stage, read_results, shm_files
 from serving import LIMIT_S, READ_ALL, wait_for
 from soak import sampled
 
@@ -163,7 +156,7 @@ def with_one_rank_otherwise(
         "--stage": "full",
     }
     others = [word for pair in values.items() if pair[0] != option for word in pair]
-    script = f'value=$1; [ $PMI_RANK = {odd_one} ] && value=$0; shift; exec "$@" "$value" -- true'
+    script = f'value=$1; [ {RANK} = {odd_one} ] && value=$0; shift; exec "$@" "$value" -- true'
     job = [*FANSTORE, "run", *others, option]
     return stage.mpiexec(2, "sh", "-c", script, wrong, values[option], *job)
 
@@ -187,7 +180,7 @@ def test_a_mistake_on_one_rank_ends_all(
     wrong = wrongs.get(option, str(stage.path / "none"))
     argv = with_one_rank_otherwise(stage, dataset, odd_one, option, wrong)
     if not auto_cleanup:
-        argv.insert(1, "-disable-auto-cleanup")
+        argv[1:1] = KEEP
     done = stage.finished(argv, None)
     assert done.returncode not in (0, None)
     said = own_lines(done.stderr)

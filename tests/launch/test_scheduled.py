@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from ranks import MPIEXEC, needs_ranks
+from mpiexec import MPIEXEC, needs_ranks
 from serving import Stage, make_stage, wait_for
 
 from fanstore.errors import UsageError

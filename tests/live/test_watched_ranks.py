@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_tools import RankRun, Ranks, make_ranks, needs_mpi, reader
+from fault_tools import RankRun, Ranks, make_ranks, reader
+from mpiexec import needs_ranks
 from prometheus_client.parser import text_string_to_metric_families
 from serving import LIMIT_S, wait_for
 
 from fanstore.live.rates import difference
 from fanstore.serve.jobs import FoundJob, ask_ranks
 
-pytestmark = needs_mpi
+pytestmark = needs_ranks
 
 SIZE = 4
 FILES = {f"f{n:02}": bytes([n]) * (10_000 + 1_000 * n) for n in range(12)}

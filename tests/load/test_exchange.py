@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import os
 import shutil
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mpiexec import KEEP, MPIEXEC, needs_ranks
 from serving import Stage, find_content, flip, make_stage
 from soak import sampled
 
@@ -28,13 +28,7 @@ STAGED, REMOTE = int(lib.FAN_PLACE_STAGED), int(lib.FAN_PLACE_REMOTE)
 PARTIAL = int(lib.FAN_PLACE_PARTIAL)
 IN_PLACE = int(lib.FAN_PLACE_IN_PLACE)
 
-_beside = Path(sys.executable).with_name("mpiexec")
-MPIEXEC = str(_beside) if _beside.exists() else shutil.which("mpiexec")
-
-pytestmark = pytest.mark.skipif(
-    MPIEXEC is None or importlib.util.find_spec("mpi4py") is None,
-    reason="several ranks need mpiexec and mpi4py: pip install 'fanstore-fs[mpi]'",
-)
+pytestmark = needs_ranks
 
 
 @dataclasses.dataclass
@@ -55,7 +49,7 @@ class Ranks:
         written.write_text(json.dumps(spec))
         peer = Path(__file__).resolve().parents[1] / "support" / "exchange_peer.py"
         assert MPIEXEC is not None
-        command = [MPIEXEC, "-disable-auto-cleanup", "-n", str(world_size)]
+        command = [MPIEXEC, *KEEP, "-n", str(world_size)]
         done = subprocess.run(
             [*command, sys.executable, str(peer), str(written)],
             env=self.stage.env, capture_output=True, text=True, timeout=LIMIT_S, check=False,

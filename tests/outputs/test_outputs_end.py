@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ranks import make_rank_stage, needs_ranks
+from mpiexec import RANK, needs_ranks
+from ranks import make_rank_stage
 from serving import LIMIT_S, Stage, children, command_of, daemon_of, make_stage, runs, wait_for
 from small_disk import small_disk
 
@@ -367,7 +368,7 @@ def test_one_line_for_all_ranks(tmp_path: Path) -> None:
 @needs_ranks
 def test_ranks_with_different_output_directories_are_refused(tmp_path: Path) -> None:
     ranks = make_rank_stage(tmp_path, 2)
-    script = f'exec fanstore run --output-dir {tmp_path}/out$PMI_RANK "$@"'
+    script = f'exec fanstore run --output-dir {tmp_path}/out{RANK} "$@"'
     where = [*ranks.where(ranks.dataset()), "--", "true"]
     program = script.replace("fanstore", f"{shlex.quote(sys.executable)} -m fanstore", 1)
     done = ranks.finished(ranks.mpiexec(2, "sh", "-c", program, "sh", *where), code=None)

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mpiexec import needs_ranks
 from output_client import CREATE, Program, programs
 from output_service import Served
 from output_staging import tree
-from ranks import make_rank_stage, needs_ranks
+from ranks import make_rank_stage
 from serving import Stage, daemon_of, make_stage, wait_for
 
 from fanstore.dataset import Dataset

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_tools import RankRun, Ranks, make_ranks, needs_mpi
+from fault_tools import RankRun, Ranks, make_ranks
+from mpiexec import needs_ranks
 from output_steps import Steps, content, digest, until_done
 from serving import runs, wait_for
 from small_disk import small_disk
@@ -18,7 +19,7 @@ from soak import sampled
 
 from fanstore.outputs.model.entries import home_rank_of
 
-pytestmark = needs_mpi
+pytestmark = needs_ranks
 
 SIZE = 3
 LOST = 2

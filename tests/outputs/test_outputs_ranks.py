@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_tools import RankRun, Ranks, make_ranks, needs_mpi
+from fault_tools import RankRun, Ranks, make_ranks
+from mpiexec import needs_ranks
 from output_steps import Steps, content, digest
 from serving import wait_for
 from soak import sampled
 
 from fanstore.outputs.model.entries import home_rank_of
 
-pytestmark = needs_mpi
+pytestmark = needs_ranks
 
 MIB = 1 << 20
 SIZES = pytest.mark.parametrize("size", sampled([2, 3, 4], [3]))

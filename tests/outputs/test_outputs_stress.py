@@ -10,7 +10,7 @@ from pathlib import Path
 
 import output_stress
 import pytest
-from ranks import needs_ranks
+from mpiexec import needs_ranks
 from soak import sampled
 from stress_content import Board
 from stress_reader import INPUTS

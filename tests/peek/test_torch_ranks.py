@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ranks import make_rank_stage, needs_ranks
+from mpiexec import needs_ranks
+from ranks import make_rank_stage
 
 pytest.importorskip("torch")
 

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ranks import make_rank_stage, needs_ranks
+from mpiexec import needs_ranks
+from ranks import make_rank_stage
 
 pytestmark = needs_ranks
 

@@ -19,11 +19,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
-from fault_tools import RankRun, Ranks, command_of, make_ranks, needs_mpi
+from fault_tools import RankRun, Ranks, command_of, make_ranks
 from mix_reader import DIED, FAILED, WRONG, epoch_order
+from mpiexec import needs_ranks
 from serving import children, daemon_of
 
-pytestmark = needs_mpi
+pytestmark = needs_ranks
 
 SOAK_S = float(os.environ.get("FANSTORE_MIX_S", "300"))
 SEED = int(os.environ.get("FANSTORE_MIX_SEED", str(time.time_ns() % 1_000_000)))

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_tools import KEEP, Ranks, make_ranks, needs_mpi, reader
+from fault_tools import Ranks, make_ranks, reader
+from mpiexec import KEEP, needs_hydra, needs_ranks
 
 from fanstore.launch import report
 
@@ -31,7 +32,8 @@ exec ip netns exec $name unshare -u sh -c "hostname $name; $*"
 """
 
 pytestmark = [
-    needs_mpi,
+    needs_ranks,
+    needs_hydra,
     pytest.mark.skipif(os.getuid() != 0, reason="network namespaces: not root"),
     pytest.mark.skipif(
         not all(map(shutil.which, ("ip", "tc", "unshare"))),

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_tools import BARE_RANK, RankRun, Ranks, make_ranks, needs_mpi, reader, with_errno
+from fault_tools import BARE_RANK, RankRun, Ranks, make_ranks, reader, with_errno
+from mpiexec import needs_ranks
 from serving import find_content, flip, runs, wait_for
 from soak import sampled
 
 from fanstore.serve.stalls import Stalls
 
-pytestmark = needs_mpi
+pytestmark = needs_ranks
 
 PACKS = 6
 SIZE = 3

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ranks import RankStage, make_rank_stage, needs_ranks
+from mpiexec import needs_ranks
+from ranks import RankStage, make_rank_stage
 
 from fanstore.trace import read_trace
 from fanstore.trace.tables import SOURCES

@@ -12,15 +12,8 @@ from typing import Any
 
 import pytest
 import trees
-from ranks import (
-    FANSTORE,
-    RankStage,
-    assert_all_ok,
-    make_rank_stage,
-    needs_ranks,
-    read_results,
-    total,
-)
+from mpiexec import needs_ranks
+from ranks import FANSTORE, RankStage, assert_all_ok, make_rank_stage, read_results, total
 from serving import LIMIT_S, wait_for
 from soak import sampled
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from mpiexec import KEEP, MPIEXEC, is_open_mpi, needs_ranks
 from soak import sampled
 
 from fanstore import transport
@@ -22,13 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PEER = Path(__file__).resolve().parents[1] / "support" / "transport_peer.py"
 LIMIT_S = 60
 
-_BESIDE = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-MPIEXEC = shutil.which("mpiexec", path=_BESIDE)
-
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is missing"),
-    pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is missing"),
-]
+pytestmark = needs_ranks
 
 # Over shared memory; over what MPI uses between nodes; the same, and TCP.
 CARRIERS: dict[str, dict[str, str]] = {
@@ -73,10 +67,10 @@ def test_messages(tmp_path: Path, run: tuple[str, str]) -> None:
 )
 @pytest.mark.parametrize("program", ["killed-between", "killed-in-reply", "killed-sending"])
 def test_a_killed_rank(tmp_path: Path, program: str, tls: str) -> None:
-    # One proxy a rank, as on several nodes: a proxy that sees one of its ranks die may kill its
-    # others, whatever -disable-auto-cleanup says.
-    flags = ["-launcher", "fork", "-hosts", "n0,n1,n2", "-ppn", "1", "-disable-auto-cleanup"]
-    outputs = run_ranks(tmp_path, program, 3, {"UCX_TLS": tls} if tls else {}, *flags)
+    # Of Hydra one proxy a rank, as on several nodes: a proxy that sees one of its ranks die may
+    # kill its others, whatever -disable-auto-cleanup says.
+    nodes = () if is_open_mpi() else ("-launcher", "fork", "-hosts", "n0,n1,n2", "-ppn", "1")
+    outputs = run_ranks(tmp_path, program, 3, {"UCX_TLS": tls} if tls else {}, *nodes, *KEEP)
     assert "ok" not in outputs[1].split()
     assert is_whole(outputs[0]), outputs[0]
     assert is_whole(outputs[2]), outputs[2]

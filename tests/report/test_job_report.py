@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import FANSTORE, RankStage, make_rank_stage, needs_ranks
+from mpiexec import RANK, needs_ranks
+from ranks import FANSTORE, RankStage, make_rank_stage
 from serving import LIMIT_S
 
 pytestmark = needs_ranks
@@ -93,7 +94,7 @@ def test_one_slow_rank_is_named_with_its_source(stage: RankStage) -> None:
         "SLOW_STATE": str(stage.path / "state"),
     }  # fmt: skip
     settings = shlex.join(f"{name}={value}" for name, value in slow.items())
-    only = f'if [ "$PMI_RANK" = 1 ]; then export {settings}; fi; exec "$@"'
+    only = f'if [ "{RANK}" = 1 ]; then export {settings}; fi; exec "$@"'
     page = stage.path / "job.html"
     options = ("--stage", "lazy", "--report", str(page))
     run = [*FANSTORE, "run", *stage.where(dataset), *options]

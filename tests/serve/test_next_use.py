@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ranks import make_rank_stage, needs_ranks
+from mpiexec import needs_ranks
+from ranks import make_rank_stage
 
 COUNT, SIZE, EPOCHS = 600, 60_000, 5
 

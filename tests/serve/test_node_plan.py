@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from inprocess import call
-from ranks import RankStage, make_rank_stage, needs_ranks
+from mpiexec import needs_ranks
+from ranks import RankStage, make_rank_stage
 from serving import flip, make_stage
 
 from fanstore.dataset import open_dataset

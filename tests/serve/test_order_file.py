@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import RankStage, make_rank_stage, needs_ranks
+from mpiexec import needs_ranks
+from ranks import RankStage, make_rank_stage
 from serving import make_stage, wait_for
 
 from fanstore.arrays import np

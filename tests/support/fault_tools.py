@@ -10,10 +10,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
+from mpiexec import KEEP, MPIEXEC, RANK
 from serving import (
     Stage,
     children,
@@ -38,29 +36,20 @@ from fanstore.dataset import open_dataset
 
 LIMIT_S = 40.0
 LEFT_S = 10.0
-KEEP = ("-disable-auto-cleanup",)
-
-_beside = Path(sys.executable).with_name("mpiexec")
-MPIEXEC = str(_beside) if _beside.exists() else shutil.which("mpiexec")
-
-needs_mpi = pytest.mark.skipif(
-    MPIEXEC is None or importlib.util.find_spec("mpi4py") is None,
-    reason="several ranks need mpiexec and mpi4py: pip install 'fanstore-fs[mpi]'",
-)
 
 # $0: where the run keeps its notes.
-_RANK = """
+_RANK = f"""
 trap : HUP INT TERM USR1 USR2
-sh -c 'echo $$ >"$0/pid.$PMI_RANK"; exec "$@" >"$0/out.$PMI_RANK" 2>"$0/err.$PMI_RANK"' "$0" "$@"
+sh -c 'echo $$ >"$0/pid.{RANK}"; exec "$@" >"$0/out.{RANK}" 2>"$0/err.{RANK}"' "$0" "$@"
 code=$?
-echo $code >"$0/code.$PMI_RANK"
+echo $code >"$0/code.{RANK}"
 exit $code
 """
 
 # As users have it: Hydra sees the wrapper itself.
-BARE_RANK = """
-echo $$ >"$0/pid.$PMI_RANK"
-exec "$@" >"$0/out.$PMI_RANK" 2>"$0/err.$PMI_RANK"
+BARE_RANK = f"""
+echo $$ >"$0/pid.{RANK}"
+exec "$@" >"$0/out.{RANK}" 2>"$0/err.{RANK}"
 """
 
 # Reads every file, or those named in the step's file, when told to; answers with checksums, or

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,21 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from mpiexec import MPIEXEC
 from serving import LIMIT_S, Stage, process_name, runs, wait_for
 
-_beside = Path(sys.executable).with_name("mpiexec")
-MPIEXEC = str(_beside) if _beside.exists() else shutil.which("mpiexec")
 READER = Path(__file__).with_name("rank_reader.py")
 FANSTORE = (sys.executable, "-m", "fanstore")
 
 _MARK = "RANKS_STAGE"
 _SHM = "/dev/shm/"
-
-needs_ranks = pytest.mark.skipif(
-    MPIEXEC is None or importlib.util.find_spec("mpi4py") is None,
-    reason="several ranks need mpiexec and mpi4py: pip install 'fanstore-fs[mpi]'",
-)
 
 
 @dataclass

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ranks import make_rank_stage, needs_ranks
+from mpiexec import needs_ranks
+from ranks import make_rank_stage
 from serving import Stage, children, command_of, make_stage, process_name, runs, wait_for
 from terminal import drain, on_terminal, state
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from inprocess import call
-from ranks import FANSTORE, make_rank_stage, needs_ranks
+from mpiexec import needs_ranks
+from ranks import FANSTORE, make_rank_stage
 from serving import Stage, make_stage, runs, wait_for
 
 from fanstore.dataset import open_dataset
