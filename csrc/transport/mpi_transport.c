@@ -52,7 +52,7 @@ static void *landing_of(struct fan_operation *fetch)
     return fetch->bytes > FAN_SMALL_FETCH_BYTES ? fetch->to : fetch->buffer.small;
 }
 
-/* An answer of another length is an error. (Open MPI 5 writes one that is longer past the end of
+/* An answer of another length is an error. (Open MPI writes one that is longer past the end of
  * `landing`, though it calls it cut; no rank sends one.) */
 static int receive_answer(struct context *context, struct fan_operation *fetch, void *landing)
 {

@@ -75,7 +75,7 @@ static inline MPI_Request *fan_operation_request(struct fan_operations *operatio
 }
 
 /* Begins to receive, at `to`, a message that was probed for. One of more than `most` bytes comes
- * whole to memory that is thrown away: Open MPI 5 writes past the end of room that is too small. 0,
+ * whole to memory that is thrown away: Open MPI writes past the end of room that is too small. 0,
  * or -errno: -ENOMEM, and nothing receives it. */
 int fan_operation_receive(struct fan_operations *operations, struct fan_operation *operation,
                           MPI_Message *matched, const MPI_Status *status, void *to, int most);

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mpiexec import KEEP, RANK, needs_ranks
+from mpiexec import KEEP, RANK, needs_hydra, needs_ranks
 from ranks import FANSTORE, RankStage, assert_all_ok, make_rank_stage, read_results, shm_files
 from serving import LIMIT_S, READ_ALL, wait_for
 from soak import sampled
@@ -91,6 +91,7 @@ def inherited(stage: RankStage, dataset: Path, world_size: int, *options: str) -
     return [json.loads((stage.path / f"said.{rank}").read_text()) for rank in range(world_size)]
 
 
+@needs_hydra
 @pytest.mark.parametrize("world_size", sampled([1, 2], [2]))
 def test_the_command_is_no_rank_of_the_launcher(
     stage: RankStage, dataset: Path, world_size: int
@@ -106,6 +107,7 @@ def test_the_command_is_no_rank_of_the_launcher(
         assert link.startswith("socket:") and link not in said["files"].values()
 
 
+@needs_hydra
 def test_the_launchers_variables_can_be_kept(stage: RankStage, dataset: Path) -> None:
     for rank, said in enumerate(inherited(stage, dataset, 2, "--keep-mpi-env")):
         env = said["env"]

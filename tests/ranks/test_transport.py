@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from mpiexec import KEEP, MPIEXEC, is_open_mpi, needs_ranks
+from mpiexec import IS_OPEN_MPI, KEEP, MPIEXEC, needs_ranks
 from soak import sampled
 
 from fanstore import transport
@@ -69,7 +69,7 @@ def test_messages(tmp_path: Path, run: tuple[str, str]) -> None:
 def test_a_killed_rank(tmp_path: Path, program: str, tls: str) -> None:
     # Of Hydra one proxy a rank, as on several nodes: a proxy that sees one of its ranks die may
     # kill its others, whatever -disable-auto-cleanup says.
-    nodes = () if is_open_mpi() else ("-launcher", "fork", "-hosts", "n0,n1,n2", "-ppn", "1")
+    nodes = () if IS_OPEN_MPI else ("-launcher", "fork", "-hosts", "n0,n1,n2", "-ppn", "1")
     outputs = run_ranks(tmp_path, program, 3, {"UCX_TLS": tls} if tls else {}, *nodes, *KEEP)
     assert "ok" not in outputs[1].split()
     assert is_whole(outputs[0]), outputs[0]
@@ -209,6 +209,8 @@ def test_an_mpicc_at_a_path_with_a_space(
     folder = tmp_path / "a dir" / "bin"
     folder.mkdir(parents=True)
     prefix = Path(build.find_mpicc(own=True)[0]).resolve().parent.parent
+    if not (prefix / "include" / "mpi.h").exists():
+        pytest.skip("this MPI has its headers elsewhere")
     for name in ("include", "lib"):
         (folder.parent / name).symlink_to(prefix / name)
     text = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import os
 import shutil
@@ -24,7 +23,7 @@ needs_ranks = pytest.mark.skipif(
 RANK = "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
 
 # As root, and with more ranks than processors; Open MPI 4 and 5.
-_OPEN_MPI = {
+_SETTINGS = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
@@ -32,20 +31,25 @@ _OPEN_MPI = {
 }
 
 
-@functools.cache
-def is_open_mpi() -> bool:
-    """Whether MPIEXEC is Open MPI's."""
+def _version() -> str:
+    """What MPIEXEC calls itself; empty: there is none."""
     if MPIEXEC is None:
-        return False
-    said = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False)
-    return "Open MPI" in said.stdout or "OpenRTE" in said.stdout
+        return ""
+    return subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
 
+
+_OPEN_MPI_4, _OPEN_MPI_5 = "OpenRTE", "Open MPI"
+_SAID = _version()
+IS_OPEN_MPI = _OPEN_MPI_4 in _SAID or _OPEN_MPI_5 in _SAID
 
 # Options with which the other ranks go on when one is killed.
-_KEEP_OPEN_MPI = ("--runtime-options", "recoverable,error-nonzero-status=0")
-KEEP = _KEEP_OPEN_MPI if is_open_mpi() else ("-disable-auto-cleanup",)
+KEEP: tuple[str, ...] = ("-disable-auto-cleanup",)
+if _OPEN_MPI_4 in _SAID:
+    KEEP = ("--enable-recovery",)
+elif _OPEN_MPI_5 in _SAID:
+    KEEP = ("--runtime-options", "recoverable,error-nonzero-status=0")
 
-needs_hydra = pytest.mark.skipif(is_open_mpi(), reason="about MPICH's mpiexec")
+needs_hydra = pytest.mark.skipif(IS_OPEN_MPI, reason="about MPICH's mpiexec")
 
-if is_open_mpi():
-    os.environ.update(_OPEN_MPI)
+if IS_OPEN_MPI:
+    os.environ.update(_SETTINGS)

@@ -395,7 +395,7 @@ def crooked_answers(peer: Peer) -> None:
         peer.serve()
         return
     small = [(8, 7), (8, 9), (8, 17), (8, 0), (100, 99), (100, 101), (100, 16), (100, 17)]
-    # Open MPI 5 writes a long message that does not fit past the end of where it belongs.
+    # Open MPI writes a long message that does not fit past the end of where it belongs.
     large = [(MIB, MIB - 1)] if IS_OPEN_MPI else [(MIB, MIB - 1), (MIB, MIB + 1)]
     for size, answered in small + large:
         place = np.full(size + 64, 0x5A, np.uint8)
