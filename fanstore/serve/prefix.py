@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -155,9 +156,9 @@ class PrefixHold:
         """Makes the missing directories. Other jobs, or ranks of this one, may make the same with
         another local directory: what they made first counts as there before."""
         for tries_left in reversed(range(_TRIES)):
-            if os.path.isdir(self.prefix):
-                return
-            if os.path.lexists(self.prefix):
+            with contextlib.suppress(FileNotFoundError):
+                if stat.S_ISDIR(os.stat(self.prefix).st_mode):  # one look: others come between two
+                    return
                 raise NotADirectoryError(20, os.strerror(20))
             try:
                 self._make_missing(missing_directories(self.prefix))
@@ -167,6 +168,8 @@ class PrefixHold:
                     raise
 
     def _make_missing(self, missing: list[str]) -> None:
+        if not missing:
+            raise FileExistsError(17, os.strerror(17))  # another made them just now
         self._fd = locks.take(self.lock_path, exclusive=False)
         _write_entry(self.lock_path, missing)
         made: list[str] = []

@@ -12,7 +12,7 @@ from serving import Stage, make_stage
 
 from fanstore.errors import UsageError
 from fanstore.load.base import Base, user_name
-from fanstore.serve.prefix import check_prefixes, spell
+from fanstore.serve.prefix import PrefixHold, check_prefixes, spell
 
 NAMES = ("trash-1", "unstaged", "lock", "jobs", "datasets", "prefixes")
 USER = f"prefix-names-{os.getpid()}"
@@ -80,3 +80,23 @@ def test_a_mount_in_fanstores_own_directory_is_refused(tmp_path: Path, inside: s
     with pytest.raises(UsageError, match="meets FanStore's own directory"):
         check_prefixes([prefix], Base(str(tmp_path / "elsewhere")))
     check_prefixes([spell(str(tmp_path / "local/fanstore-me/jobs"))], Base(str(tmp_path)))
+
+
+def test_a_prefix_that_another_rank_makes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two looks at it: what is there then is used, and is the other's to remove."""
+    prefix = tmp_path / "above" / "mount"
+    lexists = os.path.lexists
+
+    def look(path: str) -> bool:
+        prefix.mkdir(parents=True, exist_ok=True)
+        return lexists(path)
+
+    (tmp_path / "local").mkdir()
+    base = Base(str(tmp_path / "local"))
+    hold = PrefixHold(base, str(prefix))
+    with base.locked():
+        monkeypatch.setattr(os.path, "lexists", look)
+        hold.hold()
+    assert prefix.is_dir() and not hold.made
