@@ -225,14 +225,14 @@ _WORDS = {"1": True, "true": True, "yes": True, "on": True}
 _WORDS |= {"0": False, "false": False, "no": False, "off": False, "": False}
 
 
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes such as 65536, 64K or 1MiB. ValueError."""
-    match = re.fullmatch(r"([0-9]+)\s*([kmg]?)(i?b)?", text.strip().lower())
+    """A number of bytes such as 65536, 64K, 1MiB or 2T. ValueError."""
+    match = re.fullmatch(r"([0-9]+)\s*([kmgt]?)(i?b)?", text.strip().lower())
     if match is None:
-        raise ValueError(f"{text!r} is no number of bytes such as 64K or 1MiB")
+        raise ValueError(f"{text!r} is no number of bytes such as 64K, 1MiB or 2T")
     return int(match[1]) * _UNITS[match[2]]
 
 

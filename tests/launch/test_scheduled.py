@@ -263,9 +263,9 @@ def test_wrong_use_prints_no_script(words: str, said: str) -> None:
 
 def test_slurms_script_is_that_of_sbatch() -> None:
     given = "-N 2 --time 30 --account a --output o --trap --dataset d --quiet -- true".split()
-    words = "--scheduler slurm --queue q --cpus-per-node 4 --gpus-per-node 2 --mem 1G"
+    words = "--scheduler slurm --queue q --cpus-per-node 4 --gpus-per-node 2 --mem 1T"
     words += " --directive --x"
-    other = "sbatch --partition q --cpus-per-task 4 --gpus-per-node 2 --mem 1024M --sbatch --x"
+    other = "sbatch --partition q --cpus-per-task 4 --gpus-per-node 2 --mem 1048576M --sbatch --x"
     by_sbatch = subprocess.run([sys.executable, "-m", "fanstore", *other.split(), *given],
                                capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
     ours = call(*words.split(), *given)
