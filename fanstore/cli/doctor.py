@@ -75,6 +75,29 @@ def _mpi() -> dict[str, str | None]:
     }
 
 
+def _containers(directories: list[dict[str, Any]]) -> dict[str, str | None]:
+    """What `--container` knows here, and what it asks of an image; `directories`: as
+    `_local_directories` returns them."""
+    try:
+        from fanstore._native import preload_path
+    except ImportError:  # said of the libraries
+        return {}
+    from fanstore.launch.containers import KNOWN, library_folders
+    from fanstore.load.base import Base
+    from fanstore.programs.check import glibc_needed
+
+    preload = os.fspath(preload_path())
+    version = ".".join(map(str, glibc_needed(preload) or ())) or "of any version"
+    local = [Base(entry["path"]).path for entry in directories if entry["chosen"]]
+    bound = ", ".join([*local, *sorted(library_folders(preload))])
+    return {
+        "programs": ", ".join(filter(shutil.which, KNOWN)) or None,
+        "an image needs": f"glibc {version} or newer (not musl), /bin/sh and env",
+        "bound at the same place": f"{bound}; mount prefixes that are there; with --in-place the "
+        "dataset",
+    }
+
+
 def _launcher(problems: list[str]) -> Launcher:
     """This process among its ranks; adds what makes no sense there to `problems`."""
     try:
@@ -174,6 +197,7 @@ def examine_all() -> dict[str, Any]:
         "libraries": _libraries(),
         "codecs": _codecs(),
         "mpi": _mpi(),
+        "containers": _containers(directories),
         "local_directories": directories,
         "limits": _limits(),
         "mount_prefix": default_prefix("<dataset name>"),
@@ -194,7 +218,7 @@ def _show(found: dict[str, Any]) -> None:
     click.echo(found["platform"])
     for problem in found["problems"]:
         click.echo(f"problem: {problem}")
-    for title in ("libraries", "codecs", "mpi", "limits"):
+    for title in ("libraries", "codecs", "mpi", "containers", "limits"):
         click.echo(f"{title}:")
         for name, value in found[title].items():
             absent = "unlimited" if title == "limits" else "not found"

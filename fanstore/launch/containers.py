@@ -17,6 +17,7 @@ from fanstore.launch.environment import command_environment
 
 # As their manuals have it: apptainer-exec(1), "--bind"; bwrap(1); podman-run(1), "--volume".
 _BY_VARIABLE = {"apptainer": "APPTAINER_BIND", "singularity": "SINGULARITY_BIND"}
+KNOWN = (*_BY_VARIABLE, "bwrap", "podman")
 _OURS = ("LD_PRELOAD", "FANSTORE_")
 
 
@@ -64,14 +65,17 @@ def container_of(text: str) -> Container:
     return Container(tuple(words))
 
 
+def library_folders(preload: str) -> set[str]:
+    """Where the library is; it is a link where its own path has a space in it."""
+    return {os.path.dirname(preload), os.path.dirname(os.path.realpath(preload))}
+
+
 def needed_paths(job: Mapping[str, Any]) -> list[str]:
     """What a program of the job must see at the same place as outside: the job's directory and the
     staged packs, the library, the mount prefixes that are there, and datasets that are read in
     place."""
     local = os.path.dirname(os.path.dirname(job["job_directory"]))
-    # The library is a link where its own path has a space in it.
-    libraries = {job["preload"], os.path.realpath(job["preload"])}
-    paths = {local, *map(os.path.dirname, libraries)}
+    paths = {local, *library_folders(job["preload"])}
     for dataset in job["datasets"]:
         if os.path.isdir(dataset["mount_prefix"]):
             paths.add(dataset["mount_prefix"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,9 @@ def test_doctor_says_every_setting_with_its_source(stage: Stage) -> None:
     (local,) = found["local_directories"]
     assert local["path"] == str(stage.local) and local["chosen"] and local["free_bytes"] > 0
     assert set(found["codecs"]) == {"lz4", "zstd"}
+    assert str(stage.local) in found["containers"]["bound at the same place"]
     text = stage.call("doctor").stdout
+    assert re.search(r"an image needs: glibc 2\.\d+ or newer \(not musl\)", text)
     assert all(row["variable"] in text for row in found["settings"])
 
 
