@@ -87,6 +87,7 @@ tsan: ## C tests under the thread sanitizer
 
 aarch64: build ## build for aarch64, and run what can be run of it under qemu-user
 	@$(BIN)/python tools/aarch64.py
+	@$(BIN)/python tools/aarch64_job.py
 	$(BIN)/python -m pytest tests/contrast/test_aarch64.py $(PYTEST_FLAGS)
 
 sanitized: build ## the contrast suite with a sanitized preload library

@@ -30,7 +30,15 @@ OUT = native.ROOT / "build" / "aarch64"
 ROOT, LIBRARIES = OUT / "root", OUT / "native"
 CC = os.environ.get("CC_AARCH64", "aarch64-linux-gnu-gcc")
 QEMU = os.environ.get("QEMU_AARCH64", "qemu-aarch64")
-PACKAGES = ("python3-minimal", "libpython3-stdlib", "libstdc++6", "liblz4-1", "libzstd1")
+PACKAGES = (
+    "python3-minimal",
+    "libpython3-stdlib",
+    "libstdc++6",
+    "liblz4-1",
+    "libzstd1",
+    "dash",
+    "coreutils",
+)
 LIMIT_S = 600
 
 # What qemu-user 7.2 does not do, and which tests need it.
@@ -60,7 +68,7 @@ def is_ready() -> bool:
 def emulated(page_bytes: int = 4096, **environment: str) -> list[str]:
     """What stands before an aarch64 program and its arguments."""
     settings = [word for item in environment.items() for word in ("-E", "=".join(item))]
-    return [QEMU, "-p", str(page_bytes), "-L", str(ROOT), *settings]
+    return [shutil.which(QEMU) or QEMU, "-p", str(page_bytes), "-L", str(ROOT), *settings]
 
 
 def unpack_root() -> None:

@@ -35,8 +35,10 @@ def stay_inside(root: Path) -> None:
 
 def unpack(root: Path, release: str, architecture: str, packages: Sequence[str]) -> Path:
     """Makes `root` of the packages and what they depend on, unless it is there. Returns it."""
-    if root.exists():
+    note, made_of = root / "made-of", " ".join((release, architecture, *packages))
+    if note.exists() and note.read_text() == made_of:
         return root
+    shutil.rmtree(root, ignore_errors=True)
     state = root.with_name(f"{root.name}.apt")
     shutil.rmtree(state, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial"):
@@ -58,5 +60,6 @@ def unpack(root: Path, release: str, architecture: str, packages: Sequence[str])
         subprocess.run(["dpkg", "-x", package, fresh], check=True)
     stay_inside(fresh)
     shutil.rmtree(state)
+    (fresh / note.name).write_text(made_of)
     fresh.rename(root)
     return root

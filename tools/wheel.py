@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aarch64
+import aarch64_job
 import debian_root
 
 from fanstore.transport.build import brought_name, compile_library
@@ -140,23 +141,17 @@ def try_wheel(wheel: Path, abi: str) -> None:
 
 
 def try_emulated(wheel: Path) -> None:
-    """Installs the wheel for aarch64 beside the wheels that it asks for, and packs and checks a
-    dataset under an emulator. A job starts programs, which qemu-user leaves to this machine."""
-    if aarch64.missing():
-        print(f"wheel: no trial of {wheel.name}: {aarch64.missing()}")
+    """Installs the wheel for aarch64 beside the wheels that it asks for, and runs a job under an
+    emulator, in a root without a compiler."""
+    problem = aarch64.missing() or aarch64_job.missing()
+    if problem:
+        print(f"wheel: no trial of {wheel.name}: {problem}")
         return
     print(f"wheel: trial of {wheel.name} under an emulator", flush=True)
     aarch64.unpack_root()
     with tempfile.TemporaryDirectory(prefix="fanstore-wheel-") as scratch:
-        tags = [f"--platform=manylinux_2_{minor}_aarch64" for minor in (17, 28)]
-        tags += ["--python-version=311", "--only-binary=:all:"]
-        site = Path(scratch, "site")
-        subprocess.run([*PIP, "install", "--quiet", *tags, "--target", site, wheel], check=True)
-        python = aarch64.ROOT / "usr" / "bin" / "python3.11"
-        emulated = aarch64.emulated(PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1")
-        fanstore = [*emulated, python, "-m", "fanstore"]
-        for command in (["prepare", ROOT / "docs", "data"], ["verify", "data"]):
-            subprocess.run([*fanstore, *command], check=True, cwd=scratch, timeout=300)
+        aarch64_job.install(Path(scratch), wheel)
+        aarch64_job.run_job(Path(scratch))
 
 
 def main() -> None:
