@@ -161,12 +161,16 @@ class Dataset:
         record = ffi.new("uint64_t *")
         field = ffi.new("const char **")
         if lib.fan_core_check_records(self._buffer, self._bytes, record, field) != 0:
-            name = ffi.string(field[0]).decode()
-            if name == "dentry":
-                at = self.header.sections[lib.FAN_SECTION_DENTRIES].offset
-                reason = f"record {record[0]} is not found by its path, or looks different there"
-                raise DatasetDamaged(self.index_path, "sections[dentries]", at, reason)
-            raise self.damaged(record[0], name, "not a valid value")
+            raise self.damaged(record[0], ffi.string(field[0]).decode(), "not a valid value")
+
+    def check_dentries(self) -> None:
+        """Checks, once the records are, that each is found by its path, and looks the same there.
+        Raises DatasetDamaged."""
+        record = ffi.new("uint64_t *")
+        if lib.fan_core_check_dentries(self._buffer, self._bytes, record) != 0:
+            at = self.header.sections[lib.FAN_SECTION_DENTRIES].offset
+            reason = f"record {record[0]} is not found by its path, or looks different there"
+            raise DatasetDamaged(self.index_path, "sections[dentries]", at, reason)
 
     @property
     def dataset_id(self) -> str:

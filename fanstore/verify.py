@@ -88,6 +88,7 @@ class Verifier:
         """Every record of the index, up to the first that is not sound."""
         try:
             self._dataset.check_records()
+            self._dataset.check_dentries()
         except DatasetDamaged as error:
             self.findings.refused.append(str(error))
 

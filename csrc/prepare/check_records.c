@@ -146,7 +146,14 @@ int fan_core_check_records(const void *base, uint64_t bytes, uint64_t *record, c
     int rc = fan_index_attach(&index, base, bytes, &fault);
     if (rc == 0)
         rc = check_all(&index, check_record, record, field);
-    if (rc == 0)
-        rc = check_all(&index, check_children, record, field);
-    return rc != 0 ? rc : check_all(&index, check_dentry, record, field);
+    return rc != 0 ? rc : check_all(&index, check_children, record, field);
+}
+
+int fan_core_check_dentries(const void *base, uint64_t bytes, uint64_t *record)
+{
+    struct fan_index index;
+    struct fan_fault fault;
+    const char *field;
+    int rc = fan_index_attach(&index, base, bytes, &fault);
+    return rc != 0 ? rc : check_all(&index, check_dentry, record, &field);
 }
