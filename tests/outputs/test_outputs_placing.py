@@ -29,17 +29,17 @@ def test_small_files_are_synced_together_and_named_in_order(
     cluster = Cluster(tmp_path)
     together = threading.Barrier(4)
     named: list[bytes] = []
-    sync, place = os.fsync, OutputDirectory.place_file
+    sync, put = os.fsync, placing.rename_to_free
 
     def sync_with_others(fd: int) -> None:
         together.wait(30)
         sync(fd)
 
-    def noted(self: OutputDirectory, temporary: bytes, name: Name, *rest: object) -> object:
-        named.append(name.path)
-        return place(self, temporary, name, *rest)  # type: ignore[arg-type]
+    def noted(old: bytes, new: bytes) -> None:
+        put(old, new)
+        named.append(os.path.basename(new))
 
-    monkeypatch.setattr(OutputDirectory, "place_file", noted)
+    monkeypatch.setattr(placing, "rename_to_free", noted)
     files = [b"f%02d" % n for n in range(12)]
 
     async def work() -> None:
@@ -89,7 +89,7 @@ def test_directories_are_synced_once_for_many_names(
 ) -> None:
     cluster = Cluster(tmp_path)
     synced: list[bytes] = []
-    monkeypatch.setattr(placing, "_sync", synced.append)
+    monkeypatch.setattr(placing, "_sync", synced.extend)
     monkeypatch.setattr(placing, "_SYNC_EACH_S", 1000.0)
 
     async def work() -> None:

@@ -193,7 +193,7 @@ def test_each_name_of_an_object_gets_a_copy_of_its_own(tmp_path: Path) -> None:
         late = rank.publish(b"late", b"l" * 1000)
         supplier = rank.stage_out._supplier
         rank.journal.name(early.object_id, Name(0, b"early"), 1000)
-        supplier.begin(early)
+        supplier.begin([early])
         for entry in (early, late):
             number, attr, names = entry.object_id, entry.attr, (Name(0, b"a"), Name(0, b"b"))
             copies = await asyncio.gather(*(supplier.supply(number, n, attr) for n in names))

@@ -138,15 +138,6 @@ class ObjectStore:
             else:
                 os.unlink(path)
 
-    def held_bytes(self) -> int:
-        """Returns what all objects of this rank take on the disk. May be called from any thread."""
-        total = 0
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.directory) as entries:
-            for entry in entries:
-                with contextlib.suppress(FileNotFoundError):
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
-        return total
-
     async def _apart(self, function: object, *args: object) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._executor, function, *args)  # type: ignore[arg-type]

@@ -134,7 +134,6 @@ class OutputService:
     def figures(self) -> dict[str, Any]:
         """Returns counts for people. May be called from any thread."""
         figures: dict[str, Any] = {**self._drafts.counts, "drafts": len(self._drafts)}
-        figures["objects_bytes"] = self._store.held_bytes()
         figures["unfinished"] = [self._shown(place) for place in self._unfinished[:SHOWN_MAX]]
         if self._stage_out is not None:
             figures.update(self._stage_out.figures())

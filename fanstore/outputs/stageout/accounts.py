@@ -41,7 +41,7 @@ class Accounts:
         self._journal = journal
         self._witness = Witness(peers)
         self._published = 0
-        peers.serve("placed", lambda _, *args: self._placed(*args))
+        peers.serve("placed", lambda _, copies: self._placed(copies))
         peers.serve("note", lambda _, place: self._note(place))
         peers.serve("note_below", lambda _, mount, path: self._note_below(mount, path))
         peers.serve("named", lambda _, object_id, name: self._named(object_id, name))
@@ -129,11 +129,13 @@ class Accounts:
             if object_id in ledger.waiting:
                 self._witness.tell(object_id, name)
 
-    def _placed(self, object_id: int, name: Name, identity: Identity) -> None:
-        """Notes that a copy of an object of this rank is in the output directory."""
-        self._journal.place(object_id, name, identity)
-        if object_id not in self._journal.ledger.waiting:
-            self._witness.tell(object_id, None)
+    def _placed(self, copies: Iterable[tuple[int, Name, Identity]]) -> None:
+        """Notes that copies of objects of this rank are in the output directory."""
+        with self._journal.together():
+            for object_id, name, identity in copies:
+                self._journal.place(object_id, name, identity)
+                if object_id not in self._journal.ledger.waiting:
+                    self._witness.tell(object_id, None)
 
     def _note(self, place: Place) -> None:
         """Tells, on the home rank, the owner the name of its file; writes down what has no

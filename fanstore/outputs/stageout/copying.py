@@ -11,6 +11,7 @@ from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.objects.leases import open_unasked
 from fanstore.outputs.stageout.journal import Identity
 from fanstore.outputs.stageout.placing import apply_attr
+from fanstore.outputs.stageout.syncing import start_writing
 
 _PIECE_BYTES = 8 << 20
 _CANNOT = frozenset(
@@ -24,24 +25,44 @@ def copy_object(
     """Copies a file with its holes, gives it `attr`, and syncs it. `advance` is called with the
     count of bytes as they come, and may raise to give up. Where anything is raised, nothing is left
     behind."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)
+    writer = copy_unsynced(source, temporary, attr, advance)
+    try:
+        os.fsync(writer)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    finally:
+        os.close(writer)  # it was synced before, so an error here would say nothing new
+
+
+def copy_unsynced(
+    source: bytes, temporary: bytes, attr: Attr, advance: Callable[[int], None]
+) -> int:
+    """Does what copy_object does but sync; returns a descriptor of the copy for that."""
     reader = open_unasked(source)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        writer = os.open(temporary, flags, 0o600)
+        writer = _create(temporary)
         try:
             _copy_data(reader, writer, advance)
-            apply_attr(temporary, attr)
-            os.fsync(writer)
+            apply_attr(writer, attr)
         except BaseException:
+            os.close(writer)
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-        finally:
-            os.close(writer)  # it was synced before, so an error here would say nothing new
+        return writer
     finally:
         os.close(reader)
+
+
+def _create(path: bytes) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except FileExistsError:  # a daemon that was killed has left it
+        os.unlink(path)
+        return os.open(path, flags, 0o600)
 
 
 def link_again(earlier: bytes, identity: Identity, attr: Attr, temporary: bytes) -> bool:
@@ -61,8 +82,11 @@ def link_again(earlier: bytes, identity: Identity, attr: Attr, temporary: bytes)
 
 
 def _copy_data(reader: int, writer: int, advance: Callable[[int], None]) -> None:
-    size = os.fstat(reader).st_size
-    at = 0
+    found = os.fstat(reader)
+    size, at = found.st_size, 0
+    if found.st_blocks * 512 >= size:  # there are no holes
+        _copy_range(reader, writer, 0, size, advance)
+        return
     while at < size:
         try:
             start = os.lseek(reader, at, os.SEEK_DATA)
@@ -76,7 +100,7 @@ def _copy_data(reader: int, writer: int, advance: Callable[[int], None]) -> None
         at = end
     if at < size:
         advance(size - at)
-    os.ftruncate(writer, size)
+        os.ftruncate(writer, size)
 
 
 def _copy_range(
@@ -95,6 +119,8 @@ def _copy_range(
             if len(ways) == 1:
                 raise OSError(errno.EIO, "the object is shorter than it was")
             ways.pop(0)
+        if count == _PIECE_BYTES:
+            start_writing(writer, at, count)  # so that little is left for the sync
         at += count
         advance(count)
 

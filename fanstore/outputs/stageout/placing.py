@@ -13,14 +13,17 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.stageout.journal import Header, Identity, Name
 from fanstore.outputs.stageout.rename_safely import back_up, exchange, rename_to_free
+from fanstore.outputs.stageout.syncing import sync_all
 
 _ATTEMPTS = 100
 _SYNC_EACH_S = 1.0
+_SYNCED_TOGETHER = 128
+_NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
 
 
 class ParentInTheWay(OSError):
@@ -84,17 +87,38 @@ class OutputDirectory:
 
         force: what is in the way of its parents goes, too; else that raises ParentInTheWay.
         """
-        path = self.path(name)
         try:
             aside = self._make_parents(name, force)
-            identity = Identity.of(os.lstat(temporary))
-            backup = self._put(temporary, path, mine) or aside
+            identity, backup = self._give(temporary, self.path(name), mine)
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-        self._changed(path)
-        return identity, backup
+        return identity, backup or aside
+
+    def place_files(
+        self,
+        copies: Sequence[tuple[bytes, Name]],
+        placed: list[tuple[Identity, bytes | None]],
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """Gives whole files their names, which this job gave to nothing before, in their order, and
+        adds to `placed` what place_file returns of each. Where one fails, or nothing is wanted any
+        more, it ends; copies without a name are gone then."""
+        reached = None
+        try:
+            for temporary, name in copies:
+                path = self.path(name)
+                if os.path.dirname(path) != reached:
+                    self._make_parents(name, False)
+                    reached = os.path.dirname(path)
+                if not is_wanted():
+                    break
+                placed.append(self._give(temporary, path, None))
+        finally:
+            for temporary, _ in copies[len(placed) :]:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
 
     def place_link(
         self, target: bytes, name: Name, object_id: int, mine: Identity | None, force: bool = True
@@ -176,10 +200,11 @@ class OutputDirectory:
         """Makes all names that were given so far last (fsync(2) of their directories). Raises
         OSError."""
         self._synced_s = time.monotonic()
-        for directory in list(self._unsynced):
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it went meanwhile
-                _sync(directory)
-            self._unsynced.discard(directory)
+        while together := list(itertools.islice(self._unsynced, _SYNCED_TOGETHER)):
+            failed = _sync(together)
+            if failed:
+                raise failed[0]
+            self._unsynced.difference_update(together)
 
     def _changed(self, path: bytes) -> None:
         """Notes a new name. Directories are synced together, after a while: one by one that takes
@@ -214,6 +239,8 @@ class OutputDirectory:
             os.chmod(self.root, self._mode)
 
     def _make_scratch(self) -> None:
+        if os.path.isdir(self._scratch):
+            return
         self._make_root()
         with contextlib.suppress(FileExistsError):
             os.mkdir(self._scratch, 0o700)
@@ -256,6 +283,14 @@ class OutputDirectory:
                 os.chmod(at, self._mode)
             self._unsynced.add(os.path.dirname(at))
         return backup
+
+    def _give(
+        self, temporary: bytes, path: bytes, mine: Identity | None
+    ) -> tuple[Identity, bytes | None]:
+        identity = Identity.of(os.lstat(temporary))
+        backup = self._put(temporary, path, mine)
+        self._changed(path)
+        return identity, backup
 
     def _put(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:
         """Puts a file at `path`. What is in the way leaves in the same step in which the file
@@ -319,21 +354,27 @@ def _real(directory: bytes) -> bytes:
         os.close(fd)
 
 
-def apply_attr(path: bytes, attr: Attr) -> None:
-    """Gives a file its owner (where we may), mode and times."""
+def apply_attr(file: bytes | int, attr: Attr) -> None:
+    """Gives a file, by its path or a descriptor, its owner (where we may), mode and times."""
     with contextlib.suppress(PermissionError):
-        os.chown(path, attr.uid, attr.gid, follow_symlinks=False)
-    os.chmod(path, stat.S_IMODE(attr.mode))
-    os.utime(path, ns=(attr.atime_ns, attr.mtime_ns))
+        if isinstance(file, int):
+            os.fchown(file, attr.uid, attr.gid)
+        else:
+            os.lchown(file, attr.uid, attr.gid)
+    os.chmod(file, stat.S_IMODE(attr.mode))
+    os.utime(file, ns=(attr.atime_ns, attr.mtime_ns))
 
 
-def _sync(directory: bytes) -> None:
-    """Makes names last; file systems that have nothing to sync say EINVAL."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync(directories: Sequence[bytes]) -> list[OSError]:
+    """Makes the names in directories last; returns what failed. That a directory is gone, or that
+    its file system has nothing to sync, does not count."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    fds: list[int] = []
     try:
-        os.fsync(fd)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
-            raise
+        for directory in directories:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                fds.append(os.open(directory, flags))
+        return [each for each in sync_all(fds) if each and each.errno not in _NOTHING_TO_SYNC]
     finally:
-        os.close(fd)
+        for fd in fds:
+            os.close(fd)

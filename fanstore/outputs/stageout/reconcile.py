@@ -7,8 +7,9 @@ import asyncio
 import contextlib
 import errno
 import os
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -66,14 +67,14 @@ class Reconciler:
         )
         self.backups: list[str] = []
         peers.serve("reconcile", lambda _, place, force: self.reconcile(place, force))
+        peers.serve("bring_new", lambda _, places: self.bring_new(places))
         peers.serve("placed_below", lambda _, mount, path: self.placed_below(mount, path))
 
     async def reconcile(self, place: Place, force: bool = False) -> Reconciled:
         """Makes a name what it is at this moment, and again if that changed meanwhile. force: a
         directory that could not be cleared stays, and what is in the way is put aside. Raises no
         OSError."""
-        lock = self._locks.setdefault(place, asyncio.Lock())
-        async with lock:
+        async with self._lock_of(place):
             done = Reconciled()
             for _ in range(_CHANGES_FOLLOWED):
                 entry = self._name_tables.get(place)
@@ -81,6 +82,53 @@ class Reconciler:
                 if self._name_tables.get(place) == entry:
                     break
             return done
+
+    async def bring_new(self, places: Sequence[Place]) -> int:
+        """Places files at names where this job placed nothing before, many at a time, in their
+        order. Returns how many of the names need no more: the next one failed, or is something
+        else, which is for `reconcile`."""
+        found = list(self._new(places))
+        files = [(place, entry) for place, entry in found if entry is not None]
+        async with contextlib.AsyncExitStack() as locks:
+            for place, _ in files:  # none is held, so that none waits for another batch
+                await locks.enter_async_context(self._lock_of(place))
+            placed = await self._bring_files(files) if files else 0
+        return len(found) if placed == len(files) else found.index(files[placed])
+
+    def _new(self, places: Sequence[Place]) -> Iterator[tuple[Place, Entry | None]]:
+        """Yields the first names, with their entries, that are files of one owner, or nothing."""
+        owner = None
+        for place in places:
+            entry, lock = self._name_tables.get(place), self._locks.get(place)
+            if place in self._held or (lock is not None and lock.locked()):
+                return
+            if entry is not None:
+                if not entry.is_file or owner not in (None, entry.owner):
+                    return
+                owner = entry.owner
+            yield place, entry
+
+    async def _bring_files(self, files: Sequence[tuple[Place, Entry]]) -> int:
+        """Returns how many of them were placed."""
+        owner = files[0][1].owner
+        wanted = [(entry.object_id, name_of(place), entry.attr) for place, entry in files]
+        placed: list[tuple[Identity, bytes | None]] = []
+        ended = threading.Event()
+        with contextlib.suppress(OSError):
+            try:
+                copies = await self._peers.call(owner, "supply_together", wanted)
+                named = [(copy, name) for copy, (_, name, _) in zip(copies, wanted, strict=False)]
+                put = self._directory.place_files
+                await self._run(put, named, placed, lambda: not ended.is_set())
+            finally:  # it may have been given up
+                ended.set()
+                done = list(zip(wanted, placed, strict=False))
+                for (place, entry), (identity, backup) in zip(files, placed, strict=False):
+                    self._held[place] = Held(entry, identity)
+                    self._note_backup(backup)
+                told = [(number, name, identity) for (number, name, _), (identity, _) in done]
+                self._peers.tell(owner, "placed", told)
+        return len(done)
 
     async def bring_own(self, place: Place, object_id: int, attr: Attr) -> Reconciled:
         """Places an object of this rank whose home rank is lost."""
@@ -168,6 +216,9 @@ class Reconciler:
         await (self._bring_link if entry.is_link else self._bring_file)(place, entry, held, force)
         return Reconciled()
 
+    def _lock_of(self, place: Place) -> asyncio.Lock:
+        return self._locks.setdefault(place, asyncio.Lock())
+
     @staticmethod
     def _is_succession(old: Entry, new: Entry | None) -> bool:
         """Tells whether one entry can take the other's place in a single step."""
@@ -180,7 +231,7 @@ class Reconciler:
             place, entry, self._directory.place_file, temporary, name, _mine(held), force
         )
         try:
-            await self._peers.call(entry.owner, "placed", object_id, name, identity)
+            await self._peers.call(entry.owner, "placed", [(object_id, name, identity)])
         except OSError:
             if not self._peers.is_lost(entry.owner):
                 raise
@@ -218,7 +269,7 @@ class Reconciler:
         elif entry.is_file and identity is not None:
             change = self._directory.change_file
             identity = await self._run(change, name, entry.attr, identity) or identity
-            await self._peers.call(entry.owner, "placed", entry.object_id, name, identity)
+            await self._peers.call(entry.owner, "placed", [(entry.object_id, name, identity)])
         self._held[place] = Held(entry, identity, held.made)
         return Reconciled()
 

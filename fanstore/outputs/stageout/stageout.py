@@ -25,7 +25,7 @@ from fanstore.outputs.stageout.accounts import Accounts
 from fanstore.outputs.stageout.journal import Header, Journal, name_of
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.reconcile import Reconciled, Reconciler
-from fanstore.outputs.stageout.supply import AHEAD, Supplier
+from fanstore.outputs.stageout.supply import AHEAD, TOGETHER, Supplier
 from fanstore.peers.interface import Peers
 
 # What is wrong with one name, not with the output directory: nothing waits for it to pass.
@@ -39,6 +39,7 @@ _TIDY_UP_S = 1.0
 _CALM_S = 0.01  # programs that do nothing for so long are not in a hurry
 _ASIDE_S = 0.02
 _BEHIND_MOST_S = 5.0
+_AHEAD_SLOWLY = 8  # files that are copied early while programs go first
 _NAMES = "the names of what is there"
 
 
@@ -71,7 +72,7 @@ class StageOut:
         self._fresh: dict[Place, Entry] = {}
         self._undone: list[tuple[str, str]] = []
         self._failed: dict[Place, Reconciled] = {}
-        self._busy: Place | None = None
+        self._busy: dict[Place, None] = {}  # taken from the line, and not done with
         self._filled = asyncio.Event()
         self._empty = asyncio.Event()
         self._hurried = asyncio.Event()
@@ -81,6 +82,7 @@ class StageOut:
         self._giving_up = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         peers.serve("supply", lambda _, *args: self._supplier.supply(*args))
+        peers.serve("supply_together", lambda _, wanted: self._supplier.supply_together(wanted))
         peers.serve("names_in", lambda _, mount, path: self._names_in(mount, path))
         peers.on_lost(self._rank_lost)
 
@@ -129,7 +131,7 @@ class StageOut:
         """Waits until all that was published so far is placed, or cannot be. What other ranks'
         programs renamed is for those to flush."""
         self._hurried.set()
-        while not self._given_up and (self._line or self._busy is not None):
+        while not self._given_up and (self._line or self._busy):
             self._empty.clear()
             await self._empty.wait()
         if not self._given_up:  # other ranks may be gone when it comes to the account
@@ -205,7 +207,7 @@ class StageOut:
         """Returns counts for people; may be called from any thread. blocked: why nothing can be
         placed now, or ""."""
         figures = self._accounts.figures()
-        in_line = len(self._line) + (self._busy is not None)
+        in_line = len(self._line) + len(self._busy)
         return {
             **figures,
             "output_dir": self._directory.shown_root,
@@ -223,37 +225,69 @@ class StageOut:
     async def _work(self) -> None:
         took_s = 0.0
         while True:
-            if not self._line:
-                self._busy = None
+            if not self._line and not self._busy:
                 self._filled.clear()
                 self._empty.set()
                 await self._filled.wait()
                 self._behind_since_s = time.monotonic()
-            await self._step_aside(took_s)
+            together = TOGETHER if await self._step_aside(took_s) else 1
             begun_s = time.monotonic()
-            place = next(iter(self._line))
-            for coming in itertools.islice(self._line, AHEAD):
-                entry = self._fresh.pop(coming, None)
-                if entry is not None:
-                    self._supplier.begin(entry)
-            del self._line[place]
-            self._busy = place
-            try:
-                await self._see_to(place)
-            except Exception as error:  # one name's mistake must not lose the others
-                self._failed[place] = Reconciled(errno.EIO, f"{type(error).__name__}: {error}")
+            for place in list(itertools.islice(self._line, TOGETHER - len(self._busy))):
+                self._busy[place] = None
+                del self._line[place]
+            self._begin_copies(AHEAD if together > 1 else _AHEAD_SLOWLY)
+            for place in await self._do_some(list(itertools.islice(self._busy, together))):
+                del self._busy[place]
+                self._fresh.pop(place, None)
             took_s = time.monotonic() - begun_s
 
-    async def _step_aside(self, took_s: float) -> None:
+    def _begin_copies(self, count: int) -> None:
+        """Begins to copy small files among the next so many names."""
+        if self._supplier.has_room:
+            coming = itertools.islice(itertools.chain(self._busy, self._line), count)
+            entries = map(self._own_file, coming)
+            self._supplier.begin([entry for entry in entries if entry is not None])
+
+    def _own_file(self, place: Place) -> Entry | None:
+        """Returns the file of this rank that has a name, as far as is known here."""
+        at_home = self._home_rank_of(place) == self._peers.rank
+        entry = self._name_tables.get(place) if at_home else self._fresh.get(place)
+        is_own = entry is not None and entry.is_file and entry.owner == self._peers.rank
+        return entry if is_own else None
+
+    async def _do_some(self, places: list[Place]) -> list[Place]:
+        """Sees to the first of these names, new files together and all else one by one; returns
+        those that are done with."""
+        home_rank = self._home_rank_of(places[0])
+        at_once = list(itertools.takewhile(lambda p: self._home_rank_of(p) == home_rank, places))
+        count = 0
+        with contextlib.suppress(Exception):  # one by one it comes to light which name failed
+            count = await self._peers.call(home_rank, "bring_new", at_once)
+        if count == 0:
+            await self._see_to_one(places[0])
+            return places[:1]
+        for place in at_once[:count]:
+            self._failed.pop(place, None)
+        self._blocked = ""
+        return at_once[:count]
+
+    async def _see_to_one(self, place: Place) -> None:
+        try:
+            await self._see_to(place)
+        except Exception as error:  # one name's mistake must not lose the others
+            self._failed[place] = Reconciled(errno.EIO, f"{type(error).__name__}: {error}")
+
+    async def _step_aside(self, took_s: float) -> bool:
         """Waits a moment while programs ask for one thing after the other: their answers come from
         this thread, too. Once the line has not been empty for some seconds, stage-out takes half of
-        the time. took_s: what the last name took."""
+        the time. took_s: what the last names took. Returns whether many may be taken now."""
         now_s = time.monotonic()
         behind = now_s - self._behind_since_s > _BEHIND_MOST_S
         until_s = now_s + (min(took_s, _ASIDE_S) if behind else _ASIDE_S)
         while not self._hurried.is_set() and self._asked_s + _CALM_S > now_s < until_s:
             await asyncio.sleep(min(_CALM_S, until_s - now_s))
             now_s = time.monotonic()
+        return behind or self._hurried.is_set() or self._asked_s + _CALM_S <= now_s
 
     async def _see_to(self, place: Place) -> None:
         """Tries to place a name until it is done, or never will be."""
@@ -321,7 +355,7 @@ class StageOut:
         home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
         names = await self._ask(home_rank, "names_in", place.mount, place.path)
         found = [Place(place.mount, place.path, name) for name in names]
-        return [each for each in reversed(found) if each not in self._line]
+        return [p for p in reversed(found) if p not in self._line and p not in self._busy]
 
     async def _reconcile(self, place: Place, force: bool = False) -> Reconciled:
         home_rank = self._home_rank_of(place)

@@ -7,46 +7,60 @@ import asyncio
 import contextlib
 import errno
 import os
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from fanstore.outputs.model.entries import Attr, Entry
 from fanstore.outputs.model.interfaces import ObjectStore
-from fanstore.outputs.stageout.copying import copy_object, link_again
+from fanstore.outputs.stageout.copying import copy_object, copy_unsynced, link_again
 from fanstore.outputs.stageout.journal import Journal, Name, Placed
 from fanstore.outputs.stageout.placing import OutputDirectory
+from fanstore.outputs.stageout.syncing import sync_all
 
-AHEAD = 8  # copies that are made before they are asked for
-_EARLY_MOST_BYTES = 1 << 20
+TOGETHER = 128  # files that are synced, and named, at once
+SMALL_BYTES = 1 << 20
+_GROUPS_AHEAD = 3
+AHEAD = _GROUPS_AHEAD * TOGETHER  # files among which those are that are copied early
+
+T = TypeVar("T")
 
 
-@dataclass
+@dataclass(eq=False)
 class _Copy:
-    """A copy that is being made or was. attr: the attributes that it gets. path: where it is, once
-    it is begun. wanted: False once its object is gone."""
+    """A copy that is being made or was. attr: the attributes that it gets. path: where it is.
+    wanted: False once its object is gone. error: why there is none."""
 
+    object_id: int
     attr: Attr
     path: bytes = b""
-    done: asyncio.Future[bytes] | None = None
     copied_bytes: int = 0
     wanted: bool = True
+    error: OSError | None = None
+
+
+class _Begun(NamedTuple):
+    """A copy that was begun before anybody asked for it. done: its whole group is."""
+
+    copy: _Copy
+    done: asyncio.Future[None]
 
 
 class Supplier:
-    """Copies the objects of this rank, when the home ranks of their names ask for them; of small
-    ones several at a time, since syncing each takes longer than copying it."""
+    """Copies the objects of this rank, when the home ranks of their names ask for them; small ones
+    before that in groups, since syncing each takes longer than copying it."""
 
     def __init__(self, objects: ObjectStore, journal: Journal, directory: OutputDirectory) -> None:
         self._objects = objects
         self._journal = journal
         self._directory = directory
         self._thread = ThreadPoolExecutor(1, "stage-out")
-        self._early = ThreadPoolExecutor(AHEAD, "stage-out-early")
+        self._early = ThreadPoolExecutor(_GROUPS_AHEAD, "stage-out-early")
         self._given_up = False
-        self._begun: dict[int, _Copy] = {}
+        self._begun: dict[int, _Begun] = {}
         self._asked: set[int] = set()  # for these nobody needs a copy made early any more
         self._current: _Copy | None = None
-        self._current_id = 0
         self.copied_bytes = 0
 
     @property
@@ -55,18 +69,29 @@ class Supplier:
         current = self._current
         return 0 if current is None else current.copied_bytes
 
-    def begin(self, entry: Entry) -> None:
-        """Begins the copy of a small file that is going to be asked for soon."""
-        object_id = entry.object_id
-        small = entry.attr.size <= _EARLY_MOST_BYTES
-        known = object_id in self._begun or object_id in self._asked
-        waits = object_id in self._journal.ledger.waiting
-        if not small or known or not waits or self._given_up:
-            return
-        copy = self._begun[object_id] = _Copy(entry.attr)
+    @property
+    def has_room(self) -> bool:
+        """Whether more copies ought to be begun now, as many as make a group."""
+        return len(self._begun) <= AHEAD - TOGETHER and not self._given_up
+
+    def begin(self, entries: Iterable[Entry]) -> None:
+        """Begins the copies of those of these files that are small and going to be asked for
+        soon."""
+        waiting = self._journal.ledger.waiting
+        new = [
+            _Copy(entry.object_id, entry.attr)
+            for entry in entries
+            if entry.attr.size <= SMALL_BYTES
+            and entry.object_id in waiting
+            and entry.object_id not in self._begun
+            and entry.object_id not in self._asked
+        ]
         loop = asyncio.get_running_loop()
-        copy.done = loop.run_in_executor(self._early, self._copy, object_id, copy)
-        copy.done.add_done_callback(lambda done: done.cancelled() or done.exception())
+        for start in range(0, len(new), TOGETHER):
+            group = new[start : start + TOGETHER]
+            done = loop.run_in_executor(self._early, self._make_group, group)
+            for copy in group:
+                self._begun[copy.object_id] = _Begun(copy, done)
 
     async def supply(self, object_id: int, name: Name, attr: Attr) -> bytes:
         """Returns the path of a file in the scratch directory with the bytes of an object, for that
@@ -74,16 +99,15 @@ class Supplier:
         self._journal.name(object_id, name, attr.size)
         self._asked.add(object_id)
         begun = self._begun.get(object_id)
-        if begun is not None and begun.done is not None:
-            with contextlib.suppress(OSError):  # then it is tried again
-                path = await begun.done
-                # Two names may wait for it: of an object that is renamed, the old and the new one.
-                taken = self._begun.pop(object_id, None) is begun
-                if taken and begun.wanted:
-                    if begun.attr == attr:
-                        return path
-                    os.unlink(path)
-            self._begun.pop(object_id, None)
+        if begun is not None:
+            await begun.done
+            # Two names may wait for it: of an object that is renamed, the old and the new one.
+            if self._begun.get(object_id) is begun:
+                copy = begun.copy
+                if copy.wanted and copy.error is None and copy.attr == attr:
+                    del self._begun[object_id]
+                    return copy.path
+                self._drop(begun)
         placed = self._journal.ledger.placed.get(object_id)
         loop = asyncio.get_running_loop()
         try:
@@ -92,60 +116,89 @@ class Supplier:
             await self._drop_begun()  # they take room that this one may need
             raise
 
+    async def supply_together(self, wanted: Sequence[tuple[int, Name, Attr]]) -> list[bytes]:
+        """Returns what `supply` does, of the first objects for which it does not fail."""
+        with self._journal.together():
+            for object_id, name, attr in wanted:
+                self._journal.name(object_id, name, attr.size)
+        paths: list[bytes] = []
+        with contextlib.suppress(OSError):
+            for each in wanted:
+                paths.append(await self.supply(*each))
+        return paths
+
     def _make(self, object_id: int, attr: Attr, placed: Placed | None) -> bytes:
-        if placed is not None:
-            earlier = self._directory.path(placed.name)
-            temporary = self._directory.scratch(object_id)
-            if link_again(earlier, placed.identity, attr, temporary):
-                return temporary
-        self._current_id, self._current = object_id, _Copy(attr)
+        copy = self._current = _Copy(object_id, attr)
         try:
-            return self._copy(object_id, self._current)
+            copy.path = self._directory.scratch(object_id)
+            if placed is not None:
+                earlier = self._directory.path(placed.name)
+                if link_again(earlier, placed.identity, attr, copy.path):
+                    return copy.path
+            self._by(copy_object, copy)
+            return copy.path
         finally:
             self._current = None
 
-    def _copy(self, object_id: int, copy: _Copy) -> bytes:
-        temporary = copy.path = self._directory.scratch(object_id)
+    def _make_group(self, group: Sequence[_Copy]) -> None:
+        """Makes copies that are synced together, all that can be made."""
+        writers: list[tuple[_Copy, int]] = []
+        for copy in group:
+            try:
+                copy.path = self._directory.scratch(copy.object_id)
+                writers.append((copy, self._by(copy_unsynced, copy)))
+            except OSError as error:
+                copy.error = error
+        try:
+            errors = sync_all([writer for _, writer in writers])
+        finally:
+            for _, writer in writers:
+                os.close(writer)
+        for (copy, _), problem in zip(writers, errors, strict=True):
+            copy.error = problem
+            if problem is not None:
+                os.unlink(copy.path)
 
+    def _by(self, make: Callable[[bytes, bytes, Attr, Callable[[int], None]], T], copy: _Copy) -> T:
         def advance(count: int) -> None:
             self.copied_bytes += count
             copy.copied_bytes += count
             if self._given_up or not copy.wanted:
                 raise OSError(errno.ECANCELED, "not waited for")
 
-        source = self._objects.path(object_id)
+        source = self._objects.path(copy.object_id)
         try:
-            copy_object(source, temporary, copy.attr, advance)
+            return make(source, copy.path, copy.attr, advance)
         except FileNotFoundError:
             if os.path.lexists(source):
                 raise
             raise OSError(errno.ECANCELED, "it was removed") from None  # which is about to be told
-        return temporary
 
     async def _drop_begun(self) -> None:
         """Removes the copies that nobody has asked for yet."""
-        for object_id, copy in list(self._begun.items()):
-            self._begun.pop(object_id, None)
-            if copy.done is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(await copy.done)
+        for begun in list(self._begun.values()):
+            begun.copy.wanted = False
+            await begun.done
+            self._drop(begun)
 
     def discarded(self, object_id: int) -> None:
         """Ends the copy of an object that is gone, which until then takes its room on the disk."""
         self._asked.discard(object_id)
         current = self._current
-        if current is not None and self._current_id == object_id:
+        if current is not None and current.object_id == object_id:
             current.wanted = False
         begun = self._begun.get(object_id)
-        if begun is not None and begun.done is not None:
-            begun.wanted = False
-            begun.done.add_done_callback(lambda done: self._unlink(object_id, done))
+        if begun is not None:
+            begun.copy.wanted = False
+            begun.done.add_done_callback(lambda _: self._drop(begun))
 
-    def _unlink(self, object_id: int, done: asyncio.Future[bytes]) -> None:
-        self._begun.pop(object_id, None)
-        if not done.cancelled() and done.exception() is None:
+    def _drop(self, begun: _Begun) -> None:
+        """Removes a copy, if nobody has taken it."""
+        object_id = begun.copy.object_id
+        if self._begun.get(object_id) is begun:
+            del self._begun[object_id]
             with contextlib.suppress(OSError):
-                os.unlink(done.result())
+                os.unlink(begun.copy.path)
 
     def give_up(self) -> None:
         """Ends the copy that is being made, and every later one."""
@@ -157,7 +210,5 @@ class Supplier:
         self._given_up = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._early.shutdown(wait=True, cancel_futures=True)
-        for copy in self._begun.values():
-            with contextlib.suppress(OSError):
-                os.unlink(copy.path)
-        self._begun.clear()
+        for begun in list(self._begun.values()):
+            self._drop(begun)
