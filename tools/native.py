@@ -1,7 +1,7 @@
 """Builds the two plain shared libraries, fanstore-trap and _declarations.py.
 
-    libfanstore_core.so     csrc/{format,common,pack,changes,local,names,node,policy,prepare,batch}
-                                                                     for Python, through cffi
+    libfanstore_core.so     csrc/{format,common,pack,changes,local,names,node,policy,prepare,batch,
+                            stage}                                   for Python, through cffi
     libfanstore_preload.so  csrc/{common,pack,changes,client,preload}    for LD_PRELOAD
     fanstore-trap           the same and csrc/trap                   for `--trap`
     _declarations.py        the fenced text of every header, parsed for cffi's ABI mode
@@ -35,7 +35,7 @@ OBJECTS = ROOT / "build" / "objects"  # of the build in place, for tools/check_l
 
 CORE_FOLDERS = (
     "format", "common", "pack", "changes", "local", "policy", "names", "node", "trace", "prepare",
-    "batch",
+    "batch", "stage",
 )  # fmt: skip
 PRELOAD_FOLDERS = ("common", "pack", "changes", "client", "preload")
 TRAP_FOLDER = "trap"

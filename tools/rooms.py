@@ -31,6 +31,7 @@ C_ROOMS: Rooms = {
     "prepare": _PACK,
     "local": _PACK,
     "batch": set(),
+    "stage": set(),
     "policy": set(),
     "changes": {"format", "common"},
     "names": {"format", "common", "changes"},

@@ -7,7 +7,9 @@ import asyncio
 import errno
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import output_ranks
 import pytest
@@ -17,7 +19,7 @@ from small_disk import small_disk
 from until import until
 
 from fanstore.outputs.stageout import copying, placing
-from fanstore.outputs.stageout.journal import Header, Journal, Name, read_journal
+from fanstore.outputs.stageout.journal import Header, Identity, Journal, Name, read_journal
 from fanstore.outputs.stageout.placing import OutputDirectory
 
 SECOND_NS = 10**9
@@ -29,17 +31,17 @@ def test_small_files_are_synced_together_and_named_in_order(
     cluster = Cluster(tmp_path)
     together = threading.Barrier(4)
     named: list[bytes] = []
-    sync, put = os.fsync, placing.rename_to_free
+    sync, put = os.fsync, placing.name_together
 
     def sync_with_others(fd: int) -> None:
         together.wait(30)
         sync(fd)
 
-    def noted(old: bytes, new: bytes) -> None:
-        put(old, new)
-        named.append(os.path.basename(new))
+    def noted(pairs: Sequence[tuple[bytes, bytes]], ended: Any) -> list[Identity]:
+        named.extend(os.path.basename(new) for _, new in pairs)
+        return put(pairs, ended)
 
-    monkeypatch.setattr(placing, "rename_to_free", noted)
+    monkeypatch.setattr(placing, "name_together", noted)
     files = [b"f%02d" % n for n in range(12)]
 
     async def work() -> None:

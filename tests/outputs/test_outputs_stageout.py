@@ -8,6 +8,7 @@ import os
 import random
 import stat
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from output_ranks import Cluster
 from output_staging import WAIT_S, run, settled, tree
 from trees import ODD_NAMES
 
-from fanstore.outputs.stageout import copying, placing
+from fanstore.outputs.stageout import copying, placing, supply
+from fanstore.outputs.stageout.journal import Identity
 
 
 def test_files_directories_links_and_attributes(tmp_path: Path) -> None:
@@ -59,13 +61,16 @@ def test_order_of_publication(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]
     came: list[bytes] = []
-    put = placing.rename_to_free
+    put = placing.name_together
 
-    def watched(old: bytes, new: bytes) -> None:
-        put(old, new)
-        came.append(os.path.relpath(new, os.fsencode(cluster.output_dir)))
+    def watched(pairs: Sequence[tuple[bytes, bytes]], ended: Any) -> list[Identity]:
+        placed: list[Identity] = []
+        for pair in pairs:
+            placed += put([pair], ended)
+            came.append(os.path.relpath(pair[1], os.fsencode(cluster.output_dir)))
+        return placed
 
-    monkeypatch.setattr(placing, "rename_to_free", watched)
+    monkeypatch.setattr(placing, "name_together", watched)
     names = [b"f%d" % number for number in range(30)]
     random.Random(1).shuffle(names)
 
@@ -274,19 +279,21 @@ def test_a_file_is_whole_and_synced_before_it_has_its_name(
 ) -> None:
     cluster = Cluster(tmp_path)
     steps: list[tuple[str, bytes]] = []
-    fsync, put = os.fsync, placing.rename_to_free
+    fsync, put = os.fsync, placing.name_together
 
     def watched_fsync(fd: int) -> None:
         fsync(fd)
         steps.append(("sync", os.path.basename(os.fsencode(os.readlink(f"/proc/self/fd/{fd}")))))
 
-    def watched_put(old: bytes, new: bytes) -> None:
+    def watched_put(pairs: Sequence[tuple[bytes, bytes]], ended: Any) -> list[Identity]:
+        ((old, new),) = pairs
         assert Path(os.fsdecode(old)).read_bytes() == b"data" * 1000
-        put(old, new)
+        placed = put(pairs, ended)
         steps.append(("name", os.path.basename(new)))
+        return placed
 
     monkeypatch.setattr(copying.os, "fsync", watched_fsync)
-    monkeypatch.setattr(placing, "rename_to_free", watched_put)
+    monkeypatch.setattr(placing, "name_together", watched_put)
 
     async def work() -> None:
         cluster.ranks[0].publish(b"file", b"data" * 1000)
@@ -307,6 +314,7 @@ def test_replaced_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyP
         copy(*args)
 
     monkeypatch.setattr(copying, "_copy_data", slowly)
+    monkeypatch.setattr(supply, "SMALL_BYTES", 0)  # of larger files alone the copy can be watched
 
     async def work() -> None:
         rank.publish(b"file", b"old")
@@ -334,6 +342,7 @@ def test_what_is_gone_is_not_copied_on(tmp_path: Path, monkeypatch: pytest.Monke
         return piece(*args)
 
     monkeypatch.setattr(copying, "_in_kernel", slowly)
+    monkeypatch.setattr(supply, "SMALL_BYTES", 0)
 
     async def work() -> None:
         rank.publish(b"unlinked", b"1" * 100_000)

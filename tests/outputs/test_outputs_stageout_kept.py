@@ -14,7 +14,7 @@ from output_ranks import Cluster
 from output_staging import WAIT_S, run, settled, tree
 from small_disk import small_disk
 
-from fanstore.outputs.stageout import copying, placing
+from fanstore.outputs.stageout import copying, placing, supply
 from fanstore.outputs.stageout.location import folders_of, problem_of
 from fanstore.outputs.stageout.rename_safely import back_up
 
@@ -172,6 +172,7 @@ def test_output_directory_that_cannot_be(
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
         monkeypatch.setattr(copying, "_copy_data", no_room)
+        monkeypatch.setattr(supply, "SMALL_BYTES", 0)
     cluster = Cluster(tmp_path, output_dir=out)
 
     async def work() -> None:
@@ -202,6 +203,7 @@ def test_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         copy(*args)
 
     monkeypatch.setattr(copying, "_copy_range", slowly)
+    monkeypatch.setattr(supply, "SMALL_BYTES", 0)  # of larger files alone the copy can be watched
 
     async def whole() -> dict[str, Any]:
         cluster.start()

@@ -203,3 +203,18 @@ def test_each_name_of_an_object_gets_a_copy_of_its_own(tmp_path: Path) -> None:
                 os.unlink(each)
 
     run(cluster, work, started=False)
+
+
+def test_an_object_that_waits_under_two_names_is_copied_early_once(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+
+    async def work() -> None:
+        entry = rank.publish(b"old", b"o" * 1000)
+        rank.journal.name(entry.object_id, Name(0, b"old"), 1000)
+        rank.stage_out._supplier.begin([entry, entry])
+        copy = await rank.stage_out._supplier.supply(entry.object_id, Name(0, b"old"), entry.attr)
+        os.unlink(copy)
+        assert os.listdir(os.path.dirname(copy)) == []
+
+    run(cluster, work, started=False)

@@ -116,6 +116,8 @@ class Place:
 def home_rank_of(mount: int, directory: bytes, world_size: int) -> int:
     """Returns the rank that keeps the names in a directory: the same one on every rank and in every
     run, so it is FNV-1a of the path, as Python's own hash is salted."""
+    if world_size == 1:
+        return 0
     value = 0xCBF29CE484222325 ^ mount
     for byte in directory:
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from fanstore._native import ffi, lib
 from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.objects.leases import open_unasked
 from fanstore.outputs.stageout.journal import Identity
 from fanstore.outputs.stageout.placing import apply_attr
-from fanstore.outputs.stageout.syncing import start_writing
+from fanstore.outputs.stageout.syncing import sync_all
 
 _PIECE_BYTES = 8 << 20
 _CANNOT = frozenset(
@@ -25,35 +27,42 @@ def copy_object(
     """Copies a file with its holes, gives it `attr`, and syncs it. `advance` is called with the
     count of bytes as they come, and may raise to give up. Where anything is raised, nothing is left
     behind."""
-    writer = copy_unsynced(source, temporary, attr, advance)
-    try:
-        os.fsync(writer)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    finally:
-        os.close(writer)  # it was synced before, so an error here would say nothing new
-
-
-def copy_unsynced(
-    source: bytes, temporary: bytes, attr: Attr, advance: Callable[[int], None]
-) -> int:
-    """Does what copy_object does but sync; returns a descriptor of the copy for that."""
     reader = open_unasked(source)
     try:
         writer = _create(temporary)
         try:
             _copy_data(reader, writer, advance)
             apply_attr(writer, attr)
+            os.fsync(writer)
         except BaseException:
-            os.close(writer)
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-        return writer
+        finally:
+            os.close(writer)  # it was synced before, so an error here would say nothing new
     finally:
         os.close(reader)
+
+
+def copy_together(files: Sequence[tuple[bytes, bytes, Attr]], ended: Any) -> list[OSError | None]:
+    """Copies small files, each to its temporary path, and syncs them together. ended: an int32_t
+    that is not 0 once nothing is waited for. Returns for each None, or why it is not copied:
+    among other things if it has holes, or lets nobody read it, which copy_object can do."""
+    paths = b"".join(b"%s\0%s\0" % (source, temporary) for source, temporary, _ in files)
+    copies = ffi.new("struct fan_copy[]", len(files))
+    for copy, (_, _, attr) in zip(copies, files, strict=True):
+        copy.atime_ns, copy.mtime_ns, copy.mode = attr.atime_ns, attr.mtime_ns, attr.mode
+        copy.uid, copy.gid = attr.uid, attr.gid
+    lib.fan_copy_files(paths, len(files), copies, ended)
+    made = [copy for copy in copies if copy.error == 0]
+    fds = [copy.fd for copy in made]
+    for copy, problem in zip(made, sync_all(fds) if fds else [], strict=True):
+        copy.error = 0 if problem is None else problem.errno or errno.EIO
+    lib.fan_close_all(ffi.new("int32_t[]", fds), len(fds))
+    for copy, (_, temporary, _) in zip(copies, files, strict=True):
+        if copy.error and copy.fd >= 0:
+            os.unlink(temporary)
+    return [OSError(copy.error, os.strerror(copy.error)) if copy.error else None for copy in copies]
 
 
 def _create(path: bytes) -> int:
@@ -120,7 +129,7 @@ def _copy_range(
                 raise OSError(errno.EIO, "the object is shorter than it was")
             ways.pop(0)
         if count == _PIECE_BYTES:
-            start_writing(writer, at, count)  # so that little is left for the sync
+            lib.fan_start_writeback(writer, at, count)  # so that little is left for the sync
         at += count
         advance(count)
 

@@ -13,8 +13,10 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
+from fanstore._native import ffi, lib
 from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.stageout.journal import Header, Identity, Name
 from fanstore.outputs.stageout.rename_safely import back_up, exchange, rename_to_free
@@ -74,9 +76,16 @@ class OutputDirectory:
 
     def scratch(self, object_id: int) -> bytes:
         """Returns a path for one copy of an object while it is made, `<scratch>/<id>.<n>.part`, and
-        makes its directory. Each copy has one of its own: an object that is renamed may be copied
-        for its new name before the copy for the old one is there."""
+        makes its directory."""
+        return self.scratch_paths([object_id])[0]
+
+    def scratch_paths(self, objects: Sequence[int]) -> list[bytes]:
+        """Does what `scratch` does for many. Each copy has a path of its own: an object that is
+        renamed may be copied for its new name before the copy for the old one is there."""
         self._make_scratch()
+        return [self._new_path(each) for each in objects]
+
+    def _new_path(self, object_id: int) -> bytes:
         return os.path.join(self._scratch, b"%x.%d.part" % (object_id, next(self._numbers)))
 
     def place_file(
@@ -87,36 +96,36 @@ class OutputDirectory:
 
         force: what is in the way of its parents goes, too; else that raises ParentInTheWay.
         """
+        path = self.path(name)
         try:
-            aside = self._make_parents(name, force)
-            identity, backup = self._give(temporary, self.path(name), mine)
+            aside = self._make_parents(path, force)
+            identity = Identity.of(os.lstat(temporary))
+            backup = self._put(temporary, path, mine) or aside
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-        return identity, backup or aside
+        self._changed(path)
+        return identity, backup
 
     def place_files(
-        self,
-        copies: Sequence[tuple[bytes, Name]],
-        placed: list[tuple[Identity, bytes | None]],
-        is_wanted: Callable[[], bool],
+        self, copies: Sequence[tuple[bytes, Name]], placed: list[Identity], ended: Any
     ) -> None:
-        """Gives whole files their names, which this job gave to nothing before, in their order, and
-        adds to `placed` what place_file returns of each. Where one fails, or nothing is wanted any
-        more, it ends; copies without a name are gone then."""
-        reached = None
+        """Gives whole files their names, in their order, and adds to `placed` their identities
+        there. Ends where a name is not free, or anything fails, or `ended`, an int32_t, is not 0;
+        copies without a name are gone then."""
+        pairs = [(temporary, self.path(name)) for temporary, name in copies]
         try:
-            for temporary, name in copies:
-                path = self.path(name)
-                if os.path.dirname(path) != reached:
-                    self._make_parents(name, False)
-                    reached = os.path.dirname(path)
-                if not is_wanted():
+            for _, each in itertools.groupby(pairs, lambda pair: os.path.dirname(pair[1])):
+                group = list(each)
+                self._make_parents(group[0][1], False)
+                named = name_together(group, ended)
+                placed += named
+                self._changed(group[0][1])
+                if len(named) < len(group):
                     break
-                placed.append(self._give(temporary, path, None))
         finally:
-            for temporary, _ in copies[len(placed) :]:
+            for temporary, _ in pairs[len(placed) :]:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
 
@@ -136,7 +145,7 @@ class OutputDirectory:
         """Makes a directory where none is. Returns whether it was made, and where something else
         went that was in the way."""
         path = self.path(name)
-        backup = self._make_parents(name, force)
+        backup = self._make_parents(path, force)
         for _ in range(_ATTEMPTS):
             try:
                 os.mkdir(path, 0o700)
@@ -262,10 +271,9 @@ class OutputDirectory:
             return False
         return real == os.path.normpath(os.path.join(root, os.path.relpath(parent, self.root)))
 
-    def _make_parents(self, name: Name, force: bool) -> bytes | None:
+    def _make_parents(self, path: bytes, force: bool) -> bytes | None:
         """Makes directories that nobody placed, those of inputs, as mkdir(1) would. Returns where
         something else went that was in the way, as links are: they may lead anywhere."""
-        path = self.path(name)
         if self._is_reached(path):
             return None
         self._make_root()
@@ -283,14 +291,6 @@ class OutputDirectory:
                 os.chmod(at, self._mode)
             self._unsynced.add(os.path.dirname(at))
         return backup
-
-    def _give(
-        self, temporary: bytes, path: bytes, mine: Identity | None
-    ) -> tuple[Identity, bytes | None]:
-        identity = Identity.of(os.lstat(temporary))
-        backup = self._put(temporary, path, mine)
-        self._changed(path)
-        return identity, backup
 
     def _put(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:
         """Puts a file at `path`. What is in the way leaves in the same step in which the file
@@ -338,6 +338,15 @@ class OutputDirectory:
             os.unlink(old)
             return None
         return back_up(old, path)
+
+
+def name_together(pairs: Sequence[tuple[bytes, bytes]], ended: Any) -> list[Identity]:
+    """Renames files to free names in their order, as many as it can before one fails; returns the
+    identities of those. ended: as place_files has it."""
+    paths = b"".join(b"%s\0%s\0" % pair for pair in pairs)
+    found, error = ffi.new("struct fan_identity[]", len(pairs)), ffi.new("int32_t *")
+    count = lib.fan_name_files(paths, len(pairs), found, ended, error)
+    return [Identity(each.inode, each.size, each.mtime_ns) for each in found[0:count]]
 
 
 def _is(path: bytes, identity: Identity) -> bool:

@@ -7,13 +7,13 @@ import asyncio
 import contextlib
 import errno
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from fanstore._native import ffi
 from fanstore.outputs.model.entries import Attr, Entry, Place, home_rank_of
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.stageout.journal import Identity, name_of
@@ -89,10 +89,14 @@ class Reconciler:
         else, which is for `reconcile`."""
         found = list(self._new(places))
         files = [(place, entry) for place, entry in found if entry is not None]
-        async with contextlib.AsyncExitStack() as locks:
-            for place, _ in files:  # none is held, so that none waits for another batch
-                await locks.enter_async_context(self._lock_of(place))
+        locks = [self._lock_of(place) for place, _ in files]
+        for lock in locks:
+            await lock.acquire()  # at once, as nobody has it: else two groups might wait mutually
+        try:
             placed = await self._bring_files(files) if files else 0
+        finally:
+            for lock in locks:
+                lock.release()
         return len(found) if placed == len(files) else found.index(files[placed])
 
     def _new(self, places: Sequence[Place]) -> Iterator[tuple[Place, Entry | None]]:
@@ -112,23 +116,21 @@ class Reconciler:
         """Returns how many of them were placed."""
         owner = files[0][1].owner
         wanted = [(entry.object_id, name_of(place), entry.attr) for place, entry in files]
-        placed: list[tuple[Identity, bytes | None]] = []
-        ended = threading.Event()
+        placed: list[Identity] = []
+        ended = ffi.new("int32_t *")
         with contextlib.suppress(OSError):
+            copies = await self._peers.call(owner, "supply_together", wanted)
+            named = [(copy, name) for copy, (_, name, _) in zip(copies, wanted, strict=False)]
             try:
-                copies = await self._peers.call(owner, "supply_together", wanted)
-                named = [(copy, name) for copy, (_, name, _) in zip(copies, wanted, strict=False)]
-                put = self._directory.place_files
-                await self._run(put, named, placed, lambda: not ended.is_set())
+                await self._run(self._directory.place_files, named, placed, ended)
             finally:  # it may have been given up
-                ended.set()
-                done = list(zip(wanted, placed, strict=False))
-                for (place, entry), (identity, backup) in zip(files, placed, strict=False):
+                ended[0] = 1
+                done = list(zip(files, placed, strict=False))
+                for (place, entry), identity in done:
                     self._held[place] = Held(entry, identity)
-                    self._note_backup(backup)
-                told = [(number, name, identity) for (number, name, _), (identity, _) in done]
+                told = [(entry.object_id, name_of(place), each) for (place, entry), each in done]
                 self._peers.tell(owner, "placed", told)
-        return len(done)
+        return len(placed)
 
     async def bring_own(self, place: Place, object_id: int, attr: Attr) -> Reconciled:
         """Places an object of this rank whose home rank is lost."""

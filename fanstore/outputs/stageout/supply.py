@@ -7,24 +7,22 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from fanstore._native import ffi
 from fanstore.outputs.model.entries import Attr, Entry
 from fanstore.outputs.model.interfaces import ObjectStore
-from fanstore.outputs.stageout.copying import copy_object, copy_unsynced, link_again
+from fanstore.outputs.stageout.copying import copy_object, copy_together, link_again
 from fanstore.outputs.stageout.journal import Journal, Name, Placed
 from fanstore.outputs.stageout.placing import OutputDirectory
-from fanstore.outputs.stageout.syncing import sync_all
 
 TOGETHER = 128  # files that are synced, and named, at once
 SMALL_BYTES = 1 << 20
 _GROUPS_AHEAD = 3
 AHEAD = _GROUPS_AHEAD * TOGETHER  # files among which those are that are copied early
-
-T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -57,7 +55,7 @@ class Supplier:
         self._directory = directory
         self._thread = ThreadPoolExecutor(1, "stage-out")
         self._early = ThreadPoolExecutor(_GROUPS_AHEAD, "stage-out-early")
-        self._given_up = False
+        self._ended = ffi.new("int32_t *")
         self._begun: dict[int, _Begun] = {}
         self._asked: set[int] = set()  # for these nobody needs a copy made early any more
         self._current: _Copy | None = None
@@ -72,20 +70,21 @@ class Supplier:
     @property
     def has_room(self) -> bool:
         """Whether more copies ought to be begun now, as many as make a group."""
-        return len(self._begun) <= AHEAD - TOGETHER and not self._given_up
+        return len(self._begun) <= AHEAD - TOGETHER and not self._ended[0]
 
     def begin(self, entries: Iterable[Entry]) -> None:
         """Begins the copies of those of these files that are small and going to be asked for
         soon."""
         waiting = self._journal.ledger.waiting
-        new = [
-            _Copy(entry.object_id, entry.attr)
+        wanted = {  # an object that is renamed may wait under both of its names
+            entry.object_id: _Copy(entry.object_id, entry.attr)
             for entry in entries
             if entry.attr.size <= SMALL_BYTES
             and entry.object_id in waiting
             and entry.object_id not in self._begun
             and entry.object_id not in self._asked
-        ]
+        }
+        new = list(wanted.values())
         loop = asyncio.get_running_loop()
         for start in range(0, len(new), TOGETHER):
             group = new[start : start + TOGETHER]
@@ -135,44 +134,37 @@ class Supplier:
                 earlier = self._directory.path(placed.name)
                 if link_again(earlier, placed.identity, attr, copy.path):
                     return copy.path
-            self._by(copy_object, copy)
+            source = self._objects.path(object_id)
+            copy_object(source, copy.path, attr, lambda count: self._advance(copy, count))
             return copy.path
+        except FileNotFoundError:
+            if os.path.lexists(self._objects.path(object_id)):
+                raise
+            raise OSError(errno.ECANCELED, "it was removed") from None  # which is about to be told
         finally:
             self._current = None
 
     def _make_group(self, group: Sequence[_Copy]) -> None:
         """Makes copies that are synced together, all that can be made."""
-        writers: list[tuple[_Copy, int]] = []
-        for copy in group:
-            try:
-                copy.path = self._directory.scratch(copy.object_id)
-                writers.append((copy, self._by(copy_unsynced, copy)))
-            except OSError as error:
-                copy.error = error
+        errors: Sequence[OSError | None]
         try:
-            errors = sync_all([writer for _, writer in writers])
-        finally:
-            for _, writer in writers:
-                os.close(writer)
-        for (copy, _), problem in zip(writers, errors, strict=True):
-            copy.error = problem
-            if problem is not None:
-                os.unlink(copy.path)
+            paths = self._directory.scratch_paths([copy.object_id for copy in group])
+            files = [
+                (self._objects.path(copy.object_id), path, copy.attr)
+                for copy, path in zip(group, paths, strict=True)
+            ]
+            errors = copy_together(files, self._ended)
+        except OSError as error:
+            paths, errors = [b""] * len(group), [error] * len(group)
+        for copy, path, problem in zip(group, paths, errors, strict=True):
+            copy.path, copy.error = path, problem
+            self.copied_bytes += 0 if problem else copy.attr.size
 
-    def _by(self, make: Callable[[bytes, bytes, Attr, Callable[[int], None]], T], copy: _Copy) -> T:
-        def advance(count: int) -> None:
-            self.copied_bytes += count
-            copy.copied_bytes += count
-            if self._given_up or not copy.wanted:
-                raise OSError(errno.ECANCELED, "not waited for")
-
-        source = self._objects.path(copy.object_id)
-        try:
-            return make(source, copy.path, copy.attr, advance)
-        except FileNotFoundError:
-            if os.path.lexists(source):
-                raise
-            raise OSError(errno.ECANCELED, "it was removed") from None  # which is about to be told
+    def _advance(self, copy: _Copy, count: int) -> None:
+        self.copied_bytes += count
+        copy.copied_bytes += count
+        if self._ended[0] or not copy.wanted:
+            raise OSError(errno.ECANCELED, "not waited for")
 
     async def _drop_begun(self) -> None:
         """Removes the copies that nobody has asked for yet."""
@@ -202,12 +194,12 @@ class Supplier:
 
     def give_up(self) -> None:
         """Ends the copy that is being made, and every later one."""
-        self._given_up = True
+        self._ended[0] = 1
 
     def close(self) -> None:
         """Ends the threads and removes unused copies; waits only for small copies that were begun
         early."""
-        self._given_up = True
+        self._ended[0] = 1
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._early.shutdown(wait=True, cancel_futures=True)
         for begun in list(self._begun.values()):

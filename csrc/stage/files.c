@@ -1,0 +1,175 @@
+#include "files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define PIECE_BYTES (64 << 10)
+#define NS_A_SECOND 1000000000LL
+
+/* statfs(2)'s types of ext2 to ext4, XFS, Btrfs, F2FS, tmpfs. What syncfs(2) does to the disks of a
+ * file server is each network file system's own affair. */
+static const uint32_t SYNCED_WHOLE[] = {0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994};
+
+static const char *next(const char *path)
+{
+    return path + strlen(path) + 1;
+}
+
+static struct timespec time_of(int64_t ns)
+{
+    int64_t second = ns / NS_A_SECOND - (ns % NS_A_SECOND < 0);
+    return (struct timespec){second, ns - second * NS_A_SECOND};
+}
+
+/* Another thread sets it. */
+static bool is_set(const int32_t *flag)
+{
+    return __atomic_load_n(flag, __ATOMIC_RELAXED) != 0;
+}
+
+/* Without waiting for a lease, and without moving its access time where it is ours. */
+static int open_file(const char *path)
+{
+    int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    int fd = open(path, flags | O_NOATIME);
+    return fd < 0 && errno == EPERM ? open(path, flags) : fd;
+}
+
+static int write_all(int fd, const char *piece, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t count = write(fd, piece, bytes);
+        if (count < 0)
+            return errno;
+        piece += count;
+        bytes -= (size_t)count;
+    }
+    return 0;
+}
+
+static int copy_bytes(int from, int to)
+{
+    char piece[PIECE_BYTES];
+    struct stat st;
+    if (fstat(from, &st) != 0)
+        return errno;
+    if (st.st_blocks * 512 < st.st_size)
+        return EOPNOTSUPP;
+    for (off_t at = 0; at < st.st_size;) {
+        ssize_t count = read(from, piece, sizeof(piece));
+        if (count <= 0)
+            return count < 0 ? errno : EIO;
+        int error = write_all(to, piece, (size_t)count);
+        if (error != 0)
+            return error;
+        at += count;
+    }
+    return 0;
+}
+
+/* The owner only where we may. */
+static int set_attributes(int fd, const struct fan_copy *copy)
+{
+    struct timespec times[] = {time_of(copy->atime_ns), time_of(copy->mtime_ns)};
+    if (fchown(fd, copy->uid, copy->gid) != 0 && errno != EPERM)
+        return errno;
+    return fchmod(fd, copy->mode & 07777) != 0 || futimens(fd, times) != 0 ? errno : 0;
+}
+
+static int copy_file(int from, const char *to, struct fan_copy *copy)
+{
+    int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    int error = copy_bytes(from, fd);
+    if (error == 0)
+        error = set_attributes(fd, copy);
+    if (error == 0) {
+        copy->fd = fd;
+        return 0;
+    }
+    unlink(to);
+    close(fd);
+    return error;
+}
+
+void fan_copy_files(const char *paths, uint64_t count, struct fan_copy *copies,
+                    const int32_t *ended)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const char *to = next(paths);
+        int from = is_set(ended) ? -1 : open_file(paths);
+        if (from < 0) {
+            copies[i].error = is_set(ended) ? ECANCELED : errno;
+        } else {
+            copies[i].error = copy_file(from, to, &copies[i]);
+            close(from);
+        }
+        if (copies[i].error != 0)
+            copies[i].fd = -1;
+        paths = next(to);
+    }
+}
+
+static bool is_synced_whole(int fd)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(SYNCED_WHOLE) / sizeof(*SYNCED_WHOLE); i++)
+        if ((uint32_t)fs.f_type == SYNCED_WHOLE[i])
+            return true;
+    return false;
+}
+
+int fan_sync_whole(const int32_t *fds, uint64_t count, int32_t *errors)
+{
+    if (!is_synced_whole(fds[0]) || syncfs(fds[0]) != 0)
+        return 0;
+    /* syncfs does not say of which file bytes could not be written, and before Linux 5.8 not even
+     * that they could not. */
+    for (uint64_t i = 0; i < count; i++)
+        errors[i] = sync_file_range(fds[i], 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE) != 0 ? errno : 0;
+    return 1;
+}
+
+void fan_close_all(const int32_t *fds, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        close(fds[i]);
+}
+
+/* A hard link, where the file system does not know the flag, does not replace either. */
+static int rename_to_free(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno == EEXIST || link(from, to) != 0)
+        return errno;
+    return unlink(from) == 0 ? 0 : errno;
+}
+
+uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *identities,
+                        const int32_t *ended, int32_t *error)
+{
+    *error = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const char *to = next(paths);
+        struct stat st;
+        if (is_set(ended))
+            return i;
+        *error = lstat(paths, &st) != 0 ? errno : rename_to_free(paths, to);
+        if (*error != 0)
+            return i;
+        identities[i] = (struct fan_identity){st.st_ino, (uint64_t)st.st_size,
+                                              st.st_mtim.tv_sec * NS_A_SECOND + st.st_mtim.tv_nsec};
+        paths = next(to);
+    }
+    return count;
+}

@@ -1,0 +1,51 @@
+/*
+ * Stage-out of small files: copied, synced and named many at a time. One by one from Python, each
+ * step waits for the other threads of the daemon, which takes longer than the step.
+ */
+#ifndef FAN_STAGE_FILES_H
+#define FAN_STAGE_FILES_H
+
+#include <stdint.h>
+
+/* cffi: begin */
+/* A copy of a file. Given: its attributes, times in nanoseconds. fd: the copy, open; where there is
+ * none, error says why (an errno). */
+struct fan_copy {
+    int64_t atime_ns;
+    int64_t mtime_ns;
+    uint32_t mode;
+    uint32_t uid;
+    uint32_t gid;
+    int32_t fd;
+    int32_t error;
+};
+
+/* What tells a file from another that took its place. */
+struct fan_identity {
+    uint64_t inode;
+    uint64_t size;
+    int64_t mtime_ns;
+};
+
+/* Copies `count` files and gives the copies their attributes; syncs nothing. paths: of each the
+ * file's and its copy's, each ended by a zero byte. A file with holes is not copied (EOPNOTSUPP);
+ * of what is not copied nothing is left. Once *ended is not 0 no more are (ECANCELED). */
+void fan_copy_files(const char *paths, uint64_t count, struct fan_copy *copies,
+                    const int32_t *ended);
+
+/* Syncs all of a file system, if that has the bytes and names of these files on its disks for sure
+ * (statfs(2) tells by its type). errors: of each file 0, or an errno. Returns whether it did; if
+ * not, errors says nothing. */
+int fan_sync_whole(const int32_t *fds, uint64_t count, int32_t *errors);
+
+/* Closes these descriptors. */
+void fan_close_all(const int32_t *fds, uint64_t count);
+
+/* Renames `count` files one after the other to names that are free, until one fails or *ended is
+ * not 0. paths: the old and the new one of each, each ended by a zero byte. Returns how many it
+ * renamed, with their identities; *error: why not the next, 0 if it did not try. */
+uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *identities,
+                        const int32_t *ended, int32_t *error);
+/* cffi: end */
+
+#endif
