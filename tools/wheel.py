@@ -1,5 +1,5 @@
 """Builds what is released, in dist: wheels with everything compiled, and the source distribution;
-then installs and tries the wheel of this machine where no compiler is.
+then installs and tries them where no compiler is, and in containers.
 
     python tools/wheel.py [--no-trial]
 
@@ -26,6 +26,7 @@ from pathlib import Path
 
 import aarch64
 import aarch64_job
+import container_trial
 import debian_root
 
 from fanstore.transport.build import brought_name, compile_library
@@ -120,9 +121,9 @@ def build_wheel(target: Target) -> Path:
     return Path(shutil.move(wheel, DIST / wheel.name))
 
 
-def try_wheel(wheel: Path, abi: str) -> None:
+def try_wheel(wheel: Path, abi: str, in_containers: bool) -> None:
     """Installs the wheel with nothing but its dependencies and an MPI, and runs a job of two ranks
-    with a PATH on which no compiler is."""
+    with a PATH on which no compiler is; where asked for, containers, too."""
     print(f"wheel: trial of {wheel.name} with {abi}", flush=True)
     with tempfile.TemporaryDirectory(prefix="fanstore-wheel-") as scratch:
         place = Path(scratch, "venv")
@@ -138,6 +139,8 @@ def try_wheel(wheel: Path, abi: str) -> None:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         script = [python, ROOT / "tools" / "wheel_trial.py", scratch]
         subprocess.run(script, check=True, env=environment, timeout=300, cwd=scratch)
+        if in_containers:
+            container_trial.run(place / "bin" / "fanstore")
 
 
 def try_emulated(wheel: Path) -> None:
@@ -171,7 +174,7 @@ def main() -> None:
         for target, wheel in wheels.items():
             own = target.machine == platform.machine()
             for abi in MPIS if own else ():
-                try_wheel(wheel, abi)
+                try_wheel(wheel, abi, in_containers=target.root is not None and abi == "mpich")
             if not own and target.machine == "aarch64":
                 try_emulated(wheel)
     for path in sorted(DIST.iterdir()):

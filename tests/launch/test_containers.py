@@ -18,6 +18,7 @@ from fanstore.launch.containers import container_of, needed_paths
 from fanstore.programs.check import glibc_needed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import container_trial
 import debian_root
 
 PACKAGES = ("dash", "coreutils", "perl-base", "libc6")
@@ -54,18 +55,8 @@ def test_words_that_enter_nothing_are_refused(words: str) -> None:
         container_of(words)
 
 
-def why_not() -> str:
-    """Why no container can be made here; empty where one can."""
-    if shutil.which("bwrap") is None:
-        return "bwrap is not installed (Debian: bubblewrap)"
-    probe = ["bwrap", "--bind", "/", "/", "true"]
-    if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
-        return "bwrap may make no containers here"
-    absent = [name for name in debian_root.NEEDED if shutil.which(name) is None]
-    return f"{', '.join(absent)} not found: no other root" if absent else ""
-
-
-needs_container = pytest.mark.skipif(bool(why_not()), reason=why_not())
+WHY_NOT = container_trial.missing()
+needs_container = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
 @pytest.fixture(scope="module", params=["bullseye", "trixie"])
@@ -78,14 +69,7 @@ def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         debian_root.unpack(root, request.param, "amd64", PACKAGES)
     except (subprocess.SubprocessError, SystemExit) as error:
         pytest.skip(f"packages of Debian cannot be had here: {error}")
-    for folder in ("proc", "dev", "tmp"):
-        (root / folder).mkdir(exist_ok=True)
-    for name in ("bin", "lib", "lib64"):  # as the package base-files has them
-        if not (root / name).exists():
-            (root / name).symlink_to(f"usr/{name}")
-    shell = root / "bin" / "sh"
-    if not shell.exists():
-        shell.symlink_to("dash")
+    container_trial.complete(root)
     return root
 
 
