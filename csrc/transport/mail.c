@@ -115,8 +115,10 @@ static int listen_once(struct fan_mail *mail)
     MPI_Message matched = MPI_MESSAGE_NULL;
     MPI_Status status;
     int rc = MPI_Improbe(MPI_ANY_SOURCE, FAN_TAG_MAIL, mail->comm, &found, &matched, &status);
-    if (rc != MPI_SUCCESS)
+    if (rc != MPI_SUCCESS) {
         found = 0;
+        fan_mpi_go_on(mail->comm);
+    }
     if (found && receive(mail, operation, &matched, &status) == 0)
         return 1;
     fan_operation_end(&mail->operations, operation);

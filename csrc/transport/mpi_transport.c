@@ -341,6 +341,8 @@ static int listen_once(struct context *context)
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
     int rc = MPI_Improbe(MPI_ANY_SOURCE, FAN_TAG_NOTES, context->comm, &found, &message, &status);
+    if (rc != MPI_SUCCESS)
+        fan_mpi_go_on(context->comm);
     if (rc == MPI_SUCCESS && found &&
         fan_operation_receive(&context->operations, listen, &message, &status, &listen->buffer,
                               sizeof(listen->buffer)) == 0)

@@ -18,6 +18,15 @@ void fan_mpi_keep_alive(MPI_Comm comm)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 }
 
+/* Of MPI's draft for fault tolerance; not every MPI has it. */
+extern int MPIX_Comm_failure_ack(MPI_Comm comm) __attribute__((weak));
+
+void fan_mpi_go_on(MPI_Comm comm)
+{
+    if (MPIX_Comm_failure_ack != NULL)
+        MPIX_Comm_failure_ack(comm);
+}
+
 static int grow_array(void *array, size_t capacity, size_t each)
 {
     void *grown = realloc(*(void **)array, capacity * each);

@@ -15,6 +15,10 @@
 /* The errno of an MPI error. EIO and ENOENT are the owner's to say: they are about the bytes. */
 int fan_mpi_errno(int mpi_error);
 
+/* Has an MPI with fault tolerance (ULFM) answer probes of any rank again, which it does not while
+ * it knows of a dead rank that was not acknowledged. */
+void fan_mpi_go_on(MPI_Comm comm);
+
 /* No error of MPI may end the process, on whatever communicator the library blames it. */
 void fan_mpi_keep_alive(MPI_Comm comm);
 

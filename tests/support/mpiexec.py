@@ -47,7 +47,7 @@ KEEP: tuple[str, ...] = ("-disable-auto-cleanup",)
 if _OPEN_MPI_4 in _SAID:
     KEEP = ("--enable-recovery",)
 elif _OPEN_MPI_5 in _SAID:
-    KEEP = ("--runtime-options", "recoverable,error-nonzero-status=0")
+    KEEP = ("--with-ft", "ulfm", "--runtime-options", "recoverable,error-nonzero-status=0")
 
 needs_hydra = pytest.mark.skipif(IS_OPEN_MPI, reason="about MPICH's mpiexec")
 
