@@ -6,15 +6,80 @@ import asyncio
 import errno
 import os
 import stat
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from namespace_fakes import World
 from namespace_scenes import NEW, delays, fails, play
 from namespace_world import Cluster
 
+from fanstore.outputs.model.entries import home_rank_of
 from fanstore.outputs.model.wire import Op
 
 RENAME_EXCHANGE = 2
+NOREPLACE = 1
+
+# Questions to another home.
+
+
+def test_a_plain_change_is_one_question_to_its_home(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        process, sent = cluster.process(0), 0
+
+        def post(source: int, target: int, item: Callable[[], None]) -> None:
+            nonlocal sent
+            sent += source == 0
+            World.post(cluster.world, source, target, item)
+
+        async def sends(call: Awaitable[Any]) -> int:
+            before = sent
+            await call
+            return sent - before
+
+        cluster.world.post = post  # type: ignore[method-assign]
+        top = next(b"d%d" % n for n in range(99) if home_rank_of(0, b"d%d" % n, 2) == 1)
+        below = next(name for n in range(99) if home_rank_of(0, name := top + b"/%d" % n, 2) == 1)
+        await process.mkdir(top)
+        await process.write(top + b"/first", b"")  # the home has to see that the directory is there
+        assert await sends(process.mkdir(below)) == 1
+        assert await sends(process.write(top + b"/a", b"x")) == 2  # open and close
+        assert await sends(process.rename(top + b"/a", top + b"/b")) == 1
+        assert await sends(process.rename(top + b"/b", top + b"/first")) == 1
+        assert await process.read(top + b"/first") == b"x"
+        assert await sends(process.unlink(top + b"/first")) == 1
+        assert await process.names(top) == [below[len(top) + 1 :]]
+
+    play(tmp_path, scene)
+
+
+def test_what_is_in_the_way_of_a_plain_change_is_found_all_the_same(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        here, far = cluster.process(0), cluster.process(1)
+        await here.mkdir(b"d")
+        await here.write(b"d/f", b"f")
+        await here.symlink(b"d", b"way")
+        assert await fails(here.mkdir(b"d/f")) == errno.EEXIST
+        assert await fails(here.mkdir(b"none/d")) == errno.ENOENT
+        assert await fails(here.unlink(b"d")) == errno.EISDIR
+        assert await fails(here.unlink(b"d/f/x")) == errno.ENOTDIR
+        assert await fails(here.rename(b"d/f", b"d/f/x")) == errno.ENOTDIR
+        await here.rename(b"d/f", b"d/g", NOREPLACE)
+        assert await fails(here.open(b"d/g", NEW | os.O_EXCL)) == errno.EEXIST
+        await here.mkdir(b"way/sub")
+        await here.rename(b"way/g", b"way/sub/g")
+        file = await far.open(b"d/sub/h", NEW)
+        assert await fails(here.rename(b"d/sub/h", b"d/sub/i")) == errno.ENOENT
+        assert await fails(here.unlink(b"d/sub/h")) == errno.ENOENT
+        assert await fails(here.open(b"d/sub/h", NEW)) == errno.ETXTBSY
+        await here.rename(b"d/sub/g", b"d/sub/h")
+        await far.close(file)
+        assert await here.names(b"way/sub") == [b"h"]
+        await here.unlink(b"way/sub/h")
+
+    play(tmp_path, scene)
+
 
 # Drafts: who sees them.
 

@@ -138,6 +138,11 @@ class Slot:
     entry: Entry | None = None
     draft: int | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a finished file or a link, and nobody is writing it anew."""
+        return self.draft is None and self.entry is not None and not self.entry.is_directory
+
     def knows(self, object_id: int) -> bool:
         """Tells whether the object is published under this name or being written under it."""
         return self.draft == object_id or (

@@ -170,11 +170,17 @@ class NameTables:
         return Removed(old.entry, old.draft)
 
     def move(
-        self, old: Place, new: Place, moved: int, before: int | None, replace: bool
+        self, old: Place, new: Place, moved: int | None, before: int | None, replace: bool
     ) -> tuple[Slot, Removed] | None:
-        """Renames within this rank: removes the old name and puts the new one, in one step."""
+        """Renames within this rank: removes the old name and puts the new one, in one step. moved:
+        None, as is `before` then, for a plain slot over a plain one or none."""
         slot = self.slot(old)
-        if not slot.knows(moved):
+        if moved is None:
+            there = self.slot(new)
+            if not slot.is_plain or not (there == Slot() or there.is_plain):
+                return None
+            before = there.entry.object_id if there.entry else None
+        elif not slot.knows(moved):
             return None
         replaced = self.put(new, slot, before, replace)
         if replaced is None:
@@ -182,11 +188,11 @@ class NameTables:
         self._put(old, Slot())
         return slot, replaced
 
-    def remove(self, place: Place, object_id: int) -> Removed | None:
+    def remove(self, place: Place, object_id: int | None) -> Removed | None:
         """Removes a name, and returns what it stood for, if it is that object's, published or
-        not."""
+        not; None: if its slot is plain."""
         slot = self.slot(place)
-        if not slot.knows(object_id):
+        if not (slot.is_plain if object_id is None else slot.knows(object_id)):
             return None
         self._put(place, Slot())
         return Removed(slot.entry, slot.draft)

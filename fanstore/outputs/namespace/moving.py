@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 
@@ -30,6 +31,8 @@ class Moving:
             raise failure(errno.EINVAL)
         for _ in range(TRIES):
             async with self._context.gate.passage():
+                if await self._try_at_once(request):
+                    return Answer(Where.DONE)
                 answer, alone = await self._try(request, alone=False)
             if alone:
                 async with self._context.gate.frozen():
@@ -37,6 +40,31 @@ class Moving:
             if answer is not None:
                 return answer
         raise failure(errno.EIO, request.path)
+
+    async def _try_at_once(self, request: Request) -> bool:
+        """Renames what is plain, over what is plain or nothing, with one question to the home of
+        both names."""
+        walker = self._context.walker
+        old = walker.hoped(request.view, request.path)
+        new = walker.hoped(request.other_view, request.other)
+        if old is None or new is None or old == new or old.mount != new.mount:
+            return False
+        replace = not request.flags & RENAME_NOREPLACE
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            return self._is_one_home(old, new) and await self._move(old, new, None, None, replace)
+        return False
+
+    def _is_one_home(self, old: Place, new: Place) -> bool:
+        homes = self._context.homes
+        return homes.rank(old.mount, old.directory) == homes.rank(new.mount, new.directory)
+
+    async def _move(
+        self, old: Place, new: Place, moved: int | None, before: int | None, replace: bool
+    ) -> bool:
+        result = await self._context.homes.move(old, new, moved, before, replace)
+        if result is not None:
+            await self._after(old, new, *result)
+        return result is not None
 
     async def _try(self, request: Request, alone: bool) -> tuple[Answer | None, bool]:
         """Returns the answer, or None if a name changed meanwhile; and whether it can only be done
@@ -59,16 +87,11 @@ class Moving:
         return Answer(Where.DONE), False
 
     async def _rename(self, old: Resolved, new: Resolved, replace: bool) -> bool:
-        homes = self._context.homes
         source, target = old.place, new.place
         moved = identity(old)
         before = new.entry.object_id if new.entry is not None else None
-        if homes.rank(source.mount, source.directory) == homes.rank(target.mount, target.directory):
-            result = await homes.move(source, target, moved, before, replace)
-            if result is None:
-                return False
-            await self._after(source, target, *result)
-            return True
+        if self._is_one_home(source, target):
+            return await self._move(source, target, moved, before, replace)
         return await self._rename_across(source, target, moved, before, replace)
 
     async def _rename_across(

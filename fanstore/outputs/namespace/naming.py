@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 import time
 
-from fanstore.outputs.model.entries import Attr, Entry, failure
+from fanstore.outputs.model.entries import Attr, Entry, Place, failure
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import TRIES, Context
 from fanstore.outputs.namespace.publishing import Publishing
@@ -31,15 +32,22 @@ class Naming:
 
     async def mkdir(self, request: Request) -> Answer:
         """Answers MKDIR."""
+        mode = stat.S_IFDIR | request.mode & 0o1777
+        attr = _new_attr(mode, request, _DIRECTORY_BYTES)
+        entry = Entry(self._context.store.new_id(), attr)
+        place = self._context.walker.hoped(request.view, request.path)
+        if place is not None:
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
+                return await self._insert(place, entry)
         found = await self._name(request)
         if found.elsewhere is not None:
             return self._context.elsewhere(found)
         _check_new(found, request.path)
-        mode = stat.S_IFDIR | request.mode & 0o1777
-        attr = _new_attr(mode, request, _DIRECTORY_BYTES)
-        entry = Entry(self._context.store.new_id(), attr)
-        await self._context.homes.insert(found.place, entry)
-        self._context.observer.changed(found.place)
+        return await self._insert(found.place, entry)
+
+    async def _insert(self, place: Place, entry: Entry) -> Answer:
+        await self._context.homes.insert(place, entry)
+        self._context.observer.changed(place)
         return Answer(Where.DONE, entry)
 
     async def symlink(self, request: Request) -> Answer:
@@ -53,10 +61,9 @@ class Naming:
             return self._context.elsewhere(found)
         _check_new(found, request.path, slash=False)
         attr = _new_attr(stat.S_IFLNK | 0o777, request, len(request.other))
-        entry = Entry(self._context.store.new_id(), attr, request.other)
-        await self._context.homes.insert(found.place, entry)
-        self._context.observer.changed(found.place)
-        return Answer(Where.DONE, entry)
+        return await self._insert(
+            found.place, Entry(self._context.store.new_id(), attr, request.other)
+        )
 
     async def mknod(self, request: Request) -> Answer:
         """Answers MKNOD: makes regular files, and refuses all else when all else is well."""
@@ -89,19 +96,28 @@ class Naming:
 
     async def unlink(self, request: Request) -> Answer:
         """Answers UNLINK."""
+        place = self._context.walker.hoped(request.view, request.path)
+        if place is not None:
+            with contextlib.suppress(FileNotFoundError):
+                if await self._remove(place, None):
+                    return DONE
         for _ in range(TRIES):
             found = await self._name(request)
             if found.elsewhere is not None:
                 return self._context.elsewhere(found)
             _check_unlink(found, request.path)
-            removed = await self._context.homes.remove(found.place, identity(found))
-            if removed is None:
-                continue
-            await self._context.gone(removed)
-            if removed.entry is not None:
-                self._context.observer.changed(found.place)
-            return DONE
+            if await self._remove(found.place, identity(found)):
+                return DONE
         raise failure(errno.EIO, request.path)
+
+    async def _remove(self, place: Place, object_id: int | None) -> bool:
+        removed = await self._context.homes.remove(place, object_id)
+        if removed is None:
+            return False
+        await self._context.gone(removed)
+        if removed.entry is not None:
+            self._context.observer.changed(place)
+        return True
 
     async def rmdir(self, request: Request) -> Answer:
         """Answers RMDIR."""

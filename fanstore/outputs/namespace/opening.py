@@ -9,7 +9,7 @@ import re
 import stat
 from dataclasses import dataclass, replace
 
-from fanstore.outputs.model.entries import Attr, Entry, failure, owner_of
+from fanstore.outputs.model.entries import Attr, Entry, Place, failure, owner_of
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import TRIES, Context
 from fanstore.outputs.namespace.publishing import Publishing
@@ -106,6 +106,9 @@ class Opening:
         """Returns the answer, or what is to be done for it: an entry is to be read, a _Reopened to
         be copied. None: a name changed meanwhile, look again."""
         walker = self._context.walker
+        made = await self._make(request, wish)
+        if made is not None:
+            return made
         found = await walker.resolve(
             request.view, request.path, request.pid, wish.follow, wish.create
         )
@@ -122,6 +125,15 @@ class Opening:
         if wish.directory:
             raise failure(errno.ENOTDIR, request.path)
         return await self._open_file(found, request, wish)
+
+    async def _make(self, request: Request, wish: _Wish) -> Answer | _Reopened | None:
+        """Makes a new file with one question to its home; None: something is there, or in the
+        way."""
+        place = self._context.walker.hoped(request.view, request.path)
+        if place is not None and wish.create and wish.write:
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
+                return await self._reserve(place, request, replace(wish, exclusive=True))
+        return None
 
     def _open_link(self, found: Resolved, request: Request, wish: _Wish) -> Answer:
         if wish.directory:
@@ -156,7 +168,7 @@ class Opening:
         if not wish.write:
             await self._truncating.cut(found, 0, request.pid)
             return await self._decide(request, replace(wish, cut=False))
-        return await self._reserve(found, request, wish)
+        return await self._reserve(found.place, request, wish)
 
     async def _open_free(
         self, found: Resolved, request: Request, wish: _Wish
@@ -164,7 +176,7 @@ class Opening:
         if not wish.create:
             raise failure(errno.ENOENT, request.path)
         if wish.write:
-            return await self._reserve(found, request, wish)
+            return await self._reserve(found.place, request, wish)
         try:
             mode = request.mode & ~umask_of(request.pid)
             return await self._publishing.make(found.place, mode)
@@ -189,12 +201,12 @@ class Opening:
         return Answer(where, self._now(own), self._context.store.path(own))
 
     async def _reserve(
-        self, found: Resolved, request: Request, wish: _Wish
+        self, name: Place, request: Request, wish: _Wish
     ) -> Answer | _Reopened | None:
         context = self._context
         object_id = context.store.new_id()
         result = await self._publishing.reserve(
-            object_id, found.place, request.pid, wish.create, wish.exclusive
+            object_id, name, request.pid, wish.create, wish.exclusive
         )
         if not result.taken:
             return None if result.draft is None else await self._busy(result.draft, request, wish)

@@ -123,6 +123,19 @@ class Walker:
             raise failure(errno.ENAMETOOLONG, path)
         return Resolved(place.mount, place.path, slash=slash)
 
+    def hoped(self, mount: int, path: bytes) -> Place | None:
+        """Returns the place of a name of another home that is no input's and that no process here
+        is writing: a step that succeeds there found no link on the way, so it can be tried at once.
+        None: the path must be resolved."""
+        if len(path) >= PATH_MAX or not _is_normal(path):
+            return None
+        place = split(mount, path)
+        if self._homes.is_here(place):
+            return None
+        if self._inputs[mount].kind(path) != "missing" or self._drafts.at(place) is not None:
+            return None
+        return place
+
     async def find(self, place: Place, pid: int) -> Resolved:
         """Returns what a name stands for in a directory that is known to exist."""
         kind = self._inputs[place.mount].kind(place.path)
@@ -142,9 +155,8 @@ class Walker:
         must be walked."""
         if not path:
             return Resolved(mount, b"", "directory")
-        for component in path.split(b"/"):
-            if component in _SPECIAL or len(component) > NAME_MAX:
-                return None
+        if not _is_normal(path):
+            return None
         inputs = self._inputs[mount]
         kind = inputs.kind(path)
         if kind != "missing":
@@ -264,6 +276,12 @@ class _Walk:
         whole = _joined(path, rest) if self._left else path
         _check_length(whole)
         return replace(self._at, elsewhere=whole)
+
+
+def _is_normal(path: bytes) -> bool:
+    return all(
+        component not in _SPECIAL and len(component) <= NAME_MAX for component in path.split(b"/")
+    )
 
 
 def _joined(path: bytes, rest: bytes) -> bytes:

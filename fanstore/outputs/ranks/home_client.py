@@ -30,6 +30,10 @@ class HomeClient:
         """Returns the home rank of a directory: the one that keeps the names in it."""
         return home_rank_of(mount, directory, self._peers.world_size)
 
+    def is_here(self, place: Place) -> bool:
+        """Tells whether this rank itself keeps a name."""
+        return self.rank(place.mount, place.directory) == self._peers.rank
+
     async def _ask(self, step: str, place: Place, *rest: Any) -> Any:
         rank = self.rank(place.mount, place.directory)
         return await self._peers.call(rank, f"home.{step}", place, *rest)
@@ -65,9 +69,8 @@ class HomeClient:
         """Adds a name that was free. Raises EEXIST."""
         await self._ask("insert", place, entry)
 
-    async def remove(self, place: Place, object_id: int, token: int = 0) -> Removed | None:
-        """Removes a name if it is that object's; returns what it stood for. token: that of the
-        caller's lock."""
+    async def remove(self, place: Place, object_id: int | None, token: int = 0) -> Removed | None:
+        """Removes a name; see NameTables.remove. token: that of the caller's lock."""
         result: Removed | None = await self._ask("remove", place, object_id, token)
         return result
 
@@ -80,7 +83,7 @@ class HomeClient:
         return result
 
     async def move(
-        self, old: Place, new: Place, moved: int, before: int | None, replace: bool
+        self, old: Place, new: Place, moved: int | None, before: int | None, replace: bool
     ) -> tuple[Slot, Removed] | None:
         """Renames where both names have the same home rank; see NameTables.move."""
         result: tuple[Slot, Removed] | None = await self._ask(

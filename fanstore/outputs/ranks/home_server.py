@@ -103,7 +103,7 @@ class HomeServer:
         await self._until_ready(place, token)
         return self.name_tables.put(place, slot, before, replace)
 
-    async def remove(self, _rank: int, place: Place, object_id: int, token: int) -> Any:
+    async def remove(self, _rank: int, place: Place, object_id: int | None, token: int) -> Any:
         """Answers HomeClient.remove."""
         await self._until_ready(place, token)
         return self.name_tables.remove(place, object_id)
