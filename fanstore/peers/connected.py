@@ -13,7 +13,7 @@ import os
 import pickle
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from fanstore.peers.pieces import Joiner, pieces_of
@@ -74,6 +74,7 @@ class ConnectedPeers:
         self._on_lost: list[Callable[[int], None]] = []
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = 0  # tasks that are to begin something that was asked for
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -202,28 +203,53 @@ class ConnectedPeers:
         if kind == "ping":
             self._send_surely(rank, ("pong", 0))
         elif kind in ("call", "tell"):
-            # A task even for a plain function: they begin in the order in which they came.
-            self._start(self._answer(rank, kind == "call", number, *rest))
+            name, args = rest
+            if self._waiting:  # they begin in the order in which they came
+                self._waiting += 1
+                self._start(self._begin_later(rank, kind == "call", number, name, args))
+            else:
+                self._begin(rank, kind == "call", number, name, args)
         elif kind in ("answer", "error"):
             future = self._others[rank].calls.get(number)
             if future is not None and not future.done():
                 (future.set_result if kind == "answer" else future.set_exception)(rest[0])
 
-    async def _answer(
+    def _begin(
         self, rank: int, wanted: bool, number: int, name: str, args: tuple[Any, ...]
     ) -> None:
+        """Answers at once, without a task, where the function has a result by then."""
         try:
             result = self._functions[name](rank, *args)
-            if inspect.isawaitable(result):
-                result = await result
         except Exception as error:
-            if wanted:
-                self._send_surely(rank, ("error", number, _told(name, error)))
-            else:
-                _log(name, error)
+            self._refuse(rank, wanted, number, name, error)
+            return
+        if inspect.isawaitable(result):
+            self._waiting += 1
+            self._start(self._answer_later(rank, wanted, number, name, result))
+        elif wanted:
+            self._send_answer(rank, number, result)
+
+    async def _begin_later(self, *call: Any) -> None:
+        self._waiting -= 1
+        self._begin(*call)
+
+    async def _answer_later(
+        self, rank: int, wanted: bool, number: int, name: str, work: Awaitable[Any]
+    ) -> None:
+        self._waiting -= 1
+        try:
+            result = await work
+        except Exception as error:
+            self._refuse(rank, wanted, number, name, error)
             return
         if wanted:
             self._send_answer(rank, number, result)
+
+    def _refuse(self, rank: int, wanted: bool, number: int, name: str, error: Exception) -> None:
+        if wanted:
+            self._send_surely(rank, ("error", number, _told(name, error)))
+        else:
+            _log(name, error)
 
     def _start(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -70,21 +70,28 @@ class HomeServer:
     def _at_once(step: Callable[..., Any]) -> Callable[..., Any]:
         return lambda _rank, *args: step(*args)
 
-    def _changing(self, step: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-        async def run(rank: int, place: Place, *rest: Any) -> Any:
+    def _changing(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        async def wait(rank: int, place: Place, *rest: Any) -> Any:
             await self._until_ready(place)
             self._refuse_lost(rank)
             return step(place, *rest)
+
+        def run(rank: int, place: Place, *rest: Any) -> Any:
+            return step(place, *rest) if self._is_ready(place) else wait(rank, place, *rest)
 
         return run
 
     # What other ranks ask; the first argument is theirs.
 
-    async def get(self, _rank: int, place: Place) -> Found:
+    def get(self, _rank: int, place: Place) -> Found | Awaitable[Found]:
         """Answers HomeClient.get, after asking whether the directory exists if that is not
         known."""
-        if not self._is_known(place.mount, place.directory):
-            await self._verify(place.mount, place.directory)
+        if self._is_known(place.mount, place.directory):
+            return Found(True, self.name_tables.get(place))
+        return self._get_verified(place)
+
+    async def _get_verified(self, place: Place) -> Found:
+        await self._verify(place.mount, place.directory)
         known = self._is_known(place.mount, place.directory)
         return Found(known, self.name_tables.get(place) if known else None)
 
@@ -103,18 +110,28 @@ class HomeServer:
         await self._until_ready(place, token)
         return self.name_tables.put(place, slot, before, replace)
 
-    async def remove(self, _rank: int, place: Place, object_id: int | None, token: int) -> Any:
+    def remove(self, _rank: int, place: Place, object_id: int | None, token: int) -> Any:
         """Answers HomeClient.remove."""
+        if self._is_ready(place, token):
+            return self.name_tables.remove(place, object_id)
+        return self._remove_later(place, object_id, token)
+
+    async def _remove_later(self, place: Place, object_id: int | None, token: int) -> Any:
         await self._until_ready(place, token)
         return self.name_tables.remove(place, object_id)
 
-    async def move(self, _rank: int, old: Place, new: Place, *rest: Any) -> Any:
+    def move(self, _rank: int, old: Place, new: Place, *rest: Any) -> Any:
         """Answers HomeClient.move, once both names may change."""
+        if self._is_ready(old) and self._is_ready(new):
+            return self.name_tables.move(old, new, *rest)
+        return self._move_later(old, new, *rest)
+
+    async def _move_later(self, old: Place, new: Place, *rest: Any) -> Any:
         for _ in range(_TRIES):
-            if self._is_ready(old) and self._is_ready(new):
-                return self.name_tables.move(old, new, *rest)
             await self._until_ready(old)
             await self._until_ready(new)
+            if self._is_ready(old):
+                return self.name_tables.move(old, new, *rest)
         raise failure(errno.EIO, old.path)
 
     async def lock(self, rank: int, place: Place, token: int) -> Slot:
