@@ -85,6 +85,20 @@ static struct fan_name *directory_of(const struct fan_changer *changer,
     return directory != NULL && (directory->flags & both) == both ? directory : NULL;
 }
 
+static bool is_home(const struct fan_changer *changer, const char *directory, size_t bytes,
+                    uint32_t mount)
+{
+    uint32_t home = fan_names_home(&changer->names, mount, directory, bytes);
+    return home == changer->names.header->rank;
+}
+
+/* As `enter`, to change a name. Where its home is another rank there is nothing to wait for. */
+static bool enter_for(const struct fan_changer *changer, const struct fan_names_path *path)
+{
+    struct fan_table_path at = whole(path), above = fan_table_parent(&at);
+    return is_home(changer, above.text, above.bytes, above.mount) && enter(changer);
+}
+
 static bool has_room(const struct fan_changer *changer, const struct fan_names_path *path,
                      uint32_t target_bytes)
 {
@@ -188,7 +202,7 @@ static int create(struct fan_changer *changer, const struct fan_names_path *path
 int fan_change_create(struct fan_changer *changer, const struct fan_names_path *path,
                       struct fan_output_attr *attr)
 {
-    if (!enter(changer))
+    if (!enter_for(changer, path))
         return FAN_NAMES_ASK;
     int rc = create(changer, path, attr);
     leave(changer);
@@ -217,7 +231,8 @@ static int publish(struct fan_changer *changer, uint64_t object, struct fan_outp
 
 int fan_change_publish(struct fan_changer *changer, uint64_t object, struct fan_output_attr *attr)
 {
-    if (!enter(changer))
+    uint64_t there = __atomic_load_n(&draft_at(changer, object)->object, __ATOMIC_RELAXED);
+    if (there != object || !enter(changer)) /* of another home, or the daemon's by now */
         return FAN_NAMES_ASK;
     int rc = publish(changer, object, attr);
     leave(changer);
@@ -273,7 +288,7 @@ static int move(struct fan_changer *changer, const struct fan_names_path *from,
 int fan_change_move(struct fan_changer *changer, const struct fan_names_path *from,
                     const struct fan_names_path *to, bool replace, uint64_t *gone)
 {
-    if (!enter(changer))
+    if (!enter_for(changer, from))
         return FAN_NAMES_ASK;
     int rc = move(changer, from, to, replace, gone);
     leave(changer);
@@ -311,17 +326,11 @@ static int drop(struct fan_changer *changer, const struct fan_names_path *path, 
 int fan_change_remove(struct fan_changer *changer, const struct fan_names_path *path,
                       bool directory, uint64_t *gone)
 {
-    if (!enter(changer))
+    if (!enter_for(changer, path))
         return FAN_NAMES_ASK;
     int rc = drop(changer, path, directory, gone);
     leave(changer);
     return rc;
-}
-
-static bool is_home(const struct fan_changer *changer, const struct fan_names_path *path)
-{
-    uint32_t home = fan_names_home(&changer->names, path->mount, path->text, path->bytes);
-    return home == changer->names.header->rank;
 }
 
 static int make(struct fan_changer *changer, const struct fan_names_path *path,
@@ -339,7 +348,7 @@ static int make(struct fan_changer *changer, const struct fan_names_path *path,
         return FAN_NAMES_ASK;
     struct fan_table_path at = whole(path);
     set(changer, directory, path, attr, false);
-    if (is_home(changer, path)) {
+    if (is_home(changer, path->text, path->bytes, path->mount)) {
         struct fan_name *made = fan_table_cover(&changer->names, &at);
         fan_table_set_flags(made, made->flags | FAN_NAME_OPEN);
     }
@@ -350,7 +359,7 @@ static int make(struct fan_changer *changer, const struct fan_names_path *path,
 int fan_change_make(struct fan_changer *changer, const struct fan_names_path *path,
                     struct fan_output_attr *attr)
 {
-    if (!enter(changer))
+    if (!enter_for(changer, path))
         return FAN_NAMES_ASK;
     int rc = make(changer, path, attr);
     leave(changer);
