@@ -96,7 +96,7 @@ def test_a_copy_is_fetched_once_and_follows_its_attributes(tmp_path: Path) -> No
         entry = owner.make(some_bytes(3 * CHUNK_BYTES))
         paths = await asyncio.gather(*(reader.copies.local_path(entry) for _ in range(20)))
         assert len(set(paths)) == 1
-        later = replace(entry, attr=replace(entry.attr, mode=stat.S_IFREG | 0o400, mtime_ns=5))
+        later = replace(entry, attr=entry.attr._replace(mode=stat.S_IFREG | 0o400, mtime_ns=5))
         assert await reader.copies.local_path(later) == paths[0]
         found = os.lstat(paths[0])
         assert (found.st_mode, found.st_mtime_ns) == (stat.S_IFREG | 0o400, 5)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from fanstore._native import ffi, lib
 from fanstore.outputs.model.entries import Attr, Place, split
@@ -17,12 +17,14 @@ PUBLISHED = int(lib.FAN_CHANGE_PUBLISHED)
 MOVED = int(lib.FAN_CHANGE_MOVED)
 REMOVED = int(lib.FAN_CHANGE_REMOVED)
 MADE = int(lib.FAN_CHANGE_MADE)
-_CHANGE = ffi.typeof("struct fan_change *")
-_HEAD_BYTES = int(ffi.sizeof("struct fan_change"))
+# struct fan_change up to its attr, and that (struct fan_output_attr): unpacked here, not by cffi,
+# since that takes several times as long and a program makes two changes a file.
+_HEAD = struct.Struct("=IHHIII4xQQq")
+_ATTR = struct.Struct("=16xQQqqqIII4x")
+_HEAD_BYTES = _HEAD.size + _ATTR.size
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One change (struct fan_change). object_id: what was created, published, moved or made. gone:
     the object that has no name any more, or 0. to: where it was moved to, else its own place.
     when_ns: the time of the change."""
@@ -41,16 +43,16 @@ def parse(log: bytes) -> Iterator[Change]:
     """Yields the changes in a piece of the log."""
     at = 0
     while at < len(log):
-        head = ffi.from_buffer(_CHANGE, memoryview(log)[at:])
-        path_at = at + _HEAD_BYTES
-        other_at = path_at + (head.path_bytes + 7) // 8 * 8
-        place = split(head.mount, log[path_at : path_at + head.path_bytes])
-        other = log[other_at : other_at + head.other_bytes]
-        to = split(head.mount, other) if other else place
-        yield Change(
-            head.kind, place, to, head.object, head.gone, head.pid, head.when_ns, _attr(head.attr)
+        size, kind, mount, pid, path_bytes, other_bytes, object_id, gone, when_ns = (
+            _HEAD.unpack_from(log, at)
         )
-        at += head.bytes
+        path_at = at + _HEAD_BYTES
+        place = to = split(mount, log[path_at : path_at + path_bytes])
+        if other_bytes:
+            other_at = path_at + (path_bytes + 7) // 8 * 8
+            to = split(mount, log[other_at : other_at + other_bytes])
+        yield Change(kind, place, to, object_id, gone, pid, when_ns, _attr(log, at + _HEAD.size))
+        at += size
 
 
 def left_in(segment: str) -> list[Change]:
@@ -71,8 +73,6 @@ def left_in(segment: str) -> list[Change]:
     return list(parse(data))
 
 
-def _attr(attr: Any) -> Attr:
-    return Attr(
-        attr.mode, attr.uid, attr.gid, attr.size, attr.blocks,
-        attr.atime_ns, attr.mtime_ns, attr.ctime_ns,
-    )  # fmt: skip
+def _attr(log: bytes, at: int) -> Attr:
+    size, blocks, atime_ns, mtime_ns, ctime_ns, mode, uid, gid = _ATTR.unpack_from(log, at)
+    return Attr(mode, uid, gid, size, blocks, atime_ns, mtime_ns, ctime_ns)

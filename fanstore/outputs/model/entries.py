@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 OBJECT_RANK_SHIFT = 40
 _INODE_BIT = 1 << 62  # no input has it: those are numbered from 2 on
@@ -21,8 +22,7 @@ def inode_of(object_id: int) -> int:
     return _INODE_BIT | object_id
 
 
-@dataclass(frozen=True)
-class Attr:
+class Attr(NamedTuple):
     """Attributes as stat(2) has them; mode with the type, times in nanoseconds."""
 
     mode: int
@@ -58,7 +58,7 @@ class Changes:
         given = {name: value for name, value in vars(self).items() if value is not None}
         if self.mode is not None:
             given["mode"] = stat.S_IFMT(attr.mode) | stat.S_IMODE(self.mode)
-        return replace(attr, ctime_ns=now_ns, **given)
+        return attr._replace(ctime_ns=now_ns, **given)
 
 
 @dataclass(frozen=True)

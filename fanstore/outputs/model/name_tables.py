@@ -69,7 +69,10 @@ class NameTables:
 
     def table(self, mount: int, directory: bytes) -> Table:
         """Returns the table of a directory, made if need be."""
-        return self._tables.setdefault((mount, directory), Table())
+        table = self._tables.get((mount, directory))
+        if table is None:
+            table = self._tables[mount, directory] = Table()
+        return table
 
     def is_known(self, mount: int, directory: bytes) -> bool:
         """Tells whether it is certain that a directory exists."""

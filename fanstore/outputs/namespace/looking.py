@@ -40,7 +40,7 @@ class Looking:
             return entry
         attr = entry.attr
         times = changed_ns or attr.mtime_ns, max(attr.ctime_ns, changed_ns)
-        return replace(entry, attr=replace(attr, mtime_ns=times[0], ctime_ns=times[1]))
+        return replace(entry, attr=attr._replace(mtime_ns=times[0], ctime_ns=times[1]))
 
     async def list(self, request: Request) -> Answer:
         """Answers LIST: what a directory holds, the asking process's own drafts included."""
