@@ -199,9 +199,10 @@ class StageOut:
         self._journal.close()
 
     def _tidy_up(self) -> None:
-        """Removes what is unfinished in the output directory."""
+        """Removes what is unfinished in the output directory, and copies for which no name came as
+        it was given up."""
         self._supplier.close()
-        self._directory.close()
+        self._directory.clear_scratch()
 
     def figures(self) -> dict[str, Any]:
         """Returns counts for people; may be called from any thread. blocked: why nothing can be

@@ -99,7 +99,7 @@ class Supplier:
         self._asked.add(object_id)
         begun = self._begun.get(object_id)
         if begun is not None:
-            await begun.done
+            await asyncio.shield(begun.done)  # it is the whole group's
             # Two names may wait for it: of an object that is renamed, the old and the new one.
             if self._begun.get(object_id) is begun:
                 copy = begun.copy
@@ -170,7 +170,7 @@ class Supplier:
         """Removes the copies that nobody has asked for yet."""
         for begun in list(self._begun.values()):
             begun.copy.wanted = False
-            await begun.done
+            await asyncio.shield(begun.done)
             self._drop(begun)
 
     def discarded(self, object_id: int) -> None:
