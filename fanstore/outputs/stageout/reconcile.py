@@ -129,7 +129,8 @@ class Reconciler:
                 for (place, entry), identity in done:
                     self._held[place] = Held(entry, identity)
                 told = [(entry.object_id, name_of(place), each) for (place, entry), each in done]
-                self._peers.tell(owner, "placed", told)
+                if told:  # with an answer: at the end the owner is asked next what is placed
+                    await self._peers.call(owner, "placed", told)
         return len(placed)
 
     async def bring_own(self, place: Place, object_id: int, attr: Attr) -> Reconciled:
