@@ -405,7 +405,7 @@ def test_the_order_in_which_changes_are_told(tmp_path: Path) -> None:
         assert cluster.ranks[1].log.seen == [
             ("changed", b"d"), ("published", b"d/part"),
             ("changed", b"d/whole"), ("changed", b"d/part"),
-            ("changed", b"in/d"), ("changed", b"d"), ("changed", b"in/d/whole"),
+            ("moved", b"in/d"), ("changed", b"d"), ("changed", b"in/d/whole"),
         ]  # fmt: skip
 
     play(tmp_path, scene)

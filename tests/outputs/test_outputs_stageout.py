@@ -157,6 +157,42 @@ def test_a_renamed_directory_takes_all_with_it_and_copies_nothing_again(
     assert all(s["unplaced"] == s["backups"] == [] for s in summaries)
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_directory_that_comes_back_while_it_is_moved_is_whole(
+    tmp_path: Path, ranks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(tmp_path, ranks)
+    rank, other = cluster.ranks[0], cluster.ranks[-1]
+    loop, removed = None, []
+
+    async def work() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        rank.mkdir(b"d")
+        rank.mkdir(b"d/sub")
+        for name in (b"one", b"two", b"three"):
+            rank.publish(b"d/" + name, name)
+            other.publish(b"d/sub/" + name, name)
+        await settled(rank)
+        await settled(other)
+        remove_file = placing.OutputDirectory.remove_file
+
+        def come_back(directory: Any, *args: Any) -> None:
+            remove_file(directory, *args)
+            removed.append(args)
+            assert loop is not None
+            if len(removed) == 2:
+                loop.call_soon_threadsafe(rank.rename, b"e", b"d")
+
+        monkeypatch.setattr(placing.OutputDirectory, "remove_file", come_back)
+        rank.rename(b"d", b"e")
+
+    summaries = run(cluster, work)
+    files = {f"{d}/{n}": n.encode() for d in ("d", "d/sub") for n in ("one", "two", "three")}
+    assert tree(cluster.output_dir) == {"d": None, "d/sub": None, **files}
+    assert all(s["unplaced"] == s["backups"] == [] for s in summaries)
+
+
 @pytest.mark.parametrize("staged_before", [False, True])
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_a_new_directory_where_one_was_renamed_is_empty(

@@ -377,6 +377,9 @@ class Log:
     def changed(self, place: Place) -> None:
         self.seen.append(("changed", place.path))
 
+    def moved(self, place: Place) -> None:
+        self.seen.append(("moved", place.path))
+
     def stranded(self, place: Place, entry: Entry) -> None:
         self.seen.append(("stranded", place.path))
 

@@ -184,7 +184,10 @@ class Rank:
                     for name, slot in names.items():
                         place = Place(0, new + found[len(old) :], name)
                         self.tables_at(place)._put(place, slot)
-        self.stage_out.changed(target)
+        if entry.is_directory:
+            self.stage_out.moved(target)
+        else:
+            self.stage_out.changed(target)
         self.stage_out.changed(source)
 
 

@@ -143,6 +143,9 @@ class Observer(Protocol):
         """Any other change: a name is new, gone or stands for something else, or its attributes are
         new. Of a rename the new name is told first."""
 
+    def moved(self, place: Place) -> None:
+        """As `changed`, of a directory that has come there with all that is in it."""
+
     def drafted(self, place: Place, object_id: int) -> None:
         """An object of this rank is being written, to be published at that place."""
 

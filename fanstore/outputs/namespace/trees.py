@@ -37,7 +37,7 @@ class Trees:
         await self._drop(old)
         await self._context.everywhere("tree.moved", old.mount, old.path, new.path)
         await self._context.gone(Removed(None, target.draft))
-        self._context.observer.changed(new.place)
+        self._context.observer.moved(new.place)
         self._context.observer.changed(old.place)
 
     async def _make_ready(self, place: Place) -> None:

@@ -67,6 +67,10 @@ class _Relay:
         if self.to is not None:
             self.to.changed(place)
 
+    def moved(self, place: Place) -> None:
+        if self.to is not None:
+            self.to.moved(place)
+
     def drafted(self, place: Place, object_id: int) -> None:
         if self.to is not None:
             self.to.drafted(place, object_id)

@@ -205,6 +205,7 @@ class Reconciler:
         if held is None and entry is None:
             return Reconciled()
         if held is not None and entry is not None and held.entry == entry:
+            await self._confirm(place, held)
             return Reconciled()
         if held is not None and entry is not None and held.entry.object_id == entry.object_id:
             return await self._update(place, held, entry)
@@ -275,6 +276,13 @@ class Reconciler:
             await self._peers.call(entry.owner, "placed", [(entry.object_id, name, identity)])
         self._held[place] = Held(entry, identity, held.made)
         return Reconciled()
+
+    async def _confirm(self, place: Place, held: Held) -> None:
+        """Tells the owner that a file is placed: it was placed elsewhere meanwhile, and renamed
+        back, perhaps."""
+        if held.entry.is_file and held.identity is not None:
+            placed = [(held.entry.object_id, name_of(place), held.identity)]
+            await self._peers.call(held.entry.owner, "placed", placed)
 
     async def _clear(self, place: Place, held: Held, force: bool) -> Reconciled:
         name = name_of(place)

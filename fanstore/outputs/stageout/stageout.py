@@ -70,6 +70,7 @@ class StageOut:
         self._asked_s = 0.0
         self._behind_since_s = 0.0
         self._fresh: dict[Place, Entry] = {}
+        self._came: set[Place] = set()  # directories that were moved there
         self._undone: list[tuple[str, str]] = []
         self._failed: dict[Place, Reconciled] = {}
         self._busy: dict[Place, None] = {}  # taken from the line, and not done with
@@ -109,6 +110,12 @@ class StageOut:
         """Queues a name that stands for something else now, or for nothing."""
         self._accounts.changed(place)
         self._queue(place)
+
+    def moved(self, place: Place) -> None:
+        """Queues a directory that has come there, with all that is in it: also where it was before,
+        and only what was in it has left."""
+        self._came.add(place)
+        self.changed(place)
 
     def drafted(self, place: Place, object_id: int) -> None:
         """Notes that a program of this rank is writing a file."""
@@ -324,14 +331,18 @@ class StageOut:
 
     async def _make_so(self, place: Place) -> Reconciled:
         """Places one name, and those that came with it where it is a directory."""
+        came = place in self._came
+        self._came.discard(place)
         first = await self._make_one_so(place)
-        inside = await self._inside(place) if first.descend else []
+        if first.error and came:
+            self._came.add(place)
+        inside = await self._inside(place) if first.descend or came else []
         while inside:
             next_one = inside.pop()
             done = await self._make_one_so(next_one)
             if done.error:
                 self._queue(next_one)  # to be dealt with like any other
-            if done.descend:
+            if done.descend or came:
                 inside += await self._inside(next_one)
         return first
 
