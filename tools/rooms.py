@@ -41,7 +41,7 @@ C_ROOMS: Rooms = {
     "node/machine": {"format", "common"},
     "node/storage": {*_PACK, "local", "node/machine"},
     "node/cache": {"format", "common", "policy", "node/machine"},
-    "node": {*_PACK, "local", "policy", "node/machine", "node/storage", "node/cache"},
+    "node": {*_PACK, "local", "policy", "changes", "node/machine", "node/storage", "node/cache"},
     "transport": {"format", "node/machine"},
     **storeys(
         "client",

@@ -15,33 +15,34 @@
 
 #include "../common/names.h"
 
-/* Who makes a change. */
+/* Who makes a change. rank: whose program that is. hurried: it waits for nobody. */
 struct fan_changer {
     struct fan_names names;
     uint32_t thread;
-    uint32_t pid; /* as the daemon sees it */
-    bool wake;    /* set: the daemon sleeps, and is to be woken */
+    uint32_t rank;
+    uint32_t pid; /* as the daemon of that rank sees it */
+    bool hurried;
+    bool wake; /* set: the daemon sleeps, and is to be woken */
 };
 
-/* Reserves a free name for a file that is to be written. attr: its mode and owner; its object and
- * ino are filled in. */
-int fan_change_create(struct fan_changer *changer, const struct fan_names_path *path,
-                      struct fan_output_attr *attr);
+/* What is to be changed. change: its kind and, of what is made, its attr; of PUBLISHED its object;
+ * of another rank's program, the object of what it makes. The rest of it is filled in: what is in
+ * the log then. other: of MOVED. replace: what is at `other`. directory: an empty one is REMOVED.
+ */
+struct fan_wish {
+    struct fan_change change;
+    struct fan_names_path path;
+    struct fan_names_path other;
+    bool replace;
+    bool directory;
+};
 
-/* Publishes what this process created, and nobody can write any more, as it is by now. attr: as of
- * its file; object and ino are filled in. */
-int fan_change_publish(struct fan_changer *changer, uint64_t object, struct fan_output_attr *attr);
+/* CREATED reserves a free name for a file that is to be written. PUBLISHED publishes what the same
+ * process created, and nobody can write any more, as it is by now. MOVED renames a file or link,
+ * and REMOVED removes one, or a directory. MADE makes a directory. */
+int fan_change_make(struct fan_changer *changer, struct fan_wish *wish);
 
-/* Renames a file or link. gone: the object of the file that was replaced, or 0. */
-int fan_change_move(struct fan_changer *changer, const struct fan_names_path *from,
-                    const struct fan_names_path *to, bool replace, uint64_t *gone);
-
-/* Removes a file or link, or an empty directory. gone: the object of the file, or 0. */
-int fan_change_remove(struct fan_changer *changer, const struct fan_names_path *path,
-                      bool directory, uint64_t *gone);
-
-/* Makes a directory. attr: its mode, owner and size. */
-int fan_change_make(struct fan_changer *changer, const struct fan_names_path *path,
-                    struct fan_output_attr *attr);
+/* The rank that keeps a name. Pure. */
+uint32_t fan_change_home(const struct fan_names *names, const struct fan_names_path *path);
 
 #endif

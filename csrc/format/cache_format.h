@@ -17,21 +17,21 @@
 
 #include <stdint.h>
 
-#include "output_format.h"
+#include "names_format.h"
 
 #define FAN_CACHE_MAGIC "FANCACH\n"
 
 /* cffi: begin */
 enum {
-    FAN_CACHE_VERSION = 6,
-    FAN_CACHE_LAYOUT_ID = 0x46430006,
+    FAN_CACHE_VERSION = 7,
+    FAN_CACHE_LAYOUT_ID = 0x46430007,
     FAN_CACHE_GRANULE_BYTES = 4096,
     FAN_CACHE_BLOCK_BYTES = 1048576, /* a remote file is fetched in pieces of this many bytes */
     FAN_CACHE_WAYS = 8,
     FAN_SESSIONS_MAX = 4096,
     FAN_SESSION_PINS = 64,
     FAN_SESSION_QUESTIONS = 4,
-    FAN_QUESTION_PATH_MAX = 920,
+    FAN_QUESTION_TEXT_BYTES = 1896,
     FAN_SESSION_HINTS = 16,
     FAN_SESSION_FILES = 512,
     FAN_SESSION_WAYS = 16 /* of a session's open files, where one may be noted */
@@ -97,20 +97,30 @@ enum fan_question_state {
     FAN_QUESTION_DROPPED = 4
 };
 
-/* What is an output's name whose home is rank `home`? The client fills it and sets it ASKED, the
- * daemon has that rank look into its names segment, and sets it ANSWERED. state: a futex. rc: that
- * of fan_names_look, with `attr`. */
+/* FOLLOW: a look goes through a link at the end of its path. REPLACE: what is at `other`;
+ * DIRECTORY: an empty one is removed (changes/change.h). */
+enum fan_question_how {
+    FAN_QUESTION_FOLLOW = 1,
+    FAN_QUESTION_REPLACE = 2,
+    FAN_QUESTION_DIRECTORY = 4
+};
+
+/* What is an output's name whose home is rank `home`? Or, where change.kind is not 0: make this
+ * change of it. The client fills the question and sets it ASKED, the daemon has that rank look into
+ * its names segment, or change it, and sets it ANSWERED. state: a futex. rc: that of
+ * fan_names_look, with change.attr; of a change 0 or FAN_NAMES_ASK. text: the path and the other
+ * one, of which the first base_bytes and other_base_bytes are directories of the dataset. */
 struct fan_question {
     uint32_t state;
     uint32_t waiters;
     uint32_t home;
     int32_t rc;
-    uint32_t mount;
-    uint32_t path_bytes;
+    uint32_t how; /* fan_question_how */
     uint32_t base_bytes;
-    uint32_t follow;
-    struct fan_output_attr attr;
-    uint8_t path[920];
+    uint32_t other_base_bytes;
+    uint32_t reserved;
+    struct fan_change change;
+    char text[1896];
 };
 
 /* files: what this client has open, 0 where free; it enters them, and sets a bit of `closed` when

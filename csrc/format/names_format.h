@@ -38,7 +38,9 @@ enum {
     FAN_NAMES_UNIT = 64,
     FAN_NAMES_FIRST_UNIT = (FAN_NAMES_HEADER_BYTES + FAN_NAMES_LOG_BYTES) / FAN_NAMES_UNIT,
     FAN_NAMES_PATH_MAX = FAN_OUTPUT_PATH_MAX,
-    FAN_NAMES_DRAFTS = 512
+    FAN_NAMES_DRAFTS = 512,
+    FAN_NAMES_ELSEWHERE_MAX = 64,         /* changes that are being made elsewhere at a time */
+    FAN_NAMES_LOG_SPARE_BYTES = 128 << 10 /* of the log, for those */
 };
 
 /* Whether clients may change names: for a moment, or for good, they ask instead. */
@@ -85,18 +87,20 @@ struct fan_name {
 /* cffi: begin */
 /* CREATED: `pid` may make the file of `object`, to be published at `path`. PUBLISHED: it is, with
  * `attr`. MOVED: what was at `path` is at `other`. REMOVED: what was at `path` is gone. MADE: a
- * directory is at `path`, with `attr`. */
+ * directory is at `path`, with `attr`. ELSEWHERE is added to one that a program of this rank had
+ * another rank make, which keeps the names; of PUBLISHED the path is that of CREATED then. */
 enum fan_change_kind {
     FAN_CHANGE_CREATED = 1,
     FAN_CHANGE_PUBLISHED = 2,
     FAN_CHANGE_MOVED = 3,
     FAN_CHANGE_REMOVED = 4,
-    FAN_CHANGE_MADE = 5
+    FAN_CHANGE_MADE = 5,
+    FAN_CHANGE_ELSEWHERE = 0x100
 };
 
 /* One change that a client made, followed by path and other, padded with NUL to a multiple of 8.
- * bytes: of all of it. gone: the object that has no name any more, or 0. when_ns: what is noted as
- * the time of the change. */
+ * bytes: of all of it. rank: of the client, and pid: as its daemon sees it. gone: the object that
+ * has no name any more, or 0. when_ns: what is noted as the time of the change. */
 struct fan_change {
     uint32_t bytes;
     uint16_t kind;
@@ -104,7 +108,7 @@ struct fan_change {
     uint32_t pid;
     uint32_t path_bytes;
     uint32_t other_bytes;
-    uint32_t reserved;
+    uint32_t rank;
     uint64_t object;
     uint64_t gone;
     int64_t when_ns;
@@ -112,13 +116,16 @@ struct fan_change {
 };
 /* cffi: end */
 
-/* An object that a client is writing, at the name `unit`, which has it as attr.object. `pid` alone
- * may publish it there. object: 0 where there is none. */
+/* An object that a client is writing, at the name `unit`, which has it as attr.object; or, with
+ * ELSEWHERE, at one that rank `unit` keeps. `writer` alone may publish it there: its process id,
+ * and from bit 32 on its rank. object: 0 where there is none. */
 struct fan_names_draft {
     uint64_t object;
     uint64_t unit;
-    uint64_t pid;
+    uint64_t writer;
 };
+
+#define FAN_NAMES_DRAFT_ELSEWHERE (UINT64_C(1) << 63)
 
 enum {
     FAN_NAMES_CLASSES = (sizeof(struct fan_name) + 2 * FAN_NAMES_PATH_MAX) / FAN_NAMES_UNIT + 2
@@ -129,8 +136,10 @@ enum {
  * to here there is room on the disk, up to `used` it is taken. free: for each number of units, the
  * first free run of that many, chained by the words `hash`.
  *
- * changer: the thread that changes something. awake: the daemon will look at the log soon; else who
- * adds to it writes to the pipe `changes` of the job directory. pid_space: of the daemon. */
+ * elsewhere_begun, elsewhere_done: how many changes clients had other ranks make, and how many of
+ * these have come to an end, and are in the log. changer: the thread that changes something. awake:
+ * the daemon will look at the log soon; else who adds to it writes to the pipe `changes` of the job
+ * directory. pid_space: of the daemon. */
 struct fan_names_header {
     uint32_t magic;
     uint32_t rank;
@@ -151,10 +160,12 @@ struct fan_names_header {
     uint64_t last_object;
     uint64_t pid_space;
     pthread_mutex_t owner;                       /* robust, shared between processes */
+    uint64_t elsewhere_done;
     uint64_t begun __attribute__((aligned(64))); /* the clients' */
     uint64_t log_end;
     uint32_t changer;
     uint32_t awake;
+    uint64_t elsewhere_begun; /* under `changer` */
     struct fan_names_draft drafts[FAN_NAMES_DRAFTS];
 };
 

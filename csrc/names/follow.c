@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "../changes/elsewhere.h"
 #include "../common/sys.h"
 #include "own.h"
 
 enum {
     WAIT_NS = 100000,
     WAITS = 10000,
+    WAITS_ELSEWHERE = 100000,
     WAITS_LIVING = 20, /* before it is asked whether who is waited for lives */
     SPARE_UNITS = (512 << 10) / FAN_NAMES_UNIT
 };
@@ -54,6 +56,15 @@ static void unlock(struct fan_names_writer *writer)
     __atomic_store_n(&writer->names.header->changer, 0, __ATOMIC_RELEASE);
 }
 
+/* Waits until what clients had other ranks make is in the log. Those answer, or are lost. */
+static void wait_for_elsewhere(struct fan_names_writer *writer)
+{
+    for (unsigned i = 0; !fan_elsewhere_is_quiet(&writer->names) && i < WAITS_ELSEWHERE; i++) {
+        struct timespec pause = {0, WAIT_NS};
+        FAN_SYS(nanosleep, &pause, NULL);
+    }
+}
+
 void fan_names_let(struct fan_names_writer *writer)
 {
     if (writer->broken)
@@ -67,8 +78,10 @@ void fan_names_hold(struct fan_names_writer *writer)
     if (writer->broken)
         return;
     close_for(writer, FAN_NAMES_HELD);
-    if (lock(writer))
-        unlock(writer);
+    if (!lock(writer))
+        return;
+    unlock(writer);
+    wait_for_elsewhere(writer);
 }
 
 static struct fan_name *covered(struct fan_names_writer *writer, uint32_t mount, const char *path,

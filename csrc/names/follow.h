@@ -15,8 +15,9 @@
  * else of the segment may be written. */
 void fan_names_let(struct fan_names_writer *writer);
 
-/* Clients change nothing more until `let`, and what they did is in the log. Waits for one that is
- * doing so, a second at most: one that is killed or stopped there ends the segment. */
+/* Clients change nothing more until `let`, here or elsewhere, and what they did is in the log.
+ * Waits for one that is doing so, a second at most: one that is killed or stopped there ends the
+ * segment. Waits ten seconds at most for other ranks that make their changes. */
 void fan_names_hold(struct fan_names_writer *writer);
 
 /* Clients may change the names in a covered directory. */

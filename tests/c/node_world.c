@@ -178,7 +178,7 @@ int world_has(const struct world *world, uint32_t rank, uint32_t pack)
 
 void world_segment_path(uint32_t rank, char path[4096])
 {
-    snprintf(path, 4096, "%s/segment-%u", directory, rank);
+    snprintf(path, 4096, "%s/job-%u/segment", directory, rank);
 }
 
 void world_share_path(uint32_t rank, char path[4096])
@@ -261,7 +261,7 @@ void world_fill_ahead(struct world *world, uint32_t rank)
 
 static void write_segment(const struct world *world, uint32_t rank)
 {
-    char share[PATH_MAX];
+    char share[PATH_MAX], job[PATH_MAX];
     static char segment[SEGMENT_BYTES] __attribute__((aligned(64)));
     char index_path[PATH_MAX], name[32];
     struct fan_job_header *header = (void *)segment;
@@ -291,7 +291,10 @@ static void write_segment(const struct world *world, uint32_t rank)
                                                             : FAN_PLACE_REMOTE;
     if (world->shape.partial)
         write_resident(rank);
-    snprintf(name, sizeof(name), "segment-%u", rank);
+    world_segment_path(rank, job);
+    *strrchr(job, '/') = '\0';
+    CHECK(mkdir(job, 0700) == 0 || errno == EEXIST);
+    snprintf(name, sizeof(name), "job-%u/segment", rank);
     write_file(name, segment, SEGMENT_BYTES);
 }
 

@@ -85,21 +85,28 @@ static int seen(const char *path)
     return look(path, &attr);
 }
 
-static int create(const char *path, uint64_t *object)
+static int make_change(struct fan_wish *wish)
 {
     struct fan_changer changer = self();
-    struct fan_names_path named = at(path);
-    struct fan_output_attr attr = {.mode = S_IFREG | 0644};
-    int rc = fan_change_create(&changer, &named, &attr);
-    *object = attr.object;
+    return fan_change_make(&changer, wish);
+}
+
+static int create(const char *path, uint64_t *object)
+{
+    struct fan_wish wish = {
+        .change = {.kind = FAN_CHANGE_CREATED, .attr = {.mode = S_IFREG | 0644}}, .path = at(path)};
+    int rc = make_change(&wish);
+    *object = wish.change.object;
     return rc;
 }
 
 static int publish(uint64_t object, uint64_t size)
 {
-    struct fan_changer changer = self();
-    struct fan_output_attr attr = {.mode = S_IFREG | 0644, .size = size, .mtime_ns = (int64_t)size};
-    return fan_change_publish(&changer, object, &attr);
+    struct fan_wish wish = {
+        .change = {.kind = FAN_CHANGE_PUBLISHED,
+                   .object = object,
+                   .attr = {.mode = S_IFREG | 0644, .size = size, .mtime_ns = (int64_t)size}}};
+    return make_change(&wish);
 }
 
 static int put(const char *path, uint64_t size)
@@ -111,25 +118,25 @@ static int put(const char *path, uint64_t size)
 
 static int move(const char *from, const char *to, bool replace, uint64_t *gone)
 {
-    struct fan_changer changer = self();
-    struct fan_names_path old = at(from), new = at(to);
-    return fan_change_move(&changer, &old, &new, replace, gone);
+    struct fan_wish wish = {
+        .change.kind = FAN_CHANGE_MOVED, .path = at(from), .other = at(to), .replace = replace};
+    int rc = make_change(&wish);
+    *gone = wish.change.gone;
+    return rc;
 }
 
 static int drop(const char *path, bool is_directory)
 {
-    struct fan_changer changer = self();
-    struct fan_names_path named = at(path);
-    uint64_t gone;
-    return fan_change_remove(&changer, &named, is_directory, &gone);
+    struct fan_wish wish = {
+        .change.kind = FAN_CHANGE_REMOVED, .path = at(path), .directory = is_directory};
+    return make_change(&wish);
 }
 
 static int make_directory(const char *path)
 {
-    struct fan_changer changer = self();
-    struct fan_names_path named = at(path);
-    struct fan_output_attr attr = directory;
-    return fan_change_make(&changer, &named, &attr);
+    struct fan_wish wish = {.change = {.kind = FAN_CHANGE_MADE, .attr = directory},
+                            .path = at(path)};
+    return make_change(&wish);
 }
 
 /* The kinds in the log that was not followed yet, and that all of it is whole. */
@@ -179,8 +186,8 @@ static void test_what_they_do(void)
     follow();
     CHECK(logged(kinds) == 0 && fan_names_sleep(writer));
     struct fan_changer changer = self();
-    struct fan_names_path named = at("b");
-    CHECK(fan_change_remove(&changer, &named, false, &gone) == 0 && changer.wake && gone == first);
+    struct fan_wish wish = {.change.kind = FAN_CHANGE_REMOVED, .path = at("b")};
+    CHECK(fan_change_make(&changer, &wish) == 0 && changer.wake && wish.change.gone == first);
     CHECK(!fan_names_sleep(writer) && make_directory("g") == 0);
     unmake();
 }

@@ -126,6 +126,34 @@ def test_a_home_tells_names_to_other_ranks_without_their_daemons(tmp_path: Path)
             assert job.all(f"os.path.exists(root + '/{far}/y')") == [False] * 2
 
 
+def test_a_home_changes_names_for_other_ranks_without_their_daemons(tmp_path: Path) -> None:
+    with running(tmp_path, 2) as job:
+        far = directory_of(1, 2)
+        assert job.one(0, f"os.mkdir(root + '/{far}')") is None
+        assert job.one(0, f"write('{far}/first', 1)") is None  # which opens the directory there
+
+        def changes() -> int:
+            return int(job.ranks.status(1)["node"]["changes"])
+
+        before = changes()
+        many = f"[write('{far}/x' + str(n), n) for n in range(20)]"
+        moved = f"[os.rename(root + f'/{far}/x{{n}}', root + f'/{far}/y{{n}}') for n in range(20)]"
+        gone = f"[os.unlink(root + f'/{far}/y{{n}}') for n in range(10)]"
+        made = f"[os.mkdir(root + f'/{far}/d{{n}}') for n in range(10)]"
+        for text, count in ((many, 20), (moved, 20), (gone, 10), (made, 10)):
+            assert job.one(0, text) == [None] * count
+        assert changes() >= before + 40  # of 80: now and then a daemon is at work on its names
+        for rank in range(2):
+            sizes = f"[os.stat(root + f'/{far}/y{{n}}').st_size for n in (10, 19)]"
+            assert job.one(rank, sizes) == [10, 19]
+            names = job.one(rank, f"sorted(os.listdir(root + '/{far}'))")
+            assert names == sorted(
+                ["first", *(f"y{n}" for n in range(10, 20)), *(f"d{n}" for n in range(10))]
+            )
+    assert (tmp_path / "output" / far / "y10").stat().st_size == 10
+    assert sorted(os.listdir(tmp_path / "output" / far)) == names
+
+
 @SIZES
 def test_of_those_who_create_exclusively_one_succeeds(tmp_path: Path, size: int) -> None:
     with running(tmp_path, size) as job:

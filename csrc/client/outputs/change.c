@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "../../common/names.h"
 #include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../paths/linked.h"
@@ -61,7 +62,7 @@ static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target 
     call->request.how = flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
     while (target->where == FAN_BEYOND) {
         *rc = fan_own_change(target, call->request.op, call->request.mode);
-        if (*rc == 0)
+        if (*rc != FAN_NAMES_ASK)
             return true;
         *rc = fan_output_ask_of(target, call, flags | FAN_CHANGE | FAN_THROUGH, &answer, NULL);
         if (*rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)

@@ -1,7 +1,7 @@
 /*
- * Changes of outputs that this process makes itself (changes/change.h). Everything returns 0, or
- * FAN_NAMES_ASK with nothing done: the daemon is to be asked. As outputs.h, signal handlers and
- * fork children may come here.
+ * Changes of outputs that this process makes itself (changes/change.h), or has the core of their
+ * home make. Everything returns 0; FAN_NAMES_ASK with nothing done: the daemon is to be asked; or
+ * -EIO. As outputs.h, signal handlers and fork children may come here.
  */
 #ifndef FAN_CLIENT_OWN_H
 #define FAN_CLIENT_OWN_H

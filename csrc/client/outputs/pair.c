@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../../common/names.h"
 #include "../../common/sys.h"
 #include "outputs.h"
 #include "own.h"
@@ -131,10 +132,12 @@ static int look_at_both(struct fan_end *from, struct fan_end *to)
 int fan_output_pair(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
 {
     struct fan_output_answer answer;
-    if (call->request.op == FAN_OUTPUT_RENAME &&
-        fan_own_rename(&from->target, &to->target, call->request.flags) == 0)
-        return 0;
-    int rc = path_of(from, &call->path);
+    int rc = FAN_NAMES_ASK;
+    if (call->request.op == FAN_OUTPUT_RENAME)
+        rc = fan_own_rename(&from->target, &to->target, call->request.flags);
+    if (rc != FAN_NAMES_ASK)
+        return rc;
+    rc = path_of(from, &call->path);
     rc = rc == 0 ? path_of(to, &call->other) : rc;
     if (rc != 0)
         return rc;

@@ -17,19 +17,23 @@ PUBLISHED = int(lib.FAN_CHANGE_PUBLISHED)
 MOVED = int(lib.FAN_CHANGE_MOVED)
 REMOVED = int(lib.FAN_CHANGE_REMOVED)
 MADE = int(lib.FAN_CHANGE_MADE)
+ELSEWHERE = int(lib.FAN_CHANGE_ELSEWHERE)
 # struct fan_change up to its attr, and that (struct fan_output_attr): unpacked here, not by cffi,
 # since that takes several times as long and a program makes two changes a file.
-_HEAD = struct.Struct("=IHHIII4xQQq")
+_HEAD = struct.Struct("=IHHIIIIQQq")
 _ATTR = struct.Struct("=16xQQqqqIII4x")
+_RANK = struct.Struct("=4xI")  # at the beginning of struct fan_names_header
 _HEAD_BYTES = _HEAD.size + _ATTR.size
 
 
 class Change(NamedTuple):
-    """One change (struct fan_change). object_id: what was created, published, moved or made. gone:
-    the object that has no name any more, or 0. to: where it was moved to, else its own place.
-    when_ns: the time of the change."""
+    """One change (struct fan_change). elsewhere: another rank keeps the names. rank: whose program
+    made it. object_id: what was created, published, moved or made. gone: the object that has no
+    name any more, or 0. to: where it was moved to, else its own place. when_ns: the time of it."""
 
     kind: int
+    elsewhere: bool
+    rank: int
     place: Place
     to: Place
     object_id: int
@@ -43,7 +47,7 @@ def parse(log: bytes) -> Iterator[Change]:
     """Yields the changes in a piece of the log."""
     at = 0
     while at < len(log):
-        size, kind, mount, pid, path_bytes, other_bytes, object_id, gone, when_ns = (
+        size, kind, mount, pid, path_bytes, other_bytes, rank, object_id, gone, when_ns = (
             _HEAD.unpack_from(log, at)
         )
         path_at = at + _HEAD_BYTES
@@ -51,26 +55,31 @@ def parse(log: bytes) -> Iterator[Change]:
         if other_bytes:
             other_at = path_at + (path_bytes + 7) // 8 * 8
             to = split(mount, log[other_at : other_at + other_bytes])
-        yield Change(kind, place, to, object_id, gone, pid, when_ns, _attr(log, at + _HEAD.size))
+        attr = _attr(log, at + _HEAD.size)
+        yield Change(
+            kind & ~ELSEWHERE, bool(kind & ELSEWHERE), rank, place, to, object_id, gone, pid,
+            when_ns, attr,
+        )  # fmt: skip
         at += size
 
 
-def left_in(segment: str) -> list[Change]:
-    """Returns the changes in the file of a names segment that its daemon, which is gone, did not
-    follow. Raises OSError."""
+def left_in(segment: str) -> tuple[int, list[Change]]:
+    """Returns the rank of a daemon that is gone, and the changes in the file of its names segment
+    that it did not follow. Raises OSError."""
     fd = os.open(segment, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(fd).st_size
         if size == 0:
-            return []
+            return 0, []
         with mmap.mmap(fd, size, prot=mmap.PROT_READ) as mapping, memoryview(mapping) as view:
             base, log = ffi.from_buffer(view), ffi.new("const char **")
             length = lib.fan_names_log_left(base, size, log)
             data = bytes(ffi.buffer(log[0], length)) if length else b""
             ffi.release(base)
+            rank = _RANK.unpack_from(view)[0] if length else 0
     finally:
         os.close(fd)
-    return list(parse(data))
+    return rank, list(parse(data))
 
 
 def _attr(log: bytes, at: int) -> Attr:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fanstore.outputs.model import changes
 from fanstore.outputs.model.changes import Change
-from fanstore.outputs.model.entries import Entry, Slot
+from fanstore.outputs.model.entries import Entry, Place, Slot
 from fanstore.outputs.model.interfaces import Drafts, ObjectStore, Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
@@ -19,10 +19,12 @@ _NAMES_STAY = frozenset((changes.CREATED, changes.PUBLISHED, changes.MADE))
 
 
 class Following:
-    """Brings all that this rank knows of names up to date with the segment."""
+    """Brings all that this rank knows up to date with the log of its segment: of the names that it
+    keeps, whoever changed them, and of what its own programs did, wherever the names are."""
 
     def __init__(
         self,
+        rank: int,
         segment: NameSegment,
         name_tables: NameTables,
         drafts: Drafts,
@@ -31,6 +33,7 @@ class Following:
         observer: Observer,
         home_server: HomeServer,
     ) -> None:
+        self._rank = rank
         self._segment = segment
         self._name_tables = name_tables
         self._drafts = drafts
@@ -39,11 +42,19 @@ class Following:
         self._observer = observer
         self._home_server = home_server
         self._at_once: set[int] = set()
+        self._created_at: dict[int, Place] = {}
+        self._names = {
+            changes.CREATED: self._name_created,
+            changes.PUBLISHED: self._name_published,
+            changes.MOVED: self._name_moved,
+            changes.REMOVED: self._name_removed,
+            changes.MADE: self._name_made,
+        }
         self._steps = {
             changes.CREATED: self._created,
             changes.PUBLISHED: self._published,
             changes.MOVED: self._moved,
-            changes.REMOVED: self._gone,
+            changes.REMOVED: self._removed,
             changes.MADE: self._made,
         }
 
@@ -57,48 +68,77 @@ class Following:
         names_stay = all(each.kind in _NAMES_STAY for each in log)
         with self._observer.together():
             for change in log:
-                if not (names_stay and self._is_ended(change)):
+                is_ended = change.kind == changes.CREATED and change.object_id in self._at_once
+                if change.elsewhere and is_ended:
+                    self._created_at[change.object_id] = change.place
+                if names_stay and is_ended:
+                    continue
+                if not change.elsewhere:
+                    self._names[change.kind](change)
+                if change.rank == self._rank and not is_ended:
                     self._steps[change.kind](change)
 
-    def _is_ended(self, change: Change) -> bool:
-        return change.kind == changes.CREATED and change.object_id in self._at_once
+    # Names that this rank keeps.
 
-    def _created(self, change: Change) -> None:
+    def _name_created(self, change: Change) -> None:
         slot = Slot(None, change.object_id)
         self._name_tables.follow(change.place, slot, change.when_ns)
-        if not self._is_ended(change):
-            self._drafts.begin(change.place, change.object_id, change.pid)
 
-    def _published(self, change: Change) -> None:
-        entry = Entry(change.object_id, change.attr)
-        self._name_tables.follow(change.place, Slot(entry), change.when_ns)
-        self._drafts.published(change.object_id)
-        self._publishing.note(change.place, entry)
+    def _name_published(self, change: Change) -> None:
+        slot = Slot(Entry(change.object_id, change.attr))
+        self._name_tables.follow(change.place, slot, change.when_ns)
 
-    def _moved(self, change: Change) -> None:
+    def _name_moved(self, change: Change) -> None:
         slot = self._name_tables.slot(change.place)
-        replaced = self._name_tables.follow(change.to, slot, change.when_ns)
+        self._name_tables.follow(change.to, slot, change.when_ns)
         self._name_tables.follow(change.place, Slot(), change.when_ns)
-        self._discard(replaced)
-        self._observer.changed(change.to)
-        self._observer.changed(change.place)
-        if slot.entry is not None:
-            self._publishing.moved(slot.entry.object_id, change.to)
 
-    def _gone(self, change: Change) -> None:
+    def _name_removed(self, change: Change) -> None:
         removed = self._name_tables.follow(change.place, Slot(), change.when_ns)
         if removed.entry is not None and removed.entry.is_directory:
             self._home_server.removed(change.place.mount, change.place.path)
-        self._discard(removed)
+
+    def _name_made(self, change: Change) -> None:
+        slot = Slot(Entry(change.object_id, change.attr))
+        self._name_tables.follow(change.place, slot, change.when_ns)
+        self._home_server.made(change.place.mount, change.place.path)
+
+    # What programs of this rank did. Objects that they move or replace are always this rank's.
+
+    def _created(self, change: Change) -> None:
+        self._drafts.begin(change.place, change.object_id, change.pid)
+
+    def _published(self, change: Change) -> None:
+        place = self._place_of(change)
+        self._drafts.published(change.object_id)
+        if place is not None:
+            self._publishing.note(place, Entry(change.object_id, change.attr))
+
+    def _place_of(self, change: Change) -> Place | None:
+        """Returns where a published object has its name: elsewhere it may have been moved already,
+        or removed."""
+        if not change.elsewhere:
+            return change.place
+        created_at = self._created_at.pop(change.object_id, None)
+        return created_at or self._drafts.place_of(change.object_id)
+
+    def _moved(self, change: Change) -> None:
+        self._discard(change)
+        self._observer.changed(change.to)
+        self._observer.changed(change.place)
+        if change.object_id:
+            self._publishing.moved(change.object_id, change.to)
+
+    def _removed(self, change: Change) -> None:
+        self._discard(change)
         self._observer.changed(change.place)
 
     def _made(self, change: Change) -> None:
-        entry = Entry(change.object_id, change.attr)
-        self._name_tables.follow(change.place, Slot(entry), change.when_ns)
-        self._home_server.made(change.place.mount, change.place.path)
+        if change.elsewhere:
+            self._home_server.made(change.place.mount, change.place.path)
         self._observer.changed(change.place)
 
-    def _discard(self, slot: Slot) -> None:
-        if slot.entry is not None and slot.entry.is_file:
-            self._publishing.unnamed(slot.entry.object_id)
-            self._store.discard(slot.entry.object_id)
+    def _discard(self, change: Change) -> None:
+        if change.gone:
+            self._publishing.unnamed(change.gone)
+            self._store.discard(change.gone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from fanstore.outputs.model.interfaces import Drafts, Inputs, ObjectStore, Observer
 from fanstore.outputs.model.name_tables import NameTables
@@ -20,7 +21,7 @@ from fanstore.outputs.namespace.opening import Opening
 from fanstore.outputs.namespace.publishing import Publishing
 from fanstore.outputs.namespace.truncating import Truncating
 from fanstore.outputs.namespace.walk import Walker
-from fanstore.outputs.ranks.busy import Busy, BusyPeers
+from fanstore.outputs.ranks.busy import Busy, ServingPeers
 from fanstore.outputs.ranks.gate import Gate
 from fanstore.outputs.ranks.home_client import HomeClient
 from fanstore.outputs.ranks.home_server import HomeServer
@@ -31,7 +32,8 @@ _Step = Callable[[Request], Awaitable[Answer]]
 
 class Operations:
     """The namespace of one rank: its name tables, and its clients' operations on those of all
-    ranks. `name_tables` and `publisher` are for the other parts of the outputs."""
+    ranks. `name_tables`, `publisher` and `peers` are for the other parts of the outputs: what these
+    serve is answered once all that programs did is followed."""
 
     def __init__(
         self,
@@ -43,8 +45,9 @@ class Operations:
         segment: NameSegment | None = None,
     ) -> None:
         segment = segment or NameSegment()
-        busy = Busy(self._note_busy)
-        peers = BusyPeers(peers, busy)
+        self._busy = busy = Busy(self._note_busy)
+        self.peers = ServingPeers(peers, self._caught_up)
+        peers = ServingPeers(peers, busy.during)
         self.name_tables = NameTables(segment)
         self.home_server = HomeServer(self.name_tables, peers, inputs)
         homes, gate = HomeClient(peers), Gate(peers, segment.freeze, busy)
@@ -57,7 +60,7 @@ class Operations:
         self._drafts = drafts
         self._segment = segment
         self._following = Following(
-            segment, self.name_tables, drafts, store, self.publisher, observer,
+            peers.rank, segment, self.name_tables, drafts, store, self.publisher, observer,
             self.home_server,
         )  # fmt: skip
         self._lets = False
@@ -107,6 +110,18 @@ class Operations:
     def catch_up(self) -> bool:
         """Follows what programs changed themselves; tells whether there was anything."""
         return self._following.catch_up()
+
+    def _caught_up(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def after_all_changes(*args: Any) -> Any:
+            self.catch_up()
+            return function(*args)
+
+        return after_all_changes
+
+    def settle(self) -> None:
+        """Follows all that programs did, waiting for what other ranks are about to do for them."""
+        self._busy.enter()
+        self._busy.leave()
 
     def take_draft(self, object_id: int) -> None:
         """Does what Drafts.take says."""

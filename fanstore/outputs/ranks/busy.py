@@ -54,22 +54,23 @@ class Busy:
             self.leave()
 
 
-class BusyPeers:
-    """The Peers of a rank that is busy while it serves others."""
+class ServingPeers:
+    """The Peers of a rank that serves others in a way of its own: `around` returns, of a function,
+    what is to be called in its place."""
 
-    def __init__(self, peers: Peers, busy: Busy) -> None:
+    def __init__(self, peers: Peers, around: Callable[[Callable[..., Any]], Any]) -> None:
         self.rank = peers.rank
         self.world_size = peers.world_size
         self.call = peers.call
         self.tell = peers.tell
         self.is_lost = peers.is_lost
         self._peers = peers
-        self._busy = busy
+        self._around = around
 
     def serve(self, name: str, function: Callable[..., Any]) -> None:
         """Answers calls of `name` by function(sender_rank, *args), which may be a coroutine."""
-        self._peers.serve(name, self._busy.during(function))
+        self._peers.serve(name, self._around(function))
 
     def on_lost(self, callback: Callable[[int], None]) -> None:
         """Calls `callback` with each rank that is lost."""
-        self._peers.on_lost(self._busy.during(callback))
+        self._peers.on_lost(self._around(callback))

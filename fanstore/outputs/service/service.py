@@ -208,7 +208,9 @@ class OutputService:
         self._drafts.publisher = operations.publisher
         self._drafts.take = operations.take_draft
         if self._make_stage_out is not None:
-            self._stage_out = self._make_stage_out(peers, operations.name_tables, self._store)
+            self._stage_out = self._make_stage_out(
+                operations.peers, operations.name_tables, self._store
+            )
             self._parts.callback(self._stage_out.close)
             self._stage_out.start()
             relay.to = self._stage_out
@@ -241,7 +243,7 @@ class OutputService:
         return None if self._stage_out is None else self._stage_out.placed_path(object_id)
 
     async def _flush(self) -> None:
-        self._operations.catch_up()
+        self._operations.settle()
         await self._drafts.flush()
         self._unfinished = self._drafts.places()
         if self._stage_out is not None:

@@ -85,27 +85,38 @@ def _read(job_directory: str) -> tuple[Header, Ledger] | None:
         found = read_journal(os.path.join(job_directory, JOURNAL))
     if found is not None:
         with contextlib.suppress(OSError):  # there was no such segment
-            for change in left_in(os.path.join(job_directory, NAMES)):
-                _follow(found[1], change)
+            rank, log = left_in(os.path.join(job_directory, NAMES))
+            for change in log:
+                if change.rank == rank:
+                    _follow_object(found[1], change)
+                if not change.elsewhere:
+                    _follow_name(found[1], change)
     return found
 
 
-def _follow(ledger: Ledger, change: Change) -> None:
-    """Notes a change that a program made itself, and the daemon had no time to note."""
-    name, to = name_of(change.place), name_of(change.to)
+def _follow_object(ledger: Ledger, change: Change) -> None:
+    """Notes what a program of this rank did with an object, and the daemon had no time to note."""
+    name = name_of(change.place)
     if change.kind == changes.CREATED:
         ledger.drafts[change.object_id] = name
     elif change.kind == changes.PUBLISHED:
+        if change.elsewhere:
+            name = ledger.drafts.get(change.object_id, name)
         ledger.name(change.object_id, name, change.attr.size)
-    elif change.kind == changes.MADE:
-        ledger.set_lone(name, Lone(change.attr.mode, None))
-    elif change.kind == changes.REMOVED:
-        ledger.drop(change.gone)
-        ledger.set_lone(name, None)
-    elif change.kind == changes.MOVED:
+    elif change.kind in (changes.REMOVED, changes.MOVED):
         ledger.drop(change.gone)
         if change.object_id in ledger.named:
-            ledger.name(change.object_id, to, ledger.sizes[change.object_id])
+            ledger.name(change.object_id, name_of(change.to), ledger.sizes[change.object_id])
+
+
+def _follow_name(ledger: Ledger, change: Change) -> None:
+    """Notes what a program did with the name of a directory or link that this rank keeps."""
+    name, to = name_of(change.place), name_of(change.to)
+    if change.kind == changes.MADE:
+        ledger.set_lone(name, Lone(change.attr.mode, None))
+    elif change.kind == changes.REMOVED:
+        ledger.set_lone(name, None)
+    elif change.kind == changes.MOVED:
         ledger.set_lone(to, ledger.lone.get(name))
         ledger.set_lone(name, None)
 

@@ -20,7 +20,6 @@ enum { MOST = 16 << 20, HOME = 1, LONG_MS = 30000, ROUNDS = 2000 };
 
 static struct fan_names_writer *writer;
 
-/* Both ranks of the world have one directory; only the home's segment is looked at. */
 static void make_names(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -54,11 +53,11 @@ static struct fan_question *ask(struct node_client *client, uint32_t home, const
     struct fan_question *question = &client->session->questions[1];
     CHECK(state_of(question) == FAN_QUESTION_FREE);
     question->home = home;
-    question->mount = 0;
-    question->path_bytes = (uint32_t)strlen(path);
+    question->change.mount = 0;
+    question->change.path_bytes = (uint32_t)strlen(path);
     question->base_bytes = 0;
-    question->follow = 1;
-    memcpy(question->path, path, strlen(path));
+    question->how = FAN_QUESTION_FOLLOW;
+    memcpy(question->text, path, strlen(path));
     __atomic_store_n(&question->state, FAN_QUESTION_ASKED, __ATOMIC_SEQ_CST);
     ring(client);
     return question;
@@ -69,7 +68,7 @@ static int told(struct node_client *client, uint32_t home, const char *path,
 {
     struct fan_question *question = ask(client, home, path);
     EVENTUALLY(state_of(question) == FAN_QUESTION_ANSWERED);
-    *attr = question->attr;
+    *attr = question->change.attr;
     int rc = question->rc;
     __atomic_store_n(&question->state, FAN_QUESTION_FREE, __ATOMIC_SEQ_CST);
     return rc;
@@ -122,9 +121,9 @@ static void check_hostile(struct node_client *client, struct world *world)
 {
     struct fan_output_attr attr;
     struct fan_question *question = &client->session->questions[0];
-    for (uint32_t bytes = FAN_QUESTION_PATH_MAX + 1; bytes != 0; bytes <<= 1) {
+    for (uint32_t bytes = FAN_QUESTION_TEXT_BYTES + 1; bytes != 0; bytes <<= 1) {
         question->home = HOME;
-        question->path_bytes = bytes;
+        question->change.path_bytes = bytes;
         question->base_bytes = UINT32_MAX;
         __atomic_store_n(&question->state, FAN_QUESTION_ASKED, __ATOMIC_SEQ_CST);
         ring(client);
@@ -174,6 +173,6 @@ int main(void)
     client_close(&client);
     unlink(path);
     world_close(&world);
-    printf("test_looks: no fault\n");
+    printf("test_questions: no fault\n");
     return 0;
 }
