@@ -55,8 +55,8 @@ static bool commit(const struct fan_changer *changer, struct fan_wish *wish)
     change->pid = changer->pid;
     change->path_bytes = (uint32_t)wish->path.bytes;
     change->other_bytes = (uint32_t)wish->other.bytes;
-    return fan_change_commit(changer, change, wish->path.text, wish->other.text,
-                             FAN_NAMES_LOG_SPARE_BYTES);
+    const char *other = wish->other.bytes > 0 ? wish->other.text : "";
+    return fan_change_commit(changer, change, wish->path.text, other, FAN_NAMES_LOG_SPARE_BYTES);
 }
 
 /* Ends a change, and notes its time at the directory. */
@@ -217,6 +217,32 @@ static int make(struct fan_changer *changer, struct fan_wish *wish)
     return settle(changer, directory, wish);
 }
 
+static int alter(struct fan_changer *changer, struct fan_wish *wish)
+{
+    struct fan_name *directory = directory_of(changer, &wish->path);
+    struct fan_table_path at = whole(&wish->path);
+    struct fan_name *name = directory != NULL ? fan_table_find(&changer->names, &at) : NULL;
+    uint64_t object;
+    if (name == NULL || !(name->flags & FAN_NAME_ENTRY) || (name->flags & FAN_NAME_ASK) ||
+        !has_own_object(changer, name, &object))
+        return FAN_NAMES_ASK;
+    struct fan_output_attr *attr = &wish->change.attr;
+    bool times = S_ISDIR(name->attr.mode) && wish->change.object != 0;
+    *attr = name->attr;
+    if ((times && !(name->flags & FAN_NAME_COVERED)) || !wish->alter(wish->how, attr))
+        return FAN_NAMES_ASK;
+    wish->change.object = times;
+    if (!commit(changer, wish))
+        return FAN_NAMES_ASK;
+    const char *link = (const char *)(name + 1) + fan_table_padded(name->path_bytes);
+    struct fan_table_value value = {attr, link, name->target_bytes, false};
+    fan_table_put(&changer->names, directory, &at, &value);
+    if (times) /* they hold, though names in it changed before */
+        fan_table_store((uint64_t *)&name->changed_ns, 0);
+    fan_change_settle(changer);
+    return 0;
+}
+
 static int make_alone(struct fan_changer *changer, struct fan_wish *wish)
 {
     wish->change.when_ns = now_ns();
@@ -231,6 +257,8 @@ static int make_alone(struct fan_changer *changer, struct fan_wish *wish)
         return drop(changer, wish);
     case FAN_CHANGE_MADE:
         return make(changer, wish);
+    case FAN_CHANGE_ALTERED:
+        return wish->alter != NULL ? alter(changer, wish) : FAN_NAMES_ASK;
     default:
         return FAN_NAMES_ASK;
     }

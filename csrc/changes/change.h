@@ -28,18 +28,22 @@ struct fan_changer {
 /* What is to be changed. change: its kind and, of what is made, its attr; of PUBLISHED its object;
  * of another rank's program, the object of what it makes. The rest of it is filled in: what is in
  * the log then. other: of MOVED. replace: what is at `other`. directory: an empty one is REMOVED.
- */
+ * alter: of ALTERED, makes the new attributes of those that are there, as `how` says; it blocks on
+ * nothing. false: the daemon is to be asked. */
 struct fan_wish {
     struct fan_change change;
     struct fan_names_path path;
     struct fan_names_path other;
     bool replace;
     bool directory;
+    bool (*alter)(const void *how, struct fan_output_attr *attr);
+    const void *how;
 };
 
 /* CREATED reserves a free name for a file that is to be written. PUBLISHED publishes what the same
  * process created, and nobody can write any more, as it is by now. MOVED renames a file or link,
- * and REMOVED removes one, or a directory. MADE makes a directory. */
+ * and REMOVED removes one, or a directory. MADE makes a directory. ALTERED gives what nobody writes
+ * other attributes; change.object: 1 where that sets times. */
 int fan_change_make(struct fan_changer *changer, struct fan_wish *wish);
 
 /* The rank that keeps a name. Pure. */

@@ -37,6 +37,13 @@ static inline bool fan_draft_is(const struct fan_names *names, uint64_t object)
            __atomic_load_n(&fan_draft_at(names, object)->object, __ATOMIC_RELAXED) == object;
 }
 
+/* Whether another rank keeps its name: a hint only, unless the segment is the caller's. */
+static inline bool fan_draft_is_elsewhere(const struct fan_names *names, uint64_t object)
+{
+    uint64_t unit = __atomic_load_n(&fan_draft_at(names, object)->unit, __ATOMIC_RELAXED);
+    return fan_draft_is(names, object) && (unit & FAN_NAMES_DRAFT_ELSEWHERE) != 0;
+}
+
 static inline uint64_t fan_draft_writer(const struct fan_changer *changer)
 {
     return (uint64_t)changer->rank << 32 | changer->pid;

@@ -3,7 +3,7 @@
 #include "draft.h"
 #include "lock.h"
 
-static uint64_t under_way(const struct fan_names *names)
+uint64_t fan_elsewhere_under_way(const struct fan_names *names)
 {
     const struct fan_names_header *header = names->header;
     uint64_t done = __atomic_load_n(&header->elsewhere_done, __ATOMIC_ACQUIRE);
@@ -19,8 +19,8 @@ static bool prepare(const struct fan_changer *changer, struct fan_change *change
     if (change->kind != FAN_CHANGE_PUBLISHED)
         return true;
     *home = (uint32_t)draft->unit;
-    return draft->object == change->object && draft->writer == fan_draft_writer(changer) &&
-           (draft->unit & FAN_NAMES_DRAFT_ELSEWHERE);
+    return fan_draft_is_elsewhere(&changer->names, change->object) &&
+           draft->writer == fan_draft_writer(changer);
 }
 
 bool fan_elsewhere_begin(struct fan_changer *changer, struct fan_change *change, uint32_t *home)
@@ -28,7 +28,8 @@ bool fan_elsewhere_begin(struct fan_changer *changer, struct fan_change *change,
     struct fan_names_header *header = changer->names.header;
     if (!fan_change_enter(changer))
         return false;
-    if (under_way(&changer->names) < FAN_NAMES_ELSEWHERE_MAX && prepare(changer, change, home)) {
+    if (fan_elsewhere_under_way(&changer->names) < FAN_NAMES_ELSEWHERE_MAX &&
+        prepare(changer, change, home)) {
         __atomic_fetch_add(&header->elsewhere_begun, 1, __ATOMIC_SEQ_CST);
         return true;
     }
@@ -72,9 +73,4 @@ bool fan_elsewhere_note(struct fan_changer *changer, struct fan_change *change, 
 void fan_elsewhere_end(const struct fan_names *names)
 {
     __atomic_fetch_add(&names->header->elsewhere_done, 1, __ATOMIC_SEQ_CST);
-}
-
-bool fan_elsewhere_is_quiet(const struct fan_names *names)
-{
-    return under_way(names) == 0;
 }

@@ -23,7 +23,7 @@ bool fan_elsewhere_note(struct fan_changer *changer, struct fan_change *change, 
 /* For the core: one is over, whether or not it was made. */
 void fan_elsewhere_end(const struct fan_names *names);
 
-/* Whether none is under way. */
-bool fan_elsewhere_is_quiet(const struct fan_names *names);
+/* How many are under way. */
+uint64_t fan_elsewhere_under_way(const struct fan_names *names);
 
 #endif

@@ -87,7 +87,8 @@ struct fan_name {
 /* cffi: begin */
 /* CREATED: `pid` may make the file of `object`, to be published at `path`. PUBLISHED: it is, with
  * `attr`. MOVED: what was at `path` is at `other`. REMOVED: what was at `path` is gone. MADE: a
- * directory is at `path`, with `attr`. ELSEWHERE is added to one that a program of this rank had
+ * directory is at `path`, with `attr`. ALTERED: what is at `path` has `attr`; object: 1 where a
+ * directory was given a time, else 0. ELSEWHERE is added to one that a program of this rank had
  * another rank make, which keeps the names; of PUBLISHED the path is that of CREATED then. */
 enum fan_change_kind {
     FAN_CHANGE_CREATED = 1,
@@ -95,6 +96,7 @@ enum fan_change_kind {
     FAN_CHANGE_MOVED = 3,
     FAN_CHANGE_REMOVED = 4,
     FAN_CHANGE_MADE = 5,
+    FAN_CHANGE_ALTERED = 6,
     FAN_CHANGE_ELSEWHERE = 0x100
 };
 

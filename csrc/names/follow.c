@@ -56,13 +56,17 @@ static void unlock(struct fan_names_writer *writer)
     __atomic_store_n(&writer->names.header->changer, 0, __ATOMIC_RELEASE);
 }
 
-/* Waits until what clients had other ranks make is in the log. Those answer, or are lost. */
+/* Waits until what clients had other ranks make is in the log. Those answer, or are lost; what does
+ * neither is waited for once. */
 static void wait_for_elsewhere(struct fan_names_writer *writer)
 {
-    for (unsigned i = 0; !fan_elsewhere_is_quiet(&writer->names) && i < WAITS_ELSEWHERE; i++) {
+    uint64_t left = fan_elsewhere_under_way(&writer->names);
+    for (unsigned i = 0; left > writer->stuck && i < WAITS_ELSEWHERE; i++) {
         struct timespec pause = {0, WAIT_NS};
         FAN_SYS(nanosleep, &pause, NULL);
+        left = fan_elsewhere_under_way(&writer->names);
     }
+    writer->stuck = left;
 }
 
 void fan_names_let(struct fan_names_writer *writer)

@@ -5,11 +5,13 @@
 #include "../changes/table.h"
 #include "writer.h"
 
-/* broken: a client ended with the segment in its hands; nobody looks at it any more. */
+/* broken: a client ended with the segment in its hands; nobody looks at it any more. stuck: how
+ * many changes elsewhere were last waited for in vain. */
 struct fan_names_writer {
     struct fan_names names;
     int fd;
     bool broken;
+    uint64_t stuck;
 };
 
 /* Takes room, where there is any, for one more name, and for so many more units. */

@@ -132,6 +132,22 @@ static int drop(const char *path, bool is_directory)
     return make_change(&wish);
 }
 
+static bool half(const void *how, struct fan_output_attr *attr)
+{
+    attr->mode = (attr->mode & S_IFMT) | *(const unsigned *)how;
+    attr->mtime_ns = 77;
+    return *(const unsigned *)how != 0;
+}
+
+static int alter(const char *path, unsigned mode)
+{
+    struct fan_wish wish = {.change = {.kind = FAN_CHANGE_ALTERED, .object = 1},
+                            .path = at(path),
+                            .alter = half,
+                            .how = &mode};
+    return make_change(&wish);
+}
+
 static int make_directory(const char *path)
 {
     struct fan_wish wish = {.change = {.kind = FAN_CHANGE_MADE, .attr = directory},
@@ -149,7 +165,7 @@ static unsigned logged(unsigned kinds[8])
         struct fan_change change;
         memcpy(&change, log + done, sizeof(change));
         CHECK(change.bytes >= sizeof(change) && change.bytes % 8 == 0);
-        CHECK(change.kind >= FAN_CHANGE_CREATED && change.kind <= FAN_CHANGE_MADE);
+        CHECK(change.kind >= FAN_CHANGE_CREATED && change.kind <= FAN_CHANGE_ALTERED);
         CHECK(change.path_bytes > 0 && change.bytes <= bytes - done);
         if (count < 8)
             kinds[count] = change.kind;
@@ -192,6 +208,26 @@ static void test_what_they_do(void)
     unmake();
 }
 
+/* Of a directory its time holds, whatever was made in it before. */
+static void test_attributes(void)
+{
+    struct fan_output_attr attr;
+    uint64_t object;
+    unsigned kinds[8];
+    make();
+    CHECK(put("d/a", 5) == 0 && create("d/b", &object) == 0);
+    CHECK(alter("d/a", 0600) == 0 && look("d/a", &attr) == 0);
+    CHECK(attr.mode == (S_IFREG | 0600) && attr.size == 5 && attr.mtime_ns == 77);
+    CHECK(look("d", &attr) == 0 && attr.mtime_ns > 77);
+    CHECK(alter("d", 0700) == 0 && look("d", &attr) == 0);
+    CHECK(attr.mode == (S_IFDIR | 0700) && attr.mtime_ns == 77);
+    CHECK(put("d/c", 1) == 0 && look("d", &attr) == 0 && attr.mtime_ns > 77);
+    CHECK(alter("d/b", 0600) == FAN_NAMES_ASK && alter("d/none", 0600) == FAN_NAMES_ASK);
+    CHECK(alter("d/a", 0) == FAN_NAMES_ASK && publish(object, 1) == 0);
+    CHECK(logged(kinds) == 8 && kinds[3] == FAN_CHANGE_ALTERED);
+    unmake();
+}
+
 static void test_when_they_ask(void)
 {
     uint64_t object;
@@ -229,6 +265,7 @@ static void *change_on(void *number)
         put(path, i + 1);
         move(path, other, true, &gone);
         drop(path, false);
+        alter("d", 0700 + i % 7);
         struct fan_output_attr attr;
         if (look(other, &attr) == 0)
             CHECK(attr.size == (uint64_t)attr.mtime_ns);
@@ -390,6 +427,7 @@ static void test_steps_of_a_look(void)
 int main(void)
 {
     test_what_they_do();
+    test_attributes();
     test_when_they_ask();
     test_against_each_other();
     test_killed();

@@ -216,7 +216,7 @@ static unsigned compare_logs(void)
 {
     static uint64_t here[LOG_MAX][2], there[LOG_MAX][2];
     unsigned count = take_log(0, here);
-    CHECK(fan_elsewhere_is_quiet(&segments[0]));
+    CHECK(fan_elsewhere_under_way(&segments[0]) == 0);
     CHECK(count < LOG_MAX && take_log(HOME, there) == count);
     CHECK(memcmp(here, there, count * sizeof(here[0])) == 0);
     return count;
@@ -290,7 +290,7 @@ static void test_killed(struct fan_node *node)
         CHECK(begin(&other, &wish, i % 2 == 0) != NULL);
         client_close(&other);
         fan_names_hold(writers[0]);
-        CHECK(fan_elsewhere_is_quiet(&segments[0]) && seen(in(name), &size) != -ENOENT);
+        CHECK(fan_elsewhere_under_way(&segments[0]) == 0 && seen(in(name), &size) != -ENOENT);
         fan_names_let(writers[0]);
     }
     CHECK(compare_logs() == 100);
@@ -369,7 +369,7 @@ static void test_lost(struct node_client *client, struct world *world)
     fan_node_lose(world->nodes[0], HOME);
     EVENTUALLY(state_of(question) == FAN_QUESTION_ANSWERED);
     __atomic_store_n(&question->state, FAN_QUESTION_FREE, __ATOMIC_SEQ_CST);
-    EVENTUALLY(fan_elsewhere_is_quiet(&segments[0]));
+    EVENTUALLY(fan_elsewhere_under_way(&segments[0]) == 0);
     CHECK(put(client, in("later"), 1) == FAN_NAMES_ASK);
 }
 

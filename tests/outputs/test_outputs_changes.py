@@ -63,6 +63,59 @@ def test_changes_are_not_asked(served: Served, looker: Looker, asked: list[int])
     other.process.communicate()
 
 
+ATTRIBUTES = [
+    "os.chmod('{}/file', 0o640)",
+    "os.chmod('{}/made', 0o1705)",
+    "os.chown('{}/made', -1, os.getgid())",
+    "os.chown('{}/file', os.getuid(), os.getgid())",
+    "os.utime('{}/made', ns=(1_000_000_000_123_456_789, -5_123_456_789))",
+    "os.utime('{}/file', ns=(7, 1_500_000_000_987_654_321))",
+    "os.utime('{}/link', ns=(1, 2), follow_symlinks=False)",
+    "os.chmod(os.open('{}/made', os.O_RDONLY), 0o711)",
+    "os.chmod('{}/none', 0o600)",
+    "os.utime('{}/file/none', (1, 1))",
+]
+FACTS = "[[s.st_mode, s.st_uid, s.st_gid, s.st_mtime_ns] for s in map(os.lstat, {})]"
+
+
+def test_attributes_are_changed_without_asking(
+    served: Served,  # noqa: F811
+    looker: Looker,  # noqa: F811
+    asked: list[int],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """As in a plain directory; other programs see it, and the daemon; a directory's time holds
+    until something is made in it."""
+    plain = str(tmp_path / "plain")
+    os.mkdir(plain)
+    other = Looker(served.path)
+    served.client.write_file(b"first", b"1")
+    for top in (plain, TOP):
+        for made in (
+            "os.mkdir('{}/made')", "open('{}/file', 'w').write('four')",
+            "os.symlink('file', '{}/link')",
+        ):  # fmt: skip
+            looker.told(made.format(top))
+    before = len(asked)
+    for change in ATTRIBUTES:
+        assert looker.told(change.format(TOP)) == looker.told(change.format(plain)), change
+    assert asked[before:] == []
+    facts = [
+        each.told(FACTS.format([f"{top}/{name}" for name in ("made", "file")]))
+        for each, top in ((looker, plain), (looker, TOP), (other, TOP))
+    ]
+    assert facts[0] == facts[1] == facts[2]
+    assert looker.told(f"os.lstat('{TOP}/link').st_mtime_ns") == 2
+    assert looker.told(f"os.fstat(os.open('{TOP}/file', os.O_RDONLY)).st_mode") == facts[0][1][0]
+    write(looker, "made/inside", "1")
+    assert looker.told(f"os.stat('{TOP}/made').st_mtime_ns") > 10**18
+    assert asked[before:] == []
+    assert served.client.lookup(b"file")["mode"] == facts[0][1][0]
+    assert served.client.lookup(b"made")["mode"] == facts[0][0][0]
+    other.process.kill()
+    other.process.communicate()
+
+
 def test_what_is_refused_is_asked(served: Served, looker: Looker, asked: list[int]) -> None:  # noqa: F811
     """And refused as ever; a file that somebody is writing is for the daemon, too."""
     served.client.ask(Op.MKDIR, b"made", mode=0o755)

@@ -78,8 +78,10 @@ static struct fan_question *fill(struct fan_cache *cache, const struct fan_wish 
     question->other_base_bytes = (uint32_t)wish->other.base_bytes;
     question->how = (wish->replace ? FAN_QUESTION_REPLACE : 0u) |
                     (wish->directory ? FAN_QUESTION_DIRECTORY : 0u);
-    memcpy(question->text, wish->path.text, wish->path.bytes);
-    memcpy(question->text + wish->path.bytes, wish->other.text, wish->other.bytes);
+    if (wish->path.bytes > 0) /* PUBLISHED has none */
+        memcpy(question->text, wish->path.text, wish->path.bytes);
+    if (wish->other.bytes > 0)
+        memcpy(question->text + wish->path.bytes, wish->other.text, wish->other.bytes);
     return question;
 }
 
@@ -87,7 +89,7 @@ int fan_far_look(uint32_t home, const struct fan_names_path *path, bool follow,
                  struct fan_output_attr *attr)
 {
     struct fan_cache *cache = fan_session();
-    const struct fan_wish wish = {.path = *path, .other.text = ""};
+    const struct fan_wish wish = {.path = *path};
     struct fan_question *question = fill(cache, &wish);
     if (question == NULL)
         return FAN_NAMES_ASK;

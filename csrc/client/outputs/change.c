@@ -61,7 +61,9 @@ static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target 
     struct fan_output_answer answer;
     call->request.how = flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
     while (target->where == FAN_BEYOND) {
-        *rc = fan_own_change(target, call->request.op, call->request.mode);
+        *rc = call->request.op == FAN_OUTPUT_CHANGE
+                  ? fan_own_alter(target, &call->request)
+                  : fan_own_change(target, call->request.op, call->request.mode);
         if (*rc != FAN_NAMES_ASK)
             return true;
         *rc = fan_output_ask_of(target, call, flags | FAN_CHANGE | FAN_THROUGH, &answer, NULL);

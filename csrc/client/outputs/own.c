@@ -17,19 +17,16 @@ enum {
     SLOW_UNLINK_BYTES = 64 << 20 /* the daemon removes these, which takes long */
 };
 
-static bool name_of(const struct fan_target *target, struct fan_names_path *path)
+static bool path_of(const struct fan_target *target, struct fan_names_path *path, bool *slash)
 {
-    bool slash;
     return target->where == FAN_BEYOND &&
-           fan_output_path(target->view, target->path, target->base_bytes, path, &slash) && !slash;
+           fan_output_path(target->view, target->path, target->base_bytes, path, slash);
 }
 
-static int make(struct fan_wish *wish)
+bool fan_own_path(const struct fan_target *target, struct fan_names_path *path)
 {
-    struct fan_turn turn;
-    if (!fan_turn_begin(&turn, wish))
-        return FAN_NAMES_ASK;
-    return fan_turn_end(&turn, wish, fan_turn_make(&turn, wish));
+    bool slash;
+    return path_of(target, path, &slash) && !slash;
 }
 
 int fan_own_create(const struct fan_target *target, int flags, unsigned mode,
@@ -38,12 +35,10 @@ int fan_own_create(const struct fan_target *target, int flags, unsigned mode,
     const int others = O_PATH | O_DIRECTORY | (O_TMPFILE & ~O_DIRECTORY);
     struct fan_wish wish = {.change.kind = FAN_CHANGE_CREATED};
     if ((flags & others) || !(flags & O_CREAT) || (flags & O_ACCMODE) == O_RDONLY ||
-        !name_of(target, &wish.path))
+        !fan_own_path(target, &wish.path))
         return FAN_NAMES_ASK;
     wish.change.attr.mode = S_IFREG | (mode & 07777);
-    wish.change.attr.uid = (uint32_t)FAN_SYS(geteuid);
-    wish.change.attr.gid = (uint32_t)FAN_SYS(getegid);
-    int rc = make(&wish);
+    int rc = fan_turn(&wish);
     *answer = (struct fan_output_answer){.where = FAN_OUTPUT_CREATE, .attr = wish.change.attr};
     /* It is this rank's own, so its path is known; but for its length. */
     if (rc == 0 && !fan_output_object_path(answer->attr.object, text))
@@ -51,7 +46,7 @@ int fan_own_create(const struct fan_target *target, int flags, unsigned mode,
     return rc;
 }
 
-static struct fan_output_attr attr_of(const struct stat *st)
+struct fan_output_attr fan_output_attr_of(const struct stat *st)
 {
     const int64_t second = 1000000000;
     return (struct fan_output_attr){.size = (uint64_t)st->st_size,
@@ -75,11 +70,10 @@ static bool finished(const char *file, struct fan_output_attr *attr)
     if (fd < 0)
         return false;
     bool is = fan_sys_fcntl(fd, F_SETSIG, SIGURG) == 0 &&
-              fan_sys_fcntl(fd, F_SETLEASE, F_RDLCK) == 0 &&
-              fan_sys_fcntl(fd, F_SETLEASE, F_UNLCK) == 0 && FAN_SYS(fstat, fd, &st) == 0;
+              fan_sys_fcntl(fd, F_SETLEASE, F_RDLCK) == 0 && FAN_SYS(fstat, fd, &st) == 0;
     fan_sys_close(fd);
     if (is)
-        *attr = attr_of(&st);
+        *attr = fan_output_attr_of(&st);
     return is;
 }
 
@@ -118,13 +112,13 @@ static struct fan_output_attr directory_attr(unsigned mode)
 int fan_own_change(const struct fan_target *target, enum fan_output_op op, unsigned mode)
 {
     struct fan_wish wish = {.directory = op == FAN_OUTPUT_RMDIR};
-    bool known = op == FAN_OUTPUT_MKDIR || op == FAN_OUTPUT_UNLINK || op == FAN_OUTPUT_RMDIR;
-    if (!known || !name_of(target, &wish.path))
+    bool slash, known = op == FAN_OUTPUT_MKDIR || op == FAN_OUTPUT_UNLINK || op == FAN_OUTPUT_RMDIR;
+    if (!known || !path_of(target, &wish.path, &slash) || (slash && op == FAN_OUTPUT_UNLINK))
         return FAN_NAMES_ASK;
     wish.change.kind = op == FAN_OUTPUT_MKDIR ? FAN_CHANGE_MADE : FAN_CHANGE_REMOVED;
     if (op == FAN_OUTPUT_MKDIR)
         wish.change.attr = directory_attr(mode);
-    int rc = make(&wish);
+    int rc = fan_turn(&wish);
     if (rc == 0)
         discard(wish.change.gone);
     return rc;
@@ -133,10 +127,10 @@ int fan_own_change(const struct fan_target *target, enum fan_output_op op, unsig
 int fan_own_rename(const struct fan_target *from, const struct fan_target *to, unsigned flags)
 {
     struct fan_wish wish = {.change.kind = FAN_CHANGE_MOVED, .replace = flags == 0};
-    if ((flags & ~(unsigned)RENAME_NOREPLACE) || !name_of(from, &wish.path) ||
-        !name_of(to, &wish.other))
+    if ((flags & ~(unsigned)RENAME_NOREPLACE) || !fan_own_path(from, &wish.path) ||
+        !fan_own_path(to, &wish.other))
         return FAN_NAMES_ASK;
-    int rc = make(&wish);
+    int rc = fan_turn(&wish);
     if (rc == 0)
         discard(wish.change.gone);
     return rc;

@@ -1,11 +1,14 @@
 /*
  * Changes of outputs that this process makes itself (changes/change.h), or has the core of their
  * home make. Everything returns 0; FAN_NAMES_ASK with nothing done: the daemon is to be asked; or
- * -EIO. As outputs.h, signal handlers and fork children may come here.
+ * -errno. As outputs.h, signal handlers and fork children may come here.
  */
 #ifndef FAN_CLIENT_OWN_H
 #define FAN_CLIENT_OWN_H
 
+#include <sys/stat.h>
+
+#include "../../common/names.h"
 #include "../job/ask.h"
 #include "../paths/resolve.h"
 
@@ -22,5 +25,14 @@ int fan_own_change(const struct fan_target *target, enum fan_output_op op, unsig
 
 /* RENAME of one such target to another. */
 int fan_own_rename(const struct fan_target *from, const struct fan_target *to, unsigned flags);
+
+/* CHANGE of one such target. */
+int fan_own_alter(const struct fan_target *target, const struct fan_output_request *request);
+
+/* The path of such a target that does not end in a slash. false: it has none in normal form. */
+bool fan_own_path(const struct fan_target *target, struct fan_names_path *path);
+
+/* What the attributes of a finished file are in the segment, but for its numbers. */
+struct fan_output_attr fan_output_attr_of(const struct stat *st);
 
 #endif

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../changes/draft.h"
 #include "../../changes/elsewhere.h"
 #include "../../common/sys.h"
 #include "../content/session.h"
@@ -30,8 +31,10 @@ static bool same_pid_space(const struct fan_names *names, uint32_t pid)
 /* The rank that is to make a change, if that is not this one. */
 static bool is_elsewhere(const struct fan_names *names, const struct fan_wish *wish, uint32_t *home)
 {
+    if (wish->change.kind == FAN_CHANGE_ALTERED)
+        return false;
     if (wish->change.kind == FAN_CHANGE_PUBLISHED)
-        return names->header->world_size > 1; /* the draft has it */
+        return fan_draft_is_elsewhere(names, wish->change.object);
     *home = fan_change_home(names, &wish->path);
     return *home != names->header->rank &&
            (wish->change.kind != FAN_CHANGE_MOVED || *home == fan_change_home(names, &wish->other));
@@ -104,4 +107,12 @@ int fan_turn_end(struct fan_turn *turn, struct fan_wish *wish, int rc)
         wake();
     FAN_SYS(rt_sigprocmask, SIG_SETMASK, &turn->signals, NULL, sizeof(turn->signals));
     return turn->far.question != NULL ? fan_far_wait(&turn->far, &wish->change) : rc;
+}
+
+int fan_turn(struct fan_wish *wish)
+{
+    struct fan_turn turn;
+    if (!fan_turn_begin(&turn, wish))
+        return FAN_NAMES_ASK;
+    return fan_turn_end(&turn, wish, fan_turn_make(&turn, wish));
 }

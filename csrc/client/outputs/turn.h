@@ -26,4 +26,7 @@ int fan_turn_make(struct fan_turn *turn, struct fan_wish *wish);
  * Returns what came of it, with wish->change as it is in the log. */
 int fan_turn_end(struct fan_turn *turn, struct fan_wish *wish, int rc);
 
+/* All three. */
+int fan_turn(struct fan_wish *wish);
+
 #endif

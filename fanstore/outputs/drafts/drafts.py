@@ -23,6 +23,7 @@ from fanstore.outputs.objects.objects import ObjectStore
 
 _ENDING_S = 1.0  # a process seen ending has ended by then, or it was its first thread alone
 _POLL_S = 0.5
+_CLOSES_S = 0.005
 _APPEAR_S = 1.0
 _APPEAR_POLL_S = 0.001
 _CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times, on any disk
@@ -54,7 +55,7 @@ class Drafts(DraftTable):
         self._closed: ClosedFiles | None = None
         try:
             self._closed = ClosedFiles(store.directory, self._files_closed)
-            self._loop.add_reader(self._closed, self._closed.read)
+            self._watch_closes()
         except OSError as error:  # the user has no more of them: looks now and then instead
             print(f"fanstore: outputs: inotify: {error}", file=sys.stderr)
             self._poll()
@@ -350,6 +351,18 @@ class Drafts(DraftTable):
         if draft.timer is not None:
             draft.timer.cancel()
         draft.timer = self._loop.call_at(when_s, self._end_if_finished, draft)
+
+    def _watch_closes(self) -> None:
+        if self._closed is not None:
+            self._loop.add_reader(self._closed, self._read_closes)
+
+    def _read_closes(self) -> None:
+        """Reads what was closed, and no more for a moment: a program that makes many files would
+        be held up by waking this thread at each."""
+        assert self._closed is not None
+        self._loop.remove_reader(self._closed)
+        self._closed.read()
+        self._loop.call_later(_CLOSES_S, self._watch_closes)
 
     def _poll(self) -> None:
         self._files_closed(set())

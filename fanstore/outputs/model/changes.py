@@ -17,6 +17,7 @@ PUBLISHED = int(lib.FAN_CHANGE_PUBLISHED)
 MOVED = int(lib.FAN_CHANGE_MOVED)
 REMOVED = int(lib.FAN_CHANGE_REMOVED)
 MADE = int(lib.FAN_CHANGE_MADE)
+ALTERED = int(lib.FAN_CHANGE_ALTERED)
 ELSEWHERE = int(lib.FAN_CHANGE_ELSEWHERE)
 # struct fan_change up to its attr, and that (struct fan_output_attr): unpacked here, not by cffi,
 # since that takes several times as long and a program makes two changes a file.

@@ -15,7 +15,7 @@ from fanstore.outputs.namespace.publishing import Publishing
 from fanstore.outputs.ranks.home_server import HomeServer
 
 # Changes after which what was created is published where it was created.
-_NAMES_STAY = frozenset((changes.CREATED, changes.PUBLISHED, changes.MADE))
+_NAMES_STAY = frozenset((changes.CREATED, changes.PUBLISHED, changes.MADE, changes.ALTERED))
 
 
 class Following:
@@ -49,6 +49,7 @@ class Following:
             changes.MOVED: self._name_moved,
             changes.REMOVED: self._name_removed,
             changes.MADE: self._name_made,
+            changes.ALTERED: self._name_altered,
         }
         self._steps = {
             changes.CREATED: self._created,
@@ -56,6 +57,7 @@ class Following:
             changes.MOVED: self._moved,
             changes.REMOVED: self._removed,
             changes.MADE: self._made,
+            changes.ALTERED: self._altered,
         }
 
     def catch_up(self) -> bool:
@@ -103,6 +105,13 @@ class Following:
         self._name_tables.follow(change.place, slot, change.when_ns)
         self._home_server.made(change.place.mount, change.place.path)
 
+    def _name_altered(self, change: Change) -> None:
+        entry = self._name_tables.get(change.place)
+        assert entry is not None
+        self._name_tables.set_attr(change.place, entry.object_id, change.attr)
+        if change.object_id:
+            self._name_tables.set_time(change.place.mount, change.place.path)
+
     # What programs of this rank did. Objects that they move or replace are always this rank's.
 
     def _created(self, change: Change) -> None:
@@ -136,6 +145,9 @@ class Following:
     def _made(self, change: Change) -> None:
         if change.elsewhere:
             self._home_server.made(change.place.mount, change.place.path)
+        self._observer.changed(change.place)
+
+    def _altered(self, change: Change) -> None:
         self._observer.changed(change.place)
 
     def _discard(self, change: Change) -> None:

@@ -42,7 +42,7 @@ class Accounts:
         self._witness = Witness(peers)
         self._published = 0
         peers.serve("placed", lambda _, copies: self._placed(copies))
-        peers.serve("note", lambda _, place: self._note(place))
+        peers.serve("note", lambda _, place, moved: self._note(place, moved))
         peers.serve("note_below", lambda _, mount, path: self._note_below(mount, path))
         peers.serve("named", lambda _, object_id, name: self._named(object_id, name))
 
@@ -55,10 +55,11 @@ class Accounts:
         if entry.object_id in self._journal.ledger.waiting:
             self._witness.tell(entry.object_id, name)
 
-    def changed(self, place: Place) -> None:
-        """Has the home rank tell the owner what a name stands for now."""
+    def changed(self, place: Place, moved: bool = False) -> None:
+        """Has the home rank tell the owner what a name stands for now. moved: it is a directory
+        that came with all that is in it, which has other names now."""
         home_rank = home_rank_of(place.mount, place.directory, self._peers.world_size)
-        self._peers.tell(home_rank, "note", place)
+        self._peers.tell(home_rank, "note", place, moved)
 
     def discarded(self, object_id: int) -> None:
         """Notes that an object of this rank is gone."""
@@ -137,7 +138,7 @@ class Accounts:
                 if object_id not in self._journal.ledger.waiting:
                     self._witness.tell(object_id, None)
 
-    def _note(self, place: Place) -> None:
+    def _note(self, place: Place, moved: bool) -> None:
         """Tells, on the home rank, the owner the name of its file; writes down what has no
         owner."""
         entry = self._name_tables.get(place)
@@ -148,13 +149,13 @@ class Accounts:
         if entry is not None:
             lone = Lone(entry.attr.mode, entry.target if entry.is_link else None)
         self._journal.set_lone(name_of(place), lone)
-        if entry is not None and entry.is_directory:
+        if moved and entry is not None and entry.is_directory:
             home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
             self._peers.tell(home_rank, "note_below", place.mount, place.path)
 
     def _note_below(self, mount: int, path: bytes) -> None:
         for name, _ in self._name_tables.list(mount, path):
-            self._note(Place(mount, path, name))
+            self._note(Place(mount, path, name), True)
 
     def _keep_objects(self, unstaged: str, reason: Callable[[Place], str]) -> tuple[Unplaced, bool]:
         """Moves the objects that are not placed; returns them with the reasons, and whether all are

@@ -114,6 +114,8 @@ def _follow_name(ledger: Ledger, change: Change) -> None:
     name, to = name_of(change.place), name_of(change.to)
     if change.kind == changes.MADE:
         ledger.set_lone(name, Lone(change.attr.mode, None))
+    elif change.kind == changes.ALTERED and name in ledger.lone:
+        ledger.set_lone(name, Lone(change.attr.mode, ledger.lone[name].target))
     elif change.kind == changes.REMOVED:
         ledger.set_lone(name, None)
     elif change.kind == changes.MOVED:

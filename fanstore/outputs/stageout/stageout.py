@@ -37,7 +37,7 @@ _PAUSE_MOST_S = 15.0
 _PAUSE_MOST_AT_END_S = 2.0
 _TIDY_UP_S = 1.0
 _CALM_S = 0.01  # programs that do nothing for so long are not in a hurry
-_ASIDE_S = 0.02
+_ASIDE_S = 0.1
 _BEHIND_MOST_S = 5.0
 _AHEAD_SLOWLY = 8  # files that are copied early while programs go first
 _NAMES = "the names of what is there"
@@ -115,7 +115,8 @@ class StageOut:
         """Queues a directory that has come there, with all that is in it: also where it was before,
         and only what was in it has left."""
         self._came.add(place)
-        self.changed(place)
+        self._accounts.changed(place, True)
+        self._queue(place)
 
     def drafted(self, place: Place, object_id: int) -> None:
         """Notes that a program of this rank is writing a file."""
