@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,8 +18,12 @@ from output_service import Served
 from serving import wait_for
 
 from fanstore.dataset import Dataset
+from fanstore.outputs.model import changes
+from fanstore.outputs.model.changes import Change
+from fanstore.outputs.model.entries import Attr, Place
 from fanstore.outputs.model.wire import Op
 from fanstore.outputs.namespace.following import Following
+from fanstore.outputs.stageout import rescue as rescue_module
 from fanstore.outputs.stageout.journal import JOURNAL, Header, Journal
 from fanstore.outputs.stageout.rescue import rescue
 
@@ -199,3 +204,41 @@ def test_a_daemon_that_was_killed_first(
     assert found == {".": ["half.partial", "new"], "made": ["last"]}
     assert (root / "new").read_text() == "finished"
     assert (root / "made/last").read_text() == "renamed"
+
+
+def test_a_rescue_knows_what_is_its_rank_s(
+    monkeypatch: pytest.MonkeyPatch,
+    served: Served,  # noqa: F811
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Of names that another rank keeps its programs' files, of its own names also what others
+    made; not others' files."""
+    root = tmp_path_factory.mktemp("output")
+    journal = Journal(os.path.join(served.path, JOURNAL), Header("1", bytes(root), (b"",), 0o22, 0))
+    journal.close()
+    finished, half, theirs = 11, 12, 1 << 40 | 13
+    for number, text in ((finished, "finished"), (half, "ha")):
+        Path(served.path, "objects", f"{number:x}").write_text(text)
+    nowhere, tmp, last = Place(0, b"", b""), Place(0, b"far", b"tmp"), Place(0, b"far", b"last")
+
+    def change(kind: int, elsewhere: bool, rank: int, object_id: int, *places: Place) -> Change:
+        mode = stat.S_IFDIR | 0o750 if kind == changes.MADE else stat.S_IFREG | 0o644
+        attr = Attr(mode, os.getuid(), os.getgid(), 8, 8, 1, 1, 1)
+        return Change(kind, elsewhere, rank, places[0], places[-1], object_id, 0, 1, 1, attr)
+
+    log = [
+        change(changes.CREATED, True, 0, finished, tmp),
+        change(changes.PUBLISHED, True, 0, finished, nowhere),
+        change(changes.MOVED, True, 0, finished, tmp, last),
+        change(changes.CREATED, True, 0, half, Place(0, b"far", b"half")),
+        change(changes.CREATED, False, 1, theirs, Place(0, b"", b"theirs")),
+        change(changes.PUBLISHED, False, 1, theirs, Place(0, b"", b"theirs")),
+        change(changes.MADE, False, 1, 14, Place(0, b"", b"made")),
+        change(changes.MADE, True, 0, 15, Place(0, b"far", b"another's")),
+    ]
+    monkeypatch.setattr(rescue_module, "left_in", lambda _: (0, log))
+    rescued = rescue(served.path)
+    assert rescued is not None and not rescued.kept
+    found = {os.path.relpath(top, root): sorted(names) for top, _, names in os.walk(root)}
+    assert found == {".": [], "far": ["half.partial", "last"], "made": []}
+    assert (root / "far/last").read_text() == "finished"

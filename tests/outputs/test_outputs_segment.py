@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 from looker import BEGUN_AT, TOP, Looker, asked, header_words, looker  # noqa: F401
+from namespace_fakes import FakeDrafts, FakeStore, Log, World
 from output_fixtures import dataset, served  # noqa: F401
 from output_service import Served
 from serving import wait_for
 
+from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.model.wire import Op, Request
 from fanstore.outputs.namespace import moving
+from fanstore.outputs.namespace.operations import Operations
 
 
 def test_looks_are_not_asked(served: Served, looker: Looker, asked: list[int]) -> None:  # noqa: F811
@@ -93,3 +97,28 @@ def test_a_program_killed_before_it_asked(
         return looker.size("a") == 4 and len(asked) == count
 
     wait_for(unasked, "looks without a question")
+
+
+def test_a_draft_is_taken_once_nothing_is_under_way_elsewhere(tmp_path: Path) -> None:
+    """Else another rank could publish it while it is dropped here: only `hold` waits for that."""
+    steps: list[str] = []
+
+    class Noting(NameSegment):
+        def take_draft(self, object_id: int) -> None:
+            steps.append("take")
+
+        def hold(self) -> None:
+            steps.append("hold")
+
+        def follow(self, change: Any) -> bool:
+            steps.append("follow")
+            return False
+
+    async def work() -> None:
+        store = FakeStore(tmp_path, 0)
+        drafts = FakeDrafts(store)
+        operations = Operations(World(1).ranks[0], [], drafts, store, Log(), Noting())
+        operations.take_draft(7)
+
+    asyncio.run(work())
+    assert steps == ["take", "hold", "follow"]

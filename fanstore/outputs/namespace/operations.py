@@ -124,9 +124,9 @@ class Operations:
         self._busy.leave()
 
     def take_draft(self, object_id: int) -> None:
-        """Does what Drafts.take says."""
+        """Does what Drafts.take says: another rank may be publishing it at this moment."""
         self._segment.take_draft(object_id)
-        self.catch_up()
+        self.settle()
 
     def let(self) -> None:
         """Lets programs change names themselves while no operation is under way; whoever calls this
