@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import gc
 import os
 import resource
 import threading
@@ -36,6 +37,7 @@ COPIES = "copies"
 SOCKET = "outputs"
 _WAIT_S = 10.0
 _THREADS = 4
+_GARBAGE_AFTER = 50_000  # objects made and not freed
 _CONNECTIONS_MOST = 512
 
 
@@ -174,6 +176,9 @@ class OutputService:
             raise FanstoreError("the daemon's thread for outputs does not answer") from None
 
     def _run(self) -> None:
+        # What is known of names stays for as long as the job lasts: looking through all of it for
+        # garbage, again and again, took a good part of the time in which programs are followed.
+        gc.set_threshold(_GARBAGE_AFTER, 50, 100)
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
