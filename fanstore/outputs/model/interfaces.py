@@ -171,9 +171,6 @@ class Inputs(Protocol):
     def record(self, path: bytes) -> int | None:
         """Returns the record id of the path in the index, None if it is missing."""
 
-    def touched(self, record: int) -> bool:
-        """Tells whether clients of this node ask the daemon for missing names in that directory."""
-
     def touch(self, record: int) -> None:
         """Has clients of this node ask the daemon for missing names in that directory from now
         on."""

@@ -188,21 +188,6 @@ class Copies:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
 
 
-class NoCopies:
-    """The Copies of objects.py for a rank that has no others: it never has any."""
-
-    async def local_path(self, entry: Entry) -> bytes:
-        """Raises EIO: there is no other rank that could have it."""
-        raise failure(errno.EIO)
-
-    def changes_of(self, object_id: int) -> Changes | None:
-        """Returns None: there is no copy that could have been changed."""
-        return None
-
-    def discarded(self, object_id: int) -> None:
-        """Does nothing, as nobody has a copy."""
-
-
 def _chunks(size: int) -> Iterator[tuple[int, int]]:
     """Yields the offset and size of each chunk; one of no bytes for an empty file, so that its
     owner knows who has a copy."""

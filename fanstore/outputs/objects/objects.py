@@ -10,7 +10,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from typing import Protocol
 
 from fanstore.outputs.model.entries import (
     OBJECT_RANK_SHIFT,
@@ -19,6 +18,7 @@ from fanstore.outputs.model.entries import (
     Entry,
     owner_of,
 )
+from fanstore.outputs.objects.fetch import Copies
 from fanstore.outputs.objects.leases import change_mode, facts_of, open_unasked
 from fanstore.peers.interface import Peers
 
@@ -27,20 +27,6 @@ _COPY_BYTES = 1 << 26
 _SLOW_UNLINK_BYTES = 64 << 20
 _NO_CLONE = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM)
 _NO_COPY_RANGE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
-
-
-class Copies(Protocol):
-    """Copies of other ranks' objects on this node, as ObjectStore needs them (fetch.py)."""
-
-    async def local_path(self, entry: Entry) -> bytes:
-        """Returns the path of a file with the bytes and attributes of an entry. Raises OSError."""
-
-    def changes_of(self, object_id: int) -> Changes | None:
-        """Returns what programs changed of the attributes of a copy; None: nothing. Raises
-        OSError."""
-
-    def discarded(self, object_id: int) -> None:
-        """Tells other ranks that an object of this rank is gone, so that they drop their copies."""
 
 
 class ObjectStore:

@@ -40,10 +40,6 @@ class DatasetInputs:
         except FileNotFoundError:
             return None
 
-    def touched(self, record: int) -> bool:
-        """Tells whether clients of this node ask the daemon for missing names in that directory."""
-        return record in self._touched
-
     def touch(self, record: int) -> None:
         """Has clients of this node ask the daemon for missing names in that directory from now on.
         Raises OSError where the disk does not take the bit."""

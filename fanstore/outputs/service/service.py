@@ -22,7 +22,7 @@ from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.namespace.operations import Operations
-from fanstore.outputs.objects.fetch import Copies, NoCopies
+from fanstore.outputs.objects.fetch import Copies
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.service.inputs import DatasetInputs, TouchedBits
 from fanstore.outputs.service.listener import Listener, listen
@@ -192,15 +192,10 @@ class OutputService:
         peers: Peers = Alone() if self._joined is None else self._joined
         with contextlib.suppress(OSError):  # programs ask about each name then
             segment.open(self._directory, peers.rank, peers.world_size)
-        copies = None
-        if self._joined is not None:
-            copies = Copies(os.path.join(self._directory, COPIES), peers, self._executor)
-        self._store = ObjectStore(
-            os.path.join(self._directory, OBJECTS), peers, copies or NoCopies(), self._executor,
-            relay.discarded,
-        )  # fmt: skip
-        if copies is not None:
-            copies.serve(self._store.path, self._placed_path)
+        copies = Copies(os.path.join(self._directory, COPIES), peers, self._executor)
+        objects = os.path.join(self._directory, OBJECTS)
+        self._store = ObjectStore(objects, peers, copies, self._executor, relay.discarded)
+        copies.serve(self._store.path, self._placed_path)
         keep = relay.drafted if self._keep_partial else None
         self._drafts = Drafts(self._store, share, keep)
         self._parts.callback(self._drafts.close)
