@@ -77,7 +77,7 @@ class Copies:
             if object_id not in self._have:
                 return path
         if self._have[object_id] != entry.attr:
-            _apply(self._path(object_id), entry.attr)
+            set_attr(self._path(object_id), entry.attr)
             self._have[object_id] = entry.attr
         return self._path(object_id)
 
@@ -124,7 +124,7 @@ class Copies:
                 os.close(fd)
             if object_id in self._discarded:
                 raise failure(errno.ENOENT)
-            _apply(temporary, entry.attr)
+            set_attr(temporary, entry.attr)
             os.rename(temporary, path)
         except BaseException:
             os.unlink(temporary)
@@ -182,7 +182,7 @@ class Copies:
         if object_id in self._fetches:
             self._discarded.add(object_id)
         if self._have.pop(object_id, None) is not None:
-            self._executor.submit(_unlink, self._path(object_id))
+            self._executor.submit(unlink, self._path(object_id))
 
     async def _apart(self, function: Callable[..., bytes], *args: object) -> bytes:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
@@ -213,13 +213,15 @@ def _write(fd: int, data: bytes, offset: int) -> bytes:
     return bytes(rest)
 
 
-def _apply(path: bytes, attr: Attr) -> None:
+def set_attr(path: bytes, attr: Attr) -> None:
+    """Gives a file the owner, where this user may, the mode and the times of `attr`."""
     with contextlib.suppress(PermissionError):
         os.lchown(path, attr.uid, attr.gid)
     os.chmod(path, stat.S_IMODE(attr.mode))
     os.utime(path, ns=(attr.atime_ns, attr.mtime_ns))
 
 
-def _unlink(path: bytes) -> None:
+def unlink(path: bytes) -> None:
+    """Removes a file, if it is there."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

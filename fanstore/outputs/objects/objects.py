@@ -18,7 +18,7 @@ from fanstore.outputs.model.entries import (
     Entry,
     owner_of,
 )
-from fanstore.outputs.objects.fetch import Copies
+from fanstore.outputs.objects.fetch import Copies, set_attr, unlink
 from fanstore.outputs.objects.leases import change_mode, facts_of, open_unasked
 from fanstore.peers.interface import Peers
 
@@ -120,18 +120,13 @@ class ObjectStore:
         with contextlib.suppress(FileNotFoundError):
             path = self.path(object_id)
             if os.lstat(path).st_size >= _SLOW_UNLINK_BYTES:
-                self._executor.submit(_unlink, path)
+                self._executor.submit(unlink, path)
             else:
                 os.unlink(path)
 
     async def _apart(self, function: object, *args: object) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._executor, function, *args)  # type: ignore[arg-type]
-
-
-def _unlink(path: bytes) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
 
 
 def _truncate(path: bytes, size: int) -> None:
@@ -163,10 +158,7 @@ def _copy_file(source: bytes, target: bytes, attr: Attr) -> None:
         write_fd = os.open(target, flags, 0o600)
         try:
             copy_bytes(read_fd, write_fd)
-            with contextlib.suppress(PermissionError):
-                os.fchown(write_fd, attr.uid, attr.gid)
-            os.fchmod(write_fd, stat.S_IMODE(attr.mode))
-            os.utime(write_fd, ns=(attr.atime_ns, attr.mtime_ns))
+            set_attr(target, attr)
         except BaseException:
             os.unlink(target)
             raise
