@@ -57,16 +57,14 @@ static void note_draft(const struct fan_changer *changer, const struct fan_chang
 bool fan_elsewhere_note(struct fan_changer *changer, struct fan_change *change, const char *path,
                         const char *other, uint32_t home)
 {
-    if (!fan_change_enter_log(changer))
-        return false;
     struct fan_change noted = *change;
     noted.kind |= FAN_CHANGE_ELSEWHERE;
-    bool is = fan_change_commit(changer, &noted, path, other, 0);
-    if (is) {
+    bool alone = fan_change_enter_log(changer);
+    bool is = fan_change_note(changer, &noted, path, other);
+    if (alone && is)
         note_draft(changer, change, home);
-        fan_change_settle(changer);
-    }
-    fan_change_leave(changer);
+    if (alone)
+        fan_change_leave(changer);
     return is;
 }
 

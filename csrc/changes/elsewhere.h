@@ -16,7 +16,7 @@
 bool fan_elsewhere_begin(struct fan_changer *changer, struct fan_change *change, uint32_t *home);
 void fan_elsewhere_begun(struct fan_changer *changer);
 
-/* For the core: notes a change as `home` has made it. false: the segment has ended. */
+/* For the core: notes a change as `home` has made it. false: the log has no room. */
 bool fan_elsewhere_note(struct fan_changer *changer, struct fan_change *change, const char *path,
                         const char *other, uint32_t home);
 

@@ -12,9 +12,15 @@
  * copied, perhaps. */
 bool fan_change_enter(const struct fan_changer *changer);
 
-/* Waits until this thread alone adds to the log, whether or not clients may change names. false: it
- * has ended. */
+/* Waits until this thread alone adds to the log, whether or not clients may change names. false: no
+ * client can add to it any more, as one was killed with the segment in its hands, or stopped for a
+ * second; nothing is to be left. */
 bool fan_change_enter_log(const struct fan_changer *changer);
+
+/* For the core: adds a change to the log that was made elsewhere, also where the log has ended for
+ * clients; readers notice nothing. false: it has no room. */
+bool fan_change_note(struct fan_changer *changer, struct fan_change *change, const char *path,
+                     const char *other);
 
 void fan_change_leave(const struct fan_changer *changer);
 

@@ -79,12 +79,10 @@ void fan_names_let(struct fan_names_writer *writer)
 
 void fan_names_hold(struct fan_names_writer *writer)
 {
-    if (writer->broken)
-        return;
-    close_for(writer, FAN_NAMES_HELD);
-    if (!lock(writer))
-        return;
-    unlock(writer);
+    if (!writer->broken)
+        close_for(writer, FAN_NAMES_HELD);
+    if (lock(writer))
+        unlock(writer);
     wait_for_elsewhere(writer);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../csrc/changes/elsewhere.h"
@@ -23,10 +24,9 @@ static struct fan_names_writer *writers[RANKS];
 static struct fan_names segments[RANKS];
 static char directory[8]; /* of which HOME keeps the names, and its own name's */
 
-static void open_segment(uint32_t rank, struct world *world)
+static void open_segment(uint32_t rank)
 {
     char path[4096];
-    (void)world;
     world_segment_path(rank, path);
     strcpy(strrchr(path, '/') + 1, "names");
     unlink(path);
@@ -373,26 +373,83 @@ static void test_lost(struct node_client *client, struct world *world)
     CHECK(put(client, in("later"), 1) == FAN_NAMES_ASK);
 }
 
-int main(void)
+static uint32_t dead_thread(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    CHECK(waitpid(pid, NULL, 0) == pid);
+    return (uint32_t)pid;
+}
+
+/* A client is killed with the segment in its hands while a change is under way: that is noted, also
+ * where the daemon has ended the segment for it; then none begins any more. */
+static void test_segment_ended(struct node_client *client, bool first)
+{
+    static uint64_t here[LOG_MAX][2];
+    struct fan_names_header *header = segments[0].header;
+    uint64_t size;
+    CHECK(put(client, in("a"), 1) == 0);
+    struct fan_wish wish = wish_of(FAN_CHANGE_MOVED, in("a"), in("b"));
+    struct fan_question *question = begin(client, &wish, false);
+    CHECK(question != NULL && header->changer == 0);
+    __atomic_store_n(&header->changer, dead_thread(), __ATOMIC_SEQ_CST);
+    if (first) { /* as csrc/names/follow.c does it */
+        __atomic_store_n(&header->closed, FAN_NAMES_NEVER, __ATOMIC_SEQ_CST);
+        __atomic_fetch_or(&header->log_end, FAN_NAMES_LOG_ENDED, __ATOMIC_SEQ_CST);
+    }
+    ring(client);
+    EVENTUALLY(state_of(question) == FAN_QUESTION_ANSWERED);
+    CHECK(question->rc == 0 && seen(in("b"), &size) == 0 && size == 1);
+    __atomic_store_n(&question->state, FAN_QUESTION_FREE, __ATOMIC_SEQ_CST);
+    CHECK(take_log(0, here) == 3 && here[2][0] == FAN_CHANGE_MOVED);
+    CHECK(put(client, in("after"), 1) == FAN_NAMES_ASK);
+}
+
+static void with_world(void (*test)(struct node_client *, struct world *))
 {
     struct world world;
     struct node_client client;
     const struct world_shape shape = {RANKS, 1, WORLD_TINY_BYTES, LONG_MS, FAN_POLICY_LRU};
-    choose_directory();
     world_open(&world, shape, 0);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        open_segment(rank, &world);
+        open_segment(rank);
     client_open(&client, world.nodes[0]);
-    test_what_they_do(&client);
-    test_when_they_ask(&client);
-    test_killed(world.nodes[0]);
-    test_together(world.nodes[0]);
-    test_hostile(&client, &world);
-    test_lost(&client, &world);
+    test(&client, &world);
     client_close(&client);
     for (uint32_t rank = 0; rank < RANKS; rank++)
         fan_names_close(writers[rank]);
     world_close(&world);
+}
+
+static void test_alive(struct node_client *client, struct world *world)
+{
+    test_what_they_do(client);
+    test_when_they_ask(client);
+    test_killed(world->nodes[0]);
+    test_together(world->nodes[0]);
+    test_hostile(client, world);
+    test_lost(client, world);
+}
+
+static void test_ended_then(struct node_client *client, struct world *world)
+{
+    (void)world;
+    test_segment_ended(client, false);
+}
+
+static void test_ended_before(struct node_client *client, struct world *world)
+{
+    (void)world;
+    test_segment_ended(client, true);
+}
+
+int main(void)
+{
+    choose_directory();
+    with_world(test_alive);
+    with_world(test_ended_then);
+    with_world(test_ended_before);
     printf("test_elsewhere: no fault\n");
     return 0;
 }

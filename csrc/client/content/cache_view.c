@@ -110,25 +110,30 @@ static void ring(struct fan_cache_header *header)
 
 /* First what is wanted, then the session, then the header, which is the order in which the daemon
  * takes them backwards. */
-static void call(struct fan_cache *cache)
+static void note_session(struct fan_cache *cache)
 {
     __atomic_store_n(&cache->session->wanted, 1, __ATOMIC_SEQ_CST);
     __atomic_fetch_or(&cache->header->wanted_sessions[cache->number / 64],
                       UINT64_C(1) << cache->number % 64, __ATOMIC_SEQ_CST);
-    ring(cache->header);
 }
 
 void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin)
 {
     __atomic_store_n(&pin->error, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&pin->state, FAN_PIN_WANTED, __ATOMIC_SEQ_CST);
-    call(cache);
+    note_session(cache);
+    ring(cache->header);
 }
 
 void fan_cache_ask(struct fan_cache *cache, struct fan_question *question)
 {
     __atomic_store_n(&question->state, FAN_QUESTION_ASKED, __ATOMIC_SEQ_CST);
-    call(cache);
+    note_session(cache);
+}
+
+void fan_cache_ring(struct fan_cache *cache)
+{
+    ring(cache->header);
 }
 
 static bool claim(struct fan_hint *hint)

@@ -134,8 +134,9 @@ static inline void fan_pin_free(struct fan_pin *pin)
 /* Asks the daemon for the block of a named pin. Wakes it when it sleeps. */
 void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin);
 
-/* The same of a question that is filled. */
+/* Asks a question that is filled; the daemon looks at it soon after `ring`, a system call. */
 void fan_cache_ask(struct fan_cache *cache, struct fan_question *question);
+void fan_cache_ring(struct fan_cache *cache);
 
 /* Tells the daemon that `count` blocks of a file will be read soon. Waits for nothing; forgotten
  * where the daemon has not taken the hints before it. */

@@ -96,6 +96,7 @@ int fan_far_look(uint32_t home, const struct fan_names_path *path, bool follow,
     question->home = home;
     question->how = follow ? FAN_QUESTION_FOLLOW : 0u;
     fan_cache_ask(cache, question);
+    fan_cache_ring(cache);
     if (!wait_for(question, LOOK_NS))
         return FAN_NAMES_ASK;
     int rc = question->rc;
@@ -129,6 +130,7 @@ void fan_far_ask(struct fan_far *far, uint32_t home, const struct fan_change *ch
 int fan_far_wait(struct fan_far *far, struct fan_change *change)
 {
     struct fan_question *question = far->question;
+    fan_cache_ring(far->cache);
     if (!wait_for(question, CHANGE_NS))
         return -EIO;
     int rc = question->rc;
