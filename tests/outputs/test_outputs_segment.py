@@ -32,6 +32,8 @@ def test_looks_are_not_asked(served: Served, looker: Looker, asked: list[int]) -
         (f"open('{TOP}/a').read()", "four"), (f"os.listdir('{TOP}/made')", ["b"]),
         (f"os.path.exists('{TOP}/made/none/c')", False), (f"os.path.isdir('{TOP}/made')", True),
         (f"sorted(os.listdir('{TOP}'))", ["a", "d", "input", "made"]),
+        (f"os.path.isdir('{TOP}/made/')", True), (f"os.path.exists('{TOP}/a/')", False),
+        (f"os.stat('{TOP}/made/').st_ino == os.stat('{TOP}/made').st_ino", True),
     ]  # fmt: skip
     before = len(asked)
     assert [looker.told(look) for look, _ in looks] == [told for _, told in looks]

@@ -126,8 +126,12 @@ int fan_output_known(const struct fan_view *view, const char *path, size_t base_
                             FAN_OUTPUT_PATH_MAX - used);
     if (rc == FAN_NAMES_ASK)
         rc = known_elsewhere(&names, &named, follow || slash, &answer->attr);
-    if (rc == 0 && slash) /* a directory's path has to lose its slash */
-        return S_ISDIR(answer->attr.mode) ? FAN_NAMES_ASK : -ENOTDIR;
+    if (rc == 0 && slash && !S_ISDIR(answer->attr.mode))
+        return -ENOTDIR;
+    if (rc == 0 && slash && used == 0) /* a directory's path has to lose its slash */
+        return FAN_NAMES_ASK;
+    if (rc == 0 && slash)
+        text[named.bytes] = '\0';
     if (rc == 0 && used > 0 && S_ISLNK(answer->attr.mode))
         memmove(text, text + used, strlen(text + used) + 1);
     return rc;
