@@ -157,7 +157,7 @@ class MemoryPeers:
 
 
 class FakeStore:
-    """interfaces.ObjectStore: all ranks' objects in one directory."""
+    """ObjectStore (objects/objects.py): all ranks' objects in one directory."""
 
     def __init__(self, directory: Path, rank: int) -> None:
         self._prefix = os.fsencode(directory) + b"/"
@@ -222,7 +222,7 @@ class _Draft:
 
 
 class FakeDrafts:
-    """interfaces.Drafts: finished when all its holders have settled."""
+    """Drafts (drafts/drafts.py): finished when all its holders have settled."""
 
     def __init__(self, store: FakeStore) -> None:
         self.drafts: dict[int, _Draft] = {}

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fanstore.outputs.drafts.drafts import Drafts
 from fanstore.outputs.model.entries import Place, Slot, owner_of
-from fanstore.outputs.model.interfaces import Drafts, Inputs, ObjectStore, Observer
+from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.name_tables import Removed
-from fanstore.outputs.model.versions import Versions
 from fanstore.outputs.model.wire import Answer, Where
 from fanstore.outputs.namespace.walk import Resolved, Walker
+from fanstore.outputs.objects.objects import ObjectStore
+from fanstore.outputs.objects.versions import Versions
 from fanstore.outputs.ranks.gate import Gate
 from fanstore.outputs.ranks.home_client import HomeClient
 from fanstore.peers.interface import Peers

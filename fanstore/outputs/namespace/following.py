@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fanstore.outputs.drafts.drafts import Drafts
 from fanstore.outputs.model import changes
 from fanstore.outputs.model.changes import Change
 from fanstore.outputs.model.entries import Entry, Place, Slot
-from fanstore.outputs.model.interfaces import Drafts, ObjectStore, Observer
+from fanstore.outputs.model.interfaces import Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.namespace.publishing import Publishing
+from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.ranks.home_server import HomeServer
 
 # Changes after which what was created is published where it was created.

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from fanstore.outputs.model.interfaces import Drafts, Inputs, ObjectStore, Observer
+from fanstore.outputs.drafts.drafts import Drafts
+from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
-from fanstore.outputs.model.versions import Versions
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.namespace.attributes import Attributes
 from fanstore.outputs.namespace.context import Context
@@ -21,6 +21,8 @@ from fanstore.outputs.namespace.opening import Opening
 from fanstore.outputs.namespace.publishing import Publishing
 from fanstore.outputs.namespace.truncating import Truncating
 from fanstore.outputs.namespace.walk import Walker
+from fanstore.outputs.objects.objects import ObjectStore
+from fanstore.outputs.objects.versions import Versions
 from fanstore.outputs.ranks.busy import Busy, ServingPeers
 from fanstore.outputs.ranks.gate import Gate
 from fanstore.outputs.ranks.home_client import HomeClient

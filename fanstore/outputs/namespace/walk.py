@@ -8,9 +8,10 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fanstore.outputs.drafts.drafts import Drafts
 from fanstore.outputs.model.entries import Entry, Place, failure, split
-from fanstore.outputs.model.interfaces import Drafts, Inputs
-from fanstore.outputs.model.versions import Versions
+from fanstore.outputs.model.interfaces import Inputs
+from fanstore.outputs.objects.versions import Versions
 from fanstore.outputs.ranks.gate import Gate
 from fanstore.outputs.ranks.home_client import HomeClient
 

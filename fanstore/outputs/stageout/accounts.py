@@ -10,9 +10,9 @@ from typing import Any
 
 from fanstore.errors import SHOWN_MAX
 from fanstore.outputs.model.entries import Entry, Place, home_rank_of, split
-from fanstore.outputs.model.interfaces import ObjectStore
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.partial import partial_paths
+from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.stageout.journal import Identity, Journal, Lone, Name, name_of
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.reconcile import Reconciler

@@ -19,8 +19,8 @@ from typing import Any
 
 from fanstore.errors import SHOWN_MAX
 from fanstore.outputs.model.entries import Entry, Place, home_rank_of
-from fanstore.outputs.model.interfaces import ObjectStore
 from fanstore.outputs.model.name_tables import NameTables
+from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.stageout.accounts import Accounts
 from fanstore.outputs.stageout.journal import Header, Journal, name_of
 from fanstore.outputs.stageout.placing import OutputDirectory

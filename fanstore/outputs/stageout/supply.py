@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fanstore._native import ffi
 from fanstore.outputs.model.entries import Attr, Entry
-from fanstore.outputs.model.interfaces import ObjectStore
+from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.stageout.copying import copy_object, copy_together, link_again
 from fanstore.outputs.stageout.journal import Journal, Name, Placed
 from fanstore.outputs.stageout.placing import OutputDirectory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fanstore.outputs.model.entries import Attr, Entry
-from fanstore.outputs.model.interfaces import ObjectStore
+from fanstore.outputs.objects.objects import ObjectStore
 
 
 class Versions:
