@@ -34,7 +34,7 @@ static uint64_t object_of(const char *link)
     if (strncmp(link, job->text, job->bytes) != 0 ||
         strncmp(link + job->bytes, folder, sizeof(folder) - 1) != 0)
         return 0;
-    return strtoull(link + job->bytes + sizeof(folder) - 1, NULL, 16);
+    return strtoull(strrchr(link, '/') + 1, NULL, 16);
 }
 
 bool fan_seen_stat(pid_t tid, int fd, const char *link, struct stat *st)

@@ -11,7 +11,7 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               order        the socket for what loaders will read (fanstore/serve/announcement.py)
               peek         a link to the code that tells it, for Python programs (fanstore/peek)
               order-notes  why programs tell nothing
-              objects/     what programs of this node wrote
+              objects/     what programs of this node wrote, in many small folders
               outputs.journal   which of that is in the output directory
               copies/      what programs of other nodes wrote, fetched
               code/<n>     programs and libraries of the n-th mount that were loaded

@@ -475,7 +475,7 @@ static void run(const char *name, void (*scenario)(void))
 {
     int status;
     memset(control, 0, sizeof(*control));
-    CHECK(system("rm -rf " DIRECTORY "/objects && mkdir " DIRECTORY "/objects") == 0);
+    CHECK(system("rm -rf " DIRECTORY "/objects && mkdir -p " DIRECTORY "/objects/0") == 0);
     int listener = outputs_listen(DIRECTORY);
     pid_t daemon_pid = fork();
     if (daemon_pid == 0)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from looker import CHANGER_AT, TOP, Looker, asked, header_words, looker  # noqa: F401
+from object_files import make_object
 from output_fixtures import dataset, served  # noqa: F401
 from output_service import Served
 from serving import wait_for
@@ -20,7 +21,7 @@ from serving import wait_for
 from fanstore.dataset import Dataset
 from fanstore.outputs.model import changes
 from fanstore.outputs.model.changes import Change
-from fanstore.outputs.model.entries import Attr, Place
+from fanstore.outputs.model.entries import FOLDER_OBJECTS, LANES, Attr, Place
 from fanstore.outputs.model.wire import Op
 from fanstore.outputs.namespace.following import Following
 from fanstore.outputs.stageout import rescue as rescue_module
@@ -40,6 +41,24 @@ def keeping(tmp_path: Path, dataset: Dataset) -> Iterator[Served]:  # noqa: F811
     made = Served(tmp_path, dataset, keep_partial=True)
     yield made
     made.service.close()
+
+
+MANY = """
+for number in range({count}):
+    open('{top}/%d' % number, 'w').close()
+for number in range({count}):
+    os.unlink('{top}/%d' % number)
+"""
+
+
+def test_folders_of_objects_go_with_their_last(served: Served, looker: Looker) -> None:  # noqa: F811
+    """A job that makes and removes files for months leaves no empty folders."""
+    count = 2 * FOLDER_OBJECTS * LANES
+    served.client.write_file(b"first", b"1")
+    looker.told(f"exec({MANY.format(count=count, top=TOP)!r})")
+    served.wait_for_count("published", count + 1)
+    folders = os.path.join(served.path, "objects")
+    wait_for(lambda: len(os.listdir(folders)) <= LANES + 2, "the folders to go")
 
 
 def test_changes_are_not_asked(served: Served, looker: Looker, asked: list[int]) -> None:  # noqa: F811
@@ -218,7 +237,7 @@ def test_a_rescue_knows_what_is_its_rank_s(
     journal.close()
     finished, half, theirs = 11, 12, 1 << 40 | 13
     for number, text in ((finished, "finished"), (half, "ha")):
-        Path(served.path, "objects", f"{number:x}").write_text(text)
+        make_object(Path(served.path), number, text)
     nowhere, tmp, last = Place(0, b"", b""), Place(0, b"far", b"tmp"), Place(0, b"far", b"last")
 
     def change(kind: int, elsewhere: bool, rank: int, object_id: int, *places: Place) -> Change:

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from output_client import CREATE, Program, programs
+from output_client import CREATE, Program, open_told, programs
 from output_service import Served
 from serving import wait_for
 
@@ -58,7 +58,7 @@ def test_who_joins_waits_for_the_file(served: Served, pair: list[Program]) -> No
     """The first was allowed to make it and has not done so yet."""
     told = pair[0].call("ask", Op.OPEN, b"x.lock", flags=os.O_RDWR | os.O_CREAT, mode=0o600)
     assert told.where is Where.CREATE
-    timer = threading.Timer(0.1, lambda: os.close(os.open(told.text, os.O_CREAT, 0o600)))
+    timer = threading.Timer(0.1, lambda: os.close(open_told(told, os.O_CREAT)))
     timer.start()
     fd = pair[1].call("open", b"x.lock", os.O_RDWR | os.O_CREAT)
     pair[1].call("write", fd, b"joined")

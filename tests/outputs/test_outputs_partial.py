@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from mpiexec import needs_ranks
+from object_files import make_object
 from output_client import CREATE, Program, programs
 from output_service import Served
 from output_staging import tree
@@ -143,7 +144,7 @@ def test_rescue_of_what_nobody_finished(tmp_path: Path) -> None:
     header = Header("job", os.fsencode(out), (b"",), 0o022, 0)
     journal = Journal(str(job / "outputs.journal"), header)
     for number, text in enumerate(("half", "", "whole", "gone", "moved"), 1):
-        (job / f"objects/{number:x}").write_text(text)
+        make_object(job, number, text)
         journal.draft(number, Name(0, b"log%d" % number if number > 1 else b"log"))
     journal.name(3, Name(0, b"whole"), 5)
     journal.drop(4)
@@ -169,13 +170,13 @@ def test_rescue_while_somebody_writes_on(tmp_path: Path) -> None:
         str(job / "outputs.journal"), Header("job", os.fsencode(out), (b"",), 0o022, 0)
     )
     for number, text in ((1, ""), (2, "half")):
-        (job / f"objects/{number}").write_text(text)
+        make_object(job, number, text)
         journal.draft(number, Name(0, b"log%d" % number))
     journal.close()
 
     def writes_on() -> bool:
         if (out / "log2.partial").exists():
-            (job / "objects/1").write_text("late")
+            make_object(job, 1, "late")
         return False
 
     done = rescue(str(job), writes_on)

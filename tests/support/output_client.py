@@ -16,6 +16,7 @@ from typing import Any
 
 from fanstore._native import ffi, lib
 from fanstore.outputs.model.wire import Op, Where
+from fanstore.outputs.stageout.rescue import object_file
 
 ANSWER_BYTES = ffi.sizeof("struct fan_output_answer")
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -74,6 +75,17 @@ def understood(data: bytes) -> Told:
     return Told(Where(answer.where), attr, data[ANSWER_BYTES:])
 
 
+def open_told(told: Told, flags: int) -> int:
+    """open(2) of the real file, as the daemon said."""
+    flags &= ~(os.O_TRUNC | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
+    if told.where is Where.CREATE:
+        flags |= os.O_CREAT | os.O_EXCL
+        os.makedirs(os.path.dirname(told.text), 0o700, exist_ok=True)
+    elif told.where is Where.CUT:
+        flags |= os.O_TRUNC
+    return os.open(told.text, flags, told.attr["mode"] & 0o7777)
+
+
 class Client:
     """One process, as the shim has it answer."""
 
@@ -93,16 +105,11 @@ class Client:
         for _ in range(100):
             told = self.ask(Op.OPEN, path, flags=flags, mode=mode)
             with contextlib.suppress(FileNotFoundError):
-                return self._open_real(told, flags)
+                return self._open_noted(told, flags)
         raise AssertionError("never there")
 
-    def _open_real(self, told: Told, flags: int) -> int:
-        flags &= ~(os.O_TRUNC | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
-        if told.where is Where.CREATE:
-            flags |= os.O_CREAT | os.O_EXCL
-        elif told.where is Where.CUT:
-            flags |= os.O_TRUNC
-        fd = os.open(told.text, flags, told.attr["mode"] & 0o7777)
+    def _open_noted(self, told: Told, flags: int) -> int:
+        fd = open_told(told, flags)
         if flags & os.O_ACCMODE != os.O_RDONLY:
             self.objects[fd] = told.attr["object"]
         return fd
@@ -136,7 +143,7 @@ class Client:
 
     def open_object(self, number: int) -> int:
         """A descriptor that the daemon did not allow: as a child is born with it."""
-        fd = os.open(os.path.join(self.directory, "objects", f"{number:x}"), os.O_WRONLY)
+        fd = os.open(object_file(self.directory, number), os.O_WRONLY)
         self.objects[fd] = number
         return fd
 

@@ -20,6 +20,7 @@ from fanstore.outputs.model.entries import (
     Place,
     Slot,
     failure,
+    file_of,
     home_rank_of,
     split,
 )
@@ -87,7 +88,9 @@ class FakeObjects:
         return self._last
 
     def path(self, object_id: int) -> bytes:
-        return os.path.join(self._directory, b"%x" % object_id)
+        path = os.path.join(self._directory, file_of(object_id))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
 
     def attr(self, object_id: int) -> Attr:
         return Attr.of(os.lstat(self.path(object_id)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from object_files import names_of_objects
 from output_client import Client
 from serving import wait_for
 
@@ -43,7 +44,7 @@ class Served:
 
     def objects(self) -> list[str]:
         """The real files."""
-        return os.listdir(os.path.join(self.path, "objects"))
+        return names_of_objects(self.path)
 
     def counted(self, what: str) -> int:
         """One of the figures."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from object_files import names_of_objects
 from rank_reader import in_children, wait_until
 from stress_content import Board, Torn, version_of
 from stress_reader import INPUTS, Reader, is_input, is_partial
@@ -70,11 +71,6 @@ def unlike_board(found: dict[str, list[Any]], mount: str, board: Board, writers:
             if there != version:
                 wrong.append(f"at rest {relpath} is {there}, must be {version}")
     return wrong
-
-
-def objects_of(job: str) -> list[str]:
-    """The real files of outputs on this node."""
-    return sorted(os.listdir(os.path.join(job, "objects")))
 
 
 class Rank:
@@ -131,10 +127,10 @@ class Rank:
         """What of outputs lies on this node, once what nobody needs is gone."""
         job, files = os.environ["FANSTORE_JOB_DIR"], sum(len(facts) > 1 for facts in found.values())
         deadline_s = time.monotonic() + 5
-        while len(objects_of(job)) > files and time.monotonic() < deadline_s:
+        while len(names_of_objects(job)) > files and time.monotonic() < deadline_s:
             time.sleep(0.05)
         time.sleep(0.5)
-        return {"objects": objects_of(job)}
+        return {"objects": names_of_objects(job)}
 
 
 # ---- all of it ----

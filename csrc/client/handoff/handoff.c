@@ -246,9 +246,12 @@ static bool is_object(int fd)
     if (name == NULL)
         return false;
     *name = '\0';
-    const char *directory = strrchr(path, '/');
-    return directory != NULL &&
-           (strcmp(directory, "/objects") == 0 || strcmp(directory, "/copies") == 0);
+    char *directory = strrchr(path, '/');
+    if (directory == NULL || strcmp(directory, "/copies") == 0)
+        return directory != NULL;
+    *directory = '\0';
+    directory = strrchr(path, '/');
+    return directory != NULL && strcmp(directory, "/objects") == 0;
 }
 
 /* Whether a descriptor may be what was handed on, and no other under its number since. */

@@ -159,23 +159,31 @@ int fan_output_known_list(const struct fan_view *view, const char *path,
     return bytes >= 0 ? 0 : FAN_NAMES_ASK;
 }
 
-bool fan_output_object_path(uint64_t object, char text[FAN_OUTPUT_PATH_MAX])
+static char *put_hex(char *at, uint64_t number)
 {
-    struct fan_names names;
-    const struct fan_text *job = &fan_job.directory;
-    if (!fan_job_names(&names) || object >> OBJECT_RANK_SHIFT != names.header->rank ||
-        !fan_join(text, FAN_OUTPUT_PATH_MAX - HEX_DIGITS, job->text, job->bytes, "objects/"))
-        return false;
-    char *at = text + strlen(text);
     unsigned shift = HEX_DIGITS * 4;
     do
         shift -= 4;
-    while (shift > 0 && object >> shift == 0);
+    while (shift > 0 && number >> shift == 0);
     for (;; shift -= 4) {
-        *at++ = "0123456789abcdef"[object >> shift & 15];
+        *at++ = "0123456789abcdef"[number >> shift & 15];
         if (shift == 0)
-            break;
+            return at;
     }
-    *at = '\0';
+}
+
+bool fan_output_object_path(uint64_t object, char text[FAN_OUTPUT_PATH_MAX])
+{
+    const size_t room = FAN_OUTPUT_PATH_MAX - 2 * HEX_DIGITS - 1;
+    struct fan_names names;
+    const struct fan_text *job = &fan_job.directory;
+    if (!fan_job_names(&names) || object >> OBJECT_RANK_SHIFT != names.header->rank ||
+        !fan_join(text, room, job->text, job->bytes, "objects/"))
+        return false;
+    uint64_t folder =
+        (object >> FAN_OBJECT_FOLDER_SHIFT) * FAN_OBJECT_LANES + object % FAN_OBJECT_LANES;
+    char *at = put_hex(text + strlen(text), folder);
+    *at++ = '/';
+    *put_hex(at, object) = '\0';
     return true;
 }

@@ -95,17 +95,32 @@ static int note(int fd, struct fan_view *view, const struct fan_output_attr *att
     return fan_file_install(fd, file);
 }
 
+/* Makes a new file, and its folder if need be, which is its owner's whatever the umask. */
+static int make_file(char *file, int flags, unsigned mode)
+{
+    int fd = fan_sys_openat(AT_FDCWD, file, flags, mode);
+    if (fd != -ENOENT && fd != -EACCES)
+        return fd;
+    char *slash = strrchr(file, '/');
+    *slash = '\0';
+    long rc = FAN_SYS(mkdirat, AT_FDCWD, file, 0700);
+    if (rc == 0 || rc == -EEXIST)
+        rc = FAN_SYS(fchmodat, AT_FDCWD, file, 0700);
+    *slash = '/';
+    return rc == 0 ? fan_sys_openat(AT_FDCWD, file, flags, mode) : (int)rc;
+}
+
 /* The real file, as the answer has it. */
-static int open_real(const struct opening *opening)
+static int open_real(struct opening *opening)
 {
     int flags = opening->flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW);
     unsigned mode = opening->answer.attr.mode & 07777;
-    if (opening->answer.where == FAN_OUTPUT_CREATE)
-        flags |= O_CREAT | O_EXCL;
     if (opening->answer.where == FAN_OUTPUT_CUT)
         flags |= O_TRUNC;
-    int fd = fan_sys_openat(AT_FDCWD, opening->text, flags, mode);
-    if (fd >= 0 && opening->answer.where == FAN_OUTPUT_CREATE && opening->answer.attr.nlink > 0)
+    if (opening->answer.where != FAN_OUTPUT_CREATE)
+        return fan_sys_openat(AT_FDCWD, opening->text, flags, mode);
+    int fd = make_file(opening->text, flags | O_CREAT | O_EXCL, mode);
+    if (fd >= 0 && opening->answer.attr.nlink > 0)
         FAN_SYS(fchmod, fd, mode); /* that of the version before, whatever the umask */
     return fd;
 }
@@ -120,7 +135,7 @@ static bool is_denied(const struct opening *opening)
            fan_output_permitted(attr, R_OK, true) != 0;
 }
 
-static int open_file(const struct opening *opening)
+static int open_file(struct opening *opening)
 {
     int fd = is_denied(opening) ? -EACCES : open_real(opening);
     bool created = opening->answer.where == FAN_OUTPUT_CREATE;
@@ -182,7 +197,7 @@ static __attribute__((noinline)) int open_link(const struct opening *opening)
     return rc != 0 ? rc : fd;
 }
 
-static int obey(const struct opening *opening)
+static int obey(struct opening *opening)
 {
     switch (opening->answer.where) {
     case FAN_OUTPUT_ELSEWHERE:

@@ -18,10 +18,10 @@ static uint64_t object_at(const char *path)
     if (strncmp(path, job->text, job->bytes) != 0)
         return 0;
     for (unsigned i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        const char *digit = path + job->bytes + strlen(folders[i]);
         uint64_t object = 0;
         if (strncmp(path + job->bytes, folders[i], strlen(folders[i])) != 0)
             continue;
+        const char *digit = strrchr(path, '/') + 1;
         for (; (*digit >= '0' && *digit <= '9') || (*digit >= 'a' && *digit <= 'f'); digit++)
             object = object * 16 + (uint64_t)(*digit <= '9' ? *digit - '0' : *digit - 'a' + 10);
         /* A file that has no name any more may be one that its only writer knows. */

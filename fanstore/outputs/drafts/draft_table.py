@@ -14,7 +14,8 @@ from fanstore.outputs.model.entries import Attr, Place
 class Draft:
     """One object being written, to be published at `place`. original: its attributes as a copy of
     the version before; ending: publishes or drops it; timer: for the next look at it;
-    waits_since_s: since when a holder has been about to end."""
+    waits_since_s: since when a holder has been about to end; folder: its file's, once that is
+    watched."""
 
     object_id: int
     place: Place
@@ -23,6 +24,7 @@ class Draft:
     ending: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
     waits_since_s: float | None = None
+    folder: bytes | None = None
 
 
 class DraftTable:

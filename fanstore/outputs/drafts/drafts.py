@@ -24,6 +24,7 @@ from fanstore.outputs.objects.objects import ObjectStore
 _ENDING_S = 1.0  # a process seen ending has ended by then, or it was its first thread alone
 _POLL_S = 0.5
 _CLOSES_S = 0.005
+_FRESH_S = 0.05
 _APPEAR_S = 1.0
 _APPEAR_POLL_S = 0.001
 _CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times, on any disk
@@ -52,13 +53,13 @@ class Drafts(DraftTable):
         self._loop = asyncio.get_running_loop()
         self._processes = Processes(self._loop, self._process_ended, most_fds)
         self._poller: asyncio.TimerHandle | None = None
+        self._fresh: list[Draft] = []
         self._closed: ClosedFiles | None = None
         try:
-            self._closed = ClosedFiles(store.directory, self._files_closed)
-            self._watch_closes()
-        except OSError as error:  # the user has no more of them: looks now and then instead
-            print(f"fanstore: outputs: inotify: {error}", file=sys.stderr)
-            self._poll()
+            self._closed = ClosedFiles(self._files_closed)
+            self._hear_closes()
+        except OSError as error:
+            self._begin_polling(error)
 
     def _taken(self, objects: Iterable[int]) -> list[Draft]:
         """Returns those of these objects that are drafts still, to be ended here alone."""
@@ -79,6 +80,23 @@ class Drafts(DraftTable):
         self._tell(draft)
         self.counts["opened"] += 1
         self._grant(draft, pid)
+        if not self._fresh:
+            self._loop.call_later(_FRESH_S, self._watch_fresh)
+        self._fresh.append(draft)
+
+    def _watch_fresh(self) -> None:
+        """Has closes of the files of new drafts be heard of: most have ended by now. Of a close
+        that came before this there is a look once no more opens can come."""
+        for draft in self._fresh:
+            if self._drafts.get(draft.object_id) is draft and self._closed is not None:
+                try:
+                    draft.folder = self._store.make_folder(draft.object_id)
+                    self._closed.watch(draft.folder)
+                except OSError as error:
+                    self._begin_polling(error)
+                if draft.timer is None:
+                    self._look_again(draft, self._loop.time() + GRANT_S)
+        self._fresh.clear()
 
     async def join(self, object_id: int, pid: int) -> bool:
         """Tells whether one more process may open a draft for writing: one that is empty, or that
@@ -328,6 +346,8 @@ class Drafts(DraftTable):
     def _forget(self, draft: Draft) -> None:
         if draft.timer is not None:
             draft.timer.cancel()
+        if self._closed is not None and draft.folder is not None:
+            self._closed.leave(draft.folder)
         for pid in self.remove(draft):
             self._processes.release(pid)
 
@@ -352,7 +372,7 @@ class Drafts(DraftTable):
             draft.timer.cancel()
         draft.timer = self._loop.call_at(when_s, self._end_if_finished, draft)
 
-    def _watch_closes(self) -> None:
+    def _hear_closes(self) -> None:
         if self._closed is not None:
             self._loop.add_reader(self._closed, self._read_closes)
 
@@ -362,7 +382,13 @@ class Drafts(DraftTable):
         assert self._closed is not None
         self._loop.remove_reader(self._closed)
         self._closed.read()
-        self._loop.call_later(_CLOSES_S, self._watch_closes)
+        self._loop.call_later(_CLOSES_S, self._hear_closes)
+
+    def _begin_polling(self, error: OSError) -> None:
+        """Looks at all drafts now and then: the user has no more of what inotify needs."""
+        if self._poller is None:
+            print(f"fanstore: outputs: inotify: {error}", file=sys.stderr)
+            self._poll()
 
     def _poll(self) -> None:
         self._files_closed(set())

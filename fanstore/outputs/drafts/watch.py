@@ -10,6 +10,7 @@ import fcntl
 import os
 import select
 import struct
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,20 +27,31 @@ _PIDFD_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
 
 
 class ClosedFiles:
-    """Calls on_closed(names) with the names of files in a directory whose last writer, or one of
-    them, closed; without names: of any number of them."""
+    """Calls on_closed(names) with the names of files in watched directories whose last writer, or
+    one of them, closed; without names: of any number of them."""
 
-    def __init__(self, directory: str, on_closed: Callable[[set[bytes]], None]) -> None:
+    def __init__(self, on_closed: Callable[[set[bytes]], None]) -> None:
         """Raises OSError where the user or the system has no inotify left."""
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._on_closed = on_closed
         self._fd = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-        try:
-            path = os.fsencode(directory)
-            self._check(self._libc.inotify_add_watch(self._fd, path, _IN_CLOSE_WRITE))
-        except OSError:
-            os.close(self._fd)
-            raise
+        self._wanted: Counter[bytes] = Counter()
+        self._watches: dict[bytes, int] = {}
+
+    def watch(self, directory: bytes) -> None:
+        """Watches a directory until `leave` was called as often as this. Raises OSError, also where
+        the user has no watches left."""
+        self._wanted[directory] += 1
+        if directory not in self._watches:
+            watch = self._libc.inotify_add_watch(self._fd, directory, _IN_CLOSE_WRITE)
+            self._watches[directory] = self._check(watch)
+
+    def leave(self, directory: bytes) -> None:
+        """Watches a directory for one caller less."""
+        self._wanted[directory] -= 1
+        if self._wanted[directory] == 0:
+            del self._wanted[directory]
+            self._libc.inotify_rm_watch(self._fd, self._watches.pop(directory, -1))
 
     def _check(self, result: int) -> int:
         if result < 0:
@@ -70,7 +82,7 @@ class ClosedFiles:
             self._on_closed(names)
 
     def close(self) -> None:
-        """Stops watching."""
+        """Stops watching all."""
         os.close(self._fd)
 
 

@@ -8,13 +8,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fanstore._native import lib
+
+OBJECTS = "objects"  # the folder for their files, in a job's directory
 OBJECT_RANK_SHIFT = 40
+LANES = int(lib.FAN_OBJECT_LANES)
+_FOLDER_SHIFT = int(lib.FAN_OBJECT_FOLDER_SHIFT)
+FOLDER_OBJECTS = (1 << _FOLDER_SHIFT) // LANES
 _INODE_BIT = 1 << 62  # no input has it: those are numbered from 2 on
 
 
 def owner_of(object_id: int) -> int:
     """Returns the owner of an object: the rank on whose disk its file lies."""
     return object_id >> OBJECT_RANK_SHIFT
+
+
+def folder_of(object_id: int) -> int:
+    """Returns the number of the folder in which an object's file lies, with FOLDER_OBJECTS at most:
+    file systems search small ones faster, and programs that create files at the same time do so in
+    different ones."""
+    return (object_id >> _FOLDER_SHIFT) * LANES + object_id % LANES
+
+
+def file_of(object_id: int) -> bytes:
+    """Returns the path of an object's file below the folder of all objects."""
+    return b"%x/%x" % (folder_of(object_id), object_id)
 
 
 def inode_of(object_id: int) -> int:

@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
 from fanstore.outputs.model.entries import (
+    FOLDER_OBJECTS,
     OBJECT_RANK_SHIFT,
     Attr,
     Changes,
     Entry,
+    file_of,
+    folder_of,
     owner_of,
 )
 from fanstore.outputs.objects.fetch import Copies, set_attr, unlink
@@ -45,6 +48,7 @@ class ObjectStore:
         self._executor = executor
         self._on_discard = on_discard
         self._originals: dict[int, Attr] = {}
+        self._gone: dict[int, int] = {}
         self._last = peers.rank << OBJECT_RANK_SHIFT
         peers.serve("discard_object", lambda _, object_id: self.discard(object_id))
         peers.serve("change_object", lambda _, *args: self.change(*args))
@@ -56,7 +60,14 @@ class ObjectStore:
 
     def path(self, object_id: int) -> bytes:
         """Returns the absolute path of an object of this rank."""
-        return self._prefix + b"%x" % object_id
+        return self._prefix + file_of(object_id)
+
+    def make_folder(self, object_id: int) -> bytes:
+        """Makes the folder for an object's file, if it is not there yet; returns its path."""
+        folder = self._prefix + b"%x" % folder_of(object_id)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        return folder
 
     def attr(self, object_id: int) -> Attr:
         """Returns the attributes that an object of this rank has now. Raises OSError."""
@@ -64,6 +75,7 @@ class ObjectStore:
 
     def create(self, object_id: int, mode: int) -> Attr:
         """Makes an empty file with exactly that mode."""
+        self.make_folder(object_id)
         path = self.path(object_id)
         os.mknod(path, 0o600)
         os.chmod(path, stat.S_IMODE(mode))
@@ -72,6 +84,7 @@ class ObjectStore:
     async def copy(self, entry: Entry, object_id: int) -> None:
         """Makes a new object of this rank with the bytes and attributes of an entry. Raises OSError
         and leaves nothing behind."""
+        self.make_folder(object_id)
         source, target = await self.local_path(entry), self.path(object_id)
         await self._apart(_copy_file, source, target, entry.attr)
         self._originals[object_id] = Attr.of(os.lstat(target))
@@ -123,6 +136,15 @@ class ObjectStore:
                 self._executor.submit(unlink, path)
             else:
                 os.unlink(path)
+        self._leave(folder_of(object_id))
+
+    def _leave(self, folder: int) -> None:
+        """Notes that an object of a folder is gone: with its last one the folder goes."""
+        self._gone[folder] = self._gone.get(folder, 0) + 1
+        if self._gone[folder] == FOLDER_OBJECTS:
+            del self._gone[folder]
+            with contextlib.suppress(OSError):
+                os.rmdir(self._prefix + b"%x" % folder)
 
     async def _apart(self, function: object, *args: object) -> None:
         loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from typing import Any
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX, FanstoreError
 from fanstore.outputs.drafts.drafts import Drafts
-from fanstore.outputs.model.entries import Entry, Place
+from fanstore.outputs.model.entries import OBJECTS, Entry, Place
 from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
@@ -32,7 +32,6 @@ from fanstore.peers.alone import Alone
 from fanstore.peers.connected import ConnectedPeers
 from fanstore.peers.interface import Peers
 
-OBJECTS = "objects"
 COPIES = "copies"
 SOCKET = "outputs"
 _WAIT_S = 10.0

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from fanstore.outputs.model.entries import Place
 
 JOURNAL = "outputs.journal"
+_VERSION = 2  # of the journal, and of where the files of objects lie
 
 
 class Name(NamedTuple):
@@ -164,6 +165,7 @@ class Journal:
         self._write(
             "header", header.job_id, os.fsdecode(header.root),
             [os.fsdecode(folder) for folder in header.folders], header.umask, header.started_ns,
+            _VERSION,
         )  # fmt: skip
 
     @contextlib.contextmanager
@@ -273,8 +275,10 @@ def read_journal(path: str) -> tuple[Header, Ledger] | None:
 def _read_records(records: list[Any]) -> tuple[Header, Ledger] | None:
     if not records or records[0][0] != "header":
         return None
-    _, job_id, root, folders, *rest = records[0]
-    header = Header(job_id, os.fsencode(root), tuple(map(os.fsencode, folders)), *rest)
+    _, job_id, root, folders, umask, started_ns, version = records[0]
+    if version != _VERSION:
+        raise ValueError(version)
+    header = Header(job_id, os.fsencode(root), tuple(map(os.fsencode, folders)), umask, started_ns)
     ledger = Ledger()
     for record in records[1:]:
         _apply(ledger, *record)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fanstore.outputs.model import changes
 from fanstore.outputs.model.changes import Change, left_in
-from fanstore.outputs.model.entries import Attr
+from fanstore.outputs.model.entries import OBJECTS, Attr, file_of
 from fanstore.outputs.model.partial import partial_paths
 from fanstore.outputs.model.segment import FILE as NAMES
 from fanstore.outputs.stageout.apart import Tell, told_apart
@@ -30,7 +30,6 @@ from fanstore.outputs.stageout.journal import (
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.unstaged import keep_link, keep_object, unstaged_of
 
-OBJECTS = "objects"
 LINES_SHOWN = 20
 NOT_WAITED_FOR = "not waited for"
 
@@ -52,7 +51,7 @@ class Rescued:
 
 def object_file(job_directory: str, object_id: int) -> bytes:
     """Returns the path of an object's file in a job's directory."""
-    return os.fsencode(os.path.join(job_directory, OBJECTS, f"{object_id:x}"))
+    return os.path.join(os.fsencode(job_directory), OBJECTS.encode(), file_of(object_id))
 
 
 def left_behind(job_directory: str) -> tuple[int, int, str] | None:
