@@ -135,7 +135,7 @@ static struct fake_name *fake_name_of(struct fake_outputs *fake, const char *pat
 
 static void fake_object_path(const struct fake_outputs *fake, uint64_t object, char path[4096])
 {
-    const char *where = fake->control->lie == OUTPUTS_GONE ? "nowhere" : "objects/0";
+    const char *where = fake->control->lie == OUTPUTS_GONE ? "no/where" : "objects/0";
     snprintf(path, 4096, "%s/%s/%llx", fake->directory, where, (unsigned long long)object);
 }
 

@@ -11,8 +11,6 @@
 #include "../machine/spelling.h"
 #include "job.h"
 
-enum { OBJECT_RANK_SHIFT = 40, HEX_DIGITS = 16 };
-
 static _Atomic(struct fan_names_header *) mapped;
 
 static void *map(int fd, uint64_t bytes)
@@ -157,33 +155,4 @@ int fan_output_known_list(const struct fan_view *view, const char *path,
     if (bytes <= 0)
         fan_output_list_end(listing);
     return bytes >= 0 ? 0 : FAN_NAMES_ASK;
-}
-
-static char *put_hex(char *at, uint64_t number)
-{
-    unsigned shift = HEX_DIGITS * 4;
-    do
-        shift -= 4;
-    while (shift > 0 && number >> shift == 0);
-    for (;; shift -= 4) {
-        *at++ = "0123456789abcdef"[number >> shift & 15];
-        if (shift == 0)
-            return at;
-    }
-}
-
-bool fan_output_object_path(uint64_t object, char text[FAN_OUTPUT_PATH_MAX])
-{
-    const size_t room = FAN_OUTPUT_PATH_MAX - 2 * HEX_DIGITS - 1;
-    struct fan_names names;
-    const struct fan_text *job = &fan_job.directory;
-    if (!fan_job_names(&names) || object >> OBJECT_RANK_SHIFT != names.header->rank ||
-        !fan_join(text, room, job->text, job->bytes, "objects/"))
-        return false;
-    uint64_t folder =
-        (object >> FAN_OBJECT_FOLDER_SHIFT) * FAN_OBJECT_LANES + object % FAN_OBJECT_LANES;
-    char *at = put_hex(text + strlen(text), folder);
-    *at++ = '/';
-    *put_hex(at, object) = '\0';
-    return true;
 }

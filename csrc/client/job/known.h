@@ -36,9 +36,4 @@ int fan_output_known(const struct fan_view *view, const char *path, size_t base_
 int fan_output_known_list(const struct fan_view *view, const char *path,
                           struct fan_output_listing *listing);
 
-/* Puts the path of an object's file into `text`: in one of many small folders, which file systems
- * search faster, and which programs that create files at the same time do not share. Whoever makes
- * the file makes the folder, too. false: it is not on this node. */
-bool fan_output_object_path(uint64_t object, char text[FAN_OUTPUT_PATH_MAX]);
-
 #endif

@@ -6,6 +6,7 @@
 
 #include "../../common/sys.h"
 #include "../job/known.h"
+#include "../job/objects.h"
 #include "own.h"
 #include "turn.h"
 

@@ -86,7 +86,7 @@ void fan_output_taken(void)
 
 void fan_output_let_go(const struct fan_file *file)
 {
-    if (fan_output_held(file->id, file)) {
+    if (atomic_load(&count) > 1 && fan_output_held(file->id, file)) {
         atomic_fetch_sub(&count, 1);
         return;
     }
@@ -135,8 +135,8 @@ int fan_output_settle_pending(void)
     fan_outputs_pending = false;
     overflowed = false;
     for (unsigned i = 0; i < LET_GO_MAX; i++) {
-        uint64_t object = atomic_exchange(&gone[i], 0);
-        if (object == 0)
+        uint64_t object = atomic_load(&gone[i]);
+        if (object == 0 || (object = atomic_exchange(&gone[i], 0)) == 0)
             continue;
         if (fan_own_settle(object) == 0)
             atomic_fetch_sub(&count, 1);

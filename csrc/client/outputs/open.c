@@ -5,6 +5,7 @@
 
 #include "../../common/sys.h"
 #include "../job/known.h"
+#include "../job/objects.h"
 #include "../machine/spelling.h"
 #include "../paths/by_proc.h"
 #include "../paths/skeleton.h"
@@ -95,21 +96,6 @@ static int note(int fd, struct fan_view *view, const struct fan_output_attr *att
     return fan_file_install(fd, file);
 }
 
-/* Makes a new file, and its folder if need be, which is its owner's whatever the umask. */
-static int make_file(char *file, int flags, unsigned mode)
-{
-    int fd = fan_sys_openat(AT_FDCWD, file, flags, mode);
-    if (fd != -ENOENT && fd != -EACCES)
-        return fd;
-    char *slash = strrchr(file, '/');
-    *slash = '\0';
-    long rc = FAN_SYS(mkdirat, AT_FDCWD, file, 0700);
-    if (rc == 0 || rc == -EEXIST)
-        rc = FAN_SYS(fchmodat, AT_FDCWD, file, 0700);
-    *slash = '/';
-    return rc == 0 ? fan_sys_openat(AT_FDCWD, file, flags, mode) : (int)rc;
-}
-
 /* The real file, as the answer has it. */
 static int open_real(struct opening *opening)
 {
@@ -118,8 +104,8 @@ static int open_real(struct opening *opening)
     if (opening->answer.where == FAN_OUTPUT_CUT)
         flags |= O_TRUNC;
     if (opening->answer.where != FAN_OUTPUT_CREATE)
-        return fan_sys_openat(AT_FDCWD, opening->text, flags, mode);
-    int fd = make_file(opening->text, flags | O_CREAT | O_EXCL, mode);
+        return fan_output_object_open(opening->text, flags, mode);
+    int fd = fan_output_object_open(opening->text, flags | O_CREAT | O_EXCL, mode);
     if (fd >= 0 && opening->answer.attr.nlink > 0)
         FAN_SYS(fchmod, fd, mode); /* that of the version before, whatever the umask */
     return fd;

@@ -9,6 +9,7 @@
 
 #include "../../common/sys.h"
 #include "../job/known.h"
+#include "../job/objects.h"
 #include "turn.h"
 
 enum {
@@ -62,11 +63,11 @@ struct fan_output_attr fan_output_attr_of(const struct stat *st)
 
 /* The attributes of a file that nobody can write any more: the kernel grants a lease on no other.
  * Should somebody open it in that moment, the signal is one that is ignored. */
-static bool finished(const char *file, struct fan_output_attr *attr)
+static bool finished(char *file, struct fan_output_attr *attr)
 {
     struct stat st;
     int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    int fd = fan_sys_openat(AT_FDCWD, file, flags, 0);
+    int fd = fan_output_object_open(file, flags, 0);
     if (fd < 0)
         return false;
     bool is = fan_sys_fcntl(fd, F_SETSIG, SIGURG) == 0 &&
