@@ -32,7 +32,7 @@
 #include "output_format.h"
 
 enum {
-    FAN_NAMES_MAGIC = 0x464e4d31,
+    FAN_NAMES_MAGIC = 0x464e4d32,
     FAN_NAMES_HEADER_BYTES = 16384,
     FAN_NAMES_LOG_BYTES = 512 << 10,
     FAN_NAMES_UNIT = 64,
@@ -141,7 +141,10 @@ enum {
  * elsewhere_begun, elsewhere_done: how many changes clients had other ranks make, and how many of
  * these have come to an end, and are in the log. changer: the thread that changes something. awake:
  * the daemon will look at the log soon; else who adds to it writes to the pipe `changes` of the job
- * directory. pid_space: of the daemon. */
+ * directory. pid_space: of the daemon. moves_begun, moves_done: how many real directories behind
+ * those of outputs clients of this node began, and ended, to move or remove; one that is killed
+ * never ends.
+ */
 struct fan_names_header {
     uint32_t magic;
     uint32_t rank;
@@ -168,6 +171,7 @@ struct fan_names_header {
     uint32_t changer;
     uint32_t awake;
     uint64_t elsewhere_begun; /* under `changer` */
+    uint64_t moves_begun, moves_done;
     struct fan_names_draft drafts[FAN_NAMES_DRAFTS];
 };
 

@@ -10,6 +10,7 @@
 #include "cwd.h"
 #include "linked.h"
 #include "near.h"
+#include "outdir.h"
 #include "walk.h"
 
 /* Whether an absolute path that matches no mount has nothing to do with one by the letter. What is
@@ -61,10 +62,11 @@ static enum fan_walk_end odd(struct fan_walk *walk, const char *path)
 }
 
 /* A path that starts in an open directory of outputs, or "" for itself: by its name. */
-static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const char *path)
+static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const struct fan_file *file,
+                                      const char *path)
 {
     char *here = walk->target->buffer;
-    long length = fan_fd_path(fd, here, sizeof(walk->target->buffer));
+    long length = fan_outdir_path(fd, file, here, sizeof(walk->target->buffer));
     if (length <= 0 || here[0] != '/')
         return fan_walk_missing(walk, length < 0 ? (int)-length : ENOENT, false);
     if (!fan_walk_put(walk->target, here, (size_t)length, path))
@@ -79,7 +81,7 @@ static enum fan_walk_end at_file(struct fan_walk *walk, int fd, const struct fan
     walk->dataset = file->dataset;
     walk->id = 0;
     if (file->kind == FAN_FILE_OUTDIR)
-        return below_output(walk, fd, rest);
+        return below_output(walk, fd, file, rest);
     return fan_walk_start(walk, file->view, file->id, rest) ? fan_walk_run(walk)
                                                             : fan_walk_unusable(walk);
 }
@@ -192,7 +194,7 @@ static bool below_fd(struct fan_walk *walk, int dirfd, const char *path)
     walk->id = file->kind == FAN_FILE_OUTDIR ? 0 : file->id;
     if (!(walk->flags & FAN_EMPTY_PATH))
         return fan_walk_missing(walk, ENOENT, false);
-    return file->kind == FAN_FILE_OUTDIR ? answer(walk, below_output(walk, dirfd, ""))
+    return file->kind == FAN_FILE_OUTDIR ? answer(walk, below_output(walk, dirfd, file, ""))
                                          : fan_walk_found(walk, false);
 }
 

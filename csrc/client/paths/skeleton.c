@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../../common/sys.h"
+#include "../job/known.h"
 #include "../job/mounts.h"
 #include "../machine/spelling.h"
 
@@ -158,6 +159,21 @@ int fan_skeleton_chdir_output(struct fan_view *view, const char *relpath)
     return length < 0 ? (int)length : (int)FAN_SYS(chdir, path);
 }
 
+/* Who has remembered the path of a directory (outdir.h) is to ask for it again. */
+static void begin_move(void)
+{
+    struct fan_names names;
+    if (fan_job_names(&names))
+        __atomic_fetch_add(&names.header->moves_begun, 1, __ATOMIC_SEQ_CST);
+}
+
+static void end_move(void)
+{
+    struct fan_names names;
+    if (fan_job_names(&names))
+        __atomic_fetch_add(&names.header->moves_done, 1, __ATOMIC_SEQ_CST);
+}
+
 /* No path is put together: a rename has two on its stack already. */
 void fan_skeleton_move(struct fan_view *view, char *from, char *to)
 {
@@ -168,9 +184,11 @@ void fan_skeleton_move(struct fan_view *view, char *from, char *to)
         return;
     if (FAN_SYS(faccessat, top, from, F_OK) == 0) {
         char *name = strrchr(to, '/');
+        begin_move();
         FAN_SYS(unlinkat, top, to, AT_REMOVEDIR);
         if (name == NULL || make_chain(top, to, 0, (size_t)(name - to)) == 0)
             FAN_SYS(renameat2, top, from, top, to, 0);
+        end_move();
     }
     fan_sys_close(top);
 }
@@ -178,6 +196,9 @@ void fan_skeleton_move(struct fan_view *view, char *from, char *to)
 void fan_skeleton_remove(struct fan_view *view, const char *relpath)
 {
     char path[PATH_MAX];
-    if (skeleton_path(view, relpath, path, sizeof(path)) > 0)
-        FAN_SYS(unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+    if (skeleton_path(view, relpath, path, sizeof(path)) <= 0)
+        return;
+    begin_move();
+    FAN_SYS(unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+    end_move();
 }

@@ -9,6 +9,10 @@ import sys
 from out_client import KIND, D, Other, T, W, facts, get, names, opened, p, put, show, tell
 
 
+def put_at(directory, name):
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=directory))
+
+
 def case_listing_grows_and_shrinks():
     show("at first", names())
     for i in range(5):
@@ -195,6 +199,50 @@ def case_descriptor_of_a_renamed_directory():
     os.rename(p("d"), p("e"))
     tell("create", opened, "f", os.O_WRONLY | os.O_CREAT, dir_fd=fd)
     show("now", names(), names(p("e")), os.listdir(fd))
+
+
+def case_descriptor_of_a_directory_that_others_rename():
+    """A descriptor's path is asked for again whoever moved the directory, or one above it."""
+    other = Other()
+    os.makedirs(p("a", "d"))
+    fd = os.open(p("a", "d"), os.O_RDONLY)
+    put_at(fd, "1")
+    put_at(fd, "2")
+    other.tell("rename", f"os.rename({p('a', 'd')!r}, {p('a', 'e')!r})")
+    put_at(fd, "3")
+    other.tell("one above", f"os.rename({p('a')!r}, {p('b')!r})")
+    put_at(fd, "4")
+    os.mkdir(p("a"))
+    os.mkdir(p("a", "d"))
+    put_at(fd, "5")
+    show("now", names(p("a", "d")), names(p("b", "e")))
+    other.tell("emptied", f"[os.unlink({p('b', 'e')!r} + '/' + n) for n in '12345']")
+    other.tell("rmdir", f"os.rmdir({p('b', 'e')!r})")
+    tell("create in what is gone", os.open, "6", os.O_WRONLY | os.O_CREAT, dir_fd=fd)
+    other.tell("another of that name", f"os.mkdir({p('b', 'e')!r})")
+    tell("create again", os.open, "7", os.O_WRONLY | os.O_CREAT, dir_fd=fd)
+    show("empty", names(p("b", "e")))
+    other.end()
+
+
+def case_descriptors_of_several_directories():
+    """Numbers of descriptors are used again for other directories."""
+    for i in range(3):
+        os.mkdir(p(f"d{i}"))
+    for i in range(6):
+        fd = os.open(p(f"d{i % 3}"), os.O_RDONLY)
+        twin = os.dup(fd)
+        put_at(fd, f"f{i}")
+        os.close(fd)
+        put_at(twin, f"g{i}")
+        os.close(twin)
+    one, two = (os.open(p(f"d{i}"), os.O_RDONLY) for i in range(2))
+    for i in range(3):
+        put_at(one, f"one{i}")
+        put_at(two, f"two{i}")
+    os.dup2(one, two)
+    put_at(two, "both")
+    show("now", [names(p(f"d{i}")) for i in range(3)])
 
 
 def case_proc_self_fd():
