@@ -16,6 +16,7 @@ leftover, and `sweep` removes it; a job's own end and the clean-up of a killed o
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pwd
 import stat
@@ -28,6 +29,7 @@ from fanstore.load import locks
 FOLDERS = ("jobs", "datasets", "prefixes")
 _NAME = ".fanstore-"
 _LOCK_WAIT_S = 60.0
+_REMOVERS = 8  # a file system waits for its disk at each file that lies there already
 
 
 def user_name() -> str:
@@ -64,6 +66,25 @@ def is_within_any(path: str) -> bool:
     """Tells whether a path is, or lies in, the FanStore directory of any user, below any local
     directory."""
     return any(part.startswith(_NAME) for part in path.split("/"))
+
+
+def _remove_tree(top: str) -> None:
+    """Removes a directory, the folders two levels below it at once; what cannot be removed stays
+    there."""
+    import shutil
+    from concurrent.futures import ThreadPoolExecutor
+
+    remove = functools.partial(shutil.rmtree, ignore_errors=True)
+    folders = [below for folder in _folders_in(top) for below in _folders_in(folder)]
+    with ThreadPoolExecutor(_REMOVERS, "fanstore-remove") as pool:
+        list(pool.map(remove, folders))
+    remove(top)
+
+
+def _folders_in(path: str) -> list[str]:
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return []
 
 
 class Base:
@@ -117,14 +138,12 @@ class Base:
     def empty_trash(self) -> None:
         """Removes what was discarded. Needs no lock; what cannot be removed is left for the next
         time."""
-        import shutil
-
         names: list[str] = []
         with contextlib.suppress(FileNotFoundError):
             names = os.listdir(self.path)
         for name in names:
             if name.startswith("trash-"):
-                shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
+                _remove_tree(os.path.join(self.path, name))
 
     def remove_if_empty(self) -> None:
         """Removes the directory once nothing but empty folders is in it. Under the lock."""
