@@ -225,6 +225,7 @@ def measure_tool(key: str, work: Path, job: Job, settings: Settings) -> Result:
     times: dict[str, list[float]] = {DIRECTORY: [], OURS: []}
     for turn in range(min(settings.repetitions, REPETITIONS) + 1):
         for name, taken in times.items():
+            os.sync()  # or the disk would write what others wrote before at this one's cost
             start = perf_counter_ns()
             job.run(name, [*command, job.place(name, key)])
             taken += [perf_counter_ns() - start] if turn > 0 else []
