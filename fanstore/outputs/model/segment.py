@@ -10,7 +10,7 @@ from typing import Any
 from fanstore._native import check, ffi, lib
 from fanstore.outputs.model.changes import Change, parse
 from fanstore.outputs.model.entries import Place, Slot
-from fanstore.outputs.model.wire import fill_attr
+from fanstore.outputs.model.wire import attr_fields
 
 FILE = "names"
 MOST_BYTES = 256 << 20  # a million names; room on the disk is taken as they come
@@ -59,7 +59,7 @@ class NameSegment:
         attr, target = ffi.NULL, b""
         if slot.entry is not None:
             attr, target = self._attr, slot.entry.target
-            fill_attr(attr, slot.entry)
+            attr[0] = attr_fields(slot.entry)
         path, ask = place.path, slot.draft is not None
         lib.fan_names_put(
             self._writer, place.mount, path, len(path), attr, target, len(target), ask, changed_ns

@@ -9,56 +9,27 @@ from __future__ import annotations
 import enum
 import errno
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fanstore._native import ffi, lib
 from fanstore.outputs.model.entries import Entry, failure
 
 
-class Op(enum.IntEnum):
-    """What a client can ask: the values of enum fan_output_op."""
-
-    LOOKUP = lib.FAN_OUTPUT_LOOKUP
-    LIST = lib.FAN_OUTPUT_LIST
-    OPEN = lib.FAN_OUTPUT_OPEN
-    MKDIR = lib.FAN_OUTPUT_MKDIR
-    MKNOD = lib.FAN_OUTPUT_MKNOD
-    SYMLINK = lib.FAN_OUTPUT_SYMLINK
-    LINK = lib.FAN_OUTPUT_LINK
-    UNLINK = lib.FAN_OUTPUT_UNLINK
-    RMDIR = lib.FAN_OUTPUT_RMDIR
-    RENAME = lib.FAN_OUTPUT_RENAME
-    CHANGE = lib.FAN_OUTPUT_CHANGE
-    TRUNCATE = lib.FAN_OUTPUT_TRUNCATE
-    SETTLE = lib.FAN_OUTPUT_SETTLE
-    HOLD = lib.FAN_OUTPUT_HOLD
-    HAND_ON = lib.FAN_OUTPUT_HAND_ON
-    LEAVE = lib.FAN_OUTPUT_LEAVE
-    ABANDON = lib.FAN_OUTPUT_ABANDON
-    REFRESH = lib.FAN_OUTPUT_REFRESH
-    NAME = lib.FAN_OUTPUT_NAME
+def _enum(name: str) -> Any:
+    """Returns an enum of C, whose values lose the FAN_OUTPUT_ of their names."""
+    values = ffi.typeof(f"enum fan_output_{name.lower()}").relements
+    return enum.IntEnum(name, {each.removeprefix("FAN_OUTPUT_"): values[each] for each in values})
 
 
-class Where(enum.IntEnum):
-    """What an answer says: the values of enum fan_output_where."""
-
-    DONE = lib.FAN_OUTPUT_DONE
-    HERE = lib.FAN_OUTPUT_HERE
-    ELSEWHERE = lib.FAN_OUTPUT_ELSEWHERE
-    CREATE = lib.FAN_OUTPUT_CREATE
-    EXISTING = lib.FAN_OUTPUT_EXISTING
-    CUT = lib.FAN_OUTPUT_CUT
-    DIRECTORY = lib.FAN_OUTPUT_DIRECTORY
-    SETTLED = lib.FAN_OUTPUT_SETTLED
-    OPEN_YET = lib.FAN_OUTPUT_OPEN_YET
-
+Op = _enum("Op")  # what a client can ask
+Where = _enum("Where")  # what an answer says
 
 ANNOUNCED = int(lib.FAN_OUTPUT_ANNOUNCED)
 _MAGIC = int(lib.FAN_OUTPUT_MAGIC)
 _PATH_MAX = int(lib.FAN_OUTPUT_PATH_MAX)
 _OBJECTS_MAX = int(lib.FAN_OUTPUT_OBJECTS_MAX)
-_OPS = {int(op) for op in Op}
+_OPS = frozenset(int(op) for op in Op)
 HEAD_BYTES = int(ffi.sizeof("struct fan_output_request"))
 REQUEST_MAX_BYTES = HEAD_BYTES + 2 * _PATH_MAX + 8 * _OBJECTS_MAX
 _ANSWER = ffi.typeof("struct fan_output_answer *")
@@ -90,6 +61,9 @@ class Request:
     objects: tuple[int, ...] = ()
     pid: int = 0
     peer_uid: int = 0
+
+
+_COPIED = [each.name for each in fields(Request) if each.name in dict(_REQUEST.item.fields)]
 
 
 @dataclass(frozen=True)
@@ -127,25 +101,19 @@ def parse(data: bytes, mount_count: int, pid: int = 0, peer_uid: int = 0) -> Req
     known = head.op in _OPS and head.view < mount_count and head.other_view < mount_count
     if not known or b"\0" in path or b"\0" in other:
         raise failure(errno.EINVAL)
-    objects: tuple[int, ...] = ()
-    if head.object_count:
-        objects = tuple(memoryview(data)[other_end:].cast("Q"))
+    objects = tuple(memoryview(data)[other_end:].cast("Q")) if head.object_count else ()
+    copied = {name: getattr(head, name) for name in _COPIED}
     return Request(
-        head.op, head.view, head.other_view, head.how, head.flags, head.mode, head.uid, head.gid,
-        head.change, head.size, head.atime_ns, head.mtime_ns, path, other, objects,
-        head.behalf or pid, peer_uid,
-    )  # fmt: skip
+        **copied, path=path, other=other, objects=objects, pid=head.behalf or pid, peer_uid=peer_uid
+    )
 
 
 def serialise(answer: Answer) -> bytes:
     """Returns the bytes of an answer."""
     text = listing_text(answer.listing) if answer.listing else answer.text
-    out = ffi.new(_ANSWER)
-    out.magic = _MAGIC
-    out.where = answer.where
-    out.text_bytes = len(text)
+    out = ffi.new(_ANSWER, {"magic": _MAGIC, "where": answer.where, "text_bytes": len(text)})
     if answer.entry is not None:
-        fill_attr(out.attr, answer.entry)
+        out.attr = attr_fields(answer.entry)
         out.attr.nlink *= not answer.fresh  # the file is yet to be made
     return bytes(ffi.buffer(out)) + text
 
@@ -155,32 +123,20 @@ def serialise_error(number: int) -> bytes:
     return bytes(ffi.buffer(ffi.new(_ANSWER, {"magic": _MAGIC, "error": number})))
 
 
-def fill_attr(out: Any, entry: Entry) -> None:
-    """Sets a struct fan_output_attr from an entry."""
-    attr = entry.attr
-    out.ino = entry.inode
-    out.object = entry.object_id if entry.is_file else 0
-    out.size = attr.size
-    out.blocks = attr.blocks
-    out.atime_ns = attr.atime_ns
-    out.mtime_ns = attr.mtime_ns
-    out.ctime_ns = attr.ctime_ns
-    out.mode = attr.mode
-    out.uid = attr.uid
-    out.gid = attr.gid
-    out.nlink = 2 if entry.is_directory else 1
+def attr_fields(entry: Entry) -> dict[str, int]:
+    """Returns the fields of a struct fan_output_attr."""
+    return {
+        **entry.attr._asdict(),
+        "ino": entry.inode,
+        "object": entry.object_id if entry.is_file else 0,
+        "nlink": 2 if entry.is_directory else 1,
+    }
 
 
 def listing_text(listing: Iterable[tuple[bytes, Entry]]) -> bytes:
     """Returns the text of a listing: for each entry a struct fan_output_name and the name."""
-    parts = []
+    parts: list[bytes] = []
     for name, entry in listing:
-        parts.append(_name_head(entry.inode, entry.attr.mode >> _TYPE_SHIFT & 15, len(name)))
-        parts.append(name + bytes(-len(name) % _NAME_ALIGN_BYTES))
+        head = ffi.new(_NAME, (entry.inode, entry.attr.mode >> _TYPE_SHIFT & 15, len(name)))
+        parts += (bytes(ffi.buffer(head)), name, bytes(-len(name) % _NAME_ALIGN_BYTES))
     return b"".join(parts)
-
-
-def _name_head(inode: int, kind: int, name_bytes: int) -> bytes:
-    head = ffi.new(_NAME)
-    head.ino, head.type, head.name_bytes = inode, kind, name_bytes
-    return bytes(ffi.buffer(head))
