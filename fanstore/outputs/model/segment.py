@@ -16,6 +16,26 @@ FILE = "names"
 MOST_BYTES = 256 << 20  # a million names; room on the disk is taken as they come
 
 
+def _calls(function: Any, otherwise: Any = None) -> Callable[..., Any]:
+    """Returns a method that calls a function of csrc/names; without a segment it returns
+    `otherwise`."""
+
+    def method(self: NameSegment, *args: Any) -> Any:
+        return otherwise if self._writer is None else function(self._writer, *args)
+
+    return method
+
+
+def _shows(function: Any) -> Callable[[NameSegment, int, bytes], None]:
+    """Returns a method that shows something of a directory. What is followed is shown already."""
+
+    def method(self: NameSegment, mount: int, directory: bytes) -> None:
+        if self._writer is not None and not self._follows:
+            function(self._writer, mount, directory, len(directory))
+
+    return method
+
+
 class NameSegment:
     """What the name tables show to programs. A directory is covered, from `cover` to `uncover`,
     when all its names are there; where there is no room for them any more, it is not. One that was
@@ -42,15 +62,14 @@ class NameSegment:
             lib.fan_names_close(self._writer)
             self._writer = None
 
-    def cover(self, mount: int, directory: bytes) -> None:
-        """Begins to show a directory, with no names yet. One that is covered stays as it is."""
-        if self._writer is not None and not self._follows:
-            lib.fan_names_cover(self._writer, mount, directory, len(directory))
-
-    def uncover(self, mount: int, directory: bytes) -> None:
-        """Shows a directory's names no more."""
-        if self._writer is not None and not self._follows:
-            lib.fan_names_uncover(self._writer, mount, directory, len(directory))
+    # Begins to show a directory, with no names yet. One that is covered stays as it is.
+    cover = _shows(lib.fan_names_cover)
+    # Shows a directory's names no more.
+    uncover = _shows(lib.fan_names_uncover)
+    # Lets programs change the names in a directory that is covered.
+    open_directory = _shows(lib.fan_names_open_directory)
+    # Has programs ask for changes in a directory, until it is opened again.
+    close_directory = _shows(lib.fan_names_close_directory)
 
     def put(self, place: Place, slot: Slot, changed_ns: int) -> None:
         """Shows what a name stands for, and when its directory changed."""
@@ -70,52 +89,29 @@ class NameSegment:
         if self._writer is not None and not self._follows:
             lib.fan_names_changed(self._writer, mount, directory, len(directory), changed_ns)
 
-    def freeze(self, frozen: bool) -> None:
-        """Has programs ask about everything for as long as names are moved as a whole."""
-        if self._writer is not None:
-            lib.fan_names_freeze(self._writer, frozen)
-
-    def done(self) -> None:
-        """Notes that a change was made that a program had announced."""
-        if self._writer is not None:
-            lib.fan_names_done(self._writer)
-
-    def announced(self) -> int:
-        """Returns how many changes were announced so far."""
-        return 0 if self._writer is None else int(lib.fan_names_announced(self._writer))
-
-    def settle(self, announced: int) -> None:
-        """Notes that of the changes that were announced until then no more will come."""
-        if self._writer is not None:
-            lib.fan_names_settle(self._writer, announced)
-
-    def is_changing(self) -> bool:
-        """Tells whether changes were announced that are not made."""
-        return self._writer is not None and bool(lib.fan_names_under_way(self._writer))
+    # Has programs ask about everything for as long as names are moved as a whole.
+    freeze = _calls(lib.fan_names_freeze)
+    # Notes that a change was made that a program had announced.
+    done = _calls(lib.fan_names_done)
+    # Returns how many changes were announced so far.
+    announced = _calls(lib.fan_names_announced, 0)
+    # Notes that of the changes that were announced until then no more will come.
+    settle = _calls(lib.fan_names_settle)
+    # Tells whether changes were announced that are not made.
+    is_changing = _calls(lib.fan_names_under_way, False)
 
     # What programs change themselves.
 
-    def let(self) -> None:
-        """Lets programs change names in the directories that were opened; nothing is written here
-        until `hold`."""
-        if self._writer is not None:
-            lib.fan_names_let(self._writer)
-
-    def hold(self) -> None:
-        """Has programs ask for every change from now on. What they did themselves can be
-        followed."""
-        if self._writer is not None:
-            lib.fan_names_hold(self._writer)
-
-    def open_directory(self, mount: int, directory: bytes) -> None:
-        """Lets programs change the names in a directory that is covered."""
-        if self._writer is not None and not self._follows:
-            lib.fan_names_open_directory(self._writer, mount, directory, len(directory))
-
-    def close_directory(self, mount: int, directory: bytes) -> None:
-        """Has programs ask for changes in a directory, until it is opened again."""
-        if self._writer is not None and not self._follows:
-            lib.fan_names_close_directory(self._writer, mount, directory, len(directory))
+    # Lets them change names in the directories that were opened; nothing is written here until
+    # `hold`.
+    let = _calls(lib.fan_names_let)
+    # Has them ask for every change from now on. What they did themselves can be followed.
+    hold = _calls(lib.fan_names_hold)
+    # Has them wake this thread at their next change; False: there was one meanwhile.
+    sleep = _calls(lib.fan_names_sleep, True)
+    # Keeps them from publishing an object that one of them created: they ask from now on. What they
+    # did until then can be followed.
+    take_draft = _calls(lib.fan_names_take_draft)
 
     def follow(self, change: Callable[[Sequence[Change]], None]) -> bool:
         """Has `change` follow what programs did since the last time, which is shown already.
@@ -132,13 +128,3 @@ class NameSegment:
             self._follows = False
             lib.fan_names_followed(self._writer, size)
         return True
-
-    def sleep(self) -> bool:
-        """Has programs wake this thread at their next change; False: there was one meanwhile."""
-        return self._writer is None or bool(lib.fan_names_sleep(self._writer))
-
-    def take_draft(self, object_id: int) -> None:
-        """Keeps programs from publishing an object that one of them created: they ask from now on.
-        What they did until then can be followed."""
-        if self._writer is not None:
-            lib.fan_names_take_draft(self._writer, object_id)
