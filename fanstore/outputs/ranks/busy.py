@@ -33,25 +33,23 @@ class Busy:
         """Returns a function that does the same, and counts while it does, or while its coroutine
         runs."""
 
+        async def rest(result: Awaitable[Any]) -> Any:
+            try:
+                return await result
+            finally:
+                self.leave()
+
         def counted(*args: Any) -> Any:
             self.enter()
+            result = None
             try:
                 result = function(*args)
-            except BaseException:
-                self.leave()
-                raise
-            if inspect.isawaitable(result):
-                return self._rest(result)
-            self.leave()
-            return result
+            finally:
+                if not inspect.isawaitable(result):
+                    self.leave()
+            return rest(result) if inspect.isawaitable(result) else result
 
         return counted
-
-    async def _rest(self, result: Awaitable[Any]) -> Any:
-        try:
-            return await result
-        finally:
-            self.leave()
 
 
 class ServingPeers:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 
 from fanstore.outputs.model.entries import failure
+from fanstore.outputs.ranks.asking import ask_each
 from fanstore.outputs.ranks.busy import Busy
 from fanstore.peers.interface import Peers
 
@@ -106,25 +107,18 @@ class Gate:
         """Goes around what needs to be alone; not to be used inside a passage. Raises EBUSY when
         the operations under way do not come to an end."""
         token = next(self._tokens)
+        ranks = [r for r in range(self._peers.world_size) if not self._peers.is_lost(r)]
         closed: list[int] = []
         try:
-            await self._close_all(token, closed)
+            # The lowest rank first: of two that freeze at once, whoever gets that gets the others.
+            for some in (ranks[:1], ranks[1:]):
+                closed += some  # also when it fails: it may have closed all the same
+                await ask_each(self._peers, some, lambda _: ("gate.freeze", token))
             with _entered(alone=True):
                 yield
         finally:
             for rank in closed:
                 self._peers.tell(rank, "gate.thaw", token)
-
-    async def _close_all(self, token: int, closed: list[int]) -> None:
-        ranks = [r for r in range(self._peers.world_size) if not self._peers.is_lost(r)]
-        # The lowest rank first: of two that freeze at once, whoever gets that gets the others, too.
-        for some in (ranks[:1], ranks[1:]):
-            closed += some  # also when it fails: it may have closed all the same
-            calls = [self._peers.call(rank, "gate.freeze", token) for rank in some]
-            results = await asyncio.gather(*calls, return_exceptions=True)
-            for rank, result in zip(some, results, strict=True):
-                if isinstance(result, BaseException) and not self._peers.is_lost(rank):
-                    raise result
 
     async def _freeze(self, rank: int, token: int) -> None:
         await self._until(lambda: self._frozen_by is None, FREEZE_WAIT_S, errno.EBUSY)
