@@ -94,7 +94,7 @@ def test_what_a_lost_rank_held_is_free_again(tmp_path: Path) -> None:
     async def scene(cluster: Cluster) -> None:
         one, lost = cluster.process(0), cluster.process(2)
         # Directories whose names are kept by the rank that stays.
-        homes = cluster.ranks[0].operations._context.homes
+        homes = cluster.ranks[0].operations.publisher.homes
         directory = next(
             name for name in (b"d%d" % n for n in range(99)) if not homes.rank(0, name)
         )
@@ -120,7 +120,7 @@ def test_what_a_lost_rank_held_is_free_again(tmp_path: Path) -> None:
 def test_names_of_a_lost_rank_fail_and_the_others_do_not(tmp_path: Path) -> None:
     async def scene(cluster: Cluster) -> None:
         one = cluster.process(0)
-        homes = cluster.ranks[0].operations._context.homes
+        homes = cluster.ranks[0].operations.publisher.homes
         names = {homes.rank(0, b"d%d" % n): b"d%d" % n for n in range(40)}
         for name in names.values():
             await one.mkdir(name)

@@ -6,52 +6,16 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from namespace_fakes import World
 from namespace_scenes import NEW, delays, fails, play
 from namespace_world import Cluster
 
-from fanstore.outputs.model.entries import home_rank_of
 from fanstore.outputs.model.wire import Op
 
 RENAME_EXCHANGE = 2
 NOREPLACE = 1
-
-# Questions to another home.
-
-
-def test_a_plain_change_is_one_question_to_its_home(tmp_path: Path) -> None:
-    async def scene(cluster: Cluster) -> None:
-        process, sent = cluster.process(0), 0
-
-        def post(source: int, target: int, item: Callable[[], None]) -> None:
-            nonlocal sent
-            sent += source == 0
-            World.post(cluster.world, source, target, item)
-
-        async def sends(call: Awaitable[Any]) -> int:
-            before = sent
-            await call
-            return sent - before
-
-        cluster.world.post = post  # type: ignore[method-assign]
-        top = next(b"d%d" % n for n in range(99) if home_rank_of(0, b"d%d" % n, 2) == 1)
-        below = next(name for n in range(99) if home_rank_of(0, name := top + b"/%d" % n, 2) == 1)
-        await process.mkdir(top)
-        await process.write(top + b"/first", b"")  # the home has to see that the directory is there
-        assert await sends(process.mkdir(below)) == 1
-        assert await sends(process.write(top + b"/a", b"x")) == 2  # open and close
-        assert await sends(process.rename(top + b"/a", top + b"/b")) == 1
-        assert await sends(process.rename(top + b"/b", top + b"/first")) == 1
-        assert await process.read(top + b"/first") == b"x"
-        assert await sends(process.unlink(top + b"/first")) == 1
-        assert await process.names(top) == [below[len(top) + 1 :]]
-
-    play(tmp_path, scene)
 
 
 def test_what_is_in_the_way_of_a_plain_change_is_found_all_the_same(tmp_path: Path) -> None:
@@ -312,7 +276,7 @@ def test_a_file_is_the_same_in_all_its_versions(tmp_path: Path) -> None:
         await one.close(file)
         assert (await two.stat(b"in/f")).inode == own
         for rank in cluster.ranks:
-            assert not rank.operations._context.versions._first
+            assert not rank.operations.publisher.versions._first
 
     play(tmp_path, scene)
 

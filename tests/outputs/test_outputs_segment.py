@@ -49,14 +49,14 @@ def test_looks_are_not_asked(served: Served, looker: Looker, asked: list[int]) -
 def renames(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Makes renames slow; those that have begun."""
     begun = []
-    rename = moving.Moving.rename
+    rename = moving.rename
 
-    async def slow(self: moving.Moving, request: Request) -> Any:
+    async def slow(context: Any, request: Request) -> Any:
         begun.append(request.path)
         await asyncio.sleep(0.5)
-        return await rename(self, request)
+        return await rename(context, request)
 
-    monkeypatch.setattr(moving.Moving, "rename", slow)
+    monkeypatch.setattr(moving, "rename", slow)
     return begun
 
 

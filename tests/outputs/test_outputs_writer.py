@@ -17,6 +17,7 @@ from fanstore.outputs.drafts import drafts, watch
 from fanstore.outputs.drafts.holders import GRANT_S, Holder, Says, Verdict, judge
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.namespace import moving
+from fanstore.outputs.namespace.context import Context
 from fanstore.outputs.objects import objects
 
 pytest_plugins = ("output_fixtures",)
@@ -240,14 +241,14 @@ def test_a_killed_writers_name_is_free_at_once(
 def renames(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Makes renames slow; those that have begun."""
     begun = []
-    rename = moving.Moving.rename
+    rename = moving.rename
 
-    async def slow(self: moving.Moving, request: Request) -> Answer:
+    async def slow(context: Context, request: Request) -> Answer | None:
         begun.append(request.path)
         await asyncio.sleep(0.3 if request.path == b"old" else 1.5)
-        return await rename(self, request)
+        return await rename(context, request)
 
-    monkeypatch.setattr(moving.Moving, "rename", slow)
+    monkeypatch.setattr(moving, "rename", slow)
     return begun
 
 

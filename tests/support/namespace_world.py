@@ -196,7 +196,7 @@ class Cluster:
             if rank.peers.rank in self.world.lost:
                 continue
             server = rank.operations.home_server
-            assert not server._locks and not server._closing
+            assert not server._holds
             assert not rank.operations.publisher._reserved
             for table in server.name_tables._tables.values():
                 for slot in table.names.values():

@@ -148,18 +148,13 @@ def split(mount: int, path: bytes) -> Place:
     return Place(mount, directory, name)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Slot:
     """What a home rank keeps for one name: what is published, and `draft`, the object that is being
-    written under it, which only its writers see. A slot with neither is dropped."""
+    written under it, which only its writers see."""
 
     entry: Entry | None = None
     draft: int | None = None
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is a finished file or a link, and nobody is writing it anew."""
-        return self.draft is None and self.entry is not None and not self.entry.is_directory
 
     def knows(self, object_id: int) -> bool:
         """Tells whether the object is published under this name or being written under it."""
@@ -168,6 +163,7 @@ class Slot:
         )
 
 
+FREE = Slot()  # of a name that stands for nothing
 Listing = Sequence[tuple[bytes, Entry]]
 
 

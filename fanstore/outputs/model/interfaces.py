@@ -13,10 +13,10 @@ from fanstore.outputs.model.entries import Attr, Entry, Place
 class Publisher(Protocol):
     """What Drafts calls at the end of a draft; namespace/publishing.py is it."""
 
-    async def publish(self, object_id: int, attr: Attr) -> None:
+    async def publish(self, object_id: int, attr: Attr) -> Entry | None:
         """Makes the draft what its name stands for, on all ranks; it is still known to Drafts.
-        Discards its object when the name is gone. Raises OSError when the home rank cannot be
-        reached; the reservation is gone then, the object stays."""
+        Discards its object and returns None when the name is gone. Raises OSError when the home
+        rank cannot be reached; the reservation is gone then, the object stays."""
 
     async def release(self, object_id: int) -> None:
         """Ends the draft, still known to Drafts, without publication; its object stays the

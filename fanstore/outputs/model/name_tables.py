@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from fanstore.outputs.model.entries import (
+    FREE,
     Attr,
     Changes,
     Entry,
@@ -30,13 +31,12 @@ Key = tuple[int, bytes]  # mount, directory
 @dataclass
 class Table:
     """The names in one directory. known: it is certain that the directory is there. announced: all
-    ranks know that there may be names. opened: programs change them themselves. mtime_ns: when they
-    changed; 0: not since the time that its entry has."""
+    ranks know that there may be names. mtime_ns: when they changed; 0: not since the time that its
+    entry has."""
 
     names: dict[bytes, Slot] = field(default_factory=dict)
     known: bool = False
     announced: bool = False
-    opened: bool = False
     mtime_ns: int = 0
 
 
@@ -51,21 +51,13 @@ class Reservation:
     draft: int | None = None
 
 
-@dataclass(frozen=True)
-class Removed:
-    """What a name stood for: an entry, a draft or both, which have no name any more."""
-
-    entry: Entry | None = None
-    draft: int | None = None
-
-
 class NameTables:
     """The name tables of this rank, one for each directory that has any names. `segment` shows
     those of directories that are known to be there."""
 
     def __init__(self, segment: NameSegment | None = None) -> None:
         self._tables: dict[Key, Table] = {}
-        self._segment = segment or NameSegment()
+        self.segment = segment or NameSegment()
 
     def table(self, mount: int, directory: bytes) -> Table:
         """Returns the table of a directory, made if need be."""
@@ -74,10 +66,12 @@ class NameTables:
             table = self._tables[mount, directory] = Table()
         return table
 
+    def _read(self, mount: int, directory: bytes) -> Table:
+        return self._tables.get((mount, directory), _NO_NAMES)
+
     def is_known(self, mount: int, directory: bytes) -> bool:
         """Tells whether it is certain that a directory exists."""
-        table = self._tables.get((mount, directory))
-        return table is not None and table.known
+        return self._read(mount, directory).known
 
     def know(self, mount: int, directory: bytes) -> None:
         """Notes that it is certain that a directory exists."""
@@ -85,25 +79,9 @@ class NameTables:
         table.known = True
         self._show(mount, directory, table)
 
-    def open(self, mount: int, directory: bytes) -> None:
-        """Lets programs change the names in a directory, which is known and announced."""
-        table = self.table(mount, directory)
-        if not table.opened:
-            table.opened = True
-            self._segment.open_directory(mount, directory)
-
-    def close(self, mount: int, directory: bytes) -> None:
-        """Has programs ask for changes of the names in a directory."""
-        table = self._tables.get((mount, directory))
-        if table is not None and table.opened:
-            table.opened = False
-            self._segment.close_directory(mount, directory)
-
     def slot(self, place: Place) -> Slot:
-        """Returns a copy of what a name stands for; an empty slot when it is free."""
-        table = self._tables.get((place.mount, place.directory))
-        found = table.names.get(place.name) if table else None
-        return Slot(found.entry, found.draft) if found else Slot()
+        """Returns what a name stands for."""
+        return self._read(place.mount, place.directory).names.get(place.name, FREE)
 
     def get(self, place: Place) -> Entry | None:
         """Returns what is published under a name, or None."""
@@ -111,19 +89,17 @@ class NameTables:
 
     def list(self, mount: int, directory: bytes) -> Listing:
         """Returns all that is published in a directory."""
-        table = self._tables.get((mount, directory))
-        slots = table.names.items() if table else ()
-        return [(name, slot.entry) for name, slot in slots if slot.entry is not None]
+        names = self._read(mount, directory).names
+        return [(name, slot.entry) for name, slot in names.items() if slot.entry is not None]
 
     def is_empty(self, mount: int, directory: bytes) -> bool:
         """Tells whether a directory has no names, those of drafts included."""
-        table = self._tables.get((mount, directory))
-        return table is None or not table.names
+        return not self._read(mount, directory).names
 
     def reserve(self, place: Place, object_id: int, create: bool, exclusive: bool) -> Reservation:
         """Reserves a name for an object that is to be written. Raises EEXIST, ENOENT or EISDIR."""
         slot = self.slot(place)
-        if create and exclusive and (slot.entry or slot.draft is not None):
+        if create and exclusive and slot != FREE:
             raise failure(errno.EEXIST, place.path)
         if slot.draft is not None:
             return Reservation(False, slot.entry, slot.draft)
@@ -142,63 +118,42 @@ class NameTables:
         if slot.draft == object_id:
             self._put(place, Slot(slot.entry))
 
-    def publish(self, place: Place, entry: Entry) -> Removed | None:
-        """Puts an object under the name that was reserved for it; returns what it replaced."""
+    def publish(self, place: Place, entry: Entry) -> Slot | None:
+        """Puts an object under the name that was reserved for it; returns what it replaced, None
+        where the name is not its own any more."""
         slot = self.slot(place)
         if slot.draft != entry.object_id:
             return None
         self._put(place, Slot(entry))
-        return Removed(slot.entry)
+        return Slot(slot.entry)
 
     def insert(self, place: Place, entry: Entry) -> None:
         """Adds a name that was free. Raises EEXIST."""
-        slot = self.slot(place)
-        if slot.entry or slot.draft is not None:
+        if self.slot(place) != FREE:
             raise failure(errno.EEXIST, place.path)
         self._put(place, Slot(entry))
 
-    def put(self, place: Place, slot: Slot, before: int | None, replace: bool) -> Removed | None:
-        """Gives what was renamed its new name. before: what that stood for when it was looked at, a
-        draft if nothing else. A slot with a draft alone leaves the published entry there. Raises
-        EEXIST."""
-        old = self.slot(place)
-        if not replace and (old.entry or old.draft is not None):
-            raise failure(errno.EEXIST, place.path)
-        if (old.entry.object_id if old.entry else None) != before:
-            return None
-        if slot.entry is None:
-            self._put(place, Slot(old.entry, slot.draft), True)
-            return Removed(None, old.draft)
-        self._put(place, slot, True)
-        return Removed(old.entry, old.draft)
-
     def move(
-        self, old: Place, new: Place, moved: int | None, before: int | None, replace: bool
-    ) -> tuple[Slot, Removed] | None:
-        """Renames within this rank: removes the old name and puts the new one, in one step. moved:
-        None, as is `before` then, for a plain slot over a plain one or none."""
+        self, old: Place, new: Place, moved: int, before: int | None, replace: bool
+    ) -> tuple[Slot, Slot] | None:
+        """Renames what is that object, published or not, within this rank: both names change in one
+        step. Returns what was moved, and what it replaced; see `put_over`."""
         slot = self.slot(old)
-        if moved is None:
-            there = self.slot(new)
-            if not slot.is_plain or not (there == Slot() or there.is_plain):
-                return None
-            before = there.entry.object_id if there.entry else None
-        elif not slot.knows(moved):
+        put = put_over(new, self.slot(new), slot, before, replace) if slot.knows(moved) else None
+        if put is None:
             return None
-        replaced = self.put(new, slot, before, replace)
-        if replaced is None:
-            return None
-        self._put(old, Slot())
-        return slot, replaced
+        self.set_slot(new, put[0])
+        self._put(old, FREE)
+        return slot, put[1]
 
-    def remove(self, place: Place, object_id: int | None) -> Removed | None:
+    def remove(self, place: Place, object_id: int) -> Slot | None:
         """Removes a name, and returns what it stood for, if it is that object's, published or
-        not; None: if its slot is plain."""
+        not."""
         slot = self.slot(place)
-        if not (slot.is_plain if object_id is None else slot.knows(object_id)):
+        if not slot.knows(object_id):
             return None
-        self._put(place, Slot())
-        return Removed(slot.entry, slot.draft)
+        self._put(place, FREE)
+        return slot
 
     def change(self, place: Place, object_id: int, changes: Changes) -> Entry | None:
         """Changes some attributes of what is there; returns the entry after that."""
@@ -209,14 +164,12 @@ class NameTables:
 
     def set_attr(self, place: Place, object_id: int, attr: Attr) -> Entry | None:
         """Replaces all attributes of what is there; returns the entry after that."""
-        table = self._tables.get((place.mount, place.directory))
-        slot = table.names.get(place.name) if table else None
-        if slot is None or slot.entry is None or slot.entry.object_id != object_id:
+        slot = self.slot(place)
+        if slot.entry is None or slot.entry.object_id != object_id:
             return None
-        slot.entry = replace(slot.entry, attr=attr)
-        assert table is not None
-        self._segment.put(place, slot, table.mtime_ns)
-        return slot.entry
+        changed = replace(slot.entry, attr=attr)
+        self._set(self.table(place.mount, place.directory), place, Slot(changed, slot.draft))
+        return changed
 
     def drop_drafts(self, rank: int) -> None:
         """Frees what a rank that is lost had reserved: nobody will finish that."""
@@ -231,19 +184,18 @@ class NameTables:
 
     def changed_ns(self, mount: int, directory: bytes) -> int:
         """Returns when the names in a directory changed; 0 where its entry has a later time."""
-        table = self._tables.get((mount, directory))
-        return table.mtime_ns if table else 0
+        return self._read(mount, directory).mtime_ns
 
     def set_time(self, mount: int, directory: bytes) -> None:
         """Notes that a directory was given a time, which its entry has: changed_ns is 0 again."""
         if (mount, directory) in self._tables:
             self._tables[mount, directory].mtime_ns = 0
-            self._segment.set_time(mount, directory, 0)
+            self.segment.set_time(mount, directory, 0)
 
     def forget(self, mount: int, directory: bytes) -> None:
         """Drops the table of a directory that is gone, or may be."""
         self._tables.pop((mount, directory), None)
-        self._segment.uncover(mount, directory)
+        self.segment.uncover(mount, directory)
 
     def below(self, mount: int, directory: bytes) -> Iterator[bytes]:
         """Yields the directories with a table that are `directory` or lie in it, at any depth."""
@@ -269,7 +221,7 @@ class NameTables:
             names = dict(table.names)
             taken = Table(names, known=True, mtime_ns=table.mtime_ns)
             self._tables[mount, directory] = taken
-            self._segment.uncover(mount, directory)
+            self.segment.uncover(mount, directory)
             self._show(mount, directory, taken)
 
     def entries(self) -> Iterable[tuple[Place, Entry]]:
@@ -283,36 +235,51 @@ class NameTables:
         """Has a name stand for `slot`, as a program has made it at that time; returns what it stood
         for."""
         table = self.table(place.mount, place.directory)
-        old = table.names.get(place.name, _FREE)
+        old = table.names.get(place.name, FREE)
         table.mtime_ns = when_ns
         self._set(table, place, slot)
         return old
 
     def _put(self, place: Place, slot: Slot, renamed: bool = False) -> None:
         table = self.table(place.mount, place.directory)
-        old = table.names.get(place.name, _FREE)
+        old = table.names.get(place.name, FREE)
         # A new version of a file is no change of its directory.
         if renamed or _shows(old) != _shows(slot):
             table.mtime_ns = time.time_ns()
         self._set(table, place, slot)
 
     def _set(self, table: Table, place: Place, slot: Slot) -> None:
-        if slot == _FREE:
+        if slot == FREE:
             table.names.pop(place.name, None)
         else:
             table.names[place.name] = slot
-        self._segment.put(place, slot, table.mtime_ns)
+        self.segment.put(place, slot, table.mtime_ns)
 
     def _show(self, mount: int, directory: bytes, table: Table) -> None:
-        self._segment.cover(mount, directory)
-        self._segment.set_time(mount, directory, table.mtime_ns)
+        self.segment.cover(mount, directory)
+        self.segment.set_time(mount, directory, table.mtime_ns)
         for name, slot in table.names.items():
-            self._segment.put(Place(mount, directory, name), slot, table.mtime_ns)
+            self.segment.put(Place(mount, directory, name), slot, table.mtime_ns)
 
 
-_FREE = Slot()
+_NO_NAMES = Table()
 
 
 def _shows(slot: Slot) -> tuple[bool, bool]:
     """Tells whether there is something to be seen: by everybody, and by anybody at all."""
     return slot.entry is not None, slot.entry is not None or slot.draft is not None
+
+
+def put_over(
+    new: Place, old: Slot, slot: Slot, before: int | None, replace: bool
+) -> tuple[Slot, Slot] | None:
+    """Returns what a name stands for once `slot` was renamed to it, and what that replaces. before:
+    what it stood for when it was looked at, a draft if nothing else. A slot with a draft alone
+    leaves the published entry there. Raises EEXIST."""
+    if not replace and old != FREE:
+        raise failure(errno.EEXIST, new.path)
+    if (old.entry.object_id if old.entry else None) != before:
+        return None
+    if slot.entry is None:
+        return Slot(old.entry, slot.draft), Slot(None, old.draft)
+    return slot, old

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fanstore.outputs.drafts.drafts import Drafts
+from fanstore.outputs.model.entries import failure
 from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
-from fanstore.outputs.namespace.attributes import Attributes
-from fanstore.outputs.namespace.context import Context
+from fanstore.outputs.namespace import attributes, looking, moving, naming, opening
+from fanstore.outputs.namespace.context import DONE, Outside
 from fanstore.outputs.namespace.following import Following
-from fanstore.outputs.namespace.looking import Looking
-from fanstore.outputs.namespace.moving import Moving
-from fanstore.outputs.namespace.naming import Naming
-from fanstore.outputs.namespace.opening import Opening
 from fanstore.outputs.namespace.publishing import Publishing
-from fanstore.outputs.namespace.truncating import Truncating
 from fanstore.outputs.namespace.walk import Walker
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.objects.versions import Versions
@@ -29,7 +28,10 @@ from fanstore.outputs.ranks.home_client import HomeClient
 from fanstore.outputs.ranks.home_server import HomeServer
 from fanstore.peers.interface import Peers
 
-_Step = Callable[[Request], Awaitable[Answer]]
+TRIES = 100  # how often an operation begins anew because a name changed meanwhile
+_ALONE = (Op.OPEN, Op.TRUNCATE, Op.RENAME)  # these pass the gate where it suits them
+
+_Step = Callable[[Publishing, Request], Awaitable[Answer | None]]
 
 
 class Operations:
@@ -46,7 +48,7 @@ class Operations:
         observer: Observer,
         segment: NameSegment | None = None,
     ) -> None:
-        segment = segment or NameSegment()
+        self._segment = segment = segment or NameSegment()
         self._busy = busy = Busy(self._note_busy)
         self.peers = ServingPeers(peers, self._caught_up)
         peers = ServingPeers(peers, busy.during)
@@ -55,40 +57,19 @@ class Operations:
         homes, gate = HomeClient(peers), Gate(peers, segment.freeze, busy)
         versions = Versions(store)
         walker = Walker(inputs, homes, gate, drafts, versions)
-        self._context = Context(
+        self.publisher = Publishing(
             peers, inputs, homes, gate, drafts, store, versions, observer, walker
         )
-        self.publisher = Publishing(self._context)
-        self._drafts = drafts
-        self._segment = segment
-        self._following = Following(
-            peers.rank, segment, self.name_tables, drafts, store, self.publisher, observer,
-            self.home_server,
-        )  # fmt: skip
+        self._following = Following(self.publisher, self.home_server)
         self._lets = False
-        self._alone, self._passing = self._steps()
         self._running: set[asyncio.Task[Answer]] = set()
-
-    def _steps(self) -> tuple[dict[int, _Step], dict[int, _Step]]:
-        """Returns the operations that pass the gate where it suits them, and those that pass it as
-        a whole."""
-        truncating = Truncating(self._context, self.publisher)
-        naming = Naming(self._context, self.publisher)
-        attributes = Attributes(self._context, self.publisher)
-        looking = Looking(self._context)
-        alone: dict[int, _Step] = {
-            Op.OPEN: Opening(self._context, self.publisher, truncating).open,
-            Op.RENAME: Moving(self._context).rename,
-            Op.SETTLE: self._settle,
-            Op.HOLD: self._hold,
-            Op.HAND_ON: self._hand_on,
-            Op.LEAVE: self._leave,
-            Op.ABANDON: self._abandon,
-        }
-        passing: dict[int, _Step] = {
+        self._steps: dict[int, _Step] = {
             Op.LOOKUP: looking.lookup,
-            Op.LIST: looking.list,
-            Op.NAME: looking.name,
+            Op.LIST: looking.listing,
+            Op.NAME: looking.name_of,
+            Op.OPEN: opening.open_file,
+            Op.TRUNCATE: opening.truncate,
+            Op.RENAME: moving.rename,
             Op.MKDIR: naming.mkdir,
             Op.MKNOD: naming.mknod,
             Op.SYMLINK: naming.symlink,
@@ -97,9 +78,15 @@ class Operations:
             Op.RMDIR: naming.rmdir,
             Op.CHANGE: attributes.change,
             Op.REFRESH: attributes.refresh,
-            Op.TRUNCATE: truncating.truncate,
         }
-        return alone, passing
+        # What processes say of the drafts that they have.
+        self._said: dict[int, Callable[[int, Sequence[int]], Any]] = {
+            Op.SETTLE: drafts.settle,
+            Op.HOLD: drafts.hold,
+            Op.HAND_ON: drafts.hand_on,
+            Op.LEAVE: drafts.leave,
+            Op.ABANDON: drafts.abandon,
+        }
 
     def _note_busy(self, busy: bool) -> None:
         """Has programs change nothing themselves while operations are under way."""
@@ -160,28 +147,24 @@ class Operations:
             task.exception()  # nobody may be left to look at it
 
     async def _run(self, request: Request) -> Answer:
-        step = self._alone.get(request.op)
-        if step is not None:
-            return await step(request)
-        async with self._context.gate.passage():
-            return await self._passing[request.op](request)
+        if request.op in self._said:
+            return await self._hear(request)
+        gate, step = self.publisher.gate, self._steps[request.op]
+        try:
+            for _ in range(TRIES):
+                alone = request.op in _ALONE
+                async with contextlib.nullcontext() if alone else gate.passage():
+                    answer = await step(self.publisher, request)
+                if answer is not None:
+                    return answer
+        except Outside as way:
+            return Answer(Where.ELSEWHERE, text=way.text)
+        raise failure(errno.EIO, request.path)
 
-    async def _settle(self, request: Request) -> Answer:
-        settled = await self._drafts.settle(request.pid, request.objects)
+    async def _hear(self, request: Request) -> Answer:
+        settled = self._said[request.op](request.pid, request.objects)
+        if inspect.isawaitable(settled):
+            settled = await settled
+        if request.op != Op.SETTLE:
+            return DONE
         return Answer(Where.SETTLED if settled else Where.OPEN_YET)
-
-    async def _hold(self, request: Request) -> Answer:
-        self._drafts.hold(request.pid, request.objects)
-        return Answer(Where.DONE)
-
-    async def _hand_on(self, request: Request) -> Answer:
-        self._drafts.hand_on(request.pid, request.objects)
-        return Answer(Where.DONE)
-
-    async def _leave(self, request: Request) -> Answer:
-        await self._drafts.leave(request.pid, request.objects)
-        return Answer(Where.DONE)
-
-    async def _abandon(self, request: Request) -> Answer:
-        await self._drafts.abandon(request.pid, request.objects)
-        return Answer(Where.DONE)

@@ -12,21 +12,31 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanstore.outputs.model.entries import Listing, Place, Slot, failure, home_rank_of, split
+from fanstore.outputs.model.entries import Entry, Place, Slot, failure, home_rank_of, split
 from fanstore.outputs.model.interfaces import Inputs
-from fanstore.outputs.model.name_tables import Key, NameTables
-from fanstore.outputs.ranks.home_client import Found
+from fanstore.outputs.model.name_tables import NameTables
+from fanstore.outputs.ranks.asking import ask_all
 from fanstore.peers.interface import Peers
 
 WAIT_S = 10.0
 _TRIES = 1000
 
-# Steps of NameTables that change one name: their arguments start with its place.
-_CHANGES = ("reserve", "release", "publish", "insert", "change", "set_attr")
-# Steps that need no wait: they change nothing, or are taken while all else is frozen.
+# Steps of NameTables that change names, whose places are among their arguments.
+_CHANGES = ("reserve", "release", "publish", "insert", "change", "set_attr", "remove", "move")
+# Steps that need no wait: they change nothing, or are taken while all else is frozen or locked.
 _AT_ONCE = (
-    "slot", "set_slot", "is_empty", "changed_ns", "set_time", "tables", "put_tables", "drop_tables",
+    "slot", "set_slot", "list", "is_empty", "changed_ns", "set_time", "tables", "put_tables",
+    "drop_tables",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """The answer to `get`. known: whether the directory exists, by that very path; entry: what is
+    published under the name."""
+
+    known: bool
+    entry: Entry | None = None
 
 
 @dataclass
@@ -39,140 +49,79 @@ class _Hold:
 
 
 class HomeServer:
-    """Serves the name tables of this rank to all ranks, itself included."""
+    """Serves the name tables of this rank to all ranks, itself included. Of a directory that is
+    about to be removed the hold is on the name b"" in it."""
 
     def __init__(self, name_tables: NameTables, peers: Peers, inputs: Sequence[Inputs]) -> None:
         self.name_tables = name_tables
         self._peers = peers
         self._inputs = inputs
-        self._locks: dict[Place, _Hold] = {}
-        self._closing: dict[Key, _Hold] = {}
+        self._holds: dict[Place, _Hold] = {}
         self._turn = 0  # counts what may make a directory's being there uncertain
         self._announced: set[tuple[int, int]] = set()
         self._announcing: dict[tuple[int, int], asyncio.Task[None]] = {}
-        self._serve()
+        steps = {name: self._changing(getattr(name_tables, name)) for name in _CHANGES}
+        steps |= {name: _at_once(getattr(name_tables, name)) for name in _AT_ONCE}
+        steps["entry"] = _at_once(name_tables.get)
+        own = (self.get, self.lock, self.unlock, self.close, self.end_close)
+        steps |= {function.__name__: function for function in own}
+        for name, step in steps.items():
+            peers.serve(f"home.{name}", step)
+        peers.serve("touch", lambda _, mount, record: inputs[mount].touch(record))
         peers.on_lost(self._lost)
 
-    def _serve(self) -> None:
-        for name in _CHANGES:
-            self._peers.serve(f"home.{name}", self._changing(getattr(self.name_tables, name)))
-        for name in _AT_ONCE:
-            self._peers.serve(f"home.{name}", self._at_once(getattr(self.name_tables, name)))
-        own = (
-            self.get, self.list, self.put, self.remove, self.move, self.lock, self.unlock,
-            self.close, self.end_close, self.entry,
-        )  # fmt: skip
-        for function in own:
-            self._peers.serve(f"home.{function.__name__}", function)
-        self._peers.serve("touch", self._touch)
-
-    @staticmethod
-    def _at_once(step: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda _rank, *args: step(*args)
-
     def _changing(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        async def wait(rank: int, place: Place, *rest: Any) -> Any:
-            await self._until_ready(place)
-            self._refuse_lost(rank)
-            return step(place, *rest)
-
-        def run(rank: int, place: Place, *rest: Any) -> Any:
-            return step(place, *rest) if self._is_ready(place) else wait(rank, place, *rest)
+        async def run(rank: int, *args: Any) -> Any:
+            await self._until_ready(rank, *(each for each in args if isinstance(each, Place)))
+            return step(*args)
 
         return run
 
     # What other ranks ask; the first argument is theirs.
 
-    def get(self, _rank: int, place: Place) -> Found | Awaitable[Found]:
-        """Answers HomeClient.get, after asking whether the directory exists if that is not
-        known."""
-        if self._is_known(place.mount, place.directory):
-            return Found(True, self.name_tables.get(place))
-        return self._get_verified(place)
-
-    async def _get_verified(self, place: Place) -> Found:
-        await self._verify(place.mount, place.directory)
-        known = self._is_known(place.mount, place.directory)
+    async def get(self, _rank: int, place: Place) -> Found:
+        """Returns what is published under a name, after asking whether the directory exists if that
+        is not known."""
+        key = place.mount, place.directory
+        if not self._is_known(*key):
+            await self._verify(*key)
+        known = self._is_known(*key)
         return Found(known, self.name_tables.get(place) if known else None)
 
-    def entry(self, _rank: int, place: Place) -> Any:
-        """Returns what is published there, whether or not the directory is known to exist."""
-        return self.name_tables.get(place)
-
-    async def list(self, _rank: int, mount: int, directory: bytes) -> Listing:
-        """Answers HomeClient.list."""
-        return self.name_tables.list(mount, directory)
-
-    async def put(
-        self, _rank: int, place: Place, slot: Slot, before: int | None, replace: bool, token: int
-    ) -> Any:
-        """Answers HomeClient.put."""
-        await self._until_ready(place, token)
-        return self.name_tables.put(place, slot, before, replace)
-
-    def remove(self, _rank: int, place: Place, object_id: int | None, token: int) -> Any:
-        """Answers HomeClient.remove."""
-        if self._is_ready(place, token):
-            return self.name_tables.remove(place, object_id)
-        return self._remove_later(place, object_id, token)
-
-    async def _remove_later(self, place: Place, object_id: int | None, token: int) -> Any:
-        await self._until_ready(place, token)
-        return self.name_tables.remove(place, object_id)
-
-    def move(self, _rank: int, old: Place, new: Place, *rest: Any) -> Any:
-        """Answers HomeClient.move, once both names may change."""
-        if self._is_ready(old) and self._is_ready(new):
-            return self.name_tables.move(old, new, *rest)
-        return self._move_later(old, new, *rest)
-
-    async def _move_later(self, old: Place, new: Place, *rest: Any) -> Any:
-        for _ in range(_TRIES):
-            await self._until_ready(old)
-            await self._until_ready(new)
-            if self._is_ready(old):
-                return self.name_tables.move(old, new, *rest)
-        raise failure(errno.EIO, old.path)
-
     async def lock(self, rank: int, place: Place, token: int) -> Slot:
-        """Answers HomeClient.lock."""
-        await self._until_ready(place)
-        self._refuse_lost(rank)
-        self._locks[place] = _Hold(rank, token)
-        self.name_tables.close(place.mount, place.directory)
+        """Keeps all others from changing a name until `unlock`; returns what it stands for."""
+        await self._until_ready(rank, place)
+        self._hold(place, rank, token)
         return self.name_tables.slot(place)
 
-    def unlock(self, _rank: int, place: Place, token: int) -> None:
-        """Answers HomeClient.unlock; a lock with another token stays."""
-        hold = self._locks.get(place)
+    async def unlock(self, _rank: int, place: Place, token: int) -> None:
+        """Lets others change a name again; a lock with another token stays."""
+        hold = self._holds.get(place)
         if hold is not None and hold.token == token:
-            del self._locks[place]
-            hold.over.set()
+            self._let_go(place)
 
     async def close(self, rank: int, mount: int, directory: bytes) -> None:
-        """Answers HomeClient.close, once nothing in the directory is being moved."""
+        """Keeps names from coming into an empty directory that is about to be removed, until
+        end_close; waits until nothing in it is being moved. Raises ENOTEMPTY."""
         while hold := self._hold_in(mount, directory):
             await self._over(hold)
         self._refuse_lost(rank)
         if not self.name_tables.is_empty(mount, directory):
             raise failure(errno.ENOTEMPTY, directory)
         self._turn += 1
-        self._closing[mount, directory] = _Hold(rank)
-        self.name_tables.close(mount, directory)
+        self._hold(Place(mount, directory, b""), rank)
 
-    def end_close(self, rank: int, mount: int, directory: bytes, gone: bool) -> None:
-        """Answers HomeClient.end_close; only the rank that closed the directory may call it."""
-        hold = self._closing.get((mount, directory))
-        if hold is None or hold.rank != rank:
-            return
-        del self._closing[mount, directory]
+    async def end_close(self, rank: int, mount: int, directory: bytes, gone: bool) -> None:
+        """Ends `close`, for the rank that closed the directory. gone: whether it was removed."""
+        whole = Place(mount, directory, b"")
+        if whole in self._holds and self._holds[whole].rank == rank:
+            self._end_close(whole, gone)
+
+    def _end_close(self, whole: Place, gone: bool) -> None:
         self._turn += 1
         if gone:
-            self.name_tables.forget(mount, directory)
-        hold.over.set()
-
-    def _touch(self, _rank: int, mount: int, record: int) -> None:
-        self._inputs[mount].touch(record)
+            self.name_tables.forget(whole.mount, whole.directory)
+        self._let_go(whole)
 
     def _refuse_lost(self, rank: int) -> None:
         """Raises EIO where the rank that asked is lost by now: what it began would never end."""
@@ -183,12 +132,18 @@ class HomeServer:
         """Ends what a lost rank was moving, so that it may change again, and what it was removing,
         which is looked at again. What it was writing is dropped."""
         self.name_tables.drop_drafts(rank)
-        for place, hold in list(self._locks.items()):
-            if hold.rank == rank:
-                self.unlock(rank, place, hold.token)
-        for (mount, directory), hold in list(self._closing.items()):
-            if hold.rank == rank:
-                self.end_close(rank, mount, directory, gone=True)
+        for place in [place for place, hold in self._holds.items() if hold.rank == rank]:
+            if place.name:
+                self._let_go(place)
+            else:
+                self._end_close(place, gone=True)
+
+    def _hold(self, place: Place, rank: int, token: int = 0) -> None:
+        self._holds[place] = _Hold(rank, token)
+        self.name_tables.segment.close_directory(place.mount, place.directory)
+
+    def _let_go(self, place: Place) -> None:
+        self._holds.pop(place).over.set()
 
     # Waiting.
 
@@ -200,50 +155,46 @@ class HomeServer:
         self.name_tables.know(mount, directory)
         return True
 
-    def _is_ready(self, place: Place, token: int = 0) -> bool:
-        lock = self._locks.get(place)
-        ready = (
-            (lock is None or lock.token == token)
-            and (place.mount, place.directory) not in self._closing
-            and self._is_known(place.mount, place.directory)
-            and self._record_to_announce(place) is None
-        )
-        if ready and self._hold_in(place.mount, place.directory) is None:
-            self.name_tables.open(place.mount, place.directory)
-        return ready
-
     def made(self, mount: int, directory: bytes) -> None:
         """Notes that a program has made a directory itself, and perhaps names in it."""
         if home_rank_of(mount, directory, self._peers.world_size) == self._peers.rank:
             self.name_tables.know(mount, directory)
-            self.name_tables.open(mount, directory)
+            self.name_tables.segment.open_directory(mount, directory)
 
     def removed(self, mount: int, directory: bytes) -> None:
         """Notes that a program has removed a directory itself."""
         self.name_tables.forget(mount, directory)
         self._turn += 1
 
-    async def _until_ready(self, place: Place, token: int = 0) -> None:
-        """Waits until the name may change. Raises ENOENT when its directory does not exist, EIO
-        when it takes too long."""
+    async def _until_ready(self, rank: int, *places: Place) -> None:
+        """Waits until these names may change, and that rank may change them. Raises ENOENT when a
+        directory does not exist, EIO when it takes too long."""
         for _ in range(_TRIES):
-            if self._is_ready(place, token):
-                return
-            await self._one_wait(place, token)
-        raise failure(errno.EIO, place.path)
+            waits = (wait for place in places if (wait := self._wait_for(place)) is not None)
+            wait = next(waits, None)
+            if wait is None:
+                return self._refuse_lost(rank)
+            await wait
+        raise failure(errno.EIO, places[0].path)
 
-    async def _one_wait(self, place: Place, token: int) -> None:
-        lock = self._locks.get(place)
-        closing = self._closing.get((place.mount, place.directory))
-        if lock is not None and lock.token != token:
-            await self._over(lock)
-        elif closing is not None:
-            await self._over(closing)
-        elif not self._is_known(place.mount, place.directory):
-            if not await self._verify(place.mount, place.directory):
-                raise failure(errno.ENOENT, place.path)
-        else:
-            await self._announce(place)
+    def _wait_for(self, place: Place) -> Awaitable[None] | None:
+        """Returns what is to be waited for before a name may change, or None."""
+        key = place.mount, place.directory
+        hold = self._holds.get(place) or self._holds.get(Place(*key, b""))
+        if hold is not None:
+            return self._over(hold)
+        if not self._is_known(*key):
+            return self._until_known(place)
+        record = self._record_to_announce(*key)
+        if record is not None:
+            return self._announce(place.mount, record)
+        if self._hold_in(*key) is None:
+            self.name_tables.segment.open_directory(*key)
+        return None
+
+    async def _until_known(self, place: Place) -> None:
+        if not await self._verify(place.mount, place.directory):
+            raise failure(errno.ENOENT, place.path)
 
     @staticmethod
     async def _over(hold: _Hold) -> None:
@@ -253,13 +204,8 @@ class HomeServer:
             raise failure(errno.EIO) from error
 
     def _hold_in(self, mount: int, directory: bytes) -> _Hold | None:
-        closing = self._closing.get((mount, directory))
-        if closing is not None:
-            return closing
-        for place, hold in self._locks.items():
-            if (place.mount, place.directory) == (mount, directory):
-                return hold
-        return None
+        holds = self._holds.items()
+        return next((h for p, h in holds if (p.mount, p.directory) == (mount, directory)), None)
 
     async def _verify(self, mount: int, directory: bytes) -> bool:
         """Asks the home rank of a directory's own name whether it is a directory; False only if it
@@ -276,33 +222,29 @@ class HomeServer:
 
     # Announcing.
 
-    def _record_to_announce(self, place: Place) -> int | None:
+    def _record_to_announce(self, mount: int, directory: bytes) -> int | None:
         """Returns the input directory of which other ranks do not know yet that it has outputs, or
         None."""
-        table = self.name_tables.table(place.mount, place.directory)
+        table = self.name_tables.table(mount, directory)
         if table.announced:
             return None
-        record = self._inputs[place.mount].record(place.directory)
-        table.announced = record is None or (place.mount, record) in self._announced
+        record = self._inputs[mount].record(directory)
+        table.announced = record is None or (mount, record) in self._announced
         return None if table.announced else record
 
-    async def _announce(self, place: Place) -> None:
-        record = self._record_to_announce(place)
-        if record is None:
-            return
-        key = (place.mount, record)
+    async def _announce(self, mount: int, record: int) -> None:
+        key = mount, record
         if key not in self._announcing:
             self._announcing[key] = asyncio.create_task(self._tell_all(*key))
         await asyncio.shield(self._announcing[key])
 
     async def _tell_all(self, mount: int, record: int) -> None:
         try:
-            ranks = [r for r in range(self._peers.world_size) if not self._peers.is_lost(r)]
-            calls = [self._peers.call(rank, "touch", mount, record) for rank in ranks]
-            results = await asyncio.gather(*calls, return_exceptions=True)
-            for rank, result in zip(ranks, results, strict=True):
-                if isinstance(result, BaseException) and not self._peers.is_lost(rank):
-                    raise result
+            await ask_all(self._peers, "touch", mount, record)
             self._announced.add((mount, record))
         finally:
             del self._announcing[mount, record]
+
+
+def _at_once(step: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _rank, *args: step(*args)
