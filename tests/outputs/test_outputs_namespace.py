@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from namespace_scenes import NEW, delays, fails, play
-from namespace_world import Cluster
+from namespace_world import Cluster, Outside
 
 from fanstore.outputs.model.wire import Op
 
@@ -304,6 +304,20 @@ def test_hard_links_are_refused_after_what_is_worse(tmp_path: Path) -> None:
         assert await fails(process.do(Op.LINK, b"none", other=b"g")) == errno.ENOENT
         assert await fails(process.do(Op.LINK, b"f", other=b"in")) == errno.EEXIST
         assert await fails(process.do(Op.LINK, b"f", other=b"g")) == errno.EPERM
+
+    play(tmp_path, scene)
+
+
+def test_the_end_of_a_path_that_leads_out_is_kept(tmp_path: Path) -> None:
+    """Else rmdir would remove what a link points to, where "." is refused."""
+
+    async def scene(cluster: Cluster) -> None:
+        process = cluster.process(0)
+        await process.symlink(b"/out", b"link")
+        for end in (b"/.", b"/..", b"/name/", b"/name/."):
+            with pytest.raises(Outside) as led:
+                await process.rmdir(b"link" + end)
+            assert led.value.args == (b"/out" + end,)
 
     play(tmp_path, scene)
 

@@ -55,10 +55,7 @@ class Attr(NamedTuple):
     @staticmethod
     def of(found: os.stat_result) -> Attr:
         """Takes the attributes of a real file from its stat."""
-        return Attr(
-            found.st_mode, found.st_uid, found.st_gid, found.st_size, found.st_blocks,
-            found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns,
-        )  # fmt: skip
+        return Attr(*(getattr(found, f"st_{name}") for name in Attr._fields))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -30,25 +31,12 @@ Key = tuple[int, bytes]  # mount, directory
 
 @dataclass
 class Table:
-    """The names in one directory. known: it is certain that the directory is there. announced: all
-    ranks know that there may be names. mtime_ns: when they changed; 0: not since the time that its
-    entry has."""
+    """The names in one directory. known: it is certain that the directory is there. mtime_ns: when
+    they changed; 0: not since the time that its entry has."""
 
     names: dict[bytes, Slot] = field(default_factory=dict)
     known: bool = False
-    announced: bool = False
     mtime_ns: int = 0
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """The answer to a wish to write under a name. taken: the name is reserved for the object that
-    asked. entry: what that will replace. draft: else who has the name; None, too, where the name is
-    no file any more."""
-
-    taken: bool
-    entry: Entry | None = None
-    draft: int | None = None
 
 
 class NameTables:
@@ -56,15 +44,8 @@ class NameTables:
     those of directories that are known to be there."""
 
     def __init__(self, segment: NameSegment | None = None) -> None:
-        self._tables: dict[Key, Table] = {}
+        self._tables: defaultdict[Key, Table] = defaultdict(Table)
         self.segment = segment or NameSegment()
-
-    def table(self, mount: int, directory: bytes) -> Table:
-        """Returns the table of a directory, made if need be."""
-        table = self._tables.get((mount, directory))
-        if table is None:
-            table = self._tables[mount, directory] = Table()
-        return table
 
     def _read(self, mount: int, directory: bytes) -> Table:
         return self._tables.get((mount, directory), _NO_NAMES)
@@ -75,9 +56,12 @@ class NameTables:
 
     def know(self, mount: int, directory: bytes) -> None:
         """Notes that it is certain that a directory exists."""
-        table = self.table(mount, directory)
+        table = self._tables[mount, directory]
         table.known = True
-        self._show(mount, directory, table)
+        self.segment.cover(mount, directory)
+        self.segment.set_time(mount, directory, table.mtime_ns)
+        for name, slot in table.names.items():
+            self.segment.put(Place(mount, directory, name), slot, table.mtime_ns)
 
     def slot(self, place: Place) -> Slot:
         """Returns what a name stands for."""
@@ -96,21 +80,21 @@ class NameTables:
         """Tells whether a directory has no names, those of drafts included."""
         return not self._read(mount, directory).names
 
-    def reserve(self, place: Place, object_id: int, create: bool, exclusive: bool) -> Reservation:
-        """Reserves a name for an object that is to be written. Raises EEXIST, ENOENT or EISDIR."""
+    def reserve(self, place: Place, object_id: int, create: bool, exclusive: bool) -> Slot:
+        """Reserves a name for an object that is to be written. Returns what the name stands for
+        after that: it is reserved if that is its draft; without any draft it is no file any more.
+        Raises EEXIST, ENOENT or EISDIR."""
         slot = self.slot(place)
         if create and exclusive and slot != FREE:
             raise failure(errno.EEXIST, place.path)
-        if slot.draft is not None:
-            return Reservation(False, slot.entry, slot.draft)
-        if slot.entry is None and not create:
+        if slot == FREE and not create:
             raise failure(errno.ENOENT, place.path)
-        if slot.entry and slot.entry.is_directory:
+        if slot.draft is None and slot.entry and slot.entry.is_directory:
             raise failure(errno.EISDIR, place.path)
-        if slot.entry and not slot.entry.is_file:
-            return Reservation(False, slot.entry)
-        self._put(place, Slot(slot.entry, object_id))
-        return Reservation(True, slot.entry)
+        if slot.draft is None and (slot.entry is None or slot.entry.is_file):
+            slot = Slot(slot.entry, object_id)
+            self._put(place, slot)
+        return slot
 
     def release(self, place: Place, object_id: int) -> None:
         """Gives a reservation back: the object will not be written."""
@@ -168,7 +152,7 @@ class NameTables:
         if slot.entry is None or slot.entry.object_id != object_id:
             return None
         changed = replace(slot.entry, attr=attr)
-        self._set(self.table(place.mount, place.directory), place, Slot(changed, slot.draft))
+        self._set(self._tables[place.mount, place.directory], place, Slot(changed, slot.draft))
         return changed
 
     def drop_drafts(self, rank: int) -> None:
@@ -218,11 +202,9 @@ class NameTables:
     def put_tables(self, mount: int, tables: Mapping[bytes, Table]) -> None:
         """Takes over the tables of directories that are certain to exist."""
         for directory, table in tables.items():
-            names = dict(table.names)
-            taken = Table(names, known=True, mtime_ns=table.mtime_ns)
-            self._tables[mount, directory] = taken
-            self.segment.uncover(mount, directory)
-            self._show(mount, directory, taken)
+            self.forget(mount, directory)
+            self._tables[mount, directory] = Table(dict(table.names), mtime_ns=table.mtime_ns)
+            self.know(mount, directory)
 
     def entries(self) -> Iterable[tuple[Place, Entry]]:
         """Yields all that is published in the directories of this rank."""
@@ -234,14 +216,14 @@ class NameTables:
     def follow(self, place: Place, slot: Slot, when_ns: int) -> Slot:
         """Has a name stand for `slot`, as a program has made it at that time; returns what it stood
         for."""
-        table = self.table(place.mount, place.directory)
+        table = self._tables[place.mount, place.directory]
         old = table.names.get(place.name, FREE)
         table.mtime_ns = when_ns
         self._set(table, place, slot)
         return old
 
     def _put(self, place: Place, slot: Slot, renamed: bool = False) -> None:
-        table = self.table(place.mount, place.directory)
+        table = self._tables[place.mount, place.directory]
         old = table.names.get(place.name, FREE)
         # A new version of a file is no change of its directory.
         if renamed or _shows(old) != _shows(slot):
@@ -254,12 +236,6 @@ class NameTables:
         else:
             table.names[place.name] = slot
         self.segment.put(place, slot, table.mtime_ns)
-
-    def _show(self, mount: int, directory: bytes, table: Table) -> None:
-        self.segment.cover(mount, directory)
-        self.segment.set_time(mount, directory, table.mtime_ns)
-        for name, slot in table.names.items():
-            self.segment.put(Place(mount, directory, name), slot, table.mtime_ns)
 
 
 _NO_NAMES = Table()

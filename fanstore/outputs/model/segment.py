@@ -26,12 +26,12 @@ def _calls(function: Any, otherwise: Any = None) -> Callable[..., Any]:
     return method
 
 
-def _shows(function: Any) -> Callable[[NameSegment, int, bytes], None]:
+def _shows(function: Any) -> Callable[..., None]:
     """Returns a method that shows something of a directory. What is followed is shown already."""
 
-    def method(self: NameSegment, mount: int, directory: bytes) -> None:
+    def method(self: NameSegment, mount: int, directory: bytes, *rest: Any) -> None:
         if self._writer is not None and not self._follows:
-            function(self._writer, mount, directory, len(directory))
+            function(self._writer, mount, directory, len(directory), *rest)
 
     return method
 
@@ -70,6 +70,8 @@ class NameSegment:
     open_directory = _shows(lib.fan_names_open_directory)
     # Has programs ask for changes in a directory, until it is opened again.
     close_directory = _shows(lib.fan_names_close_directory)
+    # Shows when the names in a directory changed, in nanoseconds.
+    set_time = _shows(lib.fan_names_changed)
 
     def put(self, place: Place, slot: Slot, changed_ns: int) -> None:
         """Shows what a name stands for, and when its directory changed."""
@@ -83,11 +85,6 @@ class NameSegment:
         lib.fan_names_put(
             self._writer, place.mount, path, len(path), attr, target, len(target), ask, changed_ns
         )
-
-    def set_time(self, mount: int, directory: bytes, changed_ns: int) -> None:
-        """Shows when the names in a directory changed."""
-        if self._writer is not None and not self._follows:
-            lib.fan_names_changed(self._writer, mount, directory, len(directory), changed_ns)
 
     # Has programs ask about everything for as long as names are moved as a whole.
     freeze = _calls(lib.fan_names_freeze)

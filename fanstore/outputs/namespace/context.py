@@ -1,24 +1,31 @@
-"""What every operation works with, and how it tells the owners of objects what became of them."""
+"""What every operation works with: the parts of one rank, the publication of drafts, and how owners
+of objects are told what became of them."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fanstore.outputs.drafts.drafts import Drafts
-from fanstore.outputs.model.entries import Place, Slot, owner_of
+from fanstore.outputs.drafts.watch import has_ended
+from fanstore.outputs.model.entries import Attr, Changes, Entry, Place, Slot, failure, owner_of
 from fanstore.outputs.model.interfaces import Inputs, Observer
-from fanstore.outputs.model.wire import Answer, Request, Where
-from fanstore.outputs.namespace.walk import Resolved, Walker, check_name
+from fanstore.outputs.model.partial import partial_names
+from fanstore.outputs.model.wire import Answer, Where
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.objects.versions import Versions
 from fanstore.outputs.ranks.asking import ask_each
 from fanstore.outputs.ranks.gate import Gate
-from fanstore.outputs.ranks.home_client import HomeClient
+from fanstore.outputs.ranks.homes import HomeClient
 from fanstore.peers.interface import Peers
 
 DONE = Answer(Where.DONE)
+_RETRY_S = 0.005
+_RETRIES = 400
 
 
 class Outside(Exception):
@@ -32,7 +39,8 @@ class Outside(Exception):
 
 @dataclass(eq=False)
 class Context:
-    """The parts of one rank that its operations work with."""
+    """The parts of one rank that its operations work with, and the places of this rank's objects.
+    It is the Publisher of Drafts (model/interfaces.py)."""
 
     peers: Peers
     inputs: Sequence[Inputs]
@@ -42,29 +50,20 @@ class Context:
     store: ObjectStore
     versions: Versions
     observer: Observer
-    walker: Walker
 
-    async def resolve(
-        self, request: Request, follow: bool = True, create: bool = False
-    ) -> Resolved:
-        """Resolves the path of a request; see Walker.resolve. Raises Outside."""
-        found = await self.walker.resolve(request.view, request.path, request.pid, follow, create)
-        if found.elsewhere is not None:
-            raise Outside(found.elsewhere)
-        return found
-
-    async def name(self, request: Request) -> Resolved:
-        """Resolves the path of a name that is to be changed; see Walker.name. Raises Outside."""
-        found = await self.walker.name(request.view, request.path, request.pid)
-        if found.elsewhere is not None:
-            raise Outside(found.elsewhere)
-        check_name(found)
-        return found
-
-    def at_input(self, found: Resolved) -> Outside:
-        """Returns (does not raise) the way on of a path that ends at an input."""
-        prefix = self.inputs[found.mount].prefixes[0]
-        return Outside(prefix + b"/" + found.path if found.path else prefix)
+    def __post_init__(self) -> None:
+        self._reserved: dict[int, Place | None] = {}  # allowed, but not known to Drafts yet
+        self._askers: dict[int, int] = {}  # the processes that want those
+        self._published: dict[int, Place] = {}
+        serve = self.peers.serve
+        serve("draft.moved", self._draft_moved)
+        serve("draft.unnamed", self._draft_unnamed)
+        serve("draft.look", self._look)
+        serve("object.moved", lambda _, *args: self.note_moved(*args))
+        serve("object.place", lambda _, object_id: self._place(object_id))
+        serve("object.refresh", lambda _, *args: self.refresh(*args))
+        serve("object.unnamed", lambda _, object_id: self.unnamed(object_id))
+        serve("tree.moved", self._tree_moved)
 
     async def gone(self, slot: Slot) -> None:
         """Tells the owners of objects that no name stands for them any more; the files are
@@ -84,3 +83,202 @@ class Context:
 
     async def _tell_owner(self, name: str, object_id: int, *rest: Any) -> None:
         await ask_each(self.peers, [owner_of(object_id)], lambda _: (name, object_id, *rest))
+
+    # Publications.
+
+    async def reserve(
+        self, object_id: int, place: Place, pid: int, create: bool, exclusive: bool
+    ) -> Slot:
+        """Reserves a name for an object that a process wants to write; see NameTables.reserve. Once
+        it is reserved, the caller must call end_reserve when Drafts is to know it, or when it is
+        published, or give it up: until then it may be renamed."""
+        self._reserved[object_id] = place
+        self._askers[object_id] = pid
+        result = None
+        try:
+            result = await self.homes.reserve(place, object_id, create, exclusive)
+            if result.draft == object_id and result.entry is not None:
+                self.versions.follow(object_id, result.entry)
+            return result
+        finally:
+            if result is None or result.draft != object_id:
+                self.end_reserve(object_id)
+
+    def end_reserve(self, object_id: int) -> Place | None:
+        """Returns the place that is reserved for an object by now, None if its name is gone; the
+        object may not be renamed by way of this any more."""
+        del self._askers[object_id]
+        return self._reserved.pop(object_id)
+
+    async def give_up(self, object_id: int) -> None:
+        """Ends a reservation, and the object that it was for."""
+        await self.release_at(self.end_reserve(object_id), object_id)
+        self.store.discard(object_id)
+
+    def note(self, place: Place, entry: Entry) -> None:
+        """Notes that a file of this rank has got a name."""
+        self._published[entry.object_id] = place
+        self.observer.published(place, entry)
+
+    async def make(self, place: Place, mode: int) -> Entry:
+        """Publishes an empty file, which nobody is writing, under a name that is free. Raises
+        EEXIST."""
+        store = self.store
+        object_id = store.new_id()
+        entry = Entry(object_id, store.create(object_id, mode))
+        try:
+            await self.homes.insert(place, entry)
+        except BaseException:
+            store.discard(object_id)
+            raise
+        self.note(place, entry)
+        return entry
+
+    def _place(self, object_id: int) -> tuple[Place, bool] | None:
+        """Returns the place of an object of this rank, and whether it is published; None if it has
+        no name."""
+        published = self._published.get(object_id)
+        if published is not None:
+            return published, True
+        place = self.drafts.place_of(object_id)
+        return None if place is None else (place, False)
+
+    async def refresh(self, object_id: int, changes: Changes | None = None) -> None:
+        """Publishes the attributes that an object of this rank has now, after `changes` that
+        another rank's copy had."""
+        place, store = self._published.get(object_id), self.store
+        if place is None:
+            return
+        attr = store.attr(object_id) if changes is None else await store.change(object_id, changes)
+        if await self.homes.set_attr(place, object_id, attr):
+            self.observer.changed(place)
+
+    async def publish(self, object_id: int, attr: Attr) -> Entry | None:
+        """Does what Publisher.publish says, also for an object whose name is reserved and which
+        Drafts does not know."""
+        entry = self.versions.entry(object_id, attr)
+        try:
+            async with self.gate.passage(awaited=True):
+                for _ in range(_RETRIES):
+                    place = self._place_to_be(object_id)
+                    if place is None:
+                        break
+                    if await self._publish_at(place, entry):
+                        return entry
+                    # Renamed or removed a moment ago: whoever did it is about to tell.
+                    await asyncio.sleep(_RETRY_S)
+        finally:
+            self.versions.forget(object_id)
+        self.store.discard(object_id)
+        return None
+
+    def _place_to_be(self, object_id: int) -> Place | None:
+        if object_id in self._reserved:
+            return self._reserved[object_id]
+        return self.drafts.place_of(object_id)
+
+    async def _publish_at(self, place: Place, entry: Entry) -> bool:
+        try:
+            replaced = await self.homes.publish(place, entry)
+        except OSError:
+            self.observer.stranded(place, entry)
+            with contextlib.suppress(OSError):
+                await self.homes.release(place, entry.object_id)
+            raise
+        if replaced is None:
+            return False
+        await self.gone(replaced)
+        self.note(place, entry)
+        return True
+
+    async def publish_partial(self, object_id: int, attr: Attr) -> None:
+        """Does what Publisher.publish_partial says."""
+        self.versions.forget(object_id)
+        async with self.gate.passage(awaited=True):
+            place = self.drafts.place_of(object_id)
+            if place is None:
+                self.store.discard(object_id)
+                return
+            await self._name_partial(place, Entry(object_id, attr))
+            # It may have been renamed meanwhile, by what its killed writer had asked for.
+            await self.release_at(self.drafts.place_of(object_id), object_id)
+
+    async def _name_partial(self, place: Place, entry: Entry) -> None:
+        """Publishes an entry under the first free name of partial_names."""
+        for name in partial_names(place.name):
+            partial = Place(place.mount, place.directory, name)
+            if self.inputs[place.mount].kind(partial.path) != "missing":
+                continue
+            try:
+                await self.homes.insert(partial, entry)
+            except FileExistsError:
+                continue
+            except OSError:
+                self.observer.stranded(partial, entry)
+                return
+            self.note(partial, entry)
+            return
+        raise failure(errno.EEXIST, place.path)
+
+    async def release(self, object_id: int) -> None:
+        """Does what Publisher.release says."""
+        async with self.gate.passage(awaited=True):
+            await self.release_at(self.drafts.place_of(object_id), object_id)
+
+    async def release_at(self, place: Place | None, object_id: int) -> None:
+        """Gives a reserved name back. A home rank that is lost has forgotten it anyway."""
+        self.versions.forget(object_id)
+        if place is not None:
+            with contextlib.suppress(OSError):
+                await self.homes.release(place, object_id)
+
+    def note_moved(self, object_id: int, place: Place) -> None:
+        """Notes the new name of an object of this rank, if it is published."""
+        if object_id in self._published:
+            self._published[object_id] = place
+
+    def unnamed(self, object_id: int) -> None:
+        """Notes that an object of this rank has no name any more."""
+        self._published.pop(object_id, None)
+
+    # What other ranks tell.
+
+    def _draft_moved(self, _rank: int, object_id: int, place: Place) -> None:
+        if object_id in self._reserved:
+            self._reserved[object_id] = place
+        self.drafts.move(object_id, place)
+
+    def _draft_unnamed(self, _rank: int, object_id: int) -> None:
+        if object_id in self._reserved:
+            self._reserved[object_id] = None
+        self.drafts.detach(object_id)
+
+    async def _look(self, _rank: int, object_id: int) -> bool:
+        """Tells whether a draft of this rank is still one, and ends it first if it is finished.
+        Does not look while all gates are closed: who asks then is waited for."""
+        drafts = self.drafts
+        for _ in range(_RETRIES):
+            if object_id not in self._reserved:
+                break
+            if not has_ended(self._askers[object_id]):
+                return True
+            await asyncio.sleep(_RETRY_S)  # it was killed while a copy was made for it
+        if self.gate.is_open and drafts.place_of(object_id) is not None:
+            async with self.gate.passage():
+                await drafts.look(object_id)
+        return drafts.place_of(object_id) is not None
+
+    def _tree_moved(self, _rank: int, mount: int, old: bytes, new: bytes) -> None:
+        self.drafts.move_tree(mount, old, new)
+        for object_id, place in self._published.items():
+            self._published[object_id] = _within(place, mount, old, new)
+        for object_id, reserved in self._reserved.items():
+            if reserved is not None:
+                self._reserved[object_id] = _within(reserved, mount, old, new)
+
+
+def _within(place: Place, mount: int, old: bytes, new: bytes) -> Place:
+    directory = place.directory
+    if place.mount != mount or not (directory == old or directory.startswith(old + b"/")):
+        return place
+    return Place(mount, new + directory[len(old) :], place.name)

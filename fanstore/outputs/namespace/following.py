@@ -15,16 +15,16 @@ from fanstore.outputs.model.changes import (
     Change,
 )
 from fanstore.outputs.model.entries import FREE, Entry, Place, Slot
-from fanstore.outputs.namespace.publishing import Publishing
-from fanstore.outputs.ranks.home_server import HomeServer
+from fanstore.outputs.namespace.context import Context
+from fanstore.outputs.ranks.homes import HomeServer
 
 
 class Following:
     """Brings all that this rank knows up to date with the log of its segment: of the names that it
     keeps, whoever changed them, and of what its own programs did, wherever the names are."""
 
-    def __init__(self, publishing: Publishing, home_server: HomeServer) -> None:
-        self._publishing = publishing
+    def __init__(self, context: Context, home_server: HomeServer) -> None:
+        self._context = context
         self._home_server = home_server
         self._name_tables = home_server.name_tables
         self._created_at: dict[int, Place] = {}
@@ -39,14 +39,14 @@ class Following:
         # were moved or removed meanwhile it is published where it was created.
         published = {each.object_id for each in log if each.kind == PUBLISHED}
         names_stay = not any(each.kind in (MOVED, REMOVED) for each in log)
-        with self._publishing.observer.together():
+        with self._context.observer.together():
             for change in log:
                 is_ended = change.kind == CREATED and change.object_id in published
                 if change.elsewhere and is_ended:
                     self._created_at[change.object_id] = change.place
                 if not change.elsewhere and not (is_ended and names_stay):
                     self._follow_name(change)
-                if change.rank == self._publishing.peers.rank and not is_ended:
+                if change.rank == self._context.peers.rank and not is_ended:
                     self._follow_program(change)
 
     def _follow_name(self, change: Change) -> None:
@@ -75,9 +75,9 @@ class Following:
     def _follow_program(self, change: Change) -> None:
         """Follows what a program of this rank did. Objects that it moves or replaces are always
         this rank's."""
-        kind, place, publishing = change.kind, change.place, self._publishing
+        kind, place, context = change.kind, change.place, self._context
         if kind == CREATED:
-            publishing.drafts.begin(place, change.object_id, change.pid)
+            context.drafts.begin(place, change.object_id, change.pid)
             return
         if kind == PUBLISHED:
             self._published(change)
@@ -85,19 +85,19 @@ class Following:
         if kind == MADE and change.elsewhere:
             self._home_server.made(place.mount, place.path)
         if change.gone:
-            publishing.unnamed(change.gone)
-            publishing.store.discard(change.gone)
+            context.unnamed(change.gone)
+            context.store.discard(change.gone)
         if kind == MOVED:
-            publishing.observer.changed(change.to)
+            context.observer.changed(change.to)
             if change.object_id:
-                publishing.note_moved(change.object_id, change.to)
-        publishing.observer.changed(place)
+                context.note_moved(change.object_id, change.to)
+        context.observer.changed(place)
 
     def _published(self, change: Change) -> None:
-        drafts, object_id = self._publishing.drafts, change.object_id
+        drafts, object_id = self._context.drafts, change.object_id
         place: Place | None = change.place
         if change.elsewhere:  # it may have been moved already, or removed
             place = self._created_at.pop(object_id, None) or drafts.place_of(object_id)
         drafts.published(object_id)
         if place is not None:
-            self._publishing.note(place, Entry(object_id, change.attr))
+            self._context.note(place, Entry(object_id, change.attr))

@@ -11,7 +11,7 @@ from fanstore.outputs.model.name_tables import Table, put_over
 from fanstore.outputs.model.wire import Answer, Request
 from fanstore.outputs.namespace.context import DONE, Context, Outside
 from fanstore.outputs.namespace.naming import identity
-from fanstore.outputs.namespace.walk import Resolved, check_name
+from fanstore.outputs.namespace.walk import Resolved, check_name, name
 from fanstore.outputs.ranks.asking import ask_all, ask_each
 
 RENAME_NOREPLACE = 1
@@ -38,8 +38,8 @@ async def rename(context: Context, request: Request) -> Answer | None:
 
 
 async def _names(context: Context, request: Request, replace: bool) -> tuple[Resolved, Resolved]:
-    old = await context.walker.name(request.view, request.path, request.pid)
-    new = await context.walker.name(request.other_view, request.other, request.pid)
+    old = await name(context, request.view, request.path, request.pid)
+    new = await name(context, request.other_view, request.other, request.pid)
     if old.elsewhere is not None and new.elsewhere is not None:
         raise Outside(old.elsewhere + b"\0" + new.elsewhere)
     _check(old, new, not replace)

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from fanstore.outputs.model.entries import Attr, Entry, failure
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import DONE, Context, Outside
-from fanstore.outputs.namespace.publishing import Publishing
-from fanstore.outputs.namespace.walk import PATH_MAX, Resolved, check_name
+from fanstore.outputs.namespace.walk import PATH_MAX, Resolved, check_name, name, named, resolve
 
 _DIRECTORY_BYTES = 4096
 _SECTOR_BYTES = 512
@@ -24,7 +23,7 @@ _SPECIAL_RMDIR = {b".": errno.EINVAL, b"..": errno.ENOTEMPTY, b"/": errno.EBUSY}
 
 async def mkdir(context: Context, request: Request) -> Answer:
     """Answers MKDIR."""
-    found = await context.name(request)
+    found = await named(context, request)
     _check_new(found, request.path, slash=True)
     mode = stat.S_IFDIR | request.mode & 0o1777
     return await _insert(context, found, request, mode, _DIRECTORY_BYTES)
@@ -36,7 +35,7 @@ async def symlink(context: Context, request: Request) -> Answer:
         raise failure(errno.ENOENT)
     if len(request.other) >= PATH_MAX:
         raise failure(errno.ENAMETOOLONG)
-    found = await context.name(request)
+    found = await named(context, request)
     _check_new(found, request.path)
     mode = stat.S_IFLNK | 0o777
     return await _insert(context, found, request, mode, len(request.other), request.other)
@@ -54,12 +53,12 @@ async def _insert(
     return Answer(Where.DONE, entry)
 
 
-async def mknod(context: Publishing, request: Request) -> Answer:
+async def mknod(context: Context, request: Request) -> Answer:
     """Answers MKNOD: makes regular files, and refuses all else when all else is well."""
     kind = stat.S_IFMT(request.mode) or stat.S_IFREG
     if kind not in _KINDS:
         raise failure(errno.EPERM if kind == stat.S_IFDIR else errno.EINVAL, request.path)
-    found = await context.name(request)
+    found = await named(context, request)
     _check_new(found, request.path)
     if kind != stat.S_IFREG:
         raise failure(errno.EPERM, request.path)
@@ -68,11 +67,11 @@ async def mknod(context: Publishing, request: Request) -> Answer:
 
 async def link(context: Context, request: Request) -> Answer:
     """Answers LINK: refuses, as file systems without hard links do, when all else is well."""
-    walker, follow = context.walker, bool(request.flags & _SYMLINK_FOLLOW)
-    source = await walker.resolve(request.view, request.path, request.pid, follow)
+    follow = bool(request.flags & _SYMLINK_FOLLOW)
+    source = await resolve(context, request.view, request.path, request.pid, follow)
     if source.elsewhere is None and source.is_free:
         raise failure(errno.ENOENT, request.path)
-    target = await walker.name(request.other_view, request.other, request.pid)
+    target = await name(context, request.other_view, request.other, request.pid)
     check_name(target)
     if target.elsewhere is None:
         _check_new(target, request.other)
@@ -135,7 +134,7 @@ def _check_new(found: Resolved, path: bytes, slash: bool = False) -> None:
 async def _to_remove(context: Context, request: Request, special: Mapping[bytes, int]) -> Resolved:
     """Returns what is to be removed. Raises where nothing may be: `special` has the errors of
     paths that do not end in a name."""
-    found = await context.name(request)
+    found = await named(context, request)
     if found.special is not None:
         raise failure(special[found.special], request.path)
     if found.is_free:

@@ -9,11 +9,10 @@ import re
 import stat
 from dataclasses import dataclass
 
-from fanstore.outputs.model.entries import Attr, Entry, Place, failure, owner_of
+from fanstore.outputs.model.entries import Attr, Entry, Place, Slot, failure, owner_of
 from fanstore.outputs.model.wire import Answer, Request, Where
-from fanstore.outputs.namespace.context import DONE
-from fanstore.outputs.namespace.publishing import Publishing
-from fanstore.outputs.namespace.walk import Resolved
+from fanstore.outputs.namespace.context import DONE, Context
+from fanstore.outputs.namespace.walk import Resolved, at_input, resolved
 
 
 @dataclass(frozen=True)
@@ -56,33 +55,26 @@ def _wish_of(flags: int) -> _Wish:
     )
 
 
-@dataclass(frozen=True)
-class _Reserved:
-    """An object that a name is reserved for, and what it will replace."""
-
-    object_id: int
-    entry: Entry | None
-
-
-async def truncate(context: Publishing, request: Request) -> Answer | None:
+async def truncate(context: Context, request: Request) -> Answer | None:
     """Answers TRUNCATE."""
     if request.size < 0:
         raise failure(errno.EINVAL, request.path)
     return DONE if await _open(context, request, _Wish(size=request.size)) else None
 
 
-async def open_file(context: Publishing, request: Request) -> Answer | None:
+async def open_file(context: Context, request: Request) -> Answer | None:
     """Answers OPEN."""
     return await _open(context, request, _wish_of(request.flags))
 
 
-async def _open(context: Publishing, request: Request, wish: _Wish) -> Answer | None:
+async def _open(context: Context, request: Request, wish: _Wish) -> Answer | None:
     """Answers an open; None where a name changed meanwhile. What takes long, copying and fetching,
     is done when the names are settled."""
     async with context.gate.passage():
         step = await _decide(context, request, wish)
-    if isinstance(step, _Reserved):
-        return await _begin(context, step, request, wish)
+    if isinstance(step, Slot):
+        assert step.draft is not None
+        return await _begin(context, step.draft, step.entry, request, wish)
     if isinstance(step, Entry):
         with contextlib.suppress(FileNotFoundError):  # it was replaced or removed meanwhile
             return Answer(Where.EXISTING, step, await context.store.local_path(step))
@@ -91,11 +83,10 @@ async def _open(context: Publishing, request: Request, wish: _Wish) -> Answer | 
 
 
 async def _begin(
-    context: Publishing, reserved: _Reserved, request: Request, wish: _Wish
+    context: Context, object_id: int, entry: Entry | None, request: Request, wish: _Wish
 ) -> Answer | None:
-    """Makes what is to be written on, and has Drafts know it, or publishes it."""
-    object_id, entry, store = reserved.object_id, reserved.entry, context.store
-    published = None
+    """Makes what is to be written, in place of `entry`, and has Drafts know it, or publishes it."""
+    store, published = context.store, None
     try:
         if entry is not None and wish.size == 0:
             store.create(object_id, entry.attr.mode)
@@ -124,12 +115,10 @@ async def _begin(
     return Answer(Where.CREATE, context.versions.entry(object_id, attr), path, entry is None)
 
 
-async def _decide(
-    context: Publishing, request: Request, wish: _Wish
-) -> Answer | Entry | _Reserved | None:
-    """Returns the answer, or what is to be done for it: an entry is to be read, a _Reserved to be
-    made."""
-    found = await context.resolve(request, wish.follow, wish.create)
+async def _decide(context: Context, request: Request, wish: _Wish) -> Answer | Entry | Slot | None:
+    """Returns the answer, or what is to be done for it: an entry is to be read; a slot
+    is reserved, and its draft is to be made."""
+    found = await resolved(context, request, wish.follow, wish.create)
     if found.is_free:
         return await _open_free(context, found, request, wish)
     if wish.exclusive:
@@ -143,7 +132,7 @@ async def _decide(
     if found.is_input:
         if wish.changes:
             raise failure(errno.EROFS, request.path)
-        raise context.at_input(found)
+        raise at_input(context, found)
     if found.own is not None:
         return await _open_own(context, found.own, request, wish)
     assert found.entry is not None
@@ -154,27 +143,27 @@ async def _decide(
     return await _reserve(context, found.place, request, wish)
 
 
-def _open_link(context: Publishing, found: Resolved, request: Request, wish: _Wish) -> Answer:
+def _open_link(context: Context, found: Resolved, request: Request, wish: _Wish) -> Answer:
     if wish.directory:
         raise failure(errno.ENOTDIR, request.path)
     if not wish.link:
         raise failure(errno.ELOOP, request.path)
     if found.entry is None:
-        raise context.at_input(found)
+        raise at_input(context, found)
     return Answer(Where.HERE, found.entry, found.entry.target)
 
 
-def _open_directory(context: Publishing, found: Resolved, request: Request, wish: _Wish) -> Answer:
+def _open_directory(context: Context, found: Resolved, request: Request, wish: _Wish) -> Answer:
     if wish.create or wish.changes:
         raise failure(errno.EISDIR, request.path)
     if found.is_input:
-        raise context.at_input(found)
+        raise at_input(context, found)
     return Answer(Where.DIRECTORY, found.entry, found.path)
 
 
 async def _open_free(
-    context: Publishing, found: Resolved, request: Request, wish: _Wish
-) -> Answer | Entry | _Reserved | None:
+    context: Context, found: Resolved, request: Request, wish: _Wish
+) -> Answer | Entry | Slot | None:
     if not wish.create:
         raise failure(errno.ENOENT, request.path)
     if wish.write:
@@ -190,7 +179,7 @@ async def _open_free(
     return None
 
 
-async def _open_own(context: Publishing, own: int, request: Request, wish: _Wish) -> Answer | None:
+async def _open_own(context: Context, own: int, request: Request, wish: _Wish) -> Answer | None:
     if wish.write and not await context.drafts.join(own, request.pid):
         await context.drafts.look(own)  # its end, which is under way
         return None
@@ -200,16 +189,16 @@ async def _open_own(context: Publishing, own: int, request: Request, wish: _Wish
 
 
 async def _reserve(
-    context: Publishing, name: Place, request: Request, wish: _Wish
-) -> Answer | _Reserved | None:
+    context: Context, name: Place, request: Request, wish: _Wish
+) -> Answer | Slot | None:
     object_id = context.store.new_id()
     result = await context.reserve(object_id, name, request.pid, wish.create, wish.exclusive)
-    if result.taken:
-        return _Reserved(object_id, result.entry)
+    if result.draft == object_id:
+        return result
     return None if result.draft is None else await _busy(context, result.draft, request, wish)
 
 
-async def _busy(context: Publishing, draft: int, request: Request, wish: _Wish) -> Answer | None:
+async def _busy(context: Context, draft: int, request: Request, wish: _Wish) -> Answer | None:
     """Answers where somebody else is writing the file: on this node one may join before there is
     anything in it. Raises ETXTBSY."""
     if owner_of(draft) == context.peers.rank:
@@ -222,12 +211,12 @@ async def _busy(context: Publishing, draft: int, request: Request, wish: _Wish) 
     return None
 
 
-def _joined(context: Publishing, draft: int, wish: _Wish) -> Answer:
+def _joined(context: Context, draft: int, wish: _Wish) -> Answer:
     where = Where.CUT if wish.cut else Where.EXISTING
     return Answer(where, _now(context, draft), context.store.path(draft))
 
 
-def _now(context: Publishing, object_id: int) -> Entry:
+def _now(context: Context, object_id: int) -> Entry:
     """Returns the entry of an object that is being written, as it is by now."""
     try:
         return context.versions.entry(object_id)

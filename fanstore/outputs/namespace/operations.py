@@ -15,23 +15,19 @@ from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
-from fanstore.outputs.namespace import attributes, looking, moving, naming, opening
-from fanstore.outputs.namespace.context import DONE, Outside
+from fanstore.outputs.namespace import attributes, moving, naming, opening
+from fanstore.outputs.namespace.context import DONE, Context, Outside
 from fanstore.outputs.namespace.following import Following
-from fanstore.outputs.namespace.publishing import Publishing
-from fanstore.outputs.namespace.walk import Walker
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.objects.versions import Versions
-from fanstore.outputs.ranks.busy import Busy, ServingPeers
-from fanstore.outputs.ranks.gate import Gate
-from fanstore.outputs.ranks.home_client import HomeClient
-from fanstore.outputs.ranks.home_server import HomeServer
+from fanstore.outputs.ranks.gate import Busy, Gate, ServingPeers
+from fanstore.outputs.ranks.homes import HomeClient, HomeServer
 from fanstore.peers.interface import Peers
 
 TRIES = 100  # how often an operation begins anew because a name changed meanwhile
 _ALONE = (Op.OPEN, Op.TRUNCATE, Op.RENAME)  # these pass the gate where it suits them
 
-_Step = Callable[[Publishing, Request], Awaitable[Answer | None]]
+_Step = Callable[[Context, Request], Awaitable[Answer | None]]
 
 
 class Operations:
@@ -56,17 +52,14 @@ class Operations:
         self.home_server = HomeServer(self.name_tables, peers, inputs)
         homes, gate = HomeClient(peers), Gate(peers, segment.freeze, busy)
         versions = Versions(store)
-        walker = Walker(inputs, homes, gate, drafts, versions)
-        self.publisher = Publishing(
-            peers, inputs, homes, gate, drafts, store, versions, observer, walker
-        )
+        self.publisher = Context(peers, inputs, homes, gate, drafts, store, versions, observer)
         self._following = Following(self.publisher, self.home_server)
         self._lets = False
         self._running: set[asyncio.Task[Answer]] = set()
         self._steps: dict[int, _Step] = {
-            Op.LOOKUP: looking.lookup,
-            Op.LIST: looking.listing,
-            Op.NAME: looking.name_of,
+            Op.LOOKUP: attributes.lookup,
+            Op.LIST: attributes.listing,
+            Op.NAME: attributes.name_of,
             Op.OPEN: opening.open_file,
             Op.TRUNCATE: opening.truncate,
             Op.RENAME: moving.rename,

@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import posixpath
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fanstore.outputs.drafts.drafts import Drafts
 from fanstore.outputs.model.entries import Entry, Place, failure, split
-from fanstore.outputs.model.interfaces import Inputs
-from fanstore.outputs.objects.versions import Versions
-from fanstore.outputs.ranks.gate import Gate
-from fanstore.outputs.ranks.home_client import HomeClient
+from fanstore.outputs.model.wire import Request
+from fanstore.outputs.namespace.context import Context, Outside
 
 LINKS_MAX = 40
 NAME_MAX = 255
@@ -27,7 +23,7 @@ class Resolved:
     """The end of a path. mount, path: where, in normal form. input: what it is among the inputs.
     entry: what everybody sees there; own: the object that the asking process is writing under that
     name, mine: that as an entry. slash: the path had one at its end. special: its last component,
-    if that was no name (Walker.name only). elsewhere: the absolute path to go on with."""
+    if that was no name (`name` only). elsewhere: the absolute path to go on with."""
 
     mount: int
     path: bytes
@@ -70,73 +66,92 @@ class Resolved:
         return self.input == "directory" or (self.seen is not None and self.seen.is_directory)
 
 
-@dataclass(eq=False)
-class Walker:
-    """Resolves paths for one rank."""
+async def resolved(
+    context: Context, request: Request, follow: bool = True, create: bool = False
+) -> Resolved:
+    """Resolves the path of a request, as `resolve` does. Raises Outside."""
+    found = await resolve(context, request.view, request.path, request.pid, follow, create)
+    if found.elsewhere is not None:
+        raise Outside(found.elsewhere)
+    return found
 
-    inputs: Sequence[Inputs]
-    homes: HomeClient
-    gate: Gate
-    drafts: Drafts
-    versions: Versions
 
-    async def resolve(
-        self, mount: int, path: bytes, pid: int, follow: bool = True, create: bool = False
-    ) -> Resolved:
-        """Resolves a path; through a link at its end where `follow` is set or a slash follows. What
-        is missing may only be its last name. create: a file may be made there. Raises ENOENT,
-        ENOTDIR, ELOOP, ENAMETOOLONG; EISDIR when the file to be made has a slash at its end."""
-        _check_length(path)
-        if _is_normal(path):  # mostly there is no link on the way, which takes one question
-            found = await self._look(split(mount, path), pid)
-            if found is not None and not (follow and found.is_link):
-                return found
-        at, left = Resolved(mount, b"", "directory"), path.split(b"/")[::-1]
-        return await _Walk(self, path, pid, follow, create, at, left).run()
+async def named(context: Context, request: Request) -> Resolved:
+    """Resolves the path of a name that is to be changed, as `name` does. Raises Outside."""
+    found = await name(context, request.view, request.path, request.pid)
+    if found.elsewhere is not None:
+        raise Outside(found.elsewhere)
+    check_name(found)
+    return found
 
-    async def name(self, mount: int, path: bytes, pid: int) -> Resolved:
-        """Resolves the path of a name that is to be changed: a link at its end is not followed,
-        slashes after it or not. A name that is too long is free; see `check_name`."""
-        _check_length(path)
-        parent, _, last = path.rstrip(b"/").rpartition(b"/")
-        slash = path.endswith(b"/")
-        found = await self.resolve(mount, parent, pid)
-        if found.elsewhere is not None:
-            rest = last + b"/" if slash else last
-            return replace(found, elsewhere=_joined(found.elsewhere, rest))
-        if not found.is_directory:
-            raise failure(errno.ENOENT if found.is_free else errno.ENOTDIR, parent)
-        if last in _SPECIAL:
-            return replace(found, special=last or b"/")
-        place = Place(found.mount, found.path, last)
-        if len(last) > NAME_MAX:
-            return Resolved(place.mount, place.path, slash=slash)
-        return replace(await self.find(place, pid), slash=slash)
 
-    async def find(self, place: Place, pid: int) -> Resolved:
-        """Returns what a name stands for in a directory that is known to exist."""
-        return await self._look(place, pid) or Resolved(place.mount, place.path)
+def at_input(context: Context, found: Resolved) -> Outside:
+    """Returns (does not raise) the way on of a path that ends at an input."""
+    prefix = context.inputs[found.mount].prefixes[0]
+    return Outside(prefix + b"/" + found.path if found.path else prefix)
 
-    async def _look(self, place: Place, pid: int) -> Resolved | None:
-        """Returns what a name stands for; None when its directory does not exist by that very
-        path."""
-        kind = self.inputs[place.mount].kind(place.path)
-        if kind != "missing":
-            return Resolved(place.mount, place.path, kind)
-        draft = self.drafts.at(place)
-        others = draft is not None and self.drafts.find(place, pid) is None
-        if draft is not None and others and not self.gate.is_alone:
-            with contextlib.suppress(OSError):
-                await self.drafts.look(draft)
-        found = await self.homes.get(place)
-        if not found.known:
-            return None
-        own = self.drafts.find(place, pid)
-        mine = None
-        if own is not None:
-            with contextlib.suppress(OSError):  # allowed, but not made yet
-                mine = self.versions.entry(own)
-        return Resolved(place.mount, place.path, "missing", found.entry, own, mine)
+
+async def resolve(
+    context: Context, mount: int, path: bytes, pid: int, follow: bool = True, create: bool = False
+) -> Resolved:
+    """Resolves a path; through a link at its end where `follow` is set or a slash follows. What is
+    missing may only be its last name. create: a file may be made there. Raises ENOENT, ENOTDIR,
+    ELOOP, ENAMETOOLONG; EISDIR when the file to be made has a slash at its end."""
+    _check_length(path)
+    if _is_normal(path):  # mostly there is no link on the way, which takes one question
+        found = await _look(context, split(mount, path), pid)
+        if found is not None and not (follow and found.is_link):
+            return found
+    at, left = Resolved(mount, b"", "directory"), path.split(b"/")[::-1]
+    return await _Walk(context, path, pid, follow, create, at, left).run()
+
+
+async def name(context: Context, mount: int, path: bytes, pid: int) -> Resolved:
+    """Resolves the path of a name that is to be changed: a link at its end is not followed, slashes
+    after it or not. A name that is too long is free; see `check_name`."""
+    _check_length(path)
+    parent, _, last = path.rstrip(b"/").rpartition(b"/")
+    slash = path.endswith(b"/")
+    found = await resolve(context, mount, parent, pid)
+    if found.elsewhere is not None:
+        rest = last + b"/" if slash else last
+        return replace(found, elsewhere=_joined(found.elsewhere, rest))
+    if not found.is_directory:
+        raise failure(errno.ENOENT if found.is_free else errno.ENOTDIR, parent)
+    if last in _SPECIAL:
+        return replace(found, special=last or b"/")
+    place = Place(found.mount, found.path, last)
+    if len(last) > NAME_MAX:
+        return Resolved(place.mount, place.path, slash=slash)
+    return replace(await _find(context, place, pid), slash=slash)
+
+
+async def _find(context: Context, place: Place, pid: int) -> Resolved:
+    """Returns what a name stands for in a directory that is known to exist."""
+    return await _look(context, place, pid) or Resolved(place.mount, place.path)
+
+
+async def _look(context: Context, place: Place, pid: int) -> Resolved | None:
+    """Returns what a name stands for; None when its directory does not exist by that very path."""
+    kind = context.inputs[place.mount].kind(place.path)
+    if kind != "missing":
+        return Resolved(place.mount, place.path, kind)
+    drafts = context.drafts
+    draft = drafts.at(place)
+    others = draft is not None and drafts.find(place, pid) is None
+    if draft is not None and others and not context.gate.is_alone:
+        with contextlib.suppress(OSError):
+            await drafts.look(draft)
+    try:
+        entry = await context.homes.get(place)
+    except FileNotFoundError:
+        return None
+    own = drafts.find(place, pid)
+    mine = None
+    if own is not None:
+        with contextlib.suppress(OSError):  # allowed, but not made yet
+            mine = context.versions.entry(own)
+    return Resolved(place.mount, place.path, "missing", entry, own, mine)
 
 
 @dataclass
@@ -144,7 +159,7 @@ class _Walk:
     """A path resolved component by component, as the kernel does it. at: a directory, always;
     left: the components to come, backwards."""
 
-    walker: Walker
+    context: Context
     path: bytes
     pid: int
     follow: bool
@@ -161,7 +176,7 @@ class _Walk:
                 return found
         if self.at.entry is not None or self.at.is_input:
             return self.at
-        return await self.walker.find(self.at.place, self.pid)
+        return await _find(self.context, self.at.place, self.pid)
 
     async def _step(self, name: bytes) -> Resolved | None:
         """Walks one component; returns the end if that was it, else None."""
@@ -175,7 +190,7 @@ class _Walk:
         if len(name) > NAME_MAX:
             raise failure(errno.ENAMETOOLONG, self.path)
         at = self.at
-        found = await self.walker.find(Place(at.mount, at.path, name), self.pid)
+        found = await _find(self.context, Place(at.mount, at.path, name), self.pid)
         if found.is_link and (self.follow or slash):
             return self._through(found)
         if found.is_directory:
@@ -191,16 +206,16 @@ class _Walk:
     def _up(self) -> Resolved | None:
         mount, path = self.at.mount, self.at.path
         if not path:
-            return self._out(posixpath.dirname(self.walker.inputs[mount].prefixes[0]))
+            return self._out(posixpath.dirname(self.context.inputs[mount].prefixes[0]))
         path = path.rpartition(b"/")[0]
-        self.at = Resolved(mount, path, self.walker.inputs[mount].kind(path))
+        self.at = Resolved(mount, path, self.context.inputs[mount].kind(path))
         return None
 
     def _through(self, link: Resolved) -> Resolved | None:
         self.links += 1
         if self.links > LINKS_MAX:
             raise failure(errno.ELOOP, self.path)
-        inputs = self.walker.inputs[link.mount]
+        inputs = self.context.inputs[link.mount]
         target = link.entry.target if link.entry else inputs.target(link.path)
         if target.startswith(b"/"):
             inside = self._inside(target)
@@ -214,7 +229,7 @@ class _Walk:
     def _inside(self, target: bytes) -> tuple[int, bytes] | None:
         """Returns the mount and the rest of an absolute path that lies in a mount by its very text;
         else None."""
-        for mount, inputs in enumerate(self.walker.inputs):
+        for mount, inputs in enumerate(self.context.inputs):
             for prefix in inputs.prefixes:
                 if target == prefix or target.startswith(prefix + b"/"):
                     return mount, target[len(prefix) + 1 :]

@@ -1,4 +1,4 @@
-"""The name tables of this rank as all ranks ask them: the same steps, once they are possible.
+"""The name tables of all ranks: each rank serves its own, as their home, and asks for the others.
 
 A change in a directory waits until it is certain that the directory is there (its own name is kept
 by the home of its parent, which is asked once), until all ranks know that names can be there that
@@ -10,7 +10,8 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from fanstore.outputs.model.entries import Entry, Place, Slot, failure, home_rank_of, split
 from fanstore.outputs.model.interfaces import Inputs
@@ -28,15 +29,6 @@ _AT_ONCE = (
     "slot", "set_slot", "list", "is_empty", "changed_ns", "set_time", "tables", "put_tables",
     "drop_tables",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Found:
-    """The answer to `get`. known: whether the directory exists, by that very path; entry: what is
-    published under the name."""
-
-    known: bool
-    entry: Entry | None = None
 
 
 @dataclass
@@ -79,14 +71,12 @@ class HomeServer:
 
     # What other ranks ask; the first argument is theirs.
 
-    async def get(self, _rank: int, place: Place) -> Found:
+    async def get(self, _rank: int, place: Place) -> Entry | None:
         """Returns what is published under a name, after asking whether the directory exists if that
-        is not known."""
-        key = place.mount, place.directory
-        if not self._is_known(*key):
-            await self._verify(*key)
-        known = self._is_known(*key)
-        return Found(known, self.name_tables.get(place) if known else None)
+        is not known. Raises ENOENT where it does not, by that very path."""
+        while not self._is_known(place.mount, place.directory):
+            await self._until_known(place)
+        return self.name_tables.get(place)
 
     async def lock(self, rank: int, place: Place, token: int) -> Slot:
         """Keeps all others from changing a name until `unlock`; returns what it stands for."""
@@ -173,7 +163,8 @@ class HomeServer:
             waits = (wait for place in places if (wait := self._wait_for(place)) is not None)
             wait = next(waits, None)
             if wait is None:
-                return self._refuse_lost(rank)
+                self._refuse_lost(rank)
+                return
             await wait
         raise failure(errno.EIO, places[0].path)
 
@@ -225,12 +216,8 @@ class HomeServer:
     def _record_to_announce(self, mount: int, directory: bytes) -> int | None:
         """Returns the input directory of which other ranks do not know yet that it has outputs, or
         None."""
-        table = self.name_tables.table(mount, directory)
-        if table.announced:
-            return None
         record = self._inputs[mount].record(directory)
-        table.announced = record is None or (mount, record) in self._announced
-        return None if table.announced else record
+        return None if (mount, record) in self._announced else record
 
     async def _announce(self, mount: int, record: int) -> None:
         key = mount, record
@@ -248,3 +235,60 @@ class HomeServer:
 
 def _at_once(step: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _rank, *args: step(*args)
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class _Step(Generic[_P, _R]):
+    """A method that asks a home for the step of NameTables, or of HomeServer, of the same name."""
+
+    def __init__(self, step: Callable[Concatenate[NameTables, _P], _R]) -> None:
+        self._name = step.__name__
+
+    def __get__(self, homes: HomeClient, _: type) -> Callable[_P, Awaitable[_R]]:
+        return partial(homes.ask, self._name)
+
+
+def _served(step: Callable[Concatenate[HomeServer, int, _P], Awaitable[_R]]) -> _Step[_P, _R]:
+    return _Step(step)  # type: ignore[arg-type]
+
+
+class HomeClient:
+    """The steps of NameTables, each done by the home rank of the name. All raise OSError; EIO when
+    that rank is lost. Steps that change something wait while the name or its directory is moved."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    def rank(self, mount: int, directory: bytes) -> int:
+        """Returns the home rank of a directory: the one that keeps the names in it."""
+        return home_rank_of(mount, directory, self._peers.world_size)
+
+    async def ask(self, step: str, *args: Any) -> Any:
+        """Has the home rank do a step, whose arguments begin with a place, or with a mount and a
+        directory."""
+        first = args[0]
+        key = (first.mount, first.directory) if isinstance(first, Place) else args[:2]
+        return await self._peers.call(self.rank(*key), f"home.{step}", *args)
+
+    get = _served(HomeServer.get)
+    lock = _served(HomeServer.lock)
+    unlock = _served(HomeServer.unlock)
+    close = _served(HomeServer.close)
+    end_close = _served(HomeServer.end_close)
+    slot = _Step(NameTables.slot)
+    list = _Step(NameTables.list)
+    is_empty = _Step(NameTables.is_empty)
+    changed_ns = _Step(NameTables.changed_ns)
+    reserve = _Step(NameTables.reserve)
+    release = _Step(NameTables.release)
+    publish = _Step(NameTables.publish)
+    insert = _Step(NameTables.insert)
+    remove = _Step(NameTables.remove)
+    move = _Step(NameTables.move)
+    change = _Step(NameTables.change)
+    set_attr = _Step(NameTables.set_attr)
+    set_time = _Step(NameTables.set_time)
+    set_slot = _Step(NameTables.set_slot)  # while all gates are closed, or the name is locked
