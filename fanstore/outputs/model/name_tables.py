@@ -152,7 +152,7 @@ class NameTables:
         if slot.entry is None or slot.entry.object_id != object_id:
             return None
         changed = replace(slot.entry, attr=attr)
-        self._set(self._tables[place.mount, place.directory], place, Slot(changed, slot.draft))
+        self._put(place, Slot(changed, slot.draft))
         return changed
 
     def drop_drafts(self, rank: int) -> None:
@@ -164,7 +164,7 @@ class NameTables:
 
     def set_slot(self, place: Place, slot: Slot) -> None:
         """Has a name stand for `slot` from now on, whatever was there."""
-        self._put(place, slot, True)
+        self._put(place, slot, time.time_ns())
 
     def changed_ns(self, mount: int, directory: bytes) -> int:
         """Returns when the names in a directory changed; 0 where its entry has a later time."""
@@ -216,21 +216,18 @@ class NameTables:
     def follow(self, place: Place, slot: Slot, when_ns: int) -> Slot:
         """Has a name stand for `slot`, as a program has made it at that time; returns what it stood
         for."""
-        table = self._tables[place.mount, place.directory]
-        old = table.names.get(place.name, FREE)
-        table.mtime_ns = when_ns
-        self._set(table, place, slot)
+        old = self.slot(place)
+        self._put(place, slot, when_ns)
         return old
 
-    def _put(self, place: Place, slot: Slot, renamed: bool = False) -> None:
+    def _put(self, place: Place, slot: Slot, when_ns: int | None = None) -> None:
+        """Has a name stand for `slot`. when_ns: when the directory has changed; None: now, unless
+        that is a new version of a file."""
         table = self._tables[place.mount, place.directory]
-        old = table.names.get(place.name, FREE)
-        # A new version of a file is no change of its directory.
-        if renamed or _shows(old) != _shows(slot):
-            table.mtime_ns = time.time_ns()
-        self._set(table, place, slot)
-
-    def _set(self, table: Table, place: Place, slot: Slot) -> None:
+        if when_ns is None and _shows(self.slot(place)) != _shows(slot):
+            when_ns = time.time_ns()
+        if when_ns is not None:
+            table.mtime_ns = when_ns
         if slot == FREE:
             table.names.pop(place.name, None)
         else:

@@ -22,14 +22,6 @@ from fanstore.peers.interface import Peers
 WAIT_S = 10.0
 _TRIES = 1000
 
-# Steps of NameTables that change names, whose places are among their arguments.
-_CHANGES = ("reserve", "release", "publish", "insert", "change", "set_attr", "remove", "move")
-# Steps that need no wait: they change nothing, or are taken while all else is frozen or locked.
-_AT_ONCE = (
-    "slot", "set_slot", "list", "is_empty", "changed_ns", "set_time", "tables", "put_tables",
-    "drop_tables",
-)  # fmt: skip
-
 
 @dataclass
 class _Hold:
@@ -52,22 +44,23 @@ class HomeServer:
         self._turn = 0  # counts what may make a directory's being there uncertain
         self._announced: set[tuple[int, int]] = set()
         self._announcing: dict[tuple[int, int], asyncio.Task[None]] = {}
-        steps = {name: self._changing(getattr(name_tables, name)) for name in _CHANGES}
-        steps |= {name: _at_once(getattr(name_tables, name)) for name in _AT_ONCE}
-        steps["entry"] = _at_once(name_tables.get)
-        own = (self.get, self.lock, self.unlock, self.close, self.end_close)
-        steps |= {function.__name__: function for function in own}
-        for name, step in steps.items():
-            peers.serve(f"home.{name}", step)
+        peers.serve("home.entry", lambda _, place: name_tables.get(place))
+        for name, step in vars(HomeClient).items():
+            if isinstance(step, _Step):
+                peers.serve(f"home.{name}", self._answer_of(step))
         peers.serve("touch", lambda _, mount, record: inputs[mount].touch(record))
         peers.on_lost(self._lost)
 
-    def _changing(self, step: Callable[..., Any]) -> Callable[..., Any]:
+    def _answer_of(self, step: _Step[..., Any]) -> Any:
+        if step.own:
+            return getattr(self, step.function.__name__)
+        function = partial(step.function, self.name_tables)
+
         async def run(rank: int, *args: Any) -> Any:
             await self._until_ready(rank, *(each for each in args if isinstance(each, Place)))
-            return step(*args)
+            return function(*args)
 
-        return run
+        return run if step.waits else lambda _, *args: function(*args)
 
     # What other ranks ask; the first argument is theirs.
 
@@ -233,26 +226,25 @@ class HomeServer:
             del self._announcing[mount, record]
 
 
-def _at_once(step: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda _rank, *args: step(*args)
-
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+@dataclass
 class _Step(Generic[_P, _R]):
-    """A method that asks a home for the step of NameTables, or of HomeServer, of the same name."""
+    """A method that asks a home for a step of NameTables, or of its HomeServer. waits: until the
+    names that it changes may change."""
 
-    def __init__(self, step: Callable[Concatenate[NameTables, _P], _R]) -> None:
-        self._name = step.__name__
+    function: Callable[Concatenate[NameTables, _P], _R]
+    waits: bool = False
+    own: bool = False
 
     def __get__(self, homes: HomeClient, _: type) -> Callable[_P, Awaitable[_R]]:
-        return partial(homes.ask, self._name)
+        return partial(homes.ask, self.function.__name__)
 
 
 def _served(step: Callable[Concatenate[HomeServer, int, _P], Awaitable[_R]]) -> _Step[_P, _R]:
-    return _Step(step)  # type: ignore[arg-type]
+    return _Step(step, own=True)  # type: ignore[arg-type]
 
 
 class HomeClient:
@@ -278,17 +270,23 @@ class HomeClient:
     unlock = _served(HomeServer.unlock)
     close = _served(HomeServer.close)
     end_close = _served(HomeServer.end_close)
+
+    reserve = _Step(NameTables.reserve, waits=True)
+    release = _Step(NameTables.release, waits=True)
+    publish = _Step(NameTables.publish, waits=True)
+    insert = _Step(NameTables.insert, waits=True)
+    remove = _Step(NameTables.remove, waits=True)
+    move = _Step(NameTables.move, waits=True)
+    change = _Step(NameTables.change, waits=True)
+    set_attr = _Step(NameTables.set_attr, waits=True)
+
+    # These change no name, or are taken while all gates are closed or the name is locked.
     slot = _Step(NameTables.slot)
     list = _Step(NameTables.list)
     is_empty = _Step(NameTables.is_empty)
     changed_ns = _Step(NameTables.changed_ns)
-    reserve = _Step(NameTables.reserve)
-    release = _Step(NameTables.release)
-    publish = _Step(NameTables.publish)
-    insert = _Step(NameTables.insert)
-    remove = _Step(NameTables.remove)
-    move = _Step(NameTables.move)
-    change = _Step(NameTables.change)
-    set_attr = _Step(NameTables.set_attr)
     set_time = _Step(NameTables.set_time)
-    set_slot = _Step(NameTables.set_slot)  # while all gates are closed, or the name is locked
+    set_slot = _Step(NameTables.set_slot)
+    tables = _Step(NameTables.tables)
+    drop_tables = _Step(NameTables.drop_tables)
+    put_tables = _Step(NameTables.put_tables)
