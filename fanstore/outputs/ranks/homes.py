@@ -43,7 +43,6 @@ class HomeServer:
         self._holds: dict[Place, _Hold] = {}
         self._turn = 0  # counts what may make a directory's being there uncertain
         self._announced: set[tuple[int, int]] = set()
-        self._announcing: dict[tuple[int, int], asyncio.Task[None]] = {}
         peers.serve("home.entry", lambda _, place: name_tables.get(place))
         for name, step in vars(HomeClient).items():
             if isinstance(step, _Step):
@@ -91,20 +90,13 @@ class HomeServer:
         self._refuse_lost(rank)
         if not self.name_tables.is_empty(mount, directory):
             raise failure(errno.ENOTEMPTY, directory)
-        self._turn += 1
         self._hold(Place(mount, directory, b""), rank)
 
     async def end_close(self, rank: int, mount: int, directory: bytes, gone: bool) -> None:
         """Ends `close`, for the rank that closed the directory. gone: whether it was removed."""
         whole = Place(mount, directory, b"")
         if whole in self._holds and self._holds[whole].rank == rank:
-            self._end_close(whole, gone)
-
-    def _end_close(self, whole: Place, gone: bool) -> None:
-        self._turn += 1
-        if gone:
-            self.name_tables.forget(whole.mount, whole.directory)
-        self._let_go(whole)
+            self._let_go(whole, gone)
 
     def _refuse_lost(self, rank: int) -> None:
         """Raises EIO where the rank that asked is lost by now: what it began would never end."""
@@ -116,16 +108,17 @@ class HomeServer:
         which is looked at again. What it was writing is dropped."""
         self.name_tables.drop_drafts(rank)
         for place in [place for place, hold in self._holds.items() if hold.rank == rank]:
-            if place.name:
-                self._let_go(place)
-            else:
-                self._end_close(place, gone=True)
+            self._let_go(place, gone=not place.name)
 
     def _hold(self, place: Place, rank: int, token: int = 0) -> None:
+        self._turn += not place.name
         self._holds[place] = _Hold(rank, token)
         self.name_tables.segment.close_directory(place.mount, place.directory)
 
-    def _let_go(self, place: Place) -> None:
+    def _let_go(self, place: Place, gone: bool = False) -> None:
+        self._turn += not place.name
+        if gone:
+            self.name_tables.forget(place.mount, place.directory)
         self._holds.pop(place).over.set()
 
     # Waiting.
@@ -169,16 +162,29 @@ class HomeServer:
             return self._over(hold)
         if not self._is_known(*key):
             return self._until_known(place)
-        record = self._record_to_announce(*key)
-        if record is not None:
+        record = self._inputs[place.mount].record(place.directory)
+        if record is not None and (place.mount, record) not in self._announced:
             return self._announce(place.mount, record)
         if self._hold_in(*key) is None:
             self.name_tables.segment.open_directory(*key)
         return None
 
     async def _until_known(self, place: Place) -> None:
-        if not await self._verify(place.mount, place.directory):
+        """Asks the home rank of a directory's own name whether it is a directory. Raises ENOENT if
+        it is none. It may be unknown afterwards, and is to be asked again."""
+        own, turn = split(place.mount, place.directory), self._turn
+        rank = home_rank_of(own.mount, own.directory, self._peers.world_size)
+        entry = await self._peers.call(rank, "home.entry", own)
+        if turn != self._turn:
+            return
+        if entry is None or not entry.is_directory:
             raise failure(errno.ENOENT, place.path)
+        self.name_tables.know(place.mount, place.directory)
+
+    async def _announce(self, mount: int, record: int) -> None:
+        """Has all ranks know that there may be outputs in a directory of the dataset."""
+        await ask_all(self._peers, "touch", mount, record)
+        self._announced.add((mount, record))
 
     @staticmethod
     async def _over(hold: _Hold) -> None:
@@ -190,40 +196,6 @@ class HomeServer:
     def _hold_in(self, mount: int, directory: bytes) -> _Hold | None:
         holds = self._holds.items()
         return next((h for p, h in holds if (p.mount, p.directory) == (mount, directory)), None)
-
-    async def _verify(self, mount: int, directory: bytes) -> bool:
-        """Asks the home rank of a directory's own name whether it is a directory; False only if it
-        is none."""
-        place, turn = split(mount, directory), self._turn
-        rank = home_rank_of(mount, place.directory, self._peers.world_size)
-        entry = await self._peers.call(rank, "home.entry", place)
-        if turn != self._turn:
-            return True  # asked again
-        there = entry is not None and entry.is_directory
-        if there:
-            self.name_tables.know(mount, directory)
-        return there
-
-    # Announcing.
-
-    def _record_to_announce(self, mount: int, directory: bytes) -> int | None:
-        """Returns the input directory of which other ranks do not know yet that it has outputs, or
-        None."""
-        record = self._inputs[mount].record(directory)
-        return None if (mount, record) in self._announced else record
-
-    async def _announce(self, mount: int, record: int) -> None:
-        key = mount, record
-        if key not in self._announcing:
-            self._announcing[key] = asyncio.create_task(self._tell_all(*key))
-        await asyncio.shield(self._announcing[key])
-
-    async def _tell_all(self, mount: int, record: int) -> None:
-        try:
-            await ask_all(self._peers, "touch", mount, record)
-            self._announced.add((mount, record))
-        finally:
-            del self._announcing[mount, record]
 
 
 _P = ParamSpec("_P")
