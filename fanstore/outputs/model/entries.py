@@ -167,3 +167,10 @@ Listing = Sequence[tuple[bytes, Entry]]
 def failure(number: int, path: bytes | None = None) -> OSError:
     """Returns (does not raise) the OSError of an errno."""
     return OSError(number, os.strerror(number), path)
+
+
+def refuse(path: bytes, *cases: tuple[bool, int]) -> None:
+    """Raises the errno of the first case that holds."""
+    for holds, number in cases:
+        if holds:
+            raise failure(number, path)

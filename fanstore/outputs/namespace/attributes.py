@@ -8,10 +8,10 @@ import errno
 from dataclasses import fields, replace
 
 from fanstore._native import lib
-from fanstore.outputs.model.entries import Changes, Entry, Place, failure, owner_of
+from fanstore.outputs.model.entries import Changes, Entry, Place, failure, owner_of, refuse
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import DONE, Context
-from fanstore.outputs.namespace.walk import Resolved, at_input, resolved
+from fanstore.outputs.namespace.walk import Resolved, at_input, check_directory, resolved
 
 # What CHANGE may change, and the bit that says so: FAN_OUTPUT_ATIME of atime_ns.
 _BITS = {
@@ -47,8 +47,7 @@ async def _with_times(context: Context, found: Resolved, entry: Entry) -> Entry:
 async def listing(context: Context, request: Request) -> Answer:
     """Answers LIST: what a directory holds, the asking process's own drafts included."""
     found = await resolved(context, request)
-    if not found.is_directory:
-        raise failure(errno.ENOENT if found.is_free else errno.ENOTDIR, request.path)
+    check_directory(found)
     drafts, key = context.drafts, (found.mount, found.path)
     own = {object_id for _, object_id in drafts.held(*key, request.pid)}
     for object_id in drafts.within(*key):
@@ -83,11 +82,24 @@ async def change(context: Context, request: Request) -> Answer | None:
         **{name: getattr(request, name) for name, bit in _BITS.items() if request.change & bit}
     )
     found = await resolved(context, request, not request.how & lib.FAN_OUTPUT_NOFOLLOW)
-    _check(found, changes, request)
+    entry = found.entry
+    # Whether its owner may be changed says the file.
+    is_others = (
+        entry is not None
+        and not entry.is_file
+        and request.peer_uid != 0
+        and changes.uid not in (None, entry.attr.uid)
+    )
+    refuse(
+        request.path,
+        (found.is_free, errno.ENOENT),
+        (found.is_input, errno.EROFS),
+        (found.is_link and changes.mode is not None, errno.EOPNOTSUPP),
+        (is_others, errno.EPERM),
+    )
     if found.own is not None:
         await context.store.change(found.own, changes)
         return DONE
-    entry = found.entry
     assert entry is not None
     if not await _change(context, found.place, entry, changes):
         return None
@@ -95,20 +107,6 @@ async def change(context: Context, request: Request) -> Answer | None:
         await context.homes.set_time(found.mount, found.path)
     context.observer.changed(found.place)
     return DONE
-
-
-def _check(found: Resolved, changes: Changes, request: Request) -> None:
-    if found.is_free:
-        raise failure(errno.ENOENT, request.path)
-    if found.is_input:
-        raise failure(errno.EROFS, request.path)
-    if found.is_link and changes.mode is not None:
-        raise failure(errno.EOPNOTSUPP, request.path)
-    entry = found.entry
-    if entry is None or entry.is_file:
-        return  # the file says whether its owner may be changed
-    if request.peer_uid != 0 and changes.uid not in (None, entry.attr.uid):
-        raise failure(errno.EPERM, request.path)
 
 
 async def _change(context: Context, place: Place, entry: Entry, changes: Changes) -> bool:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import errno
 import itertools
 
-from fanstore.outputs.model.entries import FREE, Place, Slot, failure
+from fanstore.outputs.model.entries import FREE, Place, Slot, failure, refuse
 from fanstore.outputs.model.name_tables import Table, put_over
 from fanstore.outputs.model.wire import Answer, Request
 from fanstore.outputs.namespace.context import DONE, Context, Outside
 from fanstore.outputs.namespace.naming import identity
-from fanstore.outputs.namespace.walk import Resolved, check_name, name
+from fanstore.outputs.namespace.walk import Resolved, name
 from fanstore.outputs.ranks.asking import ask_all, ask_each
 
 RENAME_NOREPLACE = 1
@@ -124,28 +124,21 @@ async def _rename_tree(context: Context, old: Resolved, new: Resolved) -> None:
 
 def _check(old: Resolved, new: Resolved, noreplace: bool) -> None:
     """Raises what rename(2) of Linux would, in its order."""
-    if (old.elsewhere is None) != (new.elsewhere is None) or old.mount != new.mount:
-        raise failure(errno.EXDEV, old.path)
-    if old.special is not None:
-        raise failure(errno.EBUSY, old.path)
-    if new.special is not None:
-        raise failure(errno.EEXIST if noreplace else errno.EBUSY, new.path)
-    check_name(old)
-    if old.is_free:
-        raise failure(errno.ENOENT, old.path)
-    check_name(new)
-    if noreplace and not new.is_free:
-        raise failure(errno.EEXIST, new.path)
-    if not old.is_directory and (old.slash or new.slash):
-        raise failure(errno.ENOTDIR, old.path)
-    if old.is_input or new.is_input:
-        raise failure(errno.EROFS, old.path)
-    if new.path.startswith(old.path + b"/"):
-        raise failure(errno.EINVAL, new.path)
-    if old.path.startswith(new.path + b"/"):
-        raise failure(errno.ENOTEMPTY, new.path)
-    if not new.is_free and old.path != new.path:
-        if old.is_directory and not new.is_directory:
-            raise failure(errno.ENOTDIR, new.path)
-        if new.is_directory and not old.is_directory:
-            raise failure(errno.EISDIR, new.path)
+    apart = (old.elsewhere is None) != (new.elsewhere is None) or old.mount != new.mount
+    over = not new.is_free and old.path != new.path
+    refuse(
+        old.path,
+        (apart, errno.EXDEV),
+        (old.special is not None, errno.EBUSY),
+        (new.special is not None, errno.EEXIST if noreplace else errno.EBUSY),
+        (old.is_long, errno.ENAMETOOLONG),
+        (old.is_free, errno.ENOENT),
+        (new.is_long, errno.ENAMETOOLONG),
+        (noreplace and not new.is_free, errno.EEXIST),
+        (not old.is_directory and (old.slash or new.slash), errno.ENOTDIR),
+        (old.is_input or new.is_input, errno.EROFS),
+        (new.path.startswith(old.path + b"/"), errno.EINVAL),
+        (old.path.startswith(new.path + b"/"), errno.ENOTEMPTY),
+        (over and old.is_directory and not new.is_directory, errno.ENOTDIR),
+        (over and new.is_directory and not old.is_directory, errno.EISDIR),
+    )

@@ -8,10 +8,10 @@ import stat
 import time
 from collections.abc import Mapping
 
-from fanstore.outputs.model.entries import Attr, Entry, failure
+from fanstore.outputs.model.entries import Attr, Entry, failure, refuse
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import DONE, Context, Outside
-from fanstore.outputs.namespace.walk import PATH_MAX, Resolved, check_name, name, named, resolve
+from fanstore.outputs.namespace.walk import PATH_MAX, Resolved, name, named, resolve
 
 _DIRECTORY_BYTES = 4096
 _SECTOR_BYTES = 512
@@ -31,10 +31,8 @@ async def mkdir(context: Context, request: Request) -> Answer:
 
 async def symlink(context: Context, request: Request) -> Answer:
     """Answers SYMLINK."""
-    if not request.other:
-        raise failure(errno.ENOENT)
-    if len(request.other) >= PATH_MAX:
-        raise failure(errno.ENAMETOOLONG)
+    is_long = len(request.other) >= PATH_MAX
+    refuse(request.other, (not request.other, errno.ENOENT), (is_long, errno.ENAMETOOLONG))
     found = await named(context, request)
     _check_new(found, request.path)
     mode = stat.S_IFLNK | 0o777
@@ -72,7 +70,7 @@ async def link(context: Context, request: Request) -> Answer:
     if source.elsewhere is None and source.is_free:
         raise failure(errno.ENOENT, request.path)
     target = await name(context, request.other_view, request.other, request.pid)
-    check_name(target)
+    refuse(request.other, (target.is_long, errno.ENAMETOOLONG))
     if target.elsewhere is None:
         _check_new(target, request.other)
     if source.elsewhere is not None and target.elsewhere is not None:
@@ -85,10 +83,7 @@ async def link(context: Context, request: Request) -> Answer:
 async def unlink(context: Context, request: Request) -> Answer | None:
     """Answers UNLINK."""
     found = await _to_remove(context, request, _SPECIAL_UNLINK)
-    if found.is_directory:
-        raise failure(errno.EISDIR, request.path)
-    if found.slash:
-        raise failure(errno.ENOTDIR, request.path)
+    refuse(request.path, (found.is_directory, errno.EISDIR), (found.slash, errno.ENOTDIR))
     removed = await context.homes.remove(found.place, identity(found))
     if removed is None:
         return None
@@ -101,8 +96,7 @@ async def unlink(context: Context, request: Request) -> Answer | None:
 async def rmdir(context: Context, request: Request) -> Answer | None:
     """Answers RMDIR."""
     found = await _to_remove(context, request, _SPECIAL_RMDIR)
-    if not found.is_directory:
-        raise failure(errno.ENOTDIR, request.path)
+    refuse(request.path, (not found.is_directory, errno.ENOTDIR))
     gone = False
     await context.homes.close(found.mount, found.path)
     try:
@@ -125,10 +119,8 @@ def identity(found: Resolved) -> int:
 
 def _check_new(found: Resolved, path: bytes, slash: bool = False) -> None:
     """Raises where no new name may be made there. slash: whether the path may end in one."""
-    if found.special is not None or not found.is_free:
-        raise failure(errno.EEXIST, path)
-    if found.slash and not slash:
-        raise failure(errno.ENOENT, path)
+    taken = found.special is not None or not found.is_free
+    refuse(path, (taken, errno.EEXIST), (found.slash and not slash, errno.ENOENT))
 
 
 async def _to_remove(context: Context, request: Request, special: Mapping[bytes, int]) -> Resolved:
@@ -137,8 +129,5 @@ async def _to_remove(context: Context, request: Request, special: Mapping[bytes,
     found = await named(context, request)
     if found.special is not None:
         raise failure(special[found.special], request.path)
-    if found.is_free:
-        raise failure(errno.ENOENT, request.path)
-    if found.is_input:
-        raise failure(errno.EROFS, request.path)
+    refuse(request.path, (found.is_free, errno.ENOENT), (found.is_input, errno.EROFS))
     return found

@@ -9,7 +9,7 @@ import re
 import stat
 from dataclasses import dataclass
 
-from fanstore.outputs.model.entries import Attr, Entry, Place, Slot, failure, owner_of
+from fanstore.outputs.model.entries import Attr, Entry, Place, Slot, failure, owner_of, refuse
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import DONE, Context
 from fanstore.outputs.namespace.walk import Resolved, at_input, resolved
@@ -121,44 +121,30 @@ async def _decide(context: Context, request: Request, wish: _Wish) -> Answer | E
     found = await resolved(context, request, wish.follow, wish.create)
     if found.is_free:
         return await _open_free(context, found, request, wish)
-    if wish.exclusive:
-        raise failure(errno.EEXIST, request.path)
-    if found.is_link and not wish.follow:
-        return _open_link(context, found, request, wish)
-    if found.is_directory:
-        return _open_directory(context, found, request, wish)
-    if wish.directory:
-        raise failure(errno.ENOTDIR, request.path)
+    path, entry = request.path, found.entry
+    is_link, is_directory = found.is_link and not wish.follow, found.is_directory
+    refuse(
+        path,
+        (wish.exclusive, errno.EEXIST),
+        (is_link and wish.directory, errno.ENOTDIR),
+        (is_link and not wish.link, errno.ELOOP),
+        (is_directory and (wish.create or wish.changes), errno.EISDIR),
+        (wish.directory and not is_directory, errno.ENOTDIR),
+        (found.is_input and wish.changes, errno.EROFS),
+    )
     if found.is_input:
-        if wish.changes:
-            raise failure(errno.EROFS, request.path)
         raise at_input(context, found)
+    if entry is not None and is_link:
+        return Answer(Where.HERE, entry, entry.target)
+    if is_directory:
+        return Answer(Where.DIRECTORY, entry, found.path)
     if found.own is not None:
         return await _open_own(context, found.own, request, wish)
-    assert found.entry is not None
+    assert entry is not None
     if not wish.changes:
-        return found.entry
-    if not may_write(found.entry.attr, request.peer_uid):
-        raise failure(errno.EACCES, request.path)
+        return entry
+    refuse(path, (not may_write(entry.attr, request.peer_uid), errno.EACCES))
     return await _reserve(context, found.place, request, wish)
-
-
-def _open_link(context: Context, found: Resolved, request: Request, wish: _Wish) -> Answer:
-    if wish.directory:
-        raise failure(errno.ENOTDIR, request.path)
-    if not wish.link:
-        raise failure(errno.ELOOP, request.path)
-    if found.entry is None:
-        raise at_input(context, found)
-    return Answer(Where.HERE, found.entry, found.entry.target)
-
-
-def _open_directory(context: Context, found: Resolved, request: Request, wish: _Wish) -> Answer:
-    if wish.create or wish.changes:
-        raise failure(errno.EISDIR, request.path)
-    if found.is_input:
-        raise at_input(context, found)
-    return Answer(Where.DIRECTORY, found.entry, found.path)
 
 
 async def _open_free(

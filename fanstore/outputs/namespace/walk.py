@@ -7,7 +7,7 @@ import errno
 import posixpath
 from dataclasses import dataclass, replace
 
-from fanstore.outputs.model.entries import Entry, Place, failure, split
+from fanstore.outputs.model.entries import Entry, Place, refuse, split
 from fanstore.outputs.model.wire import Request
 from fanstore.outputs.namespace.context import Context, Outside
 
@@ -51,6 +51,11 @@ class Resolved:
         return self.input == "missing" and self.seen is None and self.own is None
 
     @property
+    def is_long(self) -> bool:
+        """Whether its name is longer than names may be."""
+        return len(self.place.name) > NAME_MAX
+
+    @property
     def is_input(self) -> bool:
         """Whether an input is there."""
         return self.input != "missing"
@@ -81,7 +86,7 @@ async def named(context: Context, request: Request) -> Resolved:
     found = await name(context, request.view, request.path, request.pid)
     if found.elsewhere is not None:
         raise Outside(found.elsewhere)
-    check_name(found)
+    refuse(request.path, (found.is_long, errno.ENAMETOOLONG))
     return found
 
 
@@ -102,13 +107,12 @@ async def resolve(
         found = await _look(context, split(mount, path), pid)
         if found is not None and not (follow and found.is_link):
             return found
-    at, left = Resolved(mount, b"", "directory"), path.split(b"/")[::-1]
-    return await _Walk(context, path, pid, follow, create, at, left).run()
+    return await _walk(context, mount, path, pid, follow, create)
 
 
 async def name(context: Context, mount: int, path: bytes, pid: int) -> Resolved:
     """Resolves the path of a name that is to be changed: a link at its end is not followed, slashes
-    after it or not. A name that is too long is free; see `check_name`."""
+    after it or not. A name that is too long is free, and `is_long`."""
     _check_length(path)
     parent, _, last = path.rstrip(b"/").rpartition(b"/")
     slash = path.endswith(b"/")
@@ -116,8 +120,7 @@ async def name(context: Context, mount: int, path: bytes, pid: int) -> Resolved:
     if found.elsewhere is not None:
         rest = last + b"/" if slash else last
         return replace(found, elsewhere=_joined(found.elsewhere, rest))
-    if not found.is_directory:
-        raise failure(errno.ENOENT if found.is_free else errno.ENOTDIR, parent)
+    check_directory(found)
     if last in _SPECIAL:
         return replace(found, special=last or b"/")
     place = Place(found.mount, found.path, last)
@@ -154,92 +157,62 @@ async def _look(context: Context, place: Place, pid: int) -> Resolved | None:
     return Resolved(place.mount, place.path, "missing", entry, own, mine)
 
 
-@dataclass
-class _Walk:
-    """A path resolved component by component, as the kernel does it. at: a directory, always;
-    left: the components to come, backwards."""
-
-    context: Context
-    path: bytes
-    pid: int
-    follow: bool
-    create: bool
-    at: Resolved
-    left: list[bytes]
-    links: int = 0
-
-    async def run(self) -> Resolved:
-        """Walks to the end and returns it."""
-        while self.left:
-            found = await self._step(self.left.pop())
-            if found is not None:
-                return found
-        if self.at.entry is not None or self.at.is_input:
-            return self.at
-        return await _find(self.context, self.at.place, self.pid)
-
-    async def _step(self, name: bytes) -> Resolved | None:
-        """Walks one component; returns the end if that was it, else None."""
+async def _walk(
+    context: Context, mount: int, path: bytes, pid: int, follow: bool, create: bool
+) -> Resolved:
+    """Resolves a path component by component, as the kernel does it."""
+    at, links = Resolved(mount, b"", "directory"), 0  # a directory, always
+    left = path.split(b"/")[::-1]
+    while left:
+        name = left.pop()
         if name in (b"", b"."):
-            return None
+            continue
+        inputs = context.inputs[at.mount]
         if name == b"..":
-            return self._up()
-        last, slash = not any(self.left), bool(self.left)
-        if self.create and last and slash:
-            raise failure(errno.EISDIR, self.path)
-        if len(name) > NAME_MAX:
-            raise failure(errno.ENAMETOOLONG, self.path)
-        at = self.at
-        found = await _find(self.context, Place(at.mount, at.path, name), self.pid)
-        if found.is_link and (self.follow or slash):
-            return self._through(found)
-        if found.is_directory:
-            self.at = found
-            return None
-        if found.is_free:
-            if not last:
-                raise failure(errno.ENOENT, self.path)
-        elif slash:
-            raise failure(errno.ENOTDIR, self.path)
-        return replace(found, slash=slash)
+            if not at.path:
+                return _out(at, posixpath.dirname(inputs.prefixes[0]), left)
+            parent = at.path.rpartition(b"/")[0]
+            at = Resolved(at.mount, parent, inputs.kind(parent))
+            continue
+        last, slash = not any(left), bool(left)
+        is_long = len(name) > NAME_MAX
+        refuse(path, (create and last and slash, errno.EISDIR), (is_long, errno.ENAMETOOLONG))
+        found = await _find(context, Place(at.mount, at.path, name), pid)
+        if found.is_link and (follow or slash):
+            links += 1
+            refuse(path, (links > LINKS_MAX, errno.ELOOP))
+            target = found.entry.target if found.entry else inputs.target(found.path)
+            if target.startswith(b"/"):
+                inside = _inside(context, target)
+                if inside is None:
+                    return _out(at, target, left)
+                at, target = inside
+            left += target.split(b"/")[::-1]
+        elif found.is_directory:
+            at = found
+        else:
+            free = found.is_free
+            refuse(path, (free and not last, errno.ENOENT), (slash and not free, errno.ENOTDIR))
+            return replace(found, slash=slash)
+    if at.entry is not None or at.is_input:
+        return at
+    return await _find(context, at.place, pid)
 
-    def _up(self) -> Resolved | None:
-        mount, path = self.at.mount, self.at.path
-        if not path:
-            return self._out(posixpath.dirname(self.context.inputs[mount].prefixes[0]))
-        path = path.rpartition(b"/")[0]
-        self.at = Resolved(mount, path, self.context.inputs[mount].kind(path))
-        return None
 
-    def _through(self, link: Resolved) -> Resolved | None:
-        self.links += 1
-        if self.links > LINKS_MAX:
-            raise failure(errno.ELOOP, self.path)
-        inputs = self.context.inputs[link.mount]
-        target = link.entry.target if link.entry else inputs.target(link.path)
-        if target.startswith(b"/"):
-            inside = self._inside(target)
-            if inside is None:
-                return self._out(target)
-            mount, target = inside
-            self.at = Resolved(mount, b"", "directory")
-        self.left.extend(target.split(b"/")[::-1])
-        return None
+def _inside(context: Context, target: bytes) -> tuple[Resolved, bytes] | None:
+    """Returns the root of the mount and the rest of an absolute path that lies in a mount by its
+    very text; else None."""
+    for mount, inputs in enumerate(context.inputs):
+        for prefix in inputs.prefixes:
+            if target == prefix or target.startswith(prefix + b"/"):
+                return Resolved(mount, b"", "directory"), target[len(prefix) + 1 :]
+    return None
 
-    def _inside(self, target: bytes) -> tuple[int, bytes] | None:
-        """Returns the mount and the rest of an absolute path that lies in a mount by its very text;
-        else None."""
-        for mount, inputs in enumerate(self.context.inputs):
-            for prefix in inputs.prefixes:
-                if target == prefix or target.startswith(prefix + b"/"):
-                    return mount, target[len(prefix) + 1 :]
-        return None
 
-    def _out(self, path: bytes) -> Resolved:
-        rest = b"/".join(self.left[::-1])
-        whole = _joined(path, rest) if self.left else path
-        _check_length(whole)
-        return replace(self.at, elsewhere=whole)
+def _out(at: Resolved, path: bytes, left: list[bytes]) -> Resolved:
+    whole = _joined(path, b"/".join(left[::-1])) if left else path
+    _check_length(whole)
+    return replace(at, elsewhere=whole)
 
 
 def _is_normal(path: bytes) -> bool:
@@ -248,10 +221,9 @@ def _is_normal(path: bytes) -> bool:
     )
 
 
-def check_name(found: Resolved) -> None:
-    """Raises ENAMETOOLONG."""
-    if len(found.place.name) > NAME_MAX:
-        raise failure(errno.ENAMETOOLONG, found.path)
+def check_directory(found: Resolved) -> None:
+    """Raises ENOENT or ENOTDIR where no directory is."""
+    refuse(found.path, (found.is_free, errno.ENOENT), (not found.is_directory, errno.ENOTDIR))
 
 
 def _joined(path: bytes, rest: bytes) -> bytes:
@@ -259,5 +231,4 @@ def _joined(path: bytes, rest: bytes) -> bytes:
 
 
 def _check_length(path: bytes) -> None:
-    if len(path) >= PATH_MAX:
-        raise failure(errno.ENAMETOOLONG, path)
+    refuse(path, (len(path) >= PATH_MAX, errno.ENAMETOOLONG))
