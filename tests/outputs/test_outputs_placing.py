@@ -114,7 +114,7 @@ def test_directories_keep_their_times(tmp_path: Path) -> None:
             rank.mkdir(name)
             rank.publish(name + b"/file", b"x")
             await settled(rank)
-            cluster.ranks[0].tables_of(name).table(0, name).mtime_ns = n * SECOND_NS + 7
+            cluster.ranks[0].tables_of(name)._tables[0, name].mtime_ns = n * SECOND_NS + 7
 
     run(cluster, work)
     for n in range(4):

@@ -11,7 +11,7 @@ from fanstore.outputs.model.entries import Attr, Entry, Place
 
 
 class Publisher(Protocol):
-    """What Drafts calls at the end of a draft; namespace/publishing.py is it."""
+    """What Drafts calls at the end of a draft; namespace/context.py is it."""
 
     async def publish(self, object_id: int, attr: Attr) -> Entry | None:
         """Makes the draft what its name stands for, on all ranks; it is still known to Drafts.

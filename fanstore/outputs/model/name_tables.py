@@ -1,7 +1,7 @@
 """The names in the directories of which this rank is the home rank.
 
 Each method is one atomic step and raises OSError. Nothing here waits or asks other ranks: that is
-the part of ranks/home_server.py. A step that names an object returns None, and changes nothing,
+the part of ranks/homes.py. A step that names an object returns None, and changes nothing,
 when the name stands for something else by now: the caller looks again.
 """
 
