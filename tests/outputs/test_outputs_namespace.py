@@ -12,7 +12,7 @@ import pytest
 from namespace_scenes import NEW, delays, fails, play
 from namespace_world import Cluster, Outside
 
-from fanstore.outputs.model.wire import Op
+from fanstore.outputs.model.wire import Op, Request
 
 RENAME_EXCHANGE = 2
 NOREPLACE = 1
@@ -318,6 +318,18 @@ def test_the_end_of_a_path_that_leads_out_is_kept(tmp_path: Path) -> None:
             with pytest.raises(Outside) as led:
                 await process.rmdir(b"link" + end)
             assert led.value.args == (b"/out" + end,)
+
+    play(tmp_path, scene)
+
+
+def test_a_file_without_w_is_not_truncated(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        process, operations = cluster.process(0), cluster.ranks[0].operations
+        await process.write(b"f", b"four")
+        await process.do(Op.CHANGE, b"f", change=1, mode=0o444)
+        with pytest.raises(PermissionError):
+            await operations.run(Request(Op.TRUNCATE, path=b"f", size=1, pid=1, peer_uid=12345))
+        assert await process.read(b"f") == b"four"
 
     play(tmp_path, scene)
 

@@ -56,7 +56,10 @@ def parse(log: bytes) -> Iterator[Change]:
         if other_bytes:
             other_at = path_at + (path_bytes + 7) // 8 * 8
             to = split(mount, log[other_at : other_at + other_bytes])
-        attr = _attr(log, at + _HEAD.size)
+        file_bytes, blocks, atime_ns, mtime_ns, ctime_ns, mode, uid, gid = _ATTR.unpack_from(
+            log, at + _HEAD.size
+        )
+        attr = Attr(mode, uid, gid, file_bytes, blocks, atime_ns, mtime_ns, ctime_ns)
         yield Change(
             kind & ~ELSEWHERE, bool(kind & ELSEWHERE), rank, place, to, object_id, gone, pid,
             when_ns, attr,
@@ -81,8 +84,3 @@ def left_in(segment: str) -> tuple[int, list[Change]]:
     finally:
         os.close(fd)
     return rank, list(parse(data))
-
-
-def _attr(log: bytes, at: int) -> Attr:
-    size, blocks, atime_ns, mtime_ns, ctime_ns, mode, uid, gid = _ATTR.unpack_from(log, at)
-    return Attr(mode, uid, gid, size, blocks, atime_ns, mtime_ns, ctime_ns)

@@ -5,15 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fanstore.outputs.model.changes import (
-    ALTERED,
-    CREATED,
-    MADE,
-    MOVED,
-    PUBLISHED,
-    REMOVED,
-    Change,
-)
+from fanstore.outputs.model import changes
+from fanstore.outputs.model.changes import Change
 from fanstore.outputs.model.entries import FREE, Entry, Place, Slot
 from fanstore.outputs.namespace.context import Context
 from fanstore.outputs.ranks.homes import HomeServer
@@ -37,11 +30,11 @@ class Following:
     def _follow(self, log: Sequence[Change]) -> None:
         # What was created and published since the last time was never seen as a draft; unless names
         # were moved or removed meanwhile it is published where it was created.
-        published = {each.object_id for each in log if each.kind == PUBLISHED}
-        names_stay = not any(each.kind in (MOVED, REMOVED) for each in log)
+        published = {each.object_id for each in log if each.kind == changes.PUBLISHED}
+        names_stay = not any(each.kind in (changes.MOVED, changes.REMOVED) for each in log)
         with self._context.observer.together():
             for change in log:
-                is_ended = change.kind == CREATED and change.object_id in published
+                is_ended = change.kind == changes.CREATED and change.object_id in published
                 if change.elsewhere and is_ended:
                     self._created_at[change.object_id] = change.place
                 if not change.elsewhere and not (is_ended and names_stay):
@@ -52,7 +45,7 @@ class Following:
     def _follow_name(self, change: Change) -> None:
         """Follows the change of a name that this rank keeps."""
         kind, place, tables = change.kind, change.place, self._name_tables
-        if kind == ALTERED:
+        if kind == changes.ALTERED:
             entry = tables.get(place)
             assert entry is not None
             tables.set_attr(place, entry.object_id, change.attr)
@@ -60,34 +53,34 @@ class Following:
                 tables.set_time(place.mount, place.path)
             return
         slot = FREE
-        if kind == MOVED:
+        if kind == changes.MOVED:
             tables.follow(change.to, tables.slot(place), change.when_ns)
-        elif kind == CREATED:
+        elif kind == changes.CREATED:
             slot = Slot(None, change.object_id)
-        elif kind != REMOVED:
+        elif kind != changes.REMOVED:
             slot = Slot(Entry(change.object_id, change.attr))
         old = tables.follow(place, slot, change.when_ns)
-        if kind == MADE:
+        if kind == changes.MADE:
             self._home_server.made(place.mount, place.path)
-        elif kind == REMOVED and old.entry is not None and old.entry.is_directory:
+        elif kind == changes.REMOVED and old.entry is not None and old.entry.is_directory:
             self._home_server.removed(place.mount, place.path)
 
     def _follow_program(self, change: Change) -> None:
         """Follows what a program of this rank did. Objects that it moves or replaces are always
         this rank's."""
         kind, place, context = change.kind, change.place, self._context
-        if kind == CREATED:
+        if kind == changes.CREATED:
             context.drafts.begin(place, change.object_id, change.pid)
             return
-        if kind == PUBLISHED:
+        if kind == changes.PUBLISHED:
             self._published(change)
             return
-        if kind == MADE and change.elsewhere:
+        if kind == changes.MADE and change.elsewhere:
             self._home_server.made(place.mount, place.path)
         if change.gone:
             context.unnamed(change.gone)
             context.store.discard(change.gone)
-        if kind == MOVED:
+        if kind == changes.MOVED:
             context.observer.changed(change.to)
             if change.object_id:
                 context.note_moved(change.object_id, change.to)

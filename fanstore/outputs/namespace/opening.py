@@ -111,7 +111,8 @@ async def _begin(
     context.drafts.begin(place, object_id, request.pid)
     if entry is not None and not wish.cut:
         return Answer(Where.EXISTING, _now(context, object_id), path)
-    attr = entry.attr if entry else _fresh(request)
+    mode = stat.S_IFREG | request.mode & 0o7777
+    attr = entry.attr if entry else Attr(mode, request.peer_uid, os.getgid(), 0, 0, 0, 0, 0)
     return Answer(Where.CREATE, context.versions.entry(object_id, attr), path, entry is None)
 
 
@@ -208,11 +209,6 @@ def _now(context: Context, object_id: int) -> Entry:
         return context.versions.entry(object_id)
     except OSError:
         return context.versions.entry(object_id, Attr(stat.S_IFREG, 0, 0, 0, 0, 0, 0, 0))
-
-
-def _fresh(request: Request) -> Attr:
-    mode = stat.S_IFREG | request.mode & 0o7777
-    return Attr(mode, request.peer_uid, os.getgid(), 0, 0, 0, 0, 0)
 
 
 def may_write(attr: Attr, uid: int) -> bool:

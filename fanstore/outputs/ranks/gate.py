@@ -14,6 +14,7 @@ import inspect
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from fanstore.outputs.model.entries import failure
@@ -68,13 +69,13 @@ class Busy:
         return counted
 
 
+@dataclass
 class _Passage:
     """One operation's way through the gate; what it calls on its way need not pass again. alone:
     all gates are closed behind it."""
 
-    def __init__(self, alone: bool) -> None:
-        self.inside = True
-        self.alone = alone
+    alone: bool
+    inside: bool = True
 
 
 _passage: ContextVar[_Passage | None] = ContextVar("_passage", default=None)
