@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from looker import BEGUN_AT, TOP, Looker, asked, header_words, looker  # noqa: F401
-from namespace_fakes import FakeDrafts, FakeStore, Log, World
+from namespace_fakes import FakeDrafts, FakeInputs, FakeStore, Log, World
 from output_fixtures import dataset, served  # noqa: F401
 from output_service import Served
 from serving import wait_for
 
+from fanstore.outputs.model.entries import Place
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.model.wire import Op, Request
 from fanstore.outputs.namespace import moving
@@ -124,3 +125,26 @@ def test_a_draft_is_taken_once_nothing_is_under_way_elsewhere(tmp_path: Path) ->
 
     asyncio.run(work())
     assert steps == ["take", "hold", "follow"]
+
+
+def test_a_draft_under_a_locked_name_is_taken(tmp_path: Path) -> None:
+    """Else its program could publish it between the steps of a rename to another home, which would
+    lose it."""
+    taken: list[int] = []
+
+    class Noting(NameSegment):
+        def take_draft(self, object_id: int) -> None:
+            taken.append(object_id)
+
+    async def work() -> None:
+        store, place = FakeStore(tmp_path, 0), Place(0, b"", b"name")
+        inputs = [FakeInputs(b"/mount", {})]
+        drafts = FakeDrafts(store)
+        peers = World(1).ranks[0]
+        operations = Operations(peers, inputs, drafts, store, Log(), Noting())
+        operations.name_tables.reserve(place, 7, True, False)
+        slot = await peers.call(0, "home.lock", place, 1)
+        assert slot.draft == 7
+
+    asyncio.run(work())
+    assert taken == [7]

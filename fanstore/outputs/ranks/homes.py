@@ -74,7 +74,10 @@ class HomeServer:
         """Keeps all others from changing a name until `unlock`; returns what it stands for."""
         await self._until_ready(rank, place)
         self._hold(place, rank, token)
-        return self.name_tables.slot(place)
+        slot = self.name_tables.slot(place)
+        if slot.draft is not None:  # its program could publish it, also in a closed directory
+            self.name_tables.segment.take_draft(slot.draft)
+        return slot
 
     async def unlock(self, _rank: int, place: Place, token: int) -> None:
         """Lets others change a name again; a lock with another token stays."""
