@@ -3,7 +3,6 @@ directories clients ask about."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 from collections.abc import Sequence
@@ -47,26 +46,24 @@ class DatasetInputs:
 
 
 class _Bits:
-    """A bitmap in a file that is mapped for reading. Bits are set with pwrite(2): a full disk then
-    is an error, where a store into the mapping would be SIGBUS."""
+    """A bitmap in a file. A full disk is an error when a bit is set, where a store into a mapping
+    would be SIGBUS."""
 
-    def __init__(self, fd: int, start: int, view: memoryview) -> None:
+    def __init__(self, fd: int, start: int) -> None:
         self._fd = fd
         self._start = start
-        self._view = view
 
     def __contains__(self, bit: int) -> bool:
-        return bool(self._view[bit // 8] >> bit % 8 & 1)
+        return bool(self._byte_of(bit) >> bit % 8 & 1)
 
     def add(self, bit: int) -> None:
         """Sets a bit; for one thread of one process."""
         if bit not in self:
-            value = self._view[bit // 8] | 1 << bit % 8
+            value = self._byte_of(bit) | 1 << bit % 8
             os.pwrite(self._fd, bytes([value]), self._start + bit // 8)
 
-    def release(self) -> None:
-        """Releases the view of the bytes; the object cannot be used afterwards."""
-        self._view.release()
+    def _byte_of(self, bit: int) -> int:
+        return os.pread(self._fd, 1, self._start + bit // 8)[0]
 
 
 class TouchedBits:
@@ -75,26 +72,13 @@ class TouchedBits:
 
     def __init__(self, segment: str | os.PathLike[str]) -> None:
         self._fd = os.open(segment, os.O_RDWR | os.O_CLOEXEC)
-        self._mapping = mmap.mmap(self._fd, 0, prot=mmap.PROT_READ)
-        self._view = memoryview(self._mapping)
-        header = ffi.from_buffer("struct fan_job_header *", self._view)
+        head = os.pread(self._fd, ffi.sizeof("struct fan_job_header"), 0)
+        header = ffi.from_buffer("struct fan_job_header *", head)
         size = ffi.sizeof("struct fan_mount") * header.mount_count
-        table = self._view[header.mounts_offset : header.mounts_offset + size]
+        table = os.pread(self._fd, size, header.mounts_offset)
         mounts = ffi.from_buffer("struct fan_mount[]", table)
-        self.of_mount = [self._bits(mount) for mount in mounts]
-        ffi.release(mounts)
-        ffi.release(header)
-        table.release()
-
-    def _bits(self, mount: object) -> _Bits:
-        start: int = mount.touched_offset  # type: ignore[attr-defined]
-        count: int = mount.record_count  # type: ignore[attr-defined]
-        return _Bits(self._fd, start, self._view[start : start + count // 8 + 1])
+        self.of_mount = [_Bits(self._fd, int(mount.touched_offset)) for mount in mounts]
 
     def close(self) -> None:
-        """Unmaps the segment; the bitmaps cannot be used any more."""
-        for bits in self.of_mount:
-            bits.release()
-        self._view.release()
-        self._mapping.close()
+        """Closes the segment; the bitmaps cannot be used any more."""
         os.close(self._fd)
