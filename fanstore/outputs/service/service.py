@@ -17,7 +17,7 @@ from typing import Any
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX, FanstoreError
 from fanstore.outputs.drafts.drafts import Drafts
-from fanstore.outputs.model.entries import OBJECTS, Entry, Place
+from fanstore.outputs.model.entries import OBJECTS, Place
 from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
@@ -52,37 +52,13 @@ MakeStageOut = Callable[[Peers, NameTables, ObjectStore], StageOut]
 
 
 class _Relay:
-    """Passes on to the Observer that is made last, for the parts that need one before."""
+    """The Observer (model/interfaces.py) for the parts that need one before it is made: passes on
+    to it from then on."""
 
-    def __init__(self) -> None:
-        self.to: Observer | None = None
+    to: Observer | None = None
 
-    def together(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if self.to is None else self.to.together()
-
-    def published(self, place: Place, entry: Entry) -> None:
-        if self.to is not None:
-            self.to.published(place, entry)
-
-    def changed(self, place: Place) -> None:
-        if self.to is not None:
-            self.to.changed(place)
-
-    def moved(self, place: Place) -> None:
-        if self.to is not None:
-            self.to.moved(place)
-
-    def drafted(self, place: Place, object_id: int) -> None:
-        if self.to is not None:
-            self.to.drafted(place, object_id)
-
-    def stranded(self, place: Place, entry: Entry) -> None:
-        if self.to is not None:
-            self.to.stranded(place, entry)
-
-    def discarded(self, object_id: int) -> None:
-        if self.to is not None:
-            self.to.discarded(object_id)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *told: getattr(self.to, name)(*told) if self.to else contextlib.nullcontext()
 
 
 class OutputService:
@@ -123,7 +99,7 @@ class OutputService:
 
     def start_flush(self) -> concurrent.futures.Future[None]:
         """Begins to publish what is finished and to place it; the future is done when that is."""
-        return asyncio.run_coroutine_threadsafe(self._flush(), self._loop)
+        return self.submit(self._flush())
 
     def give_up(self) -> None:
         """Ends a flush, and what an account waits for: what is not placed by now is not. May be
@@ -134,7 +110,7 @@ class OutputService:
     def start_account(self, unstaged: str) -> concurrent.futures.Future[dict[str, Any]]:
         """Begins to tell, at the end, what became of all outputs; those not placed are moved to
         `unstaged`."""
-        return asyncio.run_coroutine_threadsafe(self._account(unstaged), self._loop)
+        return self.submit(self._account(unstaged))
 
     def figures(self) -> dict[str, Any]:
         """Returns counts for people. May be called from any thread."""
@@ -167,7 +143,7 @@ class OutputService:
     def _do(self, work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
         """Runs a coroutine in the service's thread. Raises FanstoreError when that takes too
         long."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.submit(work)
         try:
             return future.result(limit_s)
         except concurrent.futures.TimeoutError:
@@ -185,7 +161,7 @@ class OutputService:
         """Makes the parts, connects them and begins to answer."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
-        relay = _Relay()
+        relay: Any = _Relay()
         segment = NameSegment()
         self._parts.callback(segment.close)
         peers: Peers = Alone() if self._joined is None else self._joined
