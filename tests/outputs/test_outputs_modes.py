@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fanstore.outputs.objects import leases
+from fanstore.outputs.objects import files as leases
 
 
 @pytest.fixture

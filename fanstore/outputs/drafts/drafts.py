@@ -18,7 +18,7 @@ from fanstore.outputs.drafts.holders import GRANT_S, Says, Verdict, judge, may_w
 from fanstore.outputs.drafts.watch import ClosedFiles, End, Processes
 from fanstore.outputs.model.entries import Attr, Place
 from fanstore.outputs.model.interfaces import Publisher
-from fanstore.outputs.objects.leases import is_written
+from fanstore.outputs.objects.files import is_written
 from fanstore.outputs.objects.objects import ObjectStore
 
 _ENDING_S = 1.0  # a process seen ending has ended by then, or it was its first thread alone

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
 from fanstore.outputs.model.entries import Attr, Changes, Entry, failure
-from fanstore.outputs.objects.leases import facts_of, open_unasked
+from fanstore.outputs.objects.files import facts_of, open_unasked
 from fanstore.peers.interface import Peers
 
 CHUNK_BYTES = 1 << 20

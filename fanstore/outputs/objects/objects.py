@@ -22,7 +22,7 @@ from fanstore.outputs.model.entries import (
     owner_of,
 )
 from fanstore.outputs.objects.fetch import Copies, set_attr, unlink
-from fanstore.outputs.objects.leases import change_mode, facts_of, open_unasked
+from fanstore.outputs.objects.files import change_mode, facts_of, open_unasked
 from fanstore.peers.interface import Peers
 
 _FICLONE = 0x40049409

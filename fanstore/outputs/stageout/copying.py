@@ -10,7 +10,7 @@ from typing import Any
 
 from fanstore._native import ffi, lib
 from fanstore.outputs.model.entries import Attr
-from fanstore.outputs.objects.leases import open_unasked
+from fanstore.outputs.objects.files import open_unasked
 from fanstore.outputs.stageout.journal import Identity
 from fanstore.outputs.stageout.placing import apply_attr
 from fanstore.outputs.stageout.syncing import sync_all
