@@ -15,7 +15,7 @@ from serving import wait_for
 from fanstore.dataset import Dataset
 from fanstore.outputs.drafts import drafts
 from fanstore.outputs.model.wire import Op, Where
-from fanstore.outputs.objects import objects
+from fanstore.outputs.objects import files
 
 pytest_plugins = ("output_fixtures",)
 
@@ -141,7 +141,7 @@ def test_a_full_disk_at_a_reopen(
 
     served.client.write_file(b"new", b"old")
     with monkeypatch.context() as patched:
-        patched.setattr(objects, "copy_bytes", fill)
+        patched.setattr(files, "copy_bytes", fill)
         with pytest.raises(OSError) as refused:
             writer.call("open", b"new", os.O_RDWR)
     assert refused.value.errno == errno.ENOSPC
@@ -158,7 +158,7 @@ def test_copies_keep_holes(tmp_path: Path) -> None:
         stream.write(b"middle")
         stream.truncate(16 << 20)
     with source.open("rb") as read, target.open("wb") as write:
-        objects.copy_bytes(read.fileno(), write.fileno())
+        files.copy_bytes(read.fileno(), write.fileno())
     assert source.read_bytes() == target.read_bytes()
     assert target.stat().st_blocks == source.stat().st_blocks
 

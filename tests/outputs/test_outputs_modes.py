@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fanstore.outputs.objects import files as leases
+from fanstore.outputs.model.entries import Changes
+from fanstore.outputs.objects import files
 
 
 @pytest.fixture
@@ -40,17 +41,17 @@ class Meanwhile:
             thread.join(0.1)
             return real_open(name, flags)
 
-        self._patch.setattr(leases.os, "open", open_as_anybody)
-        os.close(leases.open_unasked(self.path))
+        self._patch.setattr(files.os, "open", open_as_anybody)
+        os.close(files.open_unasked(self.path))
         thread.join()
 
 
 def test_a_mode_set_while_a_file_is_opened_unasked_stays(meanwhile: Meanwhile) -> None:
-    meanwhile.runs(lambda: leases.change_mode(meanwhile.path, 0o400))
+    meanwhile.runs(lambda: files.change(meanwhile.path, Changes(mode=0o400)))
     assert stat.S_IMODE(os.stat(meanwhile.path).st_mode) == 0o400
 
 
 def test_the_mode_of_that_moment_is_not_seen(meanwhile: Meanwhile) -> None:
     seen: list[int] = []
-    meanwhile.runs(lambda: seen.append(leases.facts_of(meanwhile.path).st_mode))
+    meanwhile.runs(lambda: seen.append(files.facts_of(meanwhile.path).st_mode))
     assert [stat.S_IMODE(mode) for mode in seen] == [0o200]

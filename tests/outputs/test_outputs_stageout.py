@@ -17,6 +17,7 @@ from output_ranks import Cluster
 from output_staging import WAIT_S, run, settled, tree
 from trees import ODD_NAMES
 
+from fanstore.outputs.objects import files
 from fanstore.outputs.stageout import copying, placing, supply
 from fanstore.outputs.stageout.journal import Identity
 
@@ -342,14 +343,14 @@ def test_replaced_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyP
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]
     began, go_on = threading.Event(), threading.Event()
-    copy = copying._copy_data
+    copy = files.copy_bytes
 
     def slowly(*args: Any) -> None:
         began.set()
         assert go_on.wait(WAIT_S)
         copy(*args)
 
-    monkeypatch.setattr(copying, "_copy_data", slowly)
+    monkeypatch.setattr(files, "copy_bytes", slowly)
     monkeypatch.setattr(supply, "SMALL_BYTES", 0)  # of larger files alone the copy can be watched
 
     async def work() -> None:
@@ -366,18 +367,18 @@ def test_replaced_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_gone_is_not_copied_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(files, "_PIECE_BYTES", 1000)
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]
     began, go_on = threading.Event(), threading.Event()
-    piece = copying._in_kernel
+    piece = files._in_kernel
 
     def slowly(*args: Any) -> int:
         began.set()
         assert go_on.wait(WAIT_S)
         return piece(*args)
 
-    monkeypatch.setattr(copying, "_in_kernel", slowly)
+    monkeypatch.setattr(files, "_in_kernel", slowly)
     monkeypatch.setattr(supply, "SMALL_BYTES", 0)
 
     async def work() -> None:

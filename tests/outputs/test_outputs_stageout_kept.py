@@ -14,7 +14,8 @@ from output_ranks import Cluster
 from output_staging import WAIT_S, run, settled, tree
 from small_disk import small_disk
 
-from fanstore.outputs.stageout import copying, placing, supply
+from fanstore.outputs.objects import files
+from fanstore.outputs.stageout import placing, supply
 from fanstore.outputs.stageout.location import folders_of, problem_of
 from fanstore.outputs.stageout.rename_safely import back_up
 
@@ -171,7 +172,7 @@ def test_output_directory_that_cannot_be(
         def no_room(*_: Any) -> None:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
-        monkeypatch.setattr(copying, "_copy_data", no_room)
+        monkeypatch.setattr(files, "copy_bytes", no_room)
         monkeypatch.setattr(supply, "SMALL_BYTES", 0)
     cluster = Cluster(tmp_path, output_dir=out)
 
@@ -195,14 +196,14 @@ def test_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]
     began, go_on = threading.Event(), threading.Event()
-    copy = copying._copy_range
+    copy = files._copy_range
 
     def slowly(*args: Any) -> None:
         began.set()
         assert go_on.wait(WAIT_S)
         copy(*args)
 
-    monkeypatch.setattr(copying, "_copy_range", slowly)
+    monkeypatch.setattr(files, "_copy_range", slowly)
     monkeypatch.setattr(supply, "SMALL_BYTES", 0)  # of larger files alone the copy can be watched
 
     async def whole() -> dict[str, Any]:

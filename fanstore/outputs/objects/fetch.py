@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
 from fanstore.outputs.model.entries import Attr, Changes, Entry, failure
-from fanstore.outputs.objects.files import facts_of, open_unasked
+from fanstore.outputs.objects import files
 from fanstore.peers.interface import Peers
 
 CHUNK_BYTES = 1 << 20
@@ -77,7 +77,7 @@ class Copies:
             if object_id not in self._have:
                 return path
         if self._have[object_id] != entry.attr:
-            set_attr(self._path(object_id), entry.attr)
+            files.set_attr(self._path(object_id), entry.attr)
             self._have[object_id] = entry.attr
         return self._path(object_id)
 
@@ -87,7 +87,7 @@ class Copies:
         known = self._have.get(object_id)
         if known is None:
             return None
-        found = facts_of(self._path(object_id))
+        found = files.facts_of(self._path(object_id))
         mode = stat.S_IMODE(found.st_mode)
         timed = found.st_mtime_ns != known.mtime_ns
         changes = Changes(
@@ -115,16 +115,13 @@ class Copies:
         path = self._path(object_id)
         temporary = path + b".part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(temporary, flags, 0o600)
+        os.close(os.open(temporary, flags, 0o600))
         try:
-            try:
-                os.ftruncate(fd, entry.attr.size)
-                await self._fill(entry, fd)
-            finally:
-                os.close(fd)
+            os.truncate(temporary, entry.attr.size)
+            await self._fill(entry, temporary)
             if object_id in self._discarded:
                 raise failure(errno.ENOENT)
-            set_attr(temporary, entry.attr)
+            files.set_attr(temporary, entry.attr)
             os.rename(temporary, path)
         except BaseException:
             os.unlink(temporary)
@@ -136,14 +133,19 @@ class Copies:
         self.counts["fetched_bytes"] += entry.attr.size
         return path
 
-    async def _fill(self, entry: Entry, fd: int) -> None:
-        """Fetches all chunks, a few at a time. On an error none is under way any more."""
+    async def _fill(self, entry: Entry, path: bytes) -> None:
+        """Fetches all chunks, a few at a time."""
         chunks = _chunks(entry.attr.size)
 
         async def work() -> None:
             for offset, size in chunks:
                 async with self._chunks:
-                    await self._fetch_chunk(entry, fd, offset, size)
+                    data = await self._peers.call(
+                        entry.owner, "object.read", entry.object_id, offset, size
+                    )
+                    if len(data) != size:
+                        raise failure(errno.EIO)
+                    await self._apart(_write, path, data, offset)
 
         workers = [asyncio.ensure_future(work()) for _ in range(_CHUNKS_A_FILE)]
         try:
@@ -151,20 +153,6 @@ class Copies:
         finally:
             for worker in workers:
                 worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-
-    async def _fetch_chunk(self, entry: Entry, fd: int, offset: int, size: int) -> None:
-        data = await self._peers.call(entry.owner, "object.read", entry.object_id, offset, size)
-        if len(data) != size:
-            raise failure(errno.EIO)
-        # A write goes on when its task is cancelled: only once it has ended may the file be closed.
-        write = asyncio.ensure_future(self._apart(_write, fd, data, offset))
-        try:
-            await asyncio.shield(write)
-        except asyncio.CancelledError:
-            with contextlib.suppress(OSError):
-                await write
-            raise
 
     async def _placed(self, entry: Entry) -> bytes:
         """Returns the path of the file in the output directory, where any rank knows that it is
@@ -182,7 +170,7 @@ class Copies:
         if object_id in self._fetches:
             self._discarded.add(object_id)
         if self._have.pop(object_id, None) is not None:
-            self._executor.submit(unlink, self._path(object_id))
+            self._executor.submit(files.unlink, self._path(object_id))
 
     async def _apart(self, function: Callable[..., bytes], *args: object) -> bytes:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
@@ -196,32 +184,22 @@ def _chunks(size: int) -> Iterator[tuple[int, int]]:
 
 
 def _read(path: bytes, offset: int, size: int) -> bytes:
-    fd = open_unasked(path)
+    fd = files.open_unasked(path)
     try:
         return os.pread(fd, size, offset)
     finally:
         os.close(fd)
 
 
-def _write(fd: int, data: bytes, offset: int) -> bytes:
+def _write(path: bytes, data: bytes, offset: int) -> bytes:
     """Writes all of `data` and returns b"". Zeros are left out: the hole that is there reads as
-    such."""
-    rest = memoryview(data if data.count(0) != len(data) else b"")
-    while rest:
-        written = os.pwrite(fd, rest, offset)
-        rest, offset = rest[written:], offset + written
-    return bytes(rest)
-
-
-def set_attr(path: bytes, attr: Attr) -> None:
-    """Gives a file the owner, where this user may, the mode and the times of `attr`."""
-    with contextlib.suppress(PermissionError):
-        os.lchown(path, attr.uid, attr.gid)
-    os.chmod(path, stat.S_IMODE(attr.mode))
-    os.utime(path, ns=(attr.atime_ns, attr.mtime_ns))
-
-
-def unlink(path: bytes) -> None:
-    """Removes a file, if it is there."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+    such. Opens the file for that: who waits for this may give up, and it goes on."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        rest = memoryview(data if data.count(0) != len(data) else b"")
+        while rest:
+            written = os.pwrite(fd, rest, offset)
+            rest, offset = rest[written:], offset + written
+        return bytes(rest)
+    finally:
+        os.close(fd)

@@ -1,7 +1,8 @@
-"""Whether a file is open for writing anywhere: a descriptor, or a mapping that outlived its own.
+"""The files of outputs themselves: whether they are written, their attributes, and copies of them.
 
-The kernel grants a read lease exactly when nobody can write. It is let go of at once: a program
-that opens the file for writing in between waits for that moment, no longer.
+A file is being written while a descriptor is open for that anywhere, or a mapping that outlived its
+own: the kernel grants a read lease exactly when nobody can write. It is let go of at once: a
+program that opens the file for writing in between waits for that moment, no longer.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ import os
 import signal
 import stat
 import threading
+from collections.abc import Callable, Iterator
 
+from fanstore._native import lib
+from fanstore.outputs.model.entries import Attr, Changes
+
+_PIECE_BYTES = 8 << 20
+_CANNOT = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.ETXTBSY}
+)
 _changing = threading.Lock()
 
 
@@ -47,18 +56,6 @@ def open_unasked(path: bytes) -> int:
     return fd
 
 
-def change_mode(path: bytes, mode: int) -> None:
-    """Does chmod(2), though not in the moment in which `open_unasked` has another mode set."""
-    with _changing:
-        os.chmod(path, mode)
-
-
-def facts_of(path: bytes) -> os.stat_result:
-    """Does lstat(2), though not in the moment in which `open_unasked` has another mode set."""
-    with _changing:
-        return os.lstat(path)
-
-
 def _open_changed(path: bytes, flags: int) -> int:
     """Gives the owner the right to read for the moment of the open."""
     mode = stat.S_IMODE(os.lstat(path).st_mode)
@@ -68,3 +65,142 @@ def _open_changed(path: bytes, flags: int) -> int:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.chmod(path, mode)
+
+
+def facts_of(path: bytes) -> os.stat_result:
+    """Does lstat(2), though not in the moment in which `open_unasked` has another mode set."""
+    with _changing:
+        return os.lstat(path)
+
+
+def change(path: bytes, changes: Changes) -> None:
+    """Changes attributes, though no mode in the moment in which `open_unasked` has another set."""
+    if changes.uid is not None or changes.gid is not None:
+        uid = -1 if changes.uid is None else changes.uid
+        os.lchown(path, uid, -1 if changes.gid is None else changes.gid)
+    if changes.mode is not None:
+        with _changing:
+            os.chmod(path, changes.mode)
+    if changes.atime_ns is not None or changes.mtime_ns is not None:
+        found = os.lstat(path)
+        atime_ns = found.st_atime_ns if changes.atime_ns is None else changes.atime_ns
+        mtime_ns = found.st_mtime_ns if changes.mtime_ns is None else changes.mtime_ns
+        os.utime(path, ns=(atime_ns, mtime_ns))
+
+
+def set_attr(file: bytes | int, attr: Attr) -> None:
+    """Gives a file, by its path or a descriptor, the owner, where this user may, the mode and the
+    times of `attr`."""
+    with contextlib.suppress(PermissionError):
+        if isinstance(file, int):
+            os.fchown(file, attr.uid, attr.gid)
+        else:
+            os.lchown(file, attr.uid, attr.gid)
+    os.chmod(file, stat.S_IMODE(attr.mode))
+    os.utime(file, ns=(attr.atime_ns, attr.mtime_ns))
+
+
+def unlink(path: bytes) -> None:
+    """Removes a file, if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def copy_file(
+    source: bytes,
+    target: bytes,
+    attr: Attr,
+    advance: Callable[[int], None] = lambda _: None,
+    synced: bool = False,
+) -> None:
+    """Makes a copy of a file, with its holes, and gives it `attr`. `advance` is called with the
+    count of bytes as they come, and may raise to give up. Where anything is raised, nothing is left
+    behind."""
+    reader = open_unasked(source)
+    try:
+        writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            copy_bytes(reader, writer, advance, synced)
+            set_attr(writer, attr)
+            if synced:
+                os.fsync(writer)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(target)
+            raise
+        finally:
+            os.close(writer)  # if it was to be synced, an error here would say nothing new
+    finally:
+        os.close(reader)
+
+
+def copy_bytes(
+    reader: int,
+    writer: int,
+    advance: Callable[[int], None] = lambda _: None,
+    synced: bool = False,
+) -> None:
+    """Copies all bytes of a file into an empty one: shared between both where the file system can,
+    holes left as such. synced: it is going to be. Raises OSError."""
+    size, at = os.fstat(reader).st_size, 0
+    for start, end in _filled(reader):
+        advance(start - at)
+        at = end
+        _copy_range(reader, writer, start, end, advance, synced)
+    if at < size:
+        advance(size - at)
+        os.ftruncate(writer, size)
+
+
+def _filled(fd: int) -> Iterator[tuple[int, int]]:
+    """Yields the start and end of each part of a file that is no hole."""
+    found = os.fstat(fd)
+    size, end = found.st_size, 0
+    while end < size:
+        start, end = end, size
+        if found.st_blocks * 512 < size:
+            try:
+                start = os.lseek(fd, start, os.SEEK_DATA)
+                end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # holes to the end
+                    return
+        yield start, end
+
+
+def _copy_range(
+    reader: int, writer: int, at: int, end: int, advance: Callable[[int], None], synced: bool
+) -> None:
+    ways = [_in_kernel, _by_sendfile, _by_hand]
+    while at < end:
+        try:
+            count = ways[0](reader, writer, at, min(_PIECE_BYTES, end - at))
+        except OSError as error:
+            if error.errno not in _CANNOT or len(ways) == 1:
+                raise
+            count = 0
+        if count == 0:
+            if len(ways) == 1:
+                raise OSError(errno.EIO, "the object is shorter than it was")
+            ways.pop(0)
+        if synced and count == _PIECE_BYTES:
+            lib.fan_start_writeback(writer, at, count)  # so that little is left for the sync
+        at += count
+        advance(count)
+
+
+def _in_kernel(reader: int, writer: int, at: int, count: int) -> int:
+    return os.copy_file_range(reader, writer, count, at, at)
+
+
+def _by_sendfile(reader: int, writer: int, at: int, count: int) -> int:
+    os.lseek(writer, at, os.SEEK_SET)
+    return os.sendfile(writer, reader, at, count)
+
+
+def _by_hand(reader: int, writer: int, at: int, count: int) -> int:
+    data = os.pread(reader, min(count, 1 << 20), at)
+    written = 0
+    while written < len(data):
+        written += os.pwrite(writer, data[written:], at + written)
+    return written

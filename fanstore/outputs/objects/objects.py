@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 from fanstore.outputs.model.entries import (
@@ -21,15 +19,11 @@ from fanstore.outputs.model.entries import (
     folder_of,
     owner_of,
 )
-from fanstore.outputs.objects.fetch import Copies, set_attr, unlink
-from fanstore.outputs.objects.files import change_mode, facts_of, open_unasked
+from fanstore.outputs.objects import files
+from fanstore.outputs.objects.fetch import Copies
 from fanstore.peers.interface import Peers
 
-_FICLONE = 0x40049409
-_COPY_BYTES = 1 << 26
 _SLOW_UNLINK_BYTES = 64 << 20
-_NO_CLONE = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM)
-_NO_COPY_RANGE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class ObjectStore:
@@ -71,7 +65,7 @@ class ObjectStore:
 
     def attr(self, object_id: int) -> Attr:
         """Returns the attributes that an object of this rank has now. Raises OSError."""
-        return Attr.of(facts_of(self.path(object_id)))
+        return Attr.of(files.facts_of(self.path(object_id)))
 
     def create(self, object_id: int, mode: int) -> Attr:
         """Makes an empty file with exactly that mode."""
@@ -86,7 +80,7 @@ class ObjectStore:
         and leaves nothing behind."""
         self.make_folder(object_id)
         source, target = await self.local_path(entry), self.path(object_id)
-        await self._apart(_copy_file, source, target, entry.attr)
+        await self._apart(files.copy_file, source, target, entry.attr)
         self._originals[object_id] = Attr.of(os.lstat(target))
 
     def original_of(self, object_id: int) -> Attr | None:
@@ -109,8 +103,8 @@ class ObjectStore:
             changed: Attr = await self._peers.call(owner, "change_object", object_id, changes)
             return changed
         path = self.path(object_id)
-        _change(path, changes)
-        return Attr.of(facts_of(path))
+        files.change(path, changes)
+        return Attr.of(files.facts_of(path))
 
     def copy_changes(self, object_id: int) -> Changes | None:
         """Returns how a program changed the attributes of this node's copy of another rank's
@@ -119,7 +113,7 @@ class ObjectStore:
 
     async def truncate(self, object_id: int, size: int) -> None:
         """Cuts or extends an object of this rank to `size` bytes."""
-        await self._apart(_truncate, self.path(object_id), size)
+        await self._apart(os.truncate, self.path(object_id), size)
 
     def discard(self, object_id: int) -> None:
         """Removes the file of an object that no name stands for any more, and the copies on other
@@ -133,7 +127,7 @@ class ObjectStore:
         with contextlib.suppress(FileNotFoundError):
             path = self.path(object_id)
             if os.lstat(path).st_size >= _SLOW_UNLINK_BYTES:
-                self._executor.submit(unlink, path)
+                self._executor.submit(files.unlink, path)
             else:
                 os.unlink(path)
         self._leave(folder_of(object_id))
@@ -149,91 +143,3 @@ class ObjectStore:
     async def _apart(self, function: object, *args: object) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._executor, function, *args)  # type: ignore[arg-type]
-
-
-def _truncate(path: bytes, size: int) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        os.ftruncate(fd, size)
-    finally:
-        os.close(fd)
-
-
-def _change(path: bytes, changes: Changes) -> None:
-    if changes.uid is not None or changes.gid is not None:
-        uid = -1 if changes.uid is None else changes.uid
-        os.lchown(path, uid, -1 if changes.gid is None else changes.gid)
-    if changes.mode is not None:
-        change_mode(path, changes.mode)
-    if changes.atime_ns is not None or changes.mtime_ns is not None:
-        found = os.lstat(path)
-        atime_ns = found.st_atime_ns if changes.atime_ns is None else changes.atime_ns
-        mtime_ns = found.st_mtime_ns if changes.mtime_ns is None else changes.mtime_ns
-        os.utime(path, ns=(atime_ns, mtime_ns))
-
-
-def _copy_file(source: bytes, target: bytes, attr: Attr) -> None:
-    """Copies a file and gives it these attributes, or leaves nothing."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    read_fd = open_unasked(source)
-    try:
-        write_fd = os.open(target, flags, 0o600)
-        try:
-            copy_bytes(read_fd, write_fd)
-            set_attr(target, attr)
-        except BaseException:
-            os.unlink(target)
-            raise
-        finally:
-            os.close(write_fd)
-    finally:
-        os.close(read_fd)
-
-
-def copy_bytes(read_fd: int, write_fd: int) -> None:
-    """Copies all bytes of a file into an empty one: shared between both where the file system can,
-    holes left as such. Raises OSError. Both offsets are left anywhere."""
-    try:
-        fcntl.ioctl(write_fd, _FICLONE, read_fd)
-        return
-    except OSError as error:
-        if error.errno not in _NO_CLONE:
-            raise
-    for start, end in _filled(read_fd):
-        os.lseek(read_fd, start, os.SEEK_SET)
-        os.lseek(write_fd, start, os.SEEK_SET)
-        _copy_range(read_fd, write_fd, end - start)
-    os.ftruncate(write_fd, os.fstat(read_fd).st_size)
-
-
-def _filled(fd: int) -> Iterator[tuple[int, int]]:
-    """Yields the start and end of each part of a file that is no hole."""
-    end = 0
-    while True:
-        try:
-            start = os.lseek(fd, end, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            return
-        end = os.lseek(fd, start, os.SEEK_HOLE)
-        yield start, end
-
-
-def _copy_range(read_fd: int, write_fd: int, size: int) -> None:
-    """Copies `size` bytes at the offsets of both files, fewer where the source ends."""
-    in_kernel = True
-    while size > 0:
-        try:
-            if in_kernel:
-                done = os.copy_file_range(read_fd, write_fd, min(size, _COPY_BYTES))
-            else:
-                done = os.sendfile(write_fd, read_fd, None, min(size, _COPY_BYTES))
-        except OSError as error:
-            if not in_kernel or error.errno not in _NO_COPY_RANGE:
-                raise
-            in_kernel = False
-            continue
-        if done == 0:
-            return
-        size -= done

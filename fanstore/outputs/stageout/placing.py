@@ -18,6 +18,7 @@ from typing import Any
 
 from fanstore._native import ffi, lib
 from fanstore.outputs.model.entries import Attr
+from fanstore.outputs.objects.files import set_attr
 from fanstore.outputs.stageout.journal import Header, Identity, Name
 from fanstore.outputs.stageout.rename_safely import back_up, exchange, rename_to_free
 from fanstore.outputs.stageout.syncing import sync_all
@@ -201,7 +202,7 @@ class OutputDirectory:
         path = self.path(name)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if self._is_reached(path) and _is(path, mine):
-                apply_attr(path, attr)
+                set_attr(path, attr)
                 return Identity.of(os.lstat(path))
         return None
 
@@ -361,17 +362,6 @@ def _real(directory: bytes) -> bytes:
         return os.readlink(b"/proc/self/fd/%d" % fd)
     finally:
         os.close(fd)
-
-
-def apply_attr(file: bytes | int, attr: Attr) -> None:
-    """Gives a file, by its path or a descriptor, its owner (where we may), mode and times."""
-    with contextlib.suppress(PermissionError):
-        if isinstance(file, int):
-            os.fchown(file, attr.uid, attr.gid)
-        else:
-            os.lchown(file, attr.uid, attr.gid)
-    os.chmod(file, stat.S_IMODE(attr.mode))
-    os.utime(file, ns=(attr.atime_ns, attr.mtime_ns))
 
 
 def _sync(directories: Sequence[bytes]) -> list[OSError]:
