@@ -181,16 +181,13 @@ def test_without_leases(served: Served, writer: Program, monkeypatch: pytest.Mon
     assert not served.is_there(b"killed")
 
 
-def test_without_inotify_and_pidfds(
-    tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pidfds(tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """An old kernel, or a user that has used up what there is: it takes longer."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EMFILE, "none left")
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    monkeypatch.setattr(drafts, "ClosedFiles", refuse)
     served = Served(tmp_path, dataset)
     try:
         with programs(served.path, 3) as (killed, mapper, leaver):

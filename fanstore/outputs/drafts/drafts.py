@@ -1,30 +1,29 @@
 """Drafts: the objects that programs of this node are writing, until they are published or dropped.
 
 A draft is finished when nobody can write to it any more. That is looked at when a process says that
-it has closed it, when a file in the objects' directory is closed, when a process with a draft ends,
-and before somebody is told what is under its name.
+it has closed it, when a process with a draft ends, before somebody is told what is under its name,
+and now and then, as mappings go, and programs close files that the library is not in, without a
+word.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 
 from fanstore.outputs.drafts.draft_table import Draft, DraftTable
-from fanstore.outputs.drafts.holders import GRANT_S, Says, Verdict, judge, may_write
-from fanstore.outputs.drafts.watch import ClosedFiles, End, Processes
+from fanstore.outputs.drafts.holders import GRANT_S, Holder, Says, Verdict, judge, may_write
+from fanstore.outputs.drafts.watch import Processes
 from fanstore.outputs.model.entries import Attr, Place
 from fanstore.outputs.model.interfaces import Publisher
 from fanstore.outputs.objects.files import is_written
 from fanstore.outputs.objects.objects import ObjectStore
 
 _ENDING_S = 1.0  # a process seen ending has ended by then, or it was its first thread alone
-_POLL_S = 0.5
-_CLOSES_S = 0.005
-_FRESH_S = 0.05
+_ROUND_S = 0.05
+_ROUND_REST = 20  # a round takes that part of the time, at most
 _APPEAR_S = 1.0
 _APPEAR_POLL_S = 0.001
 _CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times, on any disk
@@ -52,14 +51,7 @@ class Drafts(DraftTable):
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._processes = Processes(self._loop, self._process_ended, most_fds)
-        self._poller: asyncio.TimerHandle | None = None
-        self._fresh: list[Draft] = []
-        self._closed: ClosedFiles | None = None
-        try:
-            self._closed = ClosedFiles(self._files_closed)
-            self._hear_closes()
-        except OSError as error:
-            self._begin_polling(error)
+        self._round: asyncio.TimerHandle | None = None
 
     def _taken(self, objects: Iterable[int]) -> list[Draft]:
         """Returns those of these objects that are drafts still, to be ended here alone."""
@@ -68,79 +60,71 @@ class Drafts(DraftTable):
             self.take(number)
         return self.known(numbers)
 
-    def _of_process(self, pid: int) -> list[Draft]:
-        return self._taken(draft.object_id for draft in self.of_process(pid))
+    def _taken_of(self, pid: int, objects: Iterable[int] = ()) -> list[Draft]:
+        """Does the same; without objects with all that a process holds."""
+        return self._taken(objects or self._by_pid.get(pid, ()))
 
     # What Operations decides.
 
     def begin(self, place: Place, object_id: int, pid: int) -> None:
         """Makes a draft of a new object, which a process was allowed to open for writing."""
         draft = Draft(object_id, place, self._store.original_of(object_id))
-        self.add(draft)
-        self._tell(draft)
+        self._drafts[object_id] = draft
+        self._name(draft, place)
         self.counts["opened"] += 1
         self._grant(draft, pid)
-        if not self._fresh:
-            self._loop.call_later(_FRESH_S, self._watch_fresh)
-        self._fresh.append(draft)
-
-    def _watch_fresh(self) -> None:
-        """Has closes of the files of new drafts be heard of: most have ended by now. Of a close
-        that came before this there is a look once no more opens can come."""
-        for draft in self._fresh:
-            if self._drafts.get(draft.object_id) is draft and self._closed is not None:
-                try:
-                    draft.folder = self._store.make_folder(draft.object_id)
-                    self._closed.watch(draft.folder)
-                except OSError as error:
-                    self._begin_polling(error)
-                if draft.timer is None:
-                    self._look_again(draft, self._loop.time() + GRANT_S)
-        self._fresh.clear()
+        if self._round is None:
+            self._round = self._loop.call_later(_ROUND_S, self._look_at_each)
 
     async def join(self, object_id: int, pid: int) -> bool:
         """Tells whether one more process may open a draft for writing: one that is empty, or that
         it holds already. Waits a moment where another process is yet to make the file."""
         deadline_s = self._loop.time() + _APPEAR_S
-        while (size := self._size(object_id)) is None and self._loop.time() < deadline_s:
+        while (attr := self._attr(object_id)) is None and self._loop.time() < deadline_s:
             await asyncio.sleep(_APPEAR_POLL_S)
         draft = next(iter(self._taken((object_id,))), None)
-        if draft is None or draft.ending is not None or size is None:
+        if draft is None or draft.ending is not None or attr is None:
             return False
-        if pid not in draft.holders and size > 0:
+        if pid not in draft.holders and attr.size > 0:
             return False
         self._grant(draft, pid)
         return True
 
     def move(self, object_id: int, place: Place) -> None:
         """Notes the new place of a draft that was renamed. Does nothing when it is unknown."""
-        taken = self._taken((object_id,))
-        super().move(object_id, place)
-        for draft in taken:
-            self._tell(draft)
+        for draft in self._taken((object_id,)):
+            self._name(draft, place)
 
-    def _tell(self, draft: Draft) -> None:
+    def move_tree(self, mount: int, old: bytes, new: bytes) -> None:
+        """Notes that a directory was renamed (both paths relative to the mount), with the drafts at
+        any depth in it."""
+        for draft in list(self._drafts.values()):
+            place = draft.place
+            if place.mount == mount and (place.directory + b"/").startswith(old + b"/"):
+                directory = new + place.directory[len(old) :]
+                self.move(draft.object_id, Place(mount, directory, place.name))
+
+    def _name(self, draft: Draft, place: Place) -> None:
+        self._put(draft, place)
         if self._keep is not None:
-            self._keep(draft.place, draft.object_id)
+            self._keep(place, draft.object_id)
 
     def detach(self, object_id: int) -> None:
         """Notes that a draft has no name any more: it is never published. Its holders keep it as
         the kernel keeps any file without a name. Does nothing when it is unknown."""
-        draft = next(iter(self._taken((object_id,))), None)
-        if draft is None:
-            return
-        granted = any(holder.granted_s for holder in draft.holders.values())
-        self._forget(draft)
-        self._store.discard(object_id)
-        if granted:  # it may be made yet
-            self._loop.call_later(GRANT_S, self._store.discard, object_id)
+        for draft in self._taken((object_id,)):
+            granted = any(holder.granted_s for holder in draft.holders.values())
+            self._forget(draft)
+            self._store.discard(object_id)
+            if granted:  # it may be made yet
+                self._loop.call_later(GRANT_S, self._store.discard, object_id)
 
     # What processes say.
 
     async def settle(self, pid: int, objects: Sequence[int]) -> bool:
         """Notes that a process closed its last descriptor of these drafts (none given: of some of
         its). Returns whether all of them are finished. Raises the OSError of a publication."""
-        drafts = self._taken(objects) if objects else self._of_process(pid)
+        drafts = self._taken_of(pid, objects)
         for draft in drafts:
             holder = draft.holders.get(pid)
             if holder is not None and objects:
@@ -153,27 +137,22 @@ class Drafts(DraftTable):
         """Notes one more process that holds these drafts: it answers for what its parent had, if
         that was killed before this was said."""
         for draft in self._taken(objects):
-            self._processes.watch(pid)
-            self.holder(draft, pid).says = Says.HOLDS
-            killed = [each for each, at in draft.holders.items() if at.dead and not at.left]
-            for each in killed:
-                self._drop_holder(draft, each)
+            self._holder(draft, pid).says = Says.HOLDS
+            self._drop_killed(draft)
 
     def hand_on(self, pid: int, objects: Sequence[int]) -> None:
         """Notes that a process is about to exec and hands these drafts on to the new program."""
         for draft in self._taken(objects):
-            self.holder(draft, pid).leaves(Says.HANDS_ON)
-            self._processes.watch(pid)
+            self._holder(draft, pid).leaves(Says.HANDS_ON)
 
     async def leave(self, pid: int, objects: Sequence[int]) -> None:
         """Notes that a process is about to exec or exit and lets go of these drafts (none given: of
         all)."""
-        drafts = self._taken(objects) if objects else self._of_process(pid)
+        drafts = self._taken_of(pid, objects)
         for draft in drafts:
             if pid in draft.holders:
                 draft.holders[pid].leaves(Says.LEAVES)
-        with contextlib.suppress(OSError):
-            await self._look_at_all(drafts)
+        await self._try_all(drafts)
 
     async def abandon(self, pid: int, objects: Sequence[int]) -> None:
         """Notes that an open which was allowed has failed, and that the process has no other
@@ -185,8 +164,7 @@ class Drafts(DraftTable):
                 holder.granted_s.pop()
             if holder is not None and not holder.granted_s:
                 self._drop_holder(draft, pid)
-        with contextlib.suppress(OSError):
-            await self._look_at_all(drafts)
+        await self._try_all(drafts)
 
     def published(self, object_id: int) -> None:
         """Notes that a program has published an object that it created."""
@@ -201,17 +179,16 @@ class Drafts(DraftTable):
 
     async def look(self, object_id: int) -> None:
         """Publishes or drops a draft if it is finished; waits for that when it is under way."""
-        with contextlib.suppress(OSError):
-            await self._look_at_all(self.known((object_id,)))
+        await self._try_all(self.known((object_id,)))
 
     async def flush(self) -> None:
         """Ends all drafts that are finished; waits a moment for processes that are about to end."""
         deadline_s = self._loop.time() + 2 * _ENDING_S
         while True:
-            with contextlib.suppress(OSError):
-                await self._look_at_all(self.all())
+            await self._try_all(self._drafts.values())
             waits = any(
-                draft.waits_since_s is not None or self._is_let_go(draft) for draft in self.all()
+                draft.waits_since_s is not None or self._is_let_go(draft)
+                for draft in self._drafts.values()
             )
             if not waits or self._loop.time() > deadline_s:
                 return
@@ -226,20 +203,31 @@ class Drafts(DraftTable):
     def close(self) -> None:
         """Forgets all drafts: what is open by now stays unpublished."""
         self.counts["dropped"] += len(self)
-        for draft in self.all():
+        for draft in list(self._drafts.values()):
             self._forget(draft)
         self._processes.close()
-        if self._poller is not None:
-            self._poller.cancel()
-        if self._closed is not None:
-            self._loop.remove_reader(self._closed)
-            self._closed.close()
-            self._closed = None
+        if self._round is not None:
+            self._round.cancel()
+
+    def _look_at_each(self) -> None:
+        """Looks at all drafts; the more seldom the longer that takes."""
+        self._round = None
+        begun_s = self._loop.time()
+        self._processes.poll()
+        for draft in list(self._drafts.values()):
+            self._end_if_finished(draft)
+        if self._drafts:
+            rest_s = max(_ROUND_S, _ROUND_REST * (self._loop.time() - begun_s))
+            self._round = self._loop.call_later(rest_s, self._look_at_each)
+
+    async def _try_all(self, drafts: Iterable[Draft]) -> None:
+        with contextlib.suppress(OSError):
+            await self._look_at_all(drafts)
 
     async def _look_at_all(self, drafts: Iterable[Draft], said: bool = False) -> bool:
         """Ends those of these drafts that are finished; tells whether all were. said: a process has
         just said that it closed them. Raises the first OSError, once all have been looked at."""
-        endings = [self._end_if_finished(draft, said) for draft in drafts]
+        endings = [self._end_if_finished(draft, said) for draft in list(drafts)]
         tasks = [task for task in endings if task is not None]
         if tasks:
             await asyncio.wait(tasks)
@@ -250,7 +238,9 @@ class Drafts(DraftTable):
     def _end_if_finished(self, draft: Draft, said: bool = False) -> asyncio.Task[None] | None:
         if draft.ending is None and self._drafts.get(draft.object_id) is draft:
             verdict = self._verdict(draft, said)
-            if verdict is not Verdict.WAIT and self._taken((draft.object_id,)):
+            if verdict is Verdict.WAIT:
+                self._drop_killed(draft)
+            elif self._taken((draft.object_id,)):
                 draft.ending = self._loop.create_task(self._end(draft, verdict))
                 draft.ending.add_done_callback(_note)
         return draft.ending
@@ -261,33 +251,26 @@ class Drafts(DraftTable):
         if not draft.holders:
             return Verdict.DROP
         for pid, holder in draft.holders.items():
-            if not holder.dead and (end := self._processes.end_of(pid)):
-                holder.died(end is End.KILLED)  # the loop has not come to it yet
-        opens_until_s = max(holder.opens_until_s(now_s) for holder in draft.holders.values())
-        if opens_until_s > now_s:
-            self._look_again(draft, opens_until_s)
+            killed = None if holder.dead else self._processes.killed(pid)
+            if killed is not None:
+                holder.died(killed)  # the loop has not come to it yet
+        if any(holder.opens_until_s(now_s) > now_s for holder in draft.holders.values()):
             return Verdict.WAIT
         try:
             written = is_written(self._store.path(draft.object_id))
         except FileNotFoundError:  # who was allowed to make it has not done so yet, or never will
             written = any(not holder.dead for holder in draft.holders.values())
         except OSError:  # no descriptors left
-            self._look_again(draft, now_s + _POLL_S)
             return Verdict.WAIT
         if written is None:
             written = may_write(draft.holders.values())
         if written or said:
             return Verdict.WAIT if written else Verdict.PUBLISH
-        return self._judge(draft, now_s)
-
-    def _judge(self, draft: Draft, now_s: float) -> Verdict:
         since_s = draft.waits_since_s
         waited = since_s is not None and now_s > since_s + _ENDING_S
-        is_ending = (lambda _: False) if waited else self._processes.is_ending
-        verdict = judge(draft.holders, is_ending)
+        verdict = judge(draft.holders, (lambda _: False) if waited else self._processes.is_ending)
         if verdict is Verdict.WAIT and since_s is None:
             draft.waits_since_s = now_s
-            self._look_again(draft, now_s + 1.1 * _ENDING_S)
         return verdict
 
     async def _end(self, draft: Draft, verdict: Verdict) -> None:
@@ -321,87 +304,53 @@ class Drafts(DraftTable):
         return self._keep is not None and bool(draft.holders) and attr.size > 0
 
     def _attr(self, object_id: int) -> Attr | None:
+        """Returns the attributes of a draft's file; None while it has not been made."""
         try:
             return self._store.attr(object_id)
         except FileNotFoundError:
             return None
 
-    def _size(self, object_id: int) -> int | None:
-        """Returns the size of a draft's file in bytes; None while it has not been made."""
-        attr = self._attr(object_id)
-        return None if attr is None else attr.size
+    def _forget(self, draft: Draft) -> None:
+        self._drafts.pop(draft.object_id, None)
+        self._unplace(draft)
+        for pid in list(draft.holders):
+            self._drop_holder(draft, pid)
 
-    # Processes and files.
+    # Processes.
 
     def _grant(self, draft: Draft, pid: int) -> None:
-        self._processes.watch(pid)
-        holder = self.holder(draft, pid)
+        holder = self._holder(draft, pid)
         holder.says = Says.HOLDS
         holder.granted_s.append(self._loop.time())
 
+    def _holder(self, draft: Draft, pid: int) -> Holder:
+        """Returns what is known of a process that holds a draft, and makes it a holder if it is
+        none. A dead holder with this id was another process, and is replaced."""
+        self._processes.watch(pid)
+        self._by_pid.setdefault(pid, set()).add(draft.object_id)
+        if pid not in draft.holders or draft.holders[pid].dead:
+            draft.holders[pid] = Holder()
+        return draft.holders[pid]
+
     def _drop_holder(self, draft: Draft, pid: int) -> None:
-        if self.remove_holder(draft, pid):
-            self._processes.release(pid)
+        del draft.holders[pid]
+        held = self._by_pid[pid]
+        held.discard(draft.object_id)
+        if not held:
+            del self._by_pid[pid]
+            self._processes.forget(pid)
 
-    def _forget(self, draft: Draft) -> None:
-        if draft.timer is not None:
-            draft.timer.cancel()
-        if self._closed is not None and draft.folder is not None:
-            self._closed.leave(draft.folder)
-        for pid in self.remove(draft):
-            self._processes.release(pid)
-
-    def _process_ended(self, pid: int, how: End) -> None:
-        """Looks at the drafts of a process that has ended. What it held when it was killed is
-        answered for by the other holders."""
-        for draft in self._of_process(pid):
-            holder = draft.holders[pid]
-            holder.died(how is End.KILLED)
-            ends = self._end_if_finished(draft) is not None
-            if not ends and not holder.left and len(draft.holders) > 1:
+    def _drop_killed(self, draft: Draft) -> None:
+        """Forgets holders that were killed, where others answer for what they held."""
+        for pid, holder in list(draft.holders.items()):
+            if holder.dead and not holder.left and len(draft.holders) > 1:
                 self._drop_holder(draft, pid)
 
-    def _files_closed(self, names: set[bytes]) -> None:
-        """Looks at the drafts whose files were closed; without names at all of them."""
-        drafts = self.known(map(_number, names)) if names else self.all()
-        for draft in drafts:
+    def _process_ended(self, pid: int, killed: bool) -> None:
+        """Looks at the drafts of a process that has ended."""
+        for draft in self._taken_of(pid):
+            draft.holders[pid].died(killed)
             self._end_if_finished(draft)
-
-    def _look_again(self, draft: Draft, when_s: float) -> None:
-        if draft.timer is not None:
-            draft.timer.cancel()
-        draft.timer = self._loop.call_at(when_s, self._end_if_finished, draft)
-
-    def _hear_closes(self) -> None:
-        if self._closed is not None:
-            self._loop.add_reader(self._closed, self._read_closes)
-
-    def _read_closes(self) -> None:
-        """Reads what was closed, and no more for a moment: a program that makes many files would
-        be held up by waking this thread at each."""
-        assert self._closed is not None
-        self._loop.remove_reader(self._closed)
-        self._closed.read()
-        self._loop.call_later(_CLOSES_S, self._hear_closes)
-
-    def _begin_polling(self, error: OSError) -> None:
-        """Looks at all drafts now and then: the user has no more of what inotify needs."""
-        if self._poller is None:
-            print(f"fanstore: outputs: inotify: {error}", file=sys.stderr)
-            self._poll()
-
-    def _poll(self) -> None:
-        self._files_closed(set())
-        self._poller = self._loop.call_later(_POLL_S, self._poll)
-
-
-def _number(name: bytes) -> int:
-    """Returns the object of a file's name; 0 for a file that is no object's (a program's own,
-    without a name)."""
-    try:
-        return int(name, 16)
-    except ValueError:
-        return 0
 
 
 def _is_unchanged(original: Attr | None, attr: Attr) -> bool:
