@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -55,7 +56,8 @@ class Process:
         """One request; a way out that leads back in is followed."""
         for _ in range(50):
             request = Request(op, path=path, pid=self.pid, peer_uid=os.getuid(), **fields)
-            answer = await self.rank.operations.run(request)
+            task = asyncio.ensure_future(self.rank.operations.run(request))
+            answer = await asyncio.shield(task)  # goes on where the caller is cancelled
             prefix = self.rank.inputs[fields.get("view", 0)].prefixes[0]
             if answer.where != Where.ELSEWHERE or b"\0" in answer.text:
                 return answer

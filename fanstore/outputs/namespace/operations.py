@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import inspect
@@ -55,7 +54,6 @@ class Operations:
         self.publisher = Context(peers, inputs, homes, gate, drafts, store, versions, observer)
         self._following = Following(self.publisher, self.home_server)
         self._lets = False
-        self._running: set[asyncio.Task[Answer]] = set()
         self._steps: dict[int, _Step] = {
             Op.LOOKUP: attributes.lookup,
             Op.LIST: attributes.listing,
@@ -122,24 +120,8 @@ class Operations:
         self._note_busy(True)
 
     async def run(self, request: Request) -> Answer:
-        """Does what a client asks. Raises OSError. Goes on to its end when the caller is cancelled:
-        a name is never left half way."""
-        return await asyncio.shield(self.start(request))
-
-    def start(self, request: Request) -> asyncio.Task[Answer]:
-        """Begins what `run` does, for a caller that hears of the end. The task must not be
-        cancelled."""
-        task = asyncio.get_running_loop().create_task(self._run(request))
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Answer]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody may be left to look at it
-
-    async def _run(self, request: Request) -> Answer:
+        """Does what a client asks. Raises OSError. Must not be cancelled before the service ends: a
+        name would be left half way."""
         if request.op in self._said:
             return await self._hear(request)
         gate, step = self.publisher.gate, self._steps[request.op]

@@ -10,7 +10,8 @@ import select
 import socket
 import struct
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 from fanstore.outputs.model.entries import failure
 from fanstore.outputs.model.segment import NameSegment
@@ -50,29 +51,29 @@ def listen(directory: str, name: str) -> socket.socket:
 
 
 class Listener:
-    """Answers clients by what the tasks that `start` begins return, or the OSError that they raise;
+    """Answers clients by what `run` returns for their requests, or the OSError that it raises;
     `most` clients at once, the others wait. In the loop's thread, which waits for none of them."""
 
     def __init__(
         self,
         listener: socket.socket,
         mount_count: int,
-        start: Callable[[Request], asyncio.Task[Answer]],
+        run: Callable[[Request], Coroutine[Any, Any, Answer]],
         most: int,
         segment: NameSegment | None = None,
         on_request: Callable[[], None] = lambda: None,
     ) -> None:
         """on_request: called before each is begun."""
         self._mount_count = mount_count
-        self._start = start
+        self._run = run
         self._loop = asyncio.get_running_loop()
         self._segment = segment or NameSegment()
         self._on_request = on_request
         self._listener = listener
         self._most = most
-        self._live: set[asyncio.Task[None]] = set()
+        self._live: dict[socket.socket, asyncio.Task[None]] = {}
         self._closed = False
-        self._running: dict[int, asyncio.Task[Answer]] = {}  # by their clients' descriptors
+        self._running: dict[int, asyncio.Task[None]] = {}  # by their clients' descriptors
         self._hang_ups = select.poll()
         self._resume()
 
@@ -80,8 +81,8 @@ class Listener:
         """Ends all connections and accepts no more. The socket stays the caller's."""
         self._closed = True
         self._loop.remove_reader(self._listener)
-        for connection in self._live:
-            connection.cancel()
+        for stream in self._live:
+            _hang_up(stream)
 
     def _resume(self) -> None:
         if not self._closed:
@@ -94,9 +95,7 @@ class Listener:
         try:
             while len(self._live) < self._most:
                 stream, _ = self._listener.accept()
-                connection = self._loop.create_task(self._serve(stream))
-                self._live.add(connection)
-                connection.add_done_callback(self._leave)
+                self._live[stream] = self._loop.create_task(self._serve(stream))
         except BlockingIOError:
             if not self._live:  # whoever announced one until then had connected, and is gone
                 self._segment.settle(announced)
@@ -105,28 +104,27 @@ class Listener:
             self._loop.call_later(_PAUSE_S, self._resume)
         self._loop.remove_reader(self._listener)  # until there is room
 
-    def _leave(self, connection: asyncio.Task[None]) -> None:
-        """Forgets a connection that has ended, and lets another in if all places were taken."""
-        if len(self._live) == self._most:
-            self._resume()
-        self._live.discard(connection)
-        if not (self._live or self._closed) and self._segment.is_changing():
-            self._loop.call_soon(self._accept)
-
     async def _serve(self, stream: socket.socket) -> None:
         """Takes one client's request and answers it, unless the client goes or keeps silent."""
         with stream, contextlib.suppress(OSError):
             stream.setblocking(False)
             answer = await self._answer(stream)
-            with self._patience():
+            with self._patience(stream):
                 await self._loop.sock_sendall(stream, answer)
+        self._leave(stream)
+
+    def _leave(self, stream: socket.socket) -> None:
+        """Forgets a connection that has ended, and lets another in if all places were taken."""
+        if len(self._live) == self._most:
+            self._resume()
+        del self._live[stream]
+        if not (self._live or self._closed) and self._segment.is_changing():
+            self._loop.call_soon(self._accept)
 
     @contextlib.contextmanager
-    def _patience(self) -> Iterator[None]:
-        """Ends the connection that does what is within when that takes too long."""
-        connection = asyncio.current_task()
-        assert connection is not None
-        timer = self._loop.call_later(PATIENCE_S, connection.cancel)
+    def _patience(self, stream: socket.socket) -> Iterator[None]:
+        """Ends the connection when what is done with it within takes too long."""
+        timer = self._loop.call_later(PATIENCE_S, _hang_up, stream)
         try:
             yield
         finally:
@@ -138,7 +136,7 @@ class Listener:
         pid, uid, _ = _CREDENTIALS.unpack(found)
         if uid != os.geteuid():
             return serialise_error(errno.EACCES)
-        with self._patience():
+        with self._patience(stream):
             data = await self._receive(stream)
         try:
             request = parse(data, self._mount_count, pid, uid)
@@ -154,7 +152,7 @@ class Listener:
         data = b""
         while True:
             chunk = await self._loop.sock_recv(stream, REQUEST_MAX_BYTES + 1)
-            if not chunk:
+            if not chunk or self._closed:
                 raise failure(errno.ECONNRESET)
             data += chunk
             with contextlib.suppress(OSError):
@@ -167,20 +165,20 @@ class Listener:
         first: whoever has waited for its end finds all that it did, and nothing comes later."""
         self._on_request()
         orphans = [self._running[fd] for fd, _ in self._hang_ups.poll(0)] if self._running else []
-        if orphans:
-            task = self._loop.create_task(self._run_after(orphans, request))
-        else:
-            task = self._start(request)
-        if request.how & ANNOUNCED:
-            task.add_done_callback(lambda _: self._segment.done())
-        self._running[stream.fileno()] = task
+        self._running[stream.fileno()] = self._live[stream]
         self._hang_ups.register(stream, 0)
         try:
-            return await asyncio.shield(task)
+            if orphans:
+                await asyncio.wait(orphans, timeout=ORPHAN_S)
+            return await self._run(request)
         finally:
             del self._running[stream.fileno()]
             self._hang_ups.unregister(stream)
+            if request.how & ANNOUNCED:
+                self._segment.done()
 
-    async def _run_after(self, orphans: list[asyncio.Task[Answer]], request: Request) -> Answer:
-        await asyncio.wait(orphans, timeout=ORPHAN_S)
-        return await self._start(request)
+
+def _hang_up(stream: socket.socket) -> None:
+    """Ends what a connection is used for, at both ends."""
+    with contextlib.suppress(OSError):
+        stream.shutdown(socket.SHUT_RDWR)

@@ -198,7 +198,7 @@ class OutputService:
             operations.let()
         most = min(share, _CONNECTIONS_MOST)
         self._listener = Listener(
-            self._socket, len(inputs), operations.start, most, segment,
+            self._socket, len(inputs), operations.run, most, segment,
             self._asked,
         )  # fmt: skip
         self._parts.callback(self._listener.close)
