@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from output_client import programs, request, send, understood
-from output_service import Served
+from output_service import NoStageOut, Served
 
 from fanstore.dataset import Dataset
 from fanstore.outputs.model.wire import Op, Where
@@ -174,7 +174,9 @@ def test_a_service_that_was_never_started_ends(tmp_path: Path, dataset: Dataset)
     Served(tmp_path, dataset).service.close()
     segment = os.path.join(tmp_path, "segment")
     os.unlink(tmp_path / "outputs")
-    made = OutputService(os.fspath(tmp_path), segment, [Mount(dataset, (b"/somewhere",))])
+    made = OutputService(
+        os.fspath(tmp_path), segment, [Mount(dataset, (b"/somewhere",))], NoStageOut
+    )
     with pytest.raises(OSError):
         made.start()  # the objects' directory is there already
     made.close()

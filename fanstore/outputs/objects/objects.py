@@ -56,12 +56,9 @@ class ObjectStore:
         """Returns the absolute path of an object of this rank."""
         return self._prefix + file_of(object_id)
 
-    def make_folder(self, object_id: int) -> bytes:
-        """Makes the folder for an object's file, if it is not there yet; returns its path."""
-        folder = self._prefix + b"%x" % folder_of(object_id)
+    def _make_folder(self, object_id: int) -> None:
         with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
-        return folder
+            os.mkdir(self._prefix + b"%x" % folder_of(object_id), 0o700)
 
     def attr(self, object_id: int) -> Attr:
         """Returns the attributes that an object of this rank has now. Raises OSError."""
@@ -69,7 +66,7 @@ class ObjectStore:
 
     def create(self, object_id: int, mode: int) -> Attr:
         """Makes an empty file with exactly that mode."""
-        self.make_folder(object_id)
+        self._make_folder(object_id)
         path = self.path(object_id)
         os.mknod(path, 0o600)
         os.chmod(path, stat.S_IMODE(mode))
@@ -78,7 +75,7 @@ class ObjectStore:
     async def copy(self, entry: Entry, object_id: int) -> None:
         """Makes a new object of this rank with the bytes and attributes of an entry. Raises OSError
         and leaves nothing behind."""
-        self.make_folder(object_id)
+        self._make_folder(object_id)
         source, target = await self.local_path(entry), self.path(object_id)
         await self._apart(files.copy_file, source, target, entry.attr)
         self._originals[object_id] = Attr.of(os.lstat(target))

@@ -60,14 +60,14 @@ class Listener:
         mount_count: int,
         run: Callable[[Request], Coroutine[Any, Any, Answer]],
         most: int,
-        segment: NameSegment | None = None,
-        on_request: Callable[[], None] = lambda: None,
+        segment: NameSegment,
+        on_request: Callable[[], None],
     ) -> None:
         """on_request: called before each is begun."""
         self._mount_count = mount_count
         self._run = run
         self._loop = asyncio.get_running_loop()
-        self._segment = segment or NameSegment()
+        self._segment = segment
         self._on_request = on_request
         self._listener = listener
         self._most = most

@@ -26,7 +26,6 @@ from fanstore.outputs.objects.fetch import Copies
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.service.inputs import DatasetInputs, TouchedBits
 from fanstore.outputs.service.listener import Listener, listen
-from fanstore.outputs.service.wake import Wake
 from fanstore.outputs.stageout.stageout import StageOut
 from fanstore.peers.alone import Alone
 from fanstore.peers.connected import ConnectedPeers
@@ -34,8 +33,11 @@ from fanstore.peers.interface import Peers
 
 COPIES = "copies"
 SOCKET = "outputs"
+PIPE = "changes"
 _WAIT_S = 10.0
 _THREADS = 4
+_ROUND_S = 0.005
+_READ_BYTES = 1 << 12
 _GARBAGE_AFTER = 50_000  # objects made and not freed
 _CONNECTIONS_MOST = 512
 
@@ -52,13 +54,12 @@ MakeStageOut = Callable[[Peers, NameTables, ObjectStore], StageOut]
 
 
 class _Relay:
-    """The Observer (model/interfaces.py) for the parts that need one before it is made: passes on
-    to it from then on."""
+    """The Observer (model/interfaces.py) for the parts that need one before it is made."""
 
-    to: Observer | None = None
+    to: Observer
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *told: getattr(self.to, name)(*told) if self.to else contextlib.nullcontext()
+        return lambda *told: getattr(self.to, name)(*told)
 
 
 class OutputService:
@@ -67,7 +68,7 @@ class OutputService:
 
     def __init__(
         self, directory: str, segment: str, mounts: Sequence[Mount],
-        make_stage_out: MakeStageOut | None = None, peers: ConnectedPeers | None = None,
+        make_stage_out: MakeStageOut, peers: ConnectedPeers | None = None,
         keep_partial: bool = False,
     ) -> None:  # fmt: skip
         """directory: the job's. peers: given where there are other ranks; not started yet.
@@ -82,7 +83,6 @@ class OutputService:
         self._executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fanstore-outputs", daemon=True)
-        self._stage_out: StageOut | None = None
         self._unfinished: list[Place] = []
         self._parts = contextlib.ExitStack()
         self._closed = False
@@ -104,8 +104,7 @@ class OutputService:
     def give_up(self) -> None:
         """Ends a flush, and what an account waits for: what is not placed by now is not. May be
         called from any thread."""
-        if self._stage_out is not None:
-            self._loop.call_soon_threadsafe(self._stage_out.give_up)
+        self._loop.call_soon_threadsafe(self._stage_out.give_up)
 
     def start_account(self, unstaged: str) -> concurrent.futures.Future[dict[str, Any]]:
         """Begins to tell, at the end, what became of all outputs; those not placed are moved to
@@ -116,9 +115,7 @@ class OutputService:
         """Returns counts for people. May be called from any thread."""
         figures: dict[str, Any] = {**self._drafts.counts, "drafts": len(self._drafts)}
         figures["unfinished"] = [self._shown(place) for place in self._unfinished[:SHOWN_MAX]]
-        if self._stage_out is not None:
-            figures.update(self._stage_out.figures())
-        return figures
+        return {**figures, **self._stage_out.figures()}
 
     def _shown(self, place: Place) -> str:
         prefix = self._mounts[place.mount].prefixes[0]
@@ -170,7 +167,7 @@ class OutputService:
         copies = Copies(os.path.join(self._directory, COPIES), peers, self._executor)
         objects = os.path.join(self._directory, OBJECTS)
         self._store = ObjectStore(objects, peers, copies, self._executor, relay.discarded)
-        copies.serve(self._store.path, self._placed_path)
+        copies.serve(self._store.path, relay.placed_path)
         keep = relay.drafted if self._keep_partial else None
         self._drafts = Drafts(self._store, share, keep)
         self._parts.callback(self._drafts.close)
@@ -182,47 +179,60 @@ class OutputService:
         self._operations = operations
         self._drafts.publisher = operations.publisher
         self._drafts.take = operations.take_draft
-        if self._make_stage_out is not None:
-            self._stage_out = self._make_stage_out(
-                operations.peers, operations.name_tables, self._store
-            )
-            self._parts.callback(self._stage_out.close)
-            self._stage_out.start()
-            relay.to = self._stage_out
+        self._stage_out = relay.to = self._make_stage_out(
+            operations.peers, operations.name_tables, self._store
+        )
+        self._parts.callback(self._stage_out.close)
+        self._stage_out.start()
         if self._joined is not None:
             self._joined.start()
         self._parts.callback(operations.close)
         with contextlib.suppress(OSError):
-            wake = Wake(self._directory, self._catch_up, segment.sleep)
-            self._parts.callback(wake.close)
+            self._follow_changes(segment)
             operations.let()
         most = min(share, _CONNECTIONS_MOST)
         self._listener = Listener(
-            self._socket, len(inputs), operations.run, most, segment,
-            self._asked,
-        )  # fmt: skip
+            self._socket, len(inputs), operations.run, most, segment, self._asked
+        )
         self._parts.callback(self._listener.close)
 
     def _asked(self) -> None:
         self._operations.catch_up()
-        if self._stage_out is not None:
-            self._stage_out.asked()
+        self._stage_out.asked()
 
-    def _catch_up(self) -> bool:
-        changed = self._operations.catch_up()
-        if changed and self._stage_out is not None:
-            self._stage_out.asked()
-        return changed
+    def _follow_changes(self, segment: NameSegment) -> None:
+        """Follows what programs change themselves (csrc/format/names_format.h). A program wakes
+        this thread by a pipe; while changes keep coming nobody has to: they are followed a few
+        times in each hundredth of a second. Raises OSError."""
+        path = os.path.join(self._directory, PIPE)
+        os.mkfifo(path, 0o600)
+        pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._parts.callback(os.close, pipe)
+        self._parts.callback(self._loop.remove_reader, pipe)
+        timer: asyncio.TimerHandle | None = None
 
-    def _placed_path(self, object_id: int) -> bytes | None:
-        return None if self._stage_out is None else self._stage_out.placed_path(object_id)
+        def follow() -> None:
+            nonlocal timer
+            timer = None
+            changed = self._operations.catch_up()
+            if changed:
+                self._stage_out.asked()
+            if changed or not segment.sleep():
+                timer = self._loop.call_later(_ROUND_S, follow)
+
+        def wake() -> None:
+            os.read(pipe, _READ_BYTES)
+            if timer is None:
+                follow()
+
+        self._loop.add_reader(pipe, wake)
+        follow()
 
     async def _flush(self) -> None:
         self._operations.settle()
         await self._drafts.flush()
         self._unfinished = self._drafts.places()
-        if self._stage_out is not None:
-            await self._stage_out.flush()
+        await self._stage_out.flush()
 
     async def _account(self, unstaged: str) -> dict[str, Any]:
         # What a program writes on is nobody's any more: its close is not to succeed.
@@ -230,8 +240,6 @@ class OutputService:
         self._operations.close()
         self._unfinished = self._drafts.places()
         self._drafts.close()
-        if self._stage_out is None:
-            return self.figures()
         account = await self._stage_out.account(unstaged, self._drafts.partials)
         return {**self.figures(), **account}
 
