@@ -85,6 +85,7 @@ class OutputService:
         self._thread = threading.Thread(target=self._run, name="fanstore-outputs", daemon=True)
         self._unfinished: list[Place] = []
         self._parts = contextlib.ExitStack()
+        self._listener: Listener | None = None
         self._closed = False
 
     def start(self) -> None:
@@ -112,7 +113,10 @@ class OutputService:
         return self.submit(self._account(unstaged))
 
     def figures(self) -> dict[str, Any]:
-        """Returns counts for people. May be called from any thread."""
+        """Returns counts for people; none before all has started. May be called from any
+        thread."""
+        if self._listener is None:
+            return {}
         figures: dict[str, Any] = {**self._drafts.counts, "drafts": len(self._drafts)}
         figures["unfinished"] = [self._shown(place) for place in self._unfinished[:SHOWN_MAX]]
         return {**figures, **self._stage_out.figures()}
@@ -236,6 +240,7 @@ class OutputService:
 
     async def _account(self, unstaged: str) -> dict[str, Any]:
         # What a program writes on is nobody's any more: its close is not to succeed.
+        assert self._listener is not None
         self._listener.close()
         self._operations.close()
         self._unfinished = self._drafts.places()
