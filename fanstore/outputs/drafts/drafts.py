@@ -22,7 +22,7 @@ from fanstore.outputs.objects.files import is_written
 from fanstore.outputs.objects.objects import ObjectStore
 
 _ENDING_S = 1.0  # a process seen ending has ended by then, or it was its first thread alone
-_ROUND_S = 0.05
+_ROUND_S = 0.1
 _ROUND_REST = 20  # a round takes that part of the time, at most
 _APPEAR_S = 1.0
 _APPEAR_POLL_S = 0.001
