@@ -160,10 +160,10 @@ def test_a_file_comes_before_the_directory_that_it_is_in(
     late = asyncio.Event()
     make_so = StageOut._make_so
 
-    async def delayed(self: StageOut, place: Place) -> Reconciled:
+    async def delayed(self: StageOut, places: list[Place]) -> list[Reconciled]:
         if self is rank.stage_out:
             await late.wait()
-        return await make_so(self, place)
+        return await make_so(self, places)
 
     async def work() -> None:
         third.publish(b"b", b"a file")
@@ -192,11 +192,11 @@ def test_each_name_of_an_object_gets_a_copy_of_its_own(tmp_path: Path) -> None:
         early = rank.publish(b"early", b"e" * 1000)
         late = rank.publish(b"late", b"l" * 1000)
         supplier = rank.stage_out._supplier
-        rank.journal.name(early.object_id, Name(0, b"early"), 1000)
-        supplier.begin([early])
+        supplier.begin(1)
         for entry in (early, late):
             number, attr, names = entry.object_id, entry.attr, (Name(0, b"a"), Name(0, b"b"))
-            copies = await asyncio.gather(*(supplier.supply(number, n, attr) for n in names))
+            asked = [supplier.supply([(number, name, attr)]) for name in names]
+            copies = [copy for (copy,) in await asyncio.gather(*asked)]
             assert len(set(copies)) == 2
             assert {Path(os.fsdecode(each)).stat().st_size for each in copies} == {1000}
             for each in copies:
@@ -211,9 +211,10 @@ def test_an_object_that_waits_under_two_names_is_copied_early_once(tmp_path: Pat
 
     async def work() -> None:
         entry = rank.publish(b"old", b"o" * 1000)
-        rank.journal.name(entry.object_id, Name(0, b"old"), 1000)
-        rank.stage_out._supplier.begin([entry, entry])
-        copy = await rank.stage_out._supplier.supply(entry.object_id, Name(0, b"old"), entry.attr)
+        rank.stage_out._supplier.published(entry)
+        rank.stage_out._supplier.begin(2)
+        wanted = (entry.object_id, Name(0, b"old"), entry.attr)
+        (copy,) = await rank.stage_out._supplier.supply([wanted])
         os.unlink(copy)
         assert os.listdir(os.path.dirname(copy)) == []
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fanstore.errors import SHOWN_MAX
-from fanstore.outputs.model.entries import Entry, Place, home_rank_of, split
+from fanstore.outputs.model.entries import Attr, Entry, Place, home_rank_of, split
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.partial import partial_paths
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.stageout.journal import Identity, Journal, Lone, Name, name_of
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.reconcile import Reconciler
+from fanstore.outputs.stageout.supply import Supplier
 from fanstore.outputs.stageout.unstaged import keep_link, keep_object
 from fanstore.outputs.stageout.witness import Witness
 from fanstore.peers.interface import Peers
@@ -33,23 +34,26 @@ class Accounts:
         objects: ObjectStore,
         directory: OutputDirectory,
         journal: Journal,
+        supplier: Supplier,
     ) -> None:
         self._peers = peers
         self._name_tables = name_tables
         self._objects = objects
         self._directory = directory
         self._journal = journal
+        self._supplier = supplier
         self._witness = Witness(peers)
         self._published = 0
         peers.serve("placed", lambda _, copies: self._placed(copies))
         peers.serve("note", lambda _, place, moved: self._note(place, moved))
         peers.serve("note_below", lambda _, mount, path: self._note_below(mount, path))
-        peers.serve("named", lambda _, object_id, name: self._named(object_id, name))
+        peers.serve("named", lambda _, *args: self._named(*args))
 
     def published(self, place: Place, entry: Entry) -> None:
         """Notes a published file of this rank. Where another rank has renamed it already, that was
         told before."""
         self._published += 1
+        self._supplier.published(entry)
         name = self._journal.ledger.named.get(entry.object_id, name_of(place))
         self._journal.name(entry.object_id, name, entry.attr.size)
         if entry.object_id in self._journal.ledger.waiting:
@@ -66,6 +70,7 @@ class Accounts:
         if object_id in self._journal.ledger.waiting:
             self._witness.tell(object_id, None)
         self._journal.drop(object_id)
+        self._supplier.discarded(object_id)
 
     def waiting_at(self, name: Name) -> int | None:
         """Returns the object of this rank that is to be placed under a name and is not yet, or
@@ -109,7 +114,7 @@ class Accounts:
         unplaced += self._keep_others(reconciler, unstaged, reason)
         unfinished = self._shown(partials)
         lost = [self._directory.shown(name) for name in self._witness.lost()]
-        backups = reconciler.backups
+        backups = self._directory.backups
         return {
             "unplaced": unplaced[:SHOWN_MAX],
             "unplaced_count": len(unplaced),
@@ -122,11 +127,12 @@ class Accounts:
             "backup_count": len(backups),
         }
 
-    def _named(self, object_id: int, name: Name) -> None:
-        """Notes the new name of an object of this rank, if it is still there."""
+    def _named(self, object_id: int, name: Name, attr: Attr) -> None:
+        """Notes the new name, or attributes, of an object of this rank, if it is still there."""
         ledger = self._journal.ledger
+        self._supplier.changed(object_id, attr)
         if object_id in ledger.named and ledger.named[object_id] != name:
-            self._journal.name(object_id, name, ledger.sizes[object_id])
+            self._journal.name(object_id, name, attr.size)
             if object_id in ledger.waiting:
                 self._witness.tell(object_id, name)
 
@@ -143,7 +149,7 @@ class Accounts:
         owner."""
         entry = self._name_tables.get(place)
         if entry is not None and entry.is_file:
-            self._peers.tell(entry.owner, "named", entry.object_id, name_of(place))
+            self._peers.tell(entry.owner, "named", entry.object_id, name_of(place), entry.attr)
             entry = None
         lone = None
         if entry is not None:

@@ -26,6 +26,7 @@ from fanstore.outputs.stageout.syncing import sync_all
 _ATTEMPTS = 100
 _SYNC_EACH_S = 1.0
 _SYNCED_TOGETHER = 128
+_GONE = contextlib.suppress(FileNotFoundError, NotADirectoryError)
 _NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
 
 
@@ -36,21 +37,16 @@ class ParentInTheWay(OSError):
 
 class OutputDirectory:
     """The output directory of a job. `root` is made, if its parent is there, when the first output
-    is placed."""
+    is placed. backups: where things went, for people, that were in the way of outputs."""
 
-    def __init__(
-        self,
-        root: bytes,
-        folders: Sequence[bytes],
-        job_id: str,
-        umask: int,
-    ) -> None:
+    def __init__(self, root: bytes, folders: Sequence[bytes], job_id: str, umask: int) -> None:
         self.root = root
         self._folders = folders
         self._scratch = os.path.join(root, b".fanstore-" + job_id.encode())
         self._mode = 0o777 & ~umask
         self._numbers = itertools.count(1)
         self._unsynced: set[bytes] = set()
+        self.backups: list[str] = []
         self._synced_s = time.monotonic()
 
     @staticmethod
@@ -71,137 +67,106 @@ class OutputDirectory:
         """The path of the output directory, for people."""
         return os.fsdecode(self.root)
 
-    def relative(self, path: bytes) -> str:
-        """Returns a path in the output directory for people, relative to that."""
-        return os.fsdecode(os.path.relpath(path, self.root))
-
-    def scratch(self, object_id: int) -> bytes:
-        """Returns a path for one copy of an object while it is made, `<scratch>/<id>.<n>.part`, and
-        makes its directory."""
-        return self.scratch_paths([object_id])[0]
-
-    def scratch_paths(self, objects: Sequence[int]) -> list[bytes]:
-        """Does what `scratch` does for many. Each copy has a path of its own: an object that is
-        renamed may be copied for its new name before the copy for the old one is there."""
+    def scratch(self, objects: Sequence[int]) -> list[bytes]:
+        """Returns a path for a copy of each object while it is made, `<scratch>/<id>.<n>.part`, and
+        makes their directory. Each copy has a path of its own: an object that is renamed may be
+        copied for its new name before the copy for the old one is there."""
         self._make_scratch()
-        return [self._new_path(each) for each in objects]
-
-    def _new_path(self, object_id: int) -> bytes:
-        return os.path.join(self._scratch, b"%x.%d.part" % (object_id, next(self._numbers)))
-
-    def place_file(
-        self, temporary: bytes, name: Name, mine: Identity | None, force: bool = True
-    ) -> tuple[Identity, bytes | None]:
-        """Gives a whole file its name; only a file whose identity is `mine` may be replaced.
-        Returns its identity there, and where something else went that was in the way.
-
-        force: what is in the way of its parents goes, too; else that raises ParentInTheWay.
-        """
-        path = self.path(name)
-        try:
-            aside = self._make_parents(path, force)
-            identity = Identity.of(os.lstat(temporary))
-            backup = self._put(temporary, path, mine) or aside
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        self._changed(path)
-        return identity, backup
+        return [
+            os.path.join(self._scratch, b"%x.%d.part" % (each, next(self._numbers)))
+            for each in objects
+        ]
 
     def place_files(
-        self, copies: Sequence[tuple[bytes, Name]], placed: list[Identity], ended: Any
+        self,
+        copies: Sequence[tuple[bytes, Name, Identity | None]],
+        placed: list[Identity],
+        ended: Any,
+        force: bool = True,
     ) -> None:
-        """Gives whole files their names, in their order, and adds to `placed` their identities
-        there. Ends where a name is not free, or anything fails, or `ended`, an int32_t, is not 0;
-        copies without a name are gone then."""
-        pairs = [(temporary, self.path(name)) for temporary, name in copies]
+        """Gives whole files, or links, their names, in their order, and adds to `placed` their
+        identities there; only what has the identity given with a name may be replaced. Ends where
+        anything fails, or `ended`, an int32_t, is not 0; copies without a name are gone then.
+
+        force: what is in the way of their parents goes, too; else that raises ParentInTheWay.
+        """
+        turns = [(temporary, self.path(name), mine) for temporary, name, mine in copies]
         try:
-            for _, each in itertools.groupby(pairs, lambda pair: os.path.dirname(pair[1])):
+            for parent, each in itertools.groupby(turns, lambda turn: os.path.dirname(turn[1])):
+                self._make_parents(parent, force)
                 group = list(each)
-                self._make_parents(group[0][1], False)
-                named = name_together(group, ended)
-                placed += named
-                self._changed(group[0][1])
-                if len(named) < len(group):
-                    break
+                while group and not ended[0]:
+                    named = name_together([turn[:2] for turn in group], ended)
+                    placed += named
+                    group = group[len(named) :]
+                    if group and not ended[0]:
+                        placed.append(self._put(*group.pop(0)))
+                    self._changed(parent)
         finally:
-            for temporary, _ in pairs[len(placed) :]:
+            for temporary, _, _ in turns[len(placed) :]:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
 
-    def place_link(
-        self, target: bytes, name: Name, object_id: int, mine: Identity | None, force: bool = True
-    ) -> tuple[Identity, bytes | None]:
-        """Makes a symbolic link and gives it its name, as place_file does with a file."""
-        temporary = self.scratch(object_id)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+    def make_link(self, target: bytes, object_id: int) -> bytes:
+        """Makes a symbolic link in the scratch directory; returns its path."""
+        (temporary,) = self.scratch([object_id])
         os.symlink(target, temporary)
-        return self.place_file(temporary, name, mine, force)
+        return temporary
 
     def place_directory(
         self, name: Name, mode: int, mine: Identity | None, force: bool = True
-    ) -> tuple[bool, bytes | None]:
-        """Makes a directory where none is. Returns whether it was made, and where something else
-        went that was in the way."""
+    ) -> bool:
+        """Makes a directory where none is; returns whether it did. mine, force: as in
+        place_files."""
         path = self.path(name)
-        backup = self._make_parents(path, force)
+        self._make_parents(os.path.dirname(path), force)
         for _ in range(_ATTEMPTS):
             try:
                 os.mkdir(path, 0o700)
             except FileExistsError:
                 if os.path.isdir(path) and not os.path.islink(path):
-                    return False, backup
-                backup = self._take_away(path, mine) or backup
+                    return False
+                self._take_away(path, mine)
                 continue
             os.chmod(path, stat.S_IMODE(mode) | 0o700)
-            self._changed(path)
-            return True, backup
+            self._changed(os.path.dirname(path))
+            return True
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
     def remove_file(self, name: Name, mine: Identity) -> None:
         """Removes a file or link if its identity is `mine`; anything else stays."""
-        path = self.path(name)
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if self._is_reached(path) and _is(path, mine):
-                self._take_away(path, mine)
+        with _GONE:
+            if self._is_own(name, mine):
+                self._take_away(self.path(name), mine)
 
     def remove_directory(self, name: Name) -> bool:
         """Removes a directory if nothing is in it; returns False if something is."""
-        path = self.path(name)
-        try:
-            if self._is_reached(path):
-                os.rmdir(path)
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+        with _GONE:
+            try:
+                if self._is_own(name, None):
+                    os.rmdir(self.path(name))
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
                 return False
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                raise
         return True
 
-    def set_mode(self, name: Name, mode: int) -> None:
-        """Sets a directory's mode, and lets its owner make names in it until the end; see
-        `seal`."""
-        path = self.path(name)
-        with contextlib.suppress(FileNotFoundError):
-            if self._is_reached(path) and not os.path.islink(path):
-                os.chmod(path, stat.S_IMODE(mode) | 0o700)
-
-    def seal(self, name: Name, mode: int, mtime_ns: int) -> None:
-        """Gives a directory its exact mode and time, when nothing more comes into it."""
-        path = self.path(name)
-        with contextlib.suppress(FileNotFoundError):
-            if self._is_reached(path) and not os.path.islink(path):
-                os.utime(path, ns=(mtime_ns, mtime_ns))
-                os.chmod(path, stat.S_IMODE(mode))
+    def set_mode(self, name: Name, mode: int, mtime_ns: int | None = None) -> None:
+        """Sets a directory's mode, but for that its owner may make names in it; with a time, which
+        it gets, too, to just that mode: nothing more comes into it then."""
+        path, mode = self.path(name), stat.S_IMODE(mode)
+        with _GONE:
+            if self._is_own(name, None):
+                if mtime_ns is not None:
+                    os.utime(path, ns=(mtime_ns, mtime_ns))
+                os.chmod(path, mode | 0o700 if mtime_ns is None else mode)
 
     def change_file(self, name: Name, attr: Attr, mine: Identity) -> Identity | None:
         """Gives a file new attributes if its identity is `mine`; returns its identity afterwards,
         else None."""
         path = self.path(name)
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if self._is_reached(path) and _is(path, mine):
+        with _GONE:
+            if self._is_own(name, mine):
                 set_attr(path, attr)
                 return Identity.of(os.lstat(path))
         return None
@@ -216,32 +181,27 @@ class OutputDirectory:
                 raise failed[0]
             self._unsynced.difference_update(together)
 
-    def _changed(self, path: bytes) -> None:
-        """Notes a new name. Directories are synced together, after a while: one by one that takes
-        as long as all else. What fails is tried again by whoever calls `sync` at the end."""
-        self._unsynced.add(os.path.dirname(path))
+    def _changed(self, directory: bytes) -> None:
+        """Notes that a directory has new names. Directories are synced together, after a while: one
+        by one that takes as long as all else. What fails is tried again by whoever calls `sync` at
+        the end."""
+        self._unsynced.add(directory)
         if time.monotonic() > self._synced_s + _SYNC_EACH_S:
             with contextlib.suppress(OSError):
                 self.sync()
 
-    def close(self) -> None:
-        """Syncs, and removes the scratch directory if nothing is in it."""
+    def clear_scratch(self) -> None:
+        """Removes the unfinished copies of a job that is at its end or dead, and the scratch
+        directory if nothing else is in it; syncs."""
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self._scratch):
+                if name.endswith(b".part"):
+                    with contextlib.suppress(OSError):
+                        os.unlink(os.path.join(self._scratch, name))
         with contextlib.suppress(OSError):
             self.sync()
         with contextlib.suppress(OSError):
             os.rmdir(self._scratch)
-
-    def clear_scratch(self) -> None:
-        """Removes the unfinished copies of a job that is dead, and the scratch directory if nothing
-        else is in it."""
-        names: list[bytes] = []
-        with contextlib.suppress(OSError):
-            names = os.listdir(self._scratch)
-        for name in names:
-            if name.endswith(b".part"):
-                with contextlib.suppress(OSError):
-                    os.unlink(os.path.join(self._scratch, name))
-        self.close()
 
     def _make_root(self) -> None:
         with contextlib.suppress(FileExistsError):
@@ -261,84 +221,93 @@ class OutputDirectory:
         self._make_scratch()
         return os.path.join(self._scratch, b"%d.%d.old" % (os.getpid(), next(self._numbers)))
 
-    def _is_reached(self, path: bytes) -> bool:
-        """Tells whether no link leads elsewhere on the way from the root to a path."""
-        parent = os.path.dirname(path)
+    def _is_own(self, name: Name, mine: Identity | None) -> bool:
+        """Tells whether what is there has this identity; None: whether it is a directory."""
+        path = self.path(name)
+        if not self._is_reached(os.path.dirname(path)):
+            return False
+        found = os.lstat(path)
+        return stat.S_ISDIR(found.st_mode) if mine is None else _is(found, mine)
+
+    def _is_reached(self, directory: bytes) -> bool:
+        """Tells whether no link leads elsewhere on the way from the root to a directory."""
         try:
-            root, real = _real(self.root), _real(parent)
+            root, real = _real(self.root), _real(directory)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
             return False
-        return real == os.path.normpath(os.path.join(root, os.path.relpath(parent, self.root)))
+        return real == os.path.normpath(os.path.join(root, os.path.relpath(directory, self.root)))
 
-    def _make_parents(self, path: bytes, force: bool) -> bytes | None:
-        """Makes directories that nobody placed, those of inputs, as mkdir(1) would. Returns where
-        something else went that was in the way, as links are: they may lead anywhere."""
-        if self._is_reached(path):
-            return None
+    def _make_parents(self, directory: bytes, force: bool) -> None:
+        """Makes directories that nobody placed, those of inputs, as mkdir(1) would. What is in the
+        way goes elsewhere, as links do: they may lead anywhere."""
+        if self._is_reached(directory):
+            return
         self._make_root()
-        at, backup = self.root, None
-        for part in os.path.relpath(os.path.dirname(path), self.root).split(b"/"):
+        at = self.root
+        for part in os.path.relpath(directory, self.root).split(b"/"):
             at = os.path.join(at, part)
             if os.path.isdir(at) and not os.path.islink(at):
                 continue
             if os.path.lexists(at):
                 if not force:
                     raise ParentInTheWay(errno.ENOTDIR, os.strerror(errno.ENOTDIR), at)
-                backup = back_up(at, at)
+                self._back_up(at, at)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(at, self._mode)
                 os.chmod(at, self._mode)
             self._unsynced.add(os.path.dirname(at))
-        return backup
 
-    def _put(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:
-        """Puts a file at `path`. What is in the way leaves in the same step in which the file
-        comes, so that no other job's file is overwritten, even one that came this moment. Returns
-        where that went."""
-        for _ in range(_ATTEMPTS):
-            with contextlib.suppress(FileExistsError):
-                rename_to_free(temporary, path)
-                return None
+    def _put(self, temporary: bytes, path: bytes, mine: Identity | None) -> Identity:
+        """Puts a file at `path`; returns its identity. What is in the way leaves in the same step
+        in which the file comes, so that no other job's file is overwritten, even one that came
+        this moment."""
+        identity = Identity.of(os.lstat(temporary))
+        try:
+            rename_to_free(temporary, path)
+        except FileExistsError:
             if not os.path.isdir(path) or os.path.islink(path):
-                replaced = self._replace(temporary, path, mine)
+                self._replace(temporary, path, mine)
             else:
-                replaced = back_up(path, path)
+                self._back_up(path, path)
                 rename_to_free(temporary, path)
-            return replaced
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        return identity
 
-    def _replace(self, temporary: bytes, path: bytes, mine: Identity | None) -> bytes | None:
+    def _replace(self, temporary: bytes, path: bytes, mine: Identity | None) -> None:
         old = self._old()
         os.rename(temporary, old)
-        backup = None
         try:
             exchanged = exchange(old, path)
             if not exchanged:
-                if mine is None or not _is(path, mine):
-                    backup = back_up(path, path)
+                if mine is None or not _is(os.lstat(path), mine):
+                    self._back_up(path, path)
                 os.rename(old, path)
         except OSError:
             with contextlib.suppress(OSError):
                 rename_to_free(old, temporary)
             raise
-        return self._dispose(old, path, mine) if exchanged else backup
+        if exchanged:
+            self._dispose(old, path, mine)
 
-    def _take_away(self, path: bytes, mine: Identity | None) -> bytes | None:
-        """Frees a name: removes what is ours, backs up what is not. Returns where that went."""
-        if mine is None:
-            return back_up(path, path)
-        old = self._old()
-        os.rename(path, old)
-        return self._dispose(old, path, mine)
+    def _take_away(self, path: bytes, mine: Identity | None) -> None:
+        """Frees a name: removes what is ours, backs up what is not."""
+        old = path
+        if mine is not None:
+            old = self._old()
+            os.rename(path, old)
+        self._dispose(old, path, mine)
 
-    def _dispose(self, old: bytes, path: bytes, mine: Identity | None) -> bytes | None:
+    def _dispose(self, old: bytes, path: bytes, mine: Identity | None) -> None:
         """Removes what left `path` for `old` if it is ours, else backs it up beside `path`."""
-        if mine is not None and _is(old, mine):
+        if mine is not None and _is(os.lstat(old), mine):
             os.unlink(old)
-            return None
-        return back_up(old, path)
+        else:
+            self._back_up(old, path)
+
+    def _back_up(self, path: bytes, beside: bytes) -> None:
+        backup = back_up(path, beside)
+        self.backups.append(os.fsdecode(os.path.relpath(backup, self.root)))
 
 
 def name_together(pairs: Sequence[tuple[bytes, bytes]], ended: Any) -> list[Identity]:
@@ -350,8 +319,7 @@ def name_together(pairs: Sequence[tuple[bytes, bytes]], ended: Any) -> list[Iden
     return [Identity(each.inode, each.size, each.mtime_ns) for each in found[0:count]]
 
 
-def _is(path: bytes, identity: Identity) -> bool:
-    found = os.lstat(path)
+def _is(found: os.stat_result, identity: Identity) -> bool:
     return Identity.of(found) == identity and not stat.S_ISDIR(found.st_mode)
 
 

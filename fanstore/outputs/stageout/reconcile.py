@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,26 +15,30 @@ from typing import Any, TypeVar
 from fanstore._native import ffi
 from fanstore.outputs.model.entries import Attr, Entry, Place, home_rank_of
 from fanstore.outputs.model.name_tables import NameTables
-from fanstore.outputs.stageout.journal import Identity, name_of
+from fanstore.outputs.stageout.journal import Identity, Name, name_of
 from fanstore.outputs.stageout.placing import OutputDirectory, ParentInTheWay
 from fanstore.peers.interface import Peers
 
 _CHANGES_FOLLOWED = 8
+# What is wrong with one name, not with the output directory: nothing waits for it to pass.
+_PARTICULAR = frozenset(
+    {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP, errno.EFBIG, errno.ECANCELED}
+)
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Reconciled:
-    """What an attempt to place a name led to. error, reason: why it failed, 0 if it did not. lost:
-    the bytes are gone, with their rank. clear: it is a directory, and what this job placed in it
+    """What an attempt to place a name led to. error, reason: why it failed, 0 if it did not. final:
+    it is no use to try again. clear: it is a directory, and what this job placed in it
     has to go first. descend: it is a new directory, and may have come with names in it. review: it
     took another's place, whose names may have to go. parents: one of its parents has to become a
     directory first."""
 
     error: int = 0
     reason: str = ""
-    lost: bool = False
+    final: bool = False
     clear: bool = False
     descend: bool = False
     review: bool = False
@@ -51,6 +54,10 @@ class Held:
     identity: Identity | None = None
     made: bool = False
 
+    def is_of(self, entry: Entry) -> bool:
+        """Tells whether that was this entry, with whatever attributes."""
+        return self.entry.object_id == entry.object_id
+
 
 class Reconciler:
     """Keeps the output directory like the name tables of this rank."""
@@ -62,76 +69,64 @@ class Reconciler:
         self._thread = ThreadPoolExecutor(1, "stage-out-names")
         self._held: dict[Place, Held] = {}
         self._times: dict[Place, int] = {}
-        self._locks: weakref.WeakValueDictionary[Place, asyncio.Lock] = (
-            weakref.WeakValueDictionary()
-        )
-        self.backups: list[str] = []
-        peers.serve("reconcile", lambda _, place, force: self.reconcile(place, force))
-        peers.serve("bring_new", lambda _, places: self.bring_new(places))
+        self._under_way: dict[Place, asyncio.Event] = {}
+        peers.serve("reconcile", lambda _, places, force: self.reconcile(places, force))
         peers.serve("placed_below", lambda _, mount, path: self.placed_below(mount, path))
 
-    async def reconcile(self, place: Place, force: bool = False) -> Reconciled:
-        """Makes a name what it is at this moment, and again if that changed meanwhile. force: a
-        directory that could not be cleared stays, and what is in the way is put aside. Raises no
-        OSError."""
-        async with self._lock_of(place):
-            done = Reconciled()
-            for _ in range(_CHANGES_FOLLOWED):
-                entry = self._name_tables.get(place)
-                done = await self._attempt(place, entry, force)
-                if self._name_tables.get(place) == entry:
-                    break
-            return done
-
-    async def bring_new(self, places: Sequence[Place]) -> int:
-        """Places files at names where this job placed nothing before, many at a time, in their
-        order. Returns how many of the names need no more: the next one failed, or is something
-        else, which is for `reconcile`."""
-        found = list(self._new(places))
-        files = [(place, entry) for place, entry in found if entry is not None]
-        locks = [self._lock_of(place) for place, _ in files]
-        for lock in locks:
-            await lock.acquire()  # at once, as nobody has it: else two groups might wait mutually
+    async def reconcile(self, places: Sequence[Place], force: bool = False) -> list[Reconciled]:
+        """Makes the first of these names what they are at this moment: files of one owner together
+        and in their order, anything else by itself, and again if it changed meanwhile. Returns what
+        that led to, for one name at least. force: a directory that could not be cleared stays, and
+        what is in the way is put aside. Raises no OSError."""
+        while (end := self._under_way.get(places[0])) is not None:
+            await end.wait()
+        together = list(self._plain(places))
+        taken = [place for place, _ in together] or places[:1]
+        end = asyncio.Event()
+        self._under_way.update(dict.fromkeys(taken, end))
         try:
-            placed = await self._bring_files(files) if files else 0
+            count = await self._bring_together(together) if len(together) > 1 else 0
+            if count > 0:
+                return [Reconciled()] * count
+            return [await self._follow(places[0], force)]
         finally:
-            for lock in locks:
-                lock.release()
-        return len(found) if placed == len(files) else found.index(files[placed])
+            for place in taken:
+                del self._under_way[place]
+            end.set()
 
-    def _new(self, places: Sequence[Place]) -> Iterator[tuple[Place, Entry | None]]:
-        """Yields the first names, with their entries, that are files of one owner, or nothing."""
+    def _plain(self, places: Sequence[Place]) -> Iterator[tuple[Place, Entry | None]]:
+        """Yields the first names, with their entries, that need nothing, or are files of one owner
+        of which nothing is placed there, or an older version."""
         owner = None
         for place in places:
-            entry, lock = self._name_tables.get(place), self._locks.get(place)
-            if place in self._held or (lock is not None and lock.locked()):
+            entry, held = self._name_tables.get(place), self._held.get(place)
+            if place in self._under_way or (entry is None and held is not None):
                 return
             if entry is not None:
-                if not entry.is_file or owner not in (None, entry.owner):
+                if not entry.is_file or (owner is not None and entry.owner != owner):
+                    return
+                if held is not None and (held.identity is None or held.is_of(entry)):
                     return
                 owner = entry.owner
             yield place, entry
 
-    async def _bring_files(self, files: Sequence[tuple[Place, Entry]]) -> int:
-        """Returns how many of them were placed."""
-        owner = files[0][1].owner
-        wanted = [(entry.object_id, name_of(place), entry.attr) for place, entry in files]
-        placed: list[Identity] = []
-        ended = ffi.new("int32_t *")
-        with contextlib.suppress(OSError):
-            copies = await self._peers.call(owner, "supply_together", wanted)
-            named = [(copy, name) for copy, (_, name, _) in zip(copies, wanted, strict=False)]
-            try:
-                await self._run(self._directory.place_files, named, placed, ended)
-            finally:  # it may have been given up
-                ended[0] = 1
-                done = list(zip(files, placed, strict=False))
-                for (place, entry), identity in done:
-                    self._held[place] = Held(entry, identity)
-                told = [(entry.object_id, name_of(place), each) for (place, entry), each in done]
-                if told:  # with an answer: at the end the owner is asked next what is placed
-                    await self._peers.call(owner, "placed", told)
-        return len(placed)
+    async def _bring_together(self, found: Sequence[tuple[Place, Entry | None]]) -> int:
+        """Returns how many of the names need no more: the next one failed."""
+        files = [(place, entry) for place, entry in found if entry is not None]
+        count = 0
+        if files:
+            with contextlib.suppress(Exception):  # by itself it comes to light why
+                count = await self._bring_files(files, False)
+        return len(found) if count == len(files) else found.index(files[count])
+
+    async def _follow(self, place: Place, force: bool) -> Reconciled:
+        done = Reconciled()
+        for _ in range(_CHANGES_FOLLOWED):
+            entry = self._name_tables.get(place)
+            done = await self._attempt(place, entry, force)
+            if self._name_tables.get(place) == entry:
+                break
+        return done
 
     async def bring_own(self, place: Place, object_id: int, attr: Attr) -> Reconciled:
         """Places an object of this rank whose home rank is lost."""
@@ -149,7 +144,7 @@ class Reconciler:
     def is_placed(self, place: Place, entry: Entry) -> bool:
         """Tells whether this rank placed that entry at that place."""
         held = self._held.get(place)
-        return held is not None and held.entry.object_id == entry.object_id
+        return held is not None and held.is_of(entry)
 
     def path_of(self, object_id: int) -> bytes | None:
         """Returns where in the output directory this rank placed an object, if it is still
@@ -170,7 +165,7 @@ class Reconciler:
                 attr = held.entry.attr
                 mtime_ns = self._times.get(place) or attr.mtime_ns
                 with contextlib.suppress(OSError):  # a time is not worth failing for
-                    await self._run(self._directory.seal, name_of(place), attr.mode, mtime_ns)
+                    await self._run(self._directory.set_mode, name_of(place), attr.mode, mtime_ns)
 
     async def learn_times(self) -> None:
         """Asks the home ranks of directories when the names in them changed, as long as those ranks
@@ -198,91 +193,89 @@ class Reconciler:
             return Reconciled(parents=True)
         except OSError as error:
             lost = entry is not None and self._peers.is_lost(entry.owner)
-            return Reconciled(error.errno or errno.EIO, error.strerror or str(error), lost)
+            final = lost or error.errno in _PARTICULAR
+            return Reconciled(error.errno or errno.EIO, error.strerror or str(error), final)
 
     async def _bring(self, place: Place, entry: Entry | None, force: bool) -> Reconciled:
         held = self._held.get(place)
-        if held is None and entry is None:
-            return Reconciled()
-        if held is not None and entry is not None and held.entry == entry:
-            await self._confirm(place, held)
-            return Reconciled()
-        if held is not None and entry is not None and held.entry.object_id == entry.object_id:
+        if held is not None and entry is not None and held.is_of(entry):
             return await self._update(place, held, entry)
-        if held is not None and not self._is_succession(held.entry, entry):
+        if held is not None and (entry is None or held.entry.is_directory != entry.is_directory):
             cleared = await self._clear(place, held, force)
             if cleared.clear or entry is None:
                 return cleared
             held = None
-        assert entry is not None
+        if entry is None:
+            return Reconciled()
         if entry.is_directory:
             return await self._bring_directory(place, entry, held, force)
-        await (self._bring_link if entry.is_link else self._bring_file)(place, entry, held, force)
+        if entry.is_file:
+            await self._bring_files([(place, entry)], force)
+        else:
+            link = await self._run(self._directory.make_link, entry.target, entry.object_id)
+            await self._name([(place, entry)], [link], force)
         return Reconciled()
 
-    def _lock_of(self, place: Place) -> asyncio.Lock:
-        return self._locks.setdefault(place, asyncio.Lock())
+    async def _bring_files(self, files: Sequence[tuple[Place, Entry]], force: bool) -> int:
+        """Places files of one owner in their order, until one fails; returns how many it placed.
+        Raises the OSError of the first."""
+        owner = files[0][1].owner
+        wanted = [(entry.object_id, name_of(place), entry.attr) for place, entry in files]
+        copies = await self._peers.call(owner, "supply", wanted)
+        return await self._name(files, copies, force)
 
-    @staticmethod
-    def _is_succession(old: Entry, new: Entry | None) -> bool:
-        """Tells whether one entry can take the other's place in a single step."""
-        return new is not None and old.is_directory == new.is_directory
-
-    async def _bring_file(self, place: Place, entry: Entry, held: Held | None, force: bool) -> None:
-        name, object_id = name_of(place), entry.object_id
-        temporary = await self._peers.call(entry.owner, "supply", object_id, name, entry.attr)
-        identity = await self._put(
-            place, entry, self._directory.place_file, temporary, name, _mine(held), force
-        )
+    async def _name(
+        self, found: Sequence[tuple[Place, Entry]], copies: Sequence[bytes], force: bool
+    ) -> int:
+        """Gives copies the names of the first of these places, and tells their owner where they
+        are; does and raises as `_bring_files`."""
+        turns = list(zip(copies, found, strict=False))
+        named = [(copy, name_of(place), self._mine(place)) for copy, (place, _) in turns]
+        placed: list[Identity] = []
+        ended = ffi.new("int32_t *")
         try:
-            await self._peers.call(entry.owner, "placed", [(object_id, name, identity)])
+            await self._run(self._directory.place_files, named, placed, ended, force)
         except OSError:
-            if not self._peers.is_lost(entry.owner):
+            if not placed:
                 raise
+        finally:  # it may have been given up
+            ended[0] = 1
+            told = []
+            for (_, (place, entry)), identity in zip(turns, placed, strict=False):
+                self._held[place] = Held(entry, identity)
+                told.append((entry.object_id, name_of(place), identity))
+            await self._tell(found[0][1], told)
+        return len(placed)
 
-    async def _bring_link(self, place: Place, entry: Entry, held: Held | None, force: bool) -> None:
-        put, name, mine = self._directory.place_link, name_of(place), _mine(held)
-        await self._put(place, entry, put, entry.target, name, entry.object_id, mine, force)
-
-    async def _put(
-        self,
-        place: Place,
-        entry: Entry,
-        put: Callable[..., tuple[Identity, bytes | None]],
-        *args: Any,
-    ) -> Identity:
-        identity, backup = await self._run(put, *args)
-        self._held[place] = Held(entry, identity)
-        self._note_backup(backup)
-        return identity
+    async def _tell(self, entry: Entry, placed: list[tuple[int, Name, Identity]]) -> None:
+        """Tells the owner what is placed of its files. It waits for the answer: at the end the
+        owner is asked next what is not."""
+        if placed and entry.is_file:
+            with contextlib.suppress(OSError):  # it is lost
+                await self._peers.call(entry.owner, "placed", placed)
 
     async def _bring_directory(
         self, place: Place, entry: Entry, held: Held | None, force: bool
     ) -> Reconciled:
         put, name = self._directory.place_directory, name_of(place)
-        made, backup = await self._run(put, name, entry.attr.mode, _mine(held), force)
+        made = await self._run(put, name, entry.attr.mode, self._mine(place), force)
         self._held[place] = Held(entry, None, made or (held is not None and held.made))
-        self._note_backup(backup)
         return Reconciled(descend=True, review=held is not None)
 
     async def _update(self, place: Place, held: Held, entry: Entry) -> Reconciled:
-        """Gives what was placed new attributes; what somebody removed or replaced is left alone."""
+        """Gives what was placed new attributes; what somebody removed or replaced is left alone.
+        Tells the owner that it is there: it was renamed, and then back again, perhaps."""
         identity, name = held.identity, name_of(place)
-        if entry.is_directory and held.made:
-            await self._run(self._directory.set_mode, name, entry.attr.mode)
-        elif entry.is_file and identity is not None:
-            change = self._directory.change_file
-            identity = await self._run(change, name, entry.attr, identity) or identity
-            await self._peers.call(entry.owner, "placed", [(entry.object_id, name, identity)])
-        self._held[place] = Held(entry, identity, held.made)
+        if entry != held.entry:
+            if entry.is_directory and held.made:
+                await self._run(self._directory.set_mode, name, entry.attr.mode)
+            elif entry.is_file and identity is not None:
+                change = self._directory.change_file
+                identity = await self._run(change, name, entry.attr, identity) or identity
+            self._held[place] = Held(entry, identity, held.made)
+        if identity is not None:
+            await self._tell(entry, [(entry.object_id, name, identity)])
         return Reconciled()
-
-    async def _confirm(self, place: Place, held: Held) -> None:
-        """Tells the owner that a file is placed: it was placed elsewhere meanwhile, and renamed
-        back, perhaps."""
-        if held.entry.is_file and held.identity is not None:
-            placed = [(held.entry.object_id, name_of(place), held.identity)]
-            await self._peers.call(held.entry.owner, "placed", placed)
 
     async def _clear(self, place: Place, held: Held, force: bool) -> Reconciled:
         name = name_of(place)
@@ -295,13 +288,9 @@ class Reconciler:
         self._held.pop(place, None)
         return Reconciled()
 
-    def _note_backup(self, backup: bytes | None) -> None:
-        if backup is not None:
-            self.backups.append(self._directory.relative(backup))
+    def _mine(self, place: Place) -> Identity | None:
+        held = self._held.get(place)
+        return None if held is None else held.identity
 
     async def _run(self, function: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
-
-
-def _mine(held: Held | None) -> Identity | None:
-    return None if held is None else held.identity

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from fanstore._native import ffi
 from fanstore.outputs.model import changes
 from fanstore.outputs.model.changes import Change, left_in
 from fanstore.outputs.model.entries import OBJECTS, Attr, file_of
@@ -258,25 +259,28 @@ class _Placer:
             self._directory.place_directory(name, lone.mode, mine)
         elif not (os.path.islink(path) and os.readlink(path) == lone.target):
             self._refuse_newer(name)
-            self._directory.place_link(lone.target, name, 0, mine)
+            self._name(self._directory.make_link(lone.target, 0), name)
 
     def _place(self, object_id: int, name: Name) -> None:
-        mine = self._ledger.stale.get(name)
         source = object_file(self._job_directory, object_id)
         if self._is_there(source, name):
             return
         self._refuse_newer(name)
         attr = Attr.of(os.lstat(source))
-        temporary = self._directory.scratch(object_id)
+        (temporary,) = self._directory.scratch([object_id])
         placed = self._ledger.placed.get(object_id)
         linked = placed is not None and link_again(
             self._directory.path(placed.name), placed.identity, attr, temporary
         )
         if not linked:
             copy_object(source, temporary, attr, self._advance)
-        self._directory.place_file(temporary, name, mine)
+        self._name(temporary, name)
         if placed is not None:
             self._directory.remove_file(placed.name, placed.identity)
+
+    def _name(self, temporary: bytes, name: Name) -> None:
+        mine = self._ledger.stale.get(name)
+        self._directory.place_files([(temporary, name, mine)], [], ffi.new("int32_t *"))
 
     def _is_there(self, source: bytes, name: Name) -> bool:
         """Tells whether the copy came there before, and the daemon was killed before it noted

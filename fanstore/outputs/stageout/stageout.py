@@ -28,10 +28,6 @@ from fanstore.outputs.stageout.reconcile import Reconciled, Reconciler
 from fanstore.outputs.stageout.supply import AHEAD, TOGETHER, Supplier
 from fanstore.peers.interface import Peers
 
-# What is wrong with one name, not with the output directory: nothing waits for it to pass.
-_PARTICULAR = frozenset(
-    {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP, errno.EFBIG, errno.ECANCELED}
-)
 _PAUSE_FIRST_S = 0.25
 _PAUSE_MOST_S = 15.0
 _PAUSE_MOST_AT_END_S = 2.0
@@ -65,26 +61,26 @@ class StageOut:
         self._journal = journal
         self._supplier = Supplier(objects, journal, directory)
         self._reconciler = Reconciler(peers, name_tables, directory)
-        self._accounts = Accounts(peers, name_tables, objects, directory, journal)
+        self._accounts = Accounts(peers, name_tables, objects, directory, journal, self._supplier)
         self._line: dict[Place, None] = {}
+        self._busy: dict[Place, None] = {}  # taken from the line, and not done with
+        self._came: set[Place] = set()  # directories that were moved there
         self._asked_s = 0.0
         self._behind_since_s = 0.0
-        self._fresh: dict[Place, Entry] = {}
-        self._came: set[Place] = set()  # directories that were moved there
+        self._failed: dict[Place, str] = {}  # with the reasons
         self._undone: list[tuple[str, str]] = []
-        self._failed: dict[Place, Reconciled] = {}
-        self._busy: dict[Place, None] = {}  # taken from the line, and not done with
         self._filled = asyncio.Event()
         self._empty = asyncio.Event()
         self._hurried = asyncio.Event()
         self._blocked = ""
+        self._attempt = 0  # of the first name that waits, as the next one is
+        self._until_s: float | None = None  # it is tried, at the end
         self._exhausted = False
         self._given_up = False
-        self._giving_up = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
-        peers.serve("supply", lambda _, *args: self._supplier.supply(*args))
-        peers.serve("supply_together", lambda _, wanted: self._supplier.supply_together(wanted))
-        peers.serve("names_in", lambda _, mount, path: self._names_in(mount, path))
+        self._ending: asyncio.Task[list[tuple[str, str]]] | None = None
+        peers.serve("supply", lambda _, wanted: self._supplier.supply(wanted))
+        peers.serve("names_in", lambda _, *key: [name for name, _ in name_tables.list(*key)])
         peers.on_lost(self._rank_lost)
 
     def start(self) -> None:
@@ -103,7 +99,6 @@ class StageOut:
     def published(self, place: Place, entry: Entry) -> None:
         """Queues a file of this rank that has got its name and its final bytes."""
         self._accounts.published(place, entry)
-        self._fresh[place] = entry
         self._queue(place)
 
     def changed(self, place: Place) -> None:
@@ -129,7 +124,6 @@ class StageOut:
     def discarded(self, object_id: int) -> None:
         """Notes that an object of this rank is gone, and ends its copy."""
         self._accounts.discarded(object_id)
-        self._supplier.discarded(object_id)
 
     def placed_path(self, object_id: int) -> bytes | None:
         """Returns where this rank placed an object, if that is still there."""
@@ -149,17 +143,22 @@ class StageOut:
     def give_up(self) -> None:
         """Ends `flush` now, and what `account` waits for; nothing more is placed."""
         self._given_up = True
-        self._giving_up.set()
         self._supplier.give_up()
-        if self._worker is not None:
-            self._worker.cancel()
+        for task in (self._worker, self._ending):
+            if task is not None:
+                task.cancel()
         self._empty.set()
 
     async def account(self, unstaged: str, partials: Iterable[int] = ()) -> dict[str, Any]:
         """Returns what became of everything, with `figures`; what is not in the output directory is
         moved to `unstaged`. To be called after all ranks have flushed. partials: objects to be
         named, as their writers were killed."""
-        failed = [] if self._given_up else await self._end_names_or_give_up()
+        failed = self._undone
+        if not self._given_up:
+            self._ending = asyncio.get_running_loop().create_task(self._end_names())
+            await asyncio.wait([self._ending])
+            late = (_NAMES, "not synced: not waited for")
+            failed = failed + ([late] if self._ending.cancelled() else self._ending.result())
         settled = self._accounts.settle(self._reconciler, unstaged, self._reason, partials)
         settled["unplaced"] = (settled["unplaced"] + failed)[:SHOWN_MAX]
         settled["unplaced_count"] += len(failed)
@@ -168,32 +167,21 @@ class StageOut:
     async def _not_removed(self) -> list[tuple[str, str]]:
         """Returns the names that ought to be gone and are not, and why."""
         found = []
-        for place, done in list(self._failed.items()):
+        for place, reason in list(self._failed.items()):
             with contextlib.suppress(OSError):
                 if await self._peers.call(self._home_rank_of(place), "home.entry", place) is None:
                     shown = self._directory.shown(name_of(place))
-                    found.append((shown, f"is there still: {done.reason}"))
+                    found.append((shown, f"is there still: {reason}"))
         return found
 
-    async def _end_names_or_give_up(self) -> list[tuple[str, str]]:
-        ending = asyncio.ensure_future(self._end_names())
-        giving_up = asyncio.ensure_future(self._giving_up.wait())
-        await asyncio.wait((ending, giving_up), return_when=asyncio.FIRST_COMPLETED)
-        giving_up.cancel()
-        if ending.done():
-            return ending.result()
-        ending.cancel()
-        return [*self._undone, (_NAMES, "not synced: not waited for")]
-
     async def _end_names(self) -> list[tuple[str, str]]:
-        """Ends the work on names, without other ranks; returns what is not as it ought to be, and
-        why."""
+        """Ends the work on names, without other ranks; returns what failed, and why."""
         await self._reconciler.seal()
         try:
             await self._reconciler.sync()
         except OSError as error:
-            return [*self._undone, (_NAMES, f"not synced: {error.strerror}")]
-        return self._undone
+            return [(_NAMES, f"not synced: {error.strerror}")]
+        return []
 
     def close(self) -> None:
         """Ends the threads; waits only for small copies that were begun early, and not long where
@@ -239,52 +227,59 @@ class StageOut:
                 self._empty.set()
                 await self._filled.wait()
                 self._behind_since_s = time.monotonic()
-            together = TOGETHER if await self._step_aside(took_s) else 1
+            many = await self._step_aside(took_s)
             begun_s = time.monotonic()
             for place in list(itertools.islice(self._line, TOGETHER - len(self._busy))):
                 self._busy[place] = None
                 del self._line[place]
-            self._begin_copies(AHEAD if together > 1 else _AHEAD_SLOWLY)
-            for place in await self._do_some(list(itertools.islice(self._busy, together))):
-                del self._busy[place]
-                self._fresh.pop(place, None)
+            if not self._blocked:  # what takes room must not be in the way of what needs it
+                self._supplier.begin(AHEAD if many else _AHEAD_SLOWLY)
+            some = self._at_once(self._busy if many else itertools.islice(self._busy, 1))
+            try:
+                results = await self._make_so(some)
+            except Exception as error:  # one name's mistake must not lose the others
+                reason = f"{type(error).__name__}: {error}"
+                results = [Reconciled(errno.EIO, reason, final=True)]
             took_s = time.monotonic() - begun_s
+            for place, done in zip(some, results, strict=False):
+                if done.error and not self._is_last(done):
+                    self._blocked = done.reason
+                    await self._pause()
+                else:
+                    self._done_with(place, done)
 
-    def _begin_copies(self, count: int) -> None:
-        """Begins to copy small files among the next so many names."""
-        if self._supplier.has_room:
-            coming = itertools.islice(itertools.chain(self._busy, self._line), count)
-            entries = map(self._own_file, coming)
-            self._supplier.begin([entry for entry in entries if entry is not None])
+    def _at_once(self, places: Iterable[Place]) -> list[Place]:
+        """Returns the first of these names, as many as can be placed together."""
+        found = list(itertools.islice(places, TOGETHER))
+        home_rank = self._home_rank_of(found[0])
+        return list(itertools.takewhile(lambda p: self._home_rank_of(p) == home_rank, found))
 
-    def _own_file(self, place: Place) -> Entry | None:
-        """Returns the file of this rank that has a name, as far as is known here."""
-        at_home = self._home_rank_of(place) == self._peers.rank
-        entry = self._name_tables.get(place) if at_home else self._fresh.get(place)
-        is_own = entry is not None and entry.is_file and entry.owner == self._peers.rank
-        return entry if is_own else None
-
-    async def _do_some(self, places: list[Place]) -> list[Place]:
-        """Sees to the first of these names, new files together and all else one by one; returns
-        those that are done with."""
-        home_rank = self._home_rank_of(places[0])
-        at_once = list(itertools.takewhile(lambda p: self._home_rank_of(p) == home_rank, places))
-        count = 0
-        with contextlib.suppress(Exception):  # one by one it comes to light which name failed
-            count = await self._peers.call(home_rank, "bring_new", at_once)
-        if count == 0:
-            await self._see_to_one(places[0])
-            return places[:1]
-        for place in at_once[:count]:
+    def _done_with(self, place: Place, done: Reconciled) -> None:
+        del self._busy[place]
+        self._attempt, self._until_s = 0, None
+        if done.error:
+            self._failed[place] = done.reason
+        else:
             self._failed.pop(place, None)
-        self._blocked = ""
-        return at_once[:count]
+            self._blocked = ""
 
-    async def _see_to_one(self, place: Place) -> None:
-        try:
-            await self._see_to(place)
-        except Exception as error:  # one name's mistake must not lose the others
-            self._failed[place] = Reconciled(errno.EIO, f"{type(error).__name__}: {error}")
+    def _is_last(self, done: Reconciled) -> bool:
+        """Tells whether a name that failed is given up. While programs run none is that may come
+        yet. At the end the first name that fails is tried for a while, every later one once."""
+        now_s = time.monotonic()
+        if self._hurried.is_set() and self._until_s is None:
+            self._attempt, self._until_s = 0, now_s + self._wait_s
+        self._exhausted |= self._until_s is not None and now_s >= self._until_s
+        return done.final or self._exhausted
+
+    async def _pause(self) -> None:
+        pause_s = _PAUSE_FIRST_S * 2.0 ** min(self._attempt, 10)
+        self._attempt += 1
+        if self._hurried.is_set():
+            await asyncio.sleep(min(_PAUSE_MOST_AT_END_S, pause_s, self._wait_s))
+            return
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._hurried.wait(), min(_PAUSE_MOST_S, pause_s))
 
     async def _step_aside(self, took_s: float) -> bool:
         """Waits a moment while programs ask for one thing after the other: their answers come from
@@ -298,88 +293,58 @@ class StageOut:
             now_s = time.monotonic()
         return behind or self._hurried.is_set() or self._asked_s + _CALM_S <= now_s
 
-    async def _see_to(self, place: Place) -> None:
-        """Tries to place a name until it is done, or never will be."""
-        attempt = 0
-        hurried_since_s: float | None = None
-        while (done := await self._make_so(place)).error:
-            if self._hurried.is_set() and hurried_since_s is None:
-                attempt, hurried_since_s = 0, time.monotonic()
-            if done.lost or done.error in _PARTICULAR or self._is_last(hurried_since_s):
-                self._failed[place] = done
-                return
-            self._blocked = done.reason
-            await self._pause(attempt)
-            attempt += 1
-        self._failed.pop(place, None)
-        self._blocked = ""
-
-    def _is_last(self, hurried_since_s: float | None) -> bool:
-        """Tells whether a name is given up after this attempt. While programs run none is. At the
-        end the first name that fails is tried for a while, every later one once."""
-        if hurried_since_s is not None and time.monotonic() - hurried_since_s >= self._wait_s:
-            self._exhausted = True
-        return self._exhausted
-
-    async def _pause(self, attempt: int) -> None:
-        pause_s = _PAUSE_FIRST_S * 2.0 ** min(attempt, 10)
-        if self._hurried.is_set():
-            await asyncio.sleep(min(_PAUSE_MOST_AT_END_S, pause_s, self._wait_s))
-            return
-        pause_s = min(_PAUSE_MOST_S, pause_s)
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._hurried.wait(), pause_s)
-
-    async def _make_so(self, place: Place) -> Reconciled:
-        """Places one name, and those that came with it where it is a directory."""
-        came = place in self._came
-        self._came.discard(place)
-        first = await self._make_one_so(place)
-        if first.error and came:
-            self._came.add(place)
-        inside = await self._inside(place) if first.descend or came else []
+    async def _make_so(self, places: list[Place]) -> list[Reconciled]:
+        """Places the first of these names, of one home rank, and those that came with it where it
+        is a directory; returns what that led to, for one at least."""
+        first = places[0]
+        came = first in self._came
+        self._came.discard(first)
+        results = await self._make_some_so(places[:1] if came else places)
+        if results[0].error and came:
+            self._came.add(first)
+        inside = await self._inside(first) if results[0].descend or came else []
         while inside:
-            next_one = inside.pop()
-            done = await self._make_one_so(next_one)
-            if done.error:
-                self._queue(next_one)  # to be dealt with like any other
-            if done.descend or came:
-                inside += await self._inside(next_one)
-        return first
+            some = self._at_once(inside)
+            found = await self._make_some_so(some)
+            inside = inside[len(found) :]
+            for place, done in zip(some, found, strict=False):
+                if done.error:
+                    self._queue(place)  # to be dealt with like any other
+                if done.descend or came:
+                    inside = await self._inside(place) + inside
+        return results
 
-    async def _make_one_so(self, place: Place) -> Reconciled:
-        """Places one name. Where it was a directory that goes, all that was placed in it goes
-        first; where one of its parents was something else that another rank has still to remove,
-        that goes first."""
-        done = await self._reconcile(place)
+    async def _make_some_so(self, places: list[Place]) -> list[Reconciled]:
+        """Places the first of these names. Where one was a directory that goes, all that was placed
+        in it goes first; where one of its parents was something else that another rank has still to
+        remove, that goes first."""
+        results = await self._reconcile(places)
+        place, done = places[0], results[0]
         if done.parents:
             for parent in _parents(place):
-                if (await self._make_so(parent)).error:
+                if (await self._make_so([parent]))[0].error:
                     self._queue(parent)
         if done.clear or done.review:
             below = await self._all_placed_below(place)
             for each in sorted(below, key=lambda found: -found.path.count(b"/")):
-                await self._reconcile(each, True)
-        return await self._reconcile(place, True) if done.clear or done.parents else done
+                await self._reconcile([each], True)
+        return await self._reconcile([place], True) if done.clear or done.parents else results
 
     async def _inside(self, place: Place) -> list[Place]:
-        """Returns the names in a directory, last first, without those that are in the line
-        themselves."""
+        """Returns the names in a directory, without those that are in the line themselves."""
         home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
         names = await self._ask(home_rank, "names_in", place.mount, place.path)
         found = [Place(place.mount, place.path, name) for name in names]
-        return [p for p in reversed(found) if p not in self._line and p not in self._busy]
+        return [p for p in found if p not in self._line and p not in self._busy]
 
-    async def _reconcile(self, place: Place, force: bool = False) -> Reconciled:
-        home_rank = self._home_rank_of(place)
+    async def _reconcile(self, places: list[Place], force: bool = False) -> list[Reconciled]:
+        home_rank = self._home_rank_of(places[0])
         try:
-            done = await self._peers.call(home_rank, "reconcile", place, force)
-            assert isinstance(done, Reconciled)
-            return done
+            return list(await self._peers.call(home_rank, "reconcile", places, force))
         except OSError as error:
             if self._peers.is_lost(home_rank):
-                return await self._bring_own(place)
-            return Reconciled(error.errno or errno.EIO, str(error.strerror))
+                return [await self._bring_own(places[0])]
+            return [Reconciled(error.errno or errno.EIO, str(error.strerror))]
 
     async def _bring_own(self, place: Place) -> Reconciled:
         """Places an object of this rank under a name whose home rank is lost."""
@@ -410,9 +375,6 @@ class StageOut:
     def _home_rank_of(self, place: Place) -> int:
         return home_rank_of(place.mount, place.directory, self._peers.world_size)
 
-    def _names_in(self, mount: int, path: bytes) -> list[bytes]:
-        return [name for name, _ in self._name_tables.list(mount, path)]
-
     def _rank_lost(self, rank: int) -> None:
         """Queues the objects of this rank whose home rank was the lost one: this rank places
         them."""
@@ -422,8 +384,7 @@ class StageOut:
 
     def _reason(self, place: Place) -> str:
         """Returns why a name was not placed."""
-        failed = self._failed.get(place)
-        return failed.reason if failed is not None else self._blocked or "not waited for"
+        return self._failed.get(place) or self._blocked or "not waited for"
 
 
 def _parents(place: Place) -> list[Place]:

@@ -6,17 +6,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, TypeVar
 
 from fanstore._native import ffi
 from fanstore.outputs.model.entries import Attr, Entry
+from fanstore.outputs.objects.files import set_attr
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.stageout.copying import copy_object, copy_together, link_again
-from fanstore.outputs.stageout.journal import Journal, Name, Placed
+from fanstore.outputs.stageout.journal import Journal, Name
 from fanstore.outputs.stageout.placing import OutputDirectory
 
 TOGETHER = 128  # files that are synced, and named, at once
@@ -24,25 +25,7 @@ SMALL_BYTES = 1 << 20
 _GROUPS_AHEAD = 3
 AHEAD = _GROUPS_AHEAD * TOGETHER  # files among which those are that are copied early
 
-
-@dataclass(eq=False)
-class _Copy:
-    """A copy that is being made or was. attr: the attributes that it gets. path: where it is.
-    wanted: False once its object is gone. error: why there is none."""
-
-    object_id: int
-    attr: Attr
-    path: bytes = b""
-    copied_bytes: int = 0
-    wanted: bool = True
-    error: OSError | None = None
-
-
-class _Begun(NamedTuple):
-    """A copy that was begun before anybody asked for it. done: its whole group is."""
-
-    copy: _Copy
-    done: asyncio.Future[None]
+T = TypeVar("T")
 
 
 class Supplier:
@@ -56,151 +39,137 @@ class Supplier:
         self._thread = ThreadPoolExecutor(1, "stage-out")
         self._early = ThreadPoolExecutor(_GROUPS_AHEAD, "stage-out-early")
         self._ended = ffi.new("int32_t *")
-        self._begun: dict[int, _Begun] = {}
-        self._asked: set[int] = set()  # for these nobody needs a copy made early any more
-        self._current: _Copy | None = None
+        self._coming: dict[int, Attr] = {}  # small ones that are not begun, in their order
+        self._begun: dict[int, tuple[Attr, asyncio.Future[dict[int, bytes]]]] = {}
+        self.current_bytes = 0  # copied so far of a large one
         self.copied_bytes = 0
 
-    @property
-    def current_bytes(self) -> int:
-        """The bytes of the object under way that are copied so far."""
-        current = self._current
-        return 0 if current is None else current.copied_bytes
+    def published(self, entry: Entry) -> None:
+        """Notes a file that is going to be asked for."""
+        if entry.attr.size <= SMALL_BYTES:
+            self._coming[entry.object_id] = entry.attr
 
-    @property
-    def has_room(self) -> bool:
-        """Whether more copies ought to be begun now, as many as make a group."""
-        return len(self._begun) <= AHEAD - TOGETHER and not self._ended[0]
+    def changed(self, object_id: int, attr: Attr) -> None:
+        """Notes that a file has other attributes by now."""
+        if object_id in self._coming:
+            self._coming[object_id] = attr
 
-    def begin(self, entries: Iterable[Entry]) -> None:
-        """Begins the copies of those of these files that are small and going to be asked for
-        soon."""
-        waiting = self._journal.ledger.waiting
-        wanted = {  # an object that is renamed may wait under both of its names
-            entry.object_id: _Copy(entry.object_id, entry.attr)
-            for entry in entries
-            if entry.attr.size <= SMALL_BYTES
-            and entry.object_id in waiting
-            and entry.object_id not in self._begun
-            and entry.object_id not in self._asked
-        }
-        new = list(wanted.values())
+    def begin(self, count: int) -> None:
+        """Begins copies, until there are so many that nobody has asked for yet."""
+        if len(self._begun) <= AHEAD - TOGETHER and not self._ended[0]:
+            self._begin(list(itertools.islice(self._coming, max(0, count - len(self._begun)))))
+
+    def _begin(self, objects: Sequence[int]) -> None:
         loop = asyncio.get_running_loop()
-        for start in range(0, len(new), TOGETHER):
-            group = new[start : start + TOGETHER]
-            done = loop.run_in_executor(self._early, self._make_group, group)
-            for copy in group:
-                self._begun[copy.object_id] = _Begun(copy, done)
+        for start in range(0, len(objects), TOGETHER):
+            group = {each: self._coming.pop(each) for each in objects[start : start + TOGETHER]}
+            made = loop.run_in_executor(self._early, self._make_group, group)
+            self._begun.update((each, (attr, made)) for each, attr in group.items())
 
-    async def supply(self, object_id: int, name: Name, attr: Attr) -> bytes:
-        """Returns the path of a file in the scratch directory with the bytes of an object, for that
-        name. Raises OSError."""
-        self._journal.name(object_id, name, attr.size)
-        self._asked.add(object_id)
-        begun = self._begun.get(object_id)
-        if begun is not None:
-            await asyncio.shield(begun.done)  # it is the whole group's
-            # Two names may wait for it: of an object that is renamed, the old and the new one.
-            if self._begun.get(object_id) is begun:
-                copy = begun.copy
-                if copy.wanted and copy.error is None and copy.attr == attr:
-                    del self._begun[object_id]
-                    return copy.path
-                self._drop(begun)
-        placed = self._journal.ledger.placed.get(object_id)
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._thread, self._make, object_id, attr, placed)
-        except OSError:
-            await self._drop_begun()  # they take room that this one may need
-            raise
-
-    async def supply_together(self, wanted: Sequence[tuple[int, Name, Attr]]) -> list[bytes]:
-        """Returns what `supply` does, of the first objects for which it does not fail."""
+    async def supply(self, wanted: Sequence[tuple[int, Name, Attr]]) -> list[bytes]:
+        """Returns the paths of files in the scratch directory with the bytes of these objects, for
+        those names: of the first for which that does not fail. Raises the OSError of the first."""
         with self._journal.together():
             for object_id, name, attr in wanted:
                 self._journal.name(object_id, name, attr.size)
+        self._begin([object_id for object_id, _, _ in wanted if object_id in self._coming])
         paths: list[bytes] = []
-        with contextlib.suppress(OSError):
-            for each in wanted:
-                paths.append(await self.supply(*each))
+        try:
+            for object_id, _, attr in wanted:
+                if paths and attr.size > SMALL_BYTES:
+                    break  # what is there need not wait for it
+                early = await self._take(object_id, attr)
+                paths.append(early or await self._run(self._make, object_id, attr))
+        except OSError:
+            await self._drop_begun()  # they take room that this one may need
+            if not paths:
+                raise
         return paths
 
-    def _make(self, object_id: int, attr: Attr, placed: Placed | None) -> bytes:
-        copy = self._current = _Copy(object_id, attr)
+    async def _take(self, object_id: int, attr: Attr) -> bytes:
+        """Returns the path of a copy that was begun before, with these attributes; b"" where there
+        is none. Two names may ask for it: of an object that is renamed, the old and the new one."""
+        if object_id not in self._begun:
+            return b""
+        begun_attr, made = self._begun.pop(object_id)
+        path = (await asyncio.shield(made)).get(object_id, b"")  # it is the whole group's
+        if path and object_id not in self._journal.ledger.named:
+            _unlink(path)
+            return b""
+        if path and begun_attr != attr:
+            await self._run(set_attr, path, attr)
+        return path
+
+    def _make(self, object_id: int, attr: Attr) -> bytes:
+        """Makes a copy, in a thread; returns its path."""
+        (path,) = self._directory.scratch([object_id])
+        placed = self._journal.ledger.placed.get(object_id)
         try:
-            copy.path = self._directory.scratch(object_id)
-            if placed is not None:
-                earlier = self._directory.path(placed.name)
-                if link_again(earlier, placed.identity, attr, copy.path):
-                    return copy.path
-            source = self._objects.path(object_id)
-            copy_object(source, copy.path, attr, lambda count: self._advance(copy, count))
-            return copy.path
+            if placed is None or not link_again(
+                self._directory.path(placed.name), placed.identity, attr, path
+            ):
+                source = self._objects.path(object_id)
+                copy_object(source, path, attr, lambda count: self._advance(object_id, count))
+            return path
         except FileNotFoundError:
             if os.path.lexists(self._objects.path(object_id)):
                 raise
             raise OSError(errno.ECANCELED, "it was removed") from None  # which is about to be told
         finally:
-            self._current = None
+            self.current_bytes = 0
 
-    def _make_group(self, group: Sequence[_Copy]) -> None:
-        """Makes copies that are synced together, all that can be made."""
-        errors: Sequence[OSError | None]
-        try:
-            paths = self._directory.scratch_paths([copy.object_id for copy in group])
-            files = [
-                (self._objects.path(copy.object_id), path, copy.attr)
-                for copy, path in zip(group, paths, strict=True)
-            ]
+    def _make_group(self, group: Mapping[int, Attr]) -> dict[int, bytes]:
+        """Makes copies that are synced together, in a thread; returns the paths of all that could
+        be made."""
+        made: dict[int, bytes] = {}
+        with contextlib.suppress(OSError):
+            paths = self._directory.scratch(list(group))
+            attrs = zip(group.items(), paths, strict=True)
+            files = [(self._objects.path(each), path, attr) for (each, attr), path in attrs]
             errors = copy_together(files, self._ended)
-        except OSError as error:
-            paths, errors = [b""] * len(group), [error] * len(group)
-        for copy, path, problem in zip(group, paths, errors, strict=True):
-            copy.path, copy.error = path, problem
-            self.copied_bytes += 0 if problem else copy.attr.size
+            for object_id, (_, path, attr), error in zip(group, files, errors, strict=True):
+                if error is None:
+                    made[object_id] = path
+                    self.copied_bytes += attr.size
+        return made
 
-    def _advance(self, copy: _Copy, count: int) -> None:
+    def _advance(self, object_id: int, count: int) -> None:
         self.copied_bytes += count
-        copy.copied_bytes += count
-        if self._ended[0] or not copy.wanted:
+        self.current_bytes += count
+        if self._ended[0] or object_id not in self._journal.ledger.named:
             raise OSError(errno.ECANCELED, "not waited for")
 
     async def _drop_begun(self) -> None:
-        """Removes the copies that nobody has asked for yet."""
-        for begun in list(self._begun.values()):
-            begun.copy.wanted = False
-            await asyncio.shield(begun.done)
-            self._drop(begun)
+        """Removes the copies that nobody has asked for yet: they may be begun again."""
+        for object_id, (attr, _) in list(self._begun.items()):
+            path = await self._take(object_id, attr)
+            if path:
+                _unlink(path)
+            if object_id in self._journal.ledger.named:
+                self._coming[object_id] = attr
 
     def discarded(self, object_id: int) -> None:
         """Ends the copy of an object that is gone, which until then takes its room on the disk."""
-        self._asked.discard(object_id)
-        current = self._current
-        if current is not None and current.object_id == object_id:
-            current.wanted = False
-        begun = self._begun.get(object_id)
-        if begun is not None:
-            begun.copy.wanted = False
-            begun.done.add_done_callback(lambda _: self._drop(begun))
-
-    def _drop(self, begun: _Begun) -> None:
-        """Removes a copy, if nobody has taken it."""
-        object_id = begun.copy.object_id
-        if self._begun.get(object_id) is begun:
-            del self._begun[object_id]
-            with contextlib.suppress(OSError):
-                os.unlink(begun.copy.path)
+        self._coming.pop(object_id, None)
+        if object_id in self._begun:
+            attr, made = self._begun[object_id]
+            made.get_loop().create_task(self._take(object_id, attr))
 
     def give_up(self) -> None:
         """Ends the copy that is being made, and every later one."""
         self._ended[0] = 1
 
     def close(self) -> None:
-        """Ends the threads and removes unused copies; waits only for small copies that were begun
-        early."""
+        """Ends the threads; waits only for small copies that were begun early. Copies that nobody
+        took are left, in the scratch directory."""
         self._ended[0] = 1
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._early.shutdown(wait=True, cancel_futures=True)
-        for begun in list(self._begun.values()):
-            self._drop(begun)
+
+    async def _run(self, function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+
+
+def _unlink(path: bytes) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
