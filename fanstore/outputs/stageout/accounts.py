@@ -11,17 +11,13 @@ from typing import Any
 from fanstore.errors import SHOWN_MAX
 from fanstore.outputs.model.entries import Attr, Entry, Place, home_rank_of, split
 from fanstore.outputs.model.name_tables import NameTables
-from fanstore.outputs.model.partial import partial_paths
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.stageout.journal import Identity, Journal, Lone, Name, name_of
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.reconcile import Reconciler
 from fanstore.outputs.stageout.supply import Supplier
-from fanstore.outputs.stageout.unstaged import keep_link, keep_object
-from fanstore.outputs.stageout.witness import Witness
+from fanstore.outputs.stageout.unstaged import keep, left_of
 from fanstore.peers.interface import Peers
-
-Unplaced = list[tuple[str, str]]  # path below the output directory, reason
 
 
 class Accounts:
@@ -42,11 +38,12 @@ class Accounts:
         self._directory = directory
         self._journal = journal
         self._supplier = supplier
-        self._witness = Witness(peers)
+        self._seen: dict[int, Name] = {}  # what the rank before this one did not place yet
         self._published = 0
         peers.serve("placed", lambda _, copies: self._placed(copies))
         peers.serve("note", lambda _, place, moved: self._note(place, moved))
         peers.serve("note_below", lambda _, mount, path: self._note_below(mount, path))
+        peers.serve("witness", lambda _, object_id, name: self._see(object_id, name))
         peers.serve("named", lambda _, *args: self._named(*args))
 
     def published(self, place: Place, entry: Entry) -> None:
@@ -57,7 +54,7 @@ class Accounts:
         name = self._journal.ledger.named.get(entry.object_id, name_of(place))
         self._journal.name(entry.object_id, name, entry.attr.size)
         if entry.object_id in self._journal.ledger.waiting:
-            self._witness.tell(entry.object_id, name)
+            self._tell_witness(entry.object_id, name)
 
     def changed(self, place: Place, moved: bool = False) -> None:
         """Has the home rank tell the owner what a name stands for now. moved: it is a directory
@@ -68,7 +65,7 @@ class Accounts:
     def discarded(self, object_id: int) -> None:
         """Notes that an object of this rank is gone."""
         if object_id in self._journal.ledger.waiting:
-            self._witness.tell(object_id, None)
+            self._tell_witness(object_id, None)
         self._journal.drop(object_id)
         self._supplier.discarded(object_id)
 
@@ -107,18 +104,30 @@ class Accounts:
         """Ends the accounts: what is not in the output directory is moved to `unstaged` and named,
         and so are `partials`, wherever they are. The journal goes, unless something could not even
         be moved: that is left to a rescue."""
-        unplaced, kept_all = self._keep_objects(unstaged, reason)
-        drafts, kept_drafts = self._keep_drafts(unstaged)
-        if kept_all and kept_drafts:
+        lone = {
+            name_of(place): Lone.of(entry)
+            for place, entry in self._name_tables.entries()
+            if not entry.is_file and not reconciler.is_placed(place, entry)
+        }
+        ledger, shown = self._journal.ledger, self._directory.shown
+        left = left_of(ledger, lone, self._size)
+        reasons = [(each, reason(split(*each.name))) for each in left]
+        kept, kept_all = keep(reasons, unstaged, self._directory, self._objects.path)
+        if kept_all:
             self._journal.discard()
-        unplaced += self._keep_others(reconciler, unstaged, reason)
-        unfinished = self._shown(partials)
-        lost = [self._directory.shown(name) for name in self._witness.lost()]
+        told = [
+            (each.lone is not None, *what)
+            for each, what in zip(left, kept, strict=True)
+            if not each.partial
+        ]
+        unplaced = [(name, why) for _, name, why in sorted(told)]
+        unfinished = sorted(shown(ledger.named[n]) for n in partials if n in ledger.named)
+        lost = [shown(name) for name in self._lost()]
         backups = self._directory.backups
         return {
             "unplaced": unplaced[:SHOWN_MAX],
             "unplaced_count": len(unplaced),
-            "kept": unstaged if unplaced or drafts else "",
+            "kept": unstaged if left else "",
             "partials": unfinished[:SHOWN_MAX],
             "partial_count": len(unfinished),
             "lost": lost[:SHOWN_MAX],
@@ -134,7 +143,7 @@ class Accounts:
         if object_id in ledger.named and ledger.named[object_id] != name:
             self._journal.name(object_id, name, attr.size)
             if object_id in ledger.waiting:
-                self._witness.tell(object_id, name)
+                self._tell_witness(object_id, name)
 
     def _placed(self, copies: Iterable[tuple[int, Name, Identity]]) -> None:
         """Notes that copies of objects of this rank are in the output directory."""
@@ -142,7 +151,7 @@ class Accounts:
             for object_id, name, identity in copies:
                 self._journal.place(object_id, name, identity)
                 if object_id not in self._journal.ledger.waiting:
-                    self._witness.tell(object_id, None)
+                    self._tell_witness(object_id, None)
 
     def _note(self, place: Place, moved: bool) -> None:
         """Tells, on the home rank, the owner the name of its file; writes down what has no
@@ -151,10 +160,7 @@ class Accounts:
         if entry is not None and entry.is_file:
             self._peers.tell(entry.owner, "named", entry.object_id, name_of(place), entry.attr)
             entry = None
-        lone = None
-        if entry is not None:
-            lone = Lone(entry.attr.mode, entry.target if entry.is_link else None)
-        self._journal.set_lone(name_of(place), lone)
+        self._journal.set_lone(name_of(place), None if entry is None else Lone.of(entry))
         if moved and entry is not None and entry.is_directory:
             home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
             self._peers.tell(home_rank, "note_below", place.mount, place.path)
@@ -163,56 +169,29 @@ class Accounts:
         for name, _ in self._name_tables.list(mount, path):
             self._note(Place(mount, path, name), True)
 
-    def _keep_objects(self, unstaged: str, reason: Callable[[Place], str]) -> tuple[Unplaced, bool]:
-        """Moves the objects that are not placed; returns them with the reasons, and whether all are
-        kept."""
-        kept, kept_all = [], True
-        ledger = self._journal.ledger
-        for object_id in list(ledger.waiting):
-            name = ledger.named[object_id]
-            shown, why = self._directory.shown(name), reason(split(*name))
-            try:
-                keep_object(self._objects.path(object_id), unstaged, shown)
-            except OSError as error:
-                why += f"; and not kept: {error.strerror}"
-                kept_all = False
-            kept.append((shown, why))
-        return sorted(kept), kept_all
+    def _size(self, object_id: int) -> int:
+        """Returns the size of an object's file in bytes. Where it is gone, against all
+        expectation, that is not passed over: keeping it fails."""
+        with contextlib.suppress(OSError):
+            return os.lstat(self._objects.path(object_id)).st_size
+        return 0
 
-    def _keep_drafts(self, unstaged: str) -> tuple[int, bool]:
-        """Moves what somebody is still writing; returns how many there are, and whether all are
-        kept."""
-        count, kept_all = 0, True
-        for object_id, name in self._journal.ledger.drafts.items():
-            source = self._objects.path(object_id)
-            try:
-                if os.lstat(source).st_size > 0:
-                    shown = self._directory.shown(name)
-                    keep_object(source, unstaged, next(partial_paths(shown)))
-                    count += 1
-            except FileNotFoundError:
-                continue
-            except OSError:
-                kept_all = False
-        return count, kept_all
+    def _tell_witness(self, object_id: int, name: Name | None) -> None:
+        """Tells the next rank that an object of this rank is published under a name and is nowhere
+        else, so that it can be named if this rank is lost; None: it need not be remembered any
+        more."""
+        if self._peers.world_size > 1:
+            self._peers.tell(
+                (self._peers.rank + 1) % self._peers.world_size, "witness", object_id, name
+            )
 
-    def _shown(self, objects: Iterable[int]) -> list[str]:
-        """Returns the names, for people, of those of these objects that have one."""
-        named = self._journal.ledger.named
-        return sorted(self._directory.shown(named[each]) for each in objects if each in named)
+    def _see(self, object_id: int, name: Name | None) -> None:
+        if name is None:
+            self._seen.pop(object_id, None)
+        else:
+            self._seen[object_id] = name
 
-    def _keep_others(
-        self, reconciler: Reconciler, unstaged: str, reason: Callable[[Place], str]
-    ) -> Unplaced:
-        """Keeps links and directories of this rank's tables that were not placed; returns them with
-        the reasons."""
-        kept = []
-        for place, entry in self._name_tables.entries():
-            if entry.is_file or reconciler.is_placed(place, entry):
-                continue
-            shown = self._directory.shown(name_of(place))
-            if entry.is_link:
-                with contextlib.suppress(OSError):
-                    keep_link(entry.target, unstaged, shown)
-            kept.append((shown, reason(place)))
-        return sorted(kept)
+    def _lost(self) -> list[Name]:
+        """Returns the outputs that were lost with the rank before this one."""
+        before = (self._peers.rank - 1) % self._peers.world_size
+        return sorted(set(self._seen.values())) if self._peers.is_lost(before) else []

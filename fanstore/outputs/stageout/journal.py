@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fanstore.outputs.model.entries import Place
+from fanstore.outputs.model.entries import Entry, Place
 
 JOURNAL = "outputs.journal"
 _VERSION = 2  # of the journal, and of where the files of objects lie
@@ -59,6 +59,11 @@ class Lone(NamedTuple):
 
     mode: int
     target: bytes | None
+
+    @staticmethod
+    def of(entry: Entry) -> Lone:
+        """Returns what is noted of a directory or link."""
+        return Lone(entry.attr.mode, entry.target if entry.is_link else None)
 
 
 @dataclass

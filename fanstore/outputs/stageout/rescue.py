@@ -9,7 +9,7 @@ import filecmp
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
 
 from fanstore._native import ffi
 from fanstore.outputs.model import changes
@@ -29,7 +29,7 @@ from fanstore.outputs.stageout.journal import (
     read_journal,
 )
 from fanstore.outputs.stageout.placing import OutputDirectory
-from fanstore.outputs.stageout.unstaged import keep_link, keep_object, unstaged_of
+from fanstore.outputs.stageout.unstaged import Left, keep, left_of, unstaged_of
 
 LINES_SHOWN = 20
 NOT_WAITED_FOR = "not waited for"
@@ -64,9 +64,12 @@ def left_behind(job_directory: str) -> tuple[int, int, str] | None:
     if found is None:
         return None
     header, ledger = found
-    left = [step for step in _steps(job_directory, ledger) if step.lone is None]
-    total_bytes = sum(os.lstat(object_file(job_directory, each.object_id)).st_size for each in left)
-    return len(left), total_bytes, os.fsdecode(header.root)
+    sizes = [
+        _size(job_directory, each.object_id) or 0
+        for each in _left(job_directory, ledger)
+        if each.lone is None
+    ]
+    return len(sizes), sum(sizes), os.fsdecode(header.root)
 
 
 def needs_rescue(job_directory: str) -> bool:
@@ -76,7 +79,7 @@ def needs_rescue(job_directory: str) -> bool:
     if found is None:
         return False
     _, ledger = found
-    return bool(ledger.stale or _steps(job_directory, ledger))
+    return bool(ledger.stale or _left(job_directory, ledger))
 
 
 def _read(job_directory: str) -> tuple[Header, Ledger] | None:
@@ -130,71 +133,27 @@ def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> 
     if found is None:
         return None
     header, ledger = found
-    steps = _steps(job_directory, ledger)  # once: somebody may write to a partial output even now
-    placer = _Placer(job_directory, header, ledger, steps)
+    left = _left(job_directory, ledger)  # once: somebody may write to a partial output even now
+    placer = _Placer(job_directory, header, ledger, left)
     told = {turn: (reason, shown) for turn, reason, shown in told_apart(placer.run, given_up)}
-    done = _keep_rest(job_directory, header, steps, told)
-    if not done.stuck:
+    done = Rescued(header.job_id, os.fsdecode(header.root), unstaged_of(job_directory))
+    rest: list[tuple[Left, str]] = []
+    for turn, each in enumerate(left):
+        reason, shown = told.get(turn, (NOT_WAITED_FOR, ""))
+        if reason is not None:
+            rest.append((each, reason))
+        elif each.lone is None:
+            (done.partials if each.partial else done.placed).append(shown)
+    directory = OutputDirectory.of(header)
+    done.kept, kept_all = keep(rest, done.folder, directory, partial(object_file, job_directory))
+    done.stuck = not kept_all
+    if kept_all:
         os.unlink(os.path.join(job_directory, JOURNAL))
     return done
 
 
-def _keep_rest(
-    job_directory: str,
-    header: Header,
-    steps: list[_Step],
-    told: dict[int, tuple[str | None, str]],
-) -> Rescued:
-    """Keeps what was not placed and returns what became of everything. told: by the number of a
-    step, why it failed, or None, and where its file is; steps that are not among them were not come
-    to."""
-    shown_of = OutputDirectory.of(header).shown
-    done = Rescued(header.job_id, os.fsdecode(header.root), unstaged_of(job_directory))
-    for turn, step in enumerate(steps):
-        own = shown_of(step.name)
-        if step.partial:
-            own = next(partial_paths(own))
-        reason, shown = told.get(turn, (NOT_WAITED_FOR, own))
-        if reason is not None:
-            _keep(job_directory, done, step, own, reason)
-        elif step.lone is None:
-            (done.partials if step.partial else done.placed).append(shown)
-    return done
-
-
-def _keep(job_directory: str, done: Rescued, step: _Step, shown: str, reason: str) -> None:
-    if step.lone is not None:
-        if step.lone.target is not None:
-            with contextlib.suppress(OSError):
-                keep_link(step.lone.target, done.folder, shown)
-    else:
-        try:
-            keep_object(object_file(job_directory, step.object_id), done.folder, shown)
-        except OSError as error:
-            reason += f"; and not kept: {error.strerror}"
-            done.stuck = True
-    done.kept.append((shown, reason))
-
-
-class _Step(NamedTuple):
-    """One thing to bring to the output directory: a file, be it partial, or what has no object."""
-
-    name: Name
-    object_id: int = 0
-    lone: Lone | None = None
-    partial: bool = False
-
-
-def _steps(job_directory: str, ledger: Ledger) -> list[_Step]:
-    """Returns all that is to be done, in the order in which it has to be done."""
-    steps = [_Step(name, lone=lone) for name, lone in sorted(ledger.lone.items())]
-    for object_id in ledger.waiting:
-        if _size(job_directory, object_id) is not None:
-            steps.append(_Step(ledger.named[object_id], object_id))
-    for object_id, name in ledger.drafts.items():
-        if _size(job_directory, object_id):
-            steps.append(_Step(name, object_id, partial=True))
-    return steps
+def _left(job_directory: str, ledger: Ledger) -> list[Left]:
+    return left_of(ledger, ledger.lone, partial(_size, job_directory))
 
 
 def _size(job_directory: str, object_id: int) -> int | None:
@@ -205,26 +164,29 @@ def _size(job_directory: str, object_id: int) -> int | None:
 
 
 class _Placer:
-    """Does the steps of a rescue in the output directory."""
+    """Places what a dead job left."""
 
     def __init__(
-        self, job_directory: str, header: Header, ledger: Ledger, steps: list[_Step]
+        self, job_directory: str, header: Header, ledger: Ledger, left: list[Left]
     ) -> None:
         self._job_directory = job_directory
         self._header = header
         self._ledger = ledger
-        self._steps = steps
+        self._left = left
         self._given_up: Callable[[], bool] = lambda: False
         self._directory = OutputDirectory.of(header)
 
     def run(self, tell: Tell, given_up: Callable[[], bool]) -> None:
-        """Does all steps; tells for each why it could not be done, or None, and where its file
-        is."""
+        """Places all; tells for each why that could not be done, or None, and where it is."""
         self._given_up = given_up
-        for turn, step in enumerate(self._steps):
+        for turn, each in enumerate(self._left):
             try:
                 self._advance(0)
-                name = self._do(step)
+                name = self._partial(each) if each.partial else each.name
+                if each.lone is not None:
+                    self._make_lone(name, each.lone)
+                else:
+                    self._place(each.object_id, name)
                 tell((turn, None, self._directory.shown(name)))
             except OSError as error:
                 tell((turn, str(error.strerror), ""))
@@ -234,21 +196,12 @@ class _Placer:
                     self._directory.remove_file(name, identity)
         self._directory.clear_scratch()
 
-    def _do(self, step: _Step) -> Name:
-        """Does one step; returns the name that it was placed under."""
-        name = self._partial(step) if step.partial else step.name
-        if step.lone is not None:
-            self._make_lone(name, step.lone)
-        else:
-            self._place(step.object_id, name)
-        return name
-
-    def _partial(self, step: _Step) -> Name:
+    def _partial(self, each: Left) -> Name:
         """Returns a free name that says that the file is not whole, or the one that it has been
         given already."""
-        source = object_file(self._job_directory, step.object_id)
-        for path in partial_paths(os.fsdecode(step.name.path)):
-            name = Name(step.name.mount, os.fsencode(path))
+        source = object_file(self._job_directory, each.object_id)
+        for path in partial_paths(os.fsdecode(each.name.path)):
+            name = Name(each.name.mount, os.fsencode(path))
             if not os.path.lexists(self._directory.path(name)) or self._is_there(source, name):
                 return name
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -317,16 +270,15 @@ def rescue_lines(rescued: Rescued) -> list[str]:
             f"job {rescued.job_id} was killed: {len(rescued.placed):,} outputs of it are in "
             f"{rescued.output_dir} now"
         )
-    for name in rescued.partials[:LINES_SHOWN]:
-        lines.append(f"in {rescued.output_dir}, but not finished when its job was killed: {name}")
-    rest = len(rescued.partials) - LINES_SHOWN
-    if rest > 0:
-        lines.append(f"in {rescued.output_dir}, but not finished: {rest:,} more")
-    for name, reason in rescued.kept[:LINES_SHOWN]:
-        lines.append(f"not in {rescued.output_dir}: {name}: {reason}")
-    rest = len(rescued.kept) - LINES_SHOWN
-    if rest > 0:
-        lines.append(f"not in {rescued.output_dir}: {rest:,} more")
+    unfinished = f"in {rescued.output_dir}, but not finished when its job was killed"
+    lines += _listed(unfinished, rescued.partials)
+    lines += _listed(f"not in {rescued.output_dir}", [": ".join(each) for each in rescued.kept])
     if rescued.kept and not rescued.stuck:
         lines.append(f"kept in {rescued.folder}")
     return lines
+
+
+def _listed(start: str, names: list[str]) -> list[str]:
+    lines = [f"{start}: {name}" for name in names[:LINES_SHOWN]]
+    rest = len(names) - LINES_SHOWN
+    return lines if rest <= 0 else [*lines, f"{start}: {rest:,} more"]

@@ -1,4 +1,5 @@
-"""Keeps outputs that could not be placed on the node, under `unstaged`, which no sweep removes."""
+"""Says what is not in the output directory, and keeps it on the node, under `unstaged`, which no
+sweep removes."""
 
 from __future__ import annotations
 
@@ -6,8 +7,61 @@ import contextlib
 import os
 import shutil
 import stat
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from fanstore.outputs.model.partial import partial_paths
+from fanstore.outputs.stageout.journal import Ledger, Lone, Name
+from fanstore.outputs.stageout.placing import OutputDirectory
 
 UNSTAGED = "unstaged"
+
+
+class Left(NamedTuple):
+    """One thing that is not in the output directory: a file, be it partial, or what has no
+    object."""
+
+    name: Name
+    object_id: int = 0
+    lone: Lone | None = None
+    partial: bool = False
+
+
+def left_of(
+    ledger: Ledger, lone: Mapping[Name, Lone], size_of: Callable[[int], int | None]
+) -> list[Left]:
+    """Returns all that is left to be done, in the order in which it has to be done. size_of: says
+    the size of an object's file in bytes; None: there is none, and nothing to be done."""
+    left = [Left(name, lone=each) for name, each in sorted(lone.items())]
+    left += [Left(ledger.named[n], n) for n in ledger.waiting if size_of(n) is not None]
+    left += [Left(name, n, partial=True) for n, name in ledger.drafts.items() if size_of(n)]
+    return left
+
+
+def keep(
+    left: Iterable[tuple[Left, str]],
+    folder: str,
+    directory: OutputDirectory,
+    path_of: Callable[[int], bytes],
+) -> tuple[list[tuple[str, str]], bool]:
+    """Moves what is left, and the reasons, to a folder. Returns of each the path below the output
+    directory and the reason, and whether all objects are kept: a link or directory is no loss."""
+    told, kept_all = [], True
+    for each, reason in left:
+        shown = directory.shown(each.name)
+        if each.partial:
+            shown = next(partial_paths(shown))
+        try:
+            if each.lone is None:
+                _keep_object(path_of(each.object_id), folder, shown)
+            elif each.lone.target is not None:
+                os.symlink(each.lone.target, os.fsencode(_free(os.path.join(folder, shown))))
+        except OSError as error:
+            if each.lone is None:
+                reason += f"; and not kept: {error.strerror}"
+                kept_all = False
+        told.append((shown, reason))
+    return told, kept_all
 
 
 def unstaged_of(job_directory: str) -> str:
@@ -16,8 +70,7 @@ def unstaged_of(job_directory: str) -> str:
     return os.path.join(base, UNSTAGED, os.path.basename(job_directory))
 
 
-def keep_object(source: bytes, folder: str, relative: str) -> str:
-    """Moves an object's file into the folder; returns its new path. Raises OSError."""
+def _keep_object(source: bytes, folder: str, relative: str) -> None:
     path = _free(os.path.join(folder, relative))
     try:
         os.rename(source, path)
@@ -25,7 +78,6 @@ def keep_object(source: bytes, folder: str, relative: str) -> str:
         _copy(source, os.fsencode(path))
     found = os.stat(path)
     os.chmod(path, stat.S_IMODE(found.st_mode) | stat.S_IRUSR)
-    return path
 
 
 def _copy(source: bytes, path: bytes) -> None:
@@ -36,13 +88,6 @@ def _copy(source: bytes, path: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(path)
         raise
-
-
-def keep_link(target: bytes, folder: str, relative: str) -> str:
-    """Makes a symbolic link in the folder; returns its path. Raises OSError."""
-    path = _free(os.path.join(folder, relative))
-    os.symlink(target, os.fsencode(path))
-    return path
 
 
 def _free(path: str) -> str:
