@@ -19,9 +19,10 @@ from serving import Stage, daemon_of, make_stage, wait_for
 
 from fanstore.dataset import Dataset
 from fanstore.outputs.drafts.watch import Processes
+from fanstore.outputs.model.entries import split
 from fanstore.outputs.model.partial import partial_names
 from fanstore.outputs.model.wire import Op
-from fanstore.outputs.stageout.journal import Header, Journal, Name
+from fanstore.outputs.stageout.journal import Header, Journal
 from fanstore.outputs.stageout.rescue import left_behind, needs_rescue, rescue
 
 pytest_plugins = ("output_fixtures",)
@@ -145,10 +146,10 @@ def test_rescue_of_what_nobody_finished(tmp_path: Path) -> None:
     journal = Journal(str(job / "outputs.journal"), header)
     for number, text in enumerate(("half", "", "whole", "gone", "moved"), 1):
         make_object(job, number, text)
-        journal.draft(number, Name(0, b"log%d" % number if number > 1 else b"log"))
-    journal.name(3, Name(0, b"whole"), 5)
+        journal.draft(number, split(0, b"log%d" % number if number > 1 else b"log"))
+    journal.name(3, split(0, b"whole"), 5)
     journal.drop(4)
-    journal.draft(5, Name(0, b"new/moved"))
+    journal.draft(5, split(0, b"new/moved"))
     journal.close()
     assert needs_rescue(str(job))
     assert left_behind(str(job)) == (3, 14, str(out))
@@ -171,7 +172,7 @@ def test_rescue_while_somebody_writes_on(tmp_path: Path) -> None:
     )
     for number, text in ((1, ""), (2, "half")):
         make_object(job, number, text)
-        journal.draft(number, Name(0, b"log%d" % number))
+        journal.draft(number, split(0, b"log%d" % number))
     journal.close()
 
     def writes_on() -> bool:

@@ -18,8 +18,9 @@ from output_staging import run, settled, tree
 from small_disk import small_disk
 from until import until
 
+from fanstore.outputs.model.entries import split
 from fanstore.outputs.stageout import copying, placing
-from fanstore.outputs.stageout.journal import Header, Identity, Journal, Name, read_journal
+from fanstore.outputs.stageout.journal import Header, Identity, Journal, read_journal
 from fanstore.outputs.stageout.placing import OutputDirectory
 
 SECOND_NS = 10**9
@@ -150,7 +151,7 @@ def test_names_are_written_down_on_a_full_disk(tmp_path: Path) -> None:
         with pytest.raises(OSError), open(disk / "rest", "wb", buffering=0) as stream:
             while stream.write(bytes(4096)):
                 pass
-        names = {number: Name(0, b"d/%d" % number) for number in range(1, 500)}
+        names = {number: split(0, b"d/%d" % number) for number in range(1, 500)}
         for number, name in names.items():
             journal.name(number, name, 10)
         journal.close()

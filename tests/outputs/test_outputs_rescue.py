@@ -14,7 +14,8 @@ from output_ranks import Cluster
 from output_staging import run, settled, tree
 from small_disk import small_disk
 
-from fanstore.outputs.stageout.journal import Header, Journal, Name, read_journal
+from fanstore.outputs.model.entries import split
+from fanstore.outputs.stageout.journal import Header, Journal, read_journal
 from fanstore.outputs.stageout.rescue import left_behind, needs_rescue, rescue
 
 
@@ -239,12 +240,12 @@ def test_a_journal_line_cut_off_takes_no_other_with_it(
     journal = Journal(str(path), Header("job", b"/out", (b"",), 0o022, 0))
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:9]))
-    journal.name(1, Name(0, b"cut off"), 1)
+    journal.name(1, split(0, b"cut off"), 1)
     monkeypatch.undo()
-    journal.name(2, Name(0, b"whole"), 1)
+    journal.name(2, split(0, b"whole"), 1)
     journal.close()
     found = read_journal(str(path))
-    assert found is not None and found[1].named == {2: Name(0, b"whole")}
+    assert found is not None and found[1].named == {2: split(0, b"whole")}
 
 
 def test_journal_lines_that_are_noted_together_are_written_at_once(
@@ -255,16 +256,16 @@ def test_journal_lines_that_are_noted_together_are_written_at_once(
     written: list[bytes] = []
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: written.append(data) or write(fd, data))
-    names = {number: Name(0, b"directory/" * 400 + b"%d" % number) for number in range(1, 41)}
+    names = {number: split(0, b"directory/" * 400 + b"%d" % number) for number in range(1, 41)}
     with journal.together():
         for number, name in names.items():
             journal.name(number, name, 1)
         journal.drop(1)
     with journal.together():
         pass
-    journal.name(41, Name(0, b"alone"), 1)
+    journal.name(41, split(0, b"alone"), 1)
     journal.close()
     assert len(written) == 4  # 160 KB by 64 KiB and a line, and the last one
     found = read_journal(str(path))
     del names[1]
-    assert found is not None and found[1].named == {**names, 41: Name(0, b"alone")}
+    assert found is not None and found[1].named == {**names, 41: split(0, b"alone")}

@@ -12,8 +12,7 @@ import pytest
 from output_ranks import Cluster
 from output_staging import run, settled, tree
 
-from fanstore.outputs.model.entries import Place, home_rank_of
-from fanstore.outputs.stageout.journal import Name
+from fanstore.outputs.model.entries import Place, home_rank_of, split
 from fanstore.outputs.stageout.reconcile import Reconciled
 from fanstore.outputs.stageout.stageout import StageOut
 
@@ -194,7 +193,7 @@ def test_each_name_of_an_object_gets_a_copy_of_its_own(tmp_path: Path) -> None:
         supplier = rank.stage_out._supplier
         supplier.begin(1)
         for entry in (early, late):
-            number, attr, names = entry.object_id, entry.attr, (Name(0, b"a"), Name(0, b"b"))
+            number, attr, names = entry.object_id, entry.attr, (split(0, b"a"), split(0, b"b"))
             asked = [supplier.supply([(number, name, attr)]) for name in names]
             copies = [copy for (copy,) in await asyncio.gather(*asked)]
             assert len(set(copies)) == 2
@@ -213,7 +212,7 @@ def test_an_object_that_waits_under_two_names_is_copied_early_once(tmp_path: Pat
         entry = rank.publish(b"old", b"o" * 1000)
         rank.stage_out._supplier.published(entry)
         rank.stage_out._supplier.begin(2)
-        wanted = (entry.object_id, Name(0, b"old"), entry.attr)
+        wanted = (entry.object_id, split(0, b"old"), entry.attr)
         (copy,) = await rank.stage_out._supplier.supply([wanted])
         os.unlink(copy)
         assert os.listdir(os.path.dirname(copy)) == []

@@ -113,8 +113,7 @@ class Entry:
         return stat.S_ISREG(self.attr.mode)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A name in a directory of a mount, whether something is there or not. directory: relative to
     the mount, in normal form, b"" for its root; name: one component."""
 

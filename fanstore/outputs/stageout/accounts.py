@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fanstore.errors import SHOWN_MAX
-from fanstore.outputs.model.entries import Attr, Entry, Place, home_rank_of, split
+from fanstore.outputs.model.entries import Attr, Entry, Place, home_rank_of
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.objects.objects import ObjectStore
-from fanstore.outputs.stageout.journal import Identity, Journal, Lone, Name, name_of
+from fanstore.outputs.stageout.journal import Identity, Journal, Lone
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.reconcile import Reconciler
 from fanstore.outputs.stageout.supply import Supplier
@@ -38,7 +38,7 @@ class Accounts:
         self._directory = directory
         self._journal = journal
         self._supplier = supplier
-        self._seen: dict[int, Name] = {}  # what the rank before this one did not place yet
+        self._seen: dict[int, Place] = {}  # what the rank before this one did not place yet
         self._published = 0
         peers.serve("placed", lambda _, copies: self._placed(copies))
         peers.serve("note", lambda _, place, moved: self._note(place, moved))
@@ -51,7 +51,7 @@ class Accounts:
         told before."""
         self._published += 1
         self._supplier.published(entry)
-        name = self._journal.ledger.named.get(entry.object_id, name_of(place))
+        name = self._journal.ledger.named.get(entry.object_id, place)
         self._journal.name(entry.object_id, name, entry.attr.size)
         if entry.object_id in self._journal.ledger.waiting:
             self._tell_witness(entry.object_id, name)
@@ -69,17 +69,10 @@ class Accounts:
         self._journal.drop(object_id)
         self._supplier.discarded(object_id)
 
-    def waiting_at(self, name: Name) -> int | None:
-        """Returns the object of this rank that is to be placed under a name and is not yet, or
-        None."""
+    def waiting(self) -> dict[Place, int]:
+        """Returns the objects of this rank that are not placed yet, by where they are to be."""
         ledger = self._journal.ledger
-        found = [each for each in ledger.waiting if ledger.named[each] == name]
-        return found[-1] if found else None
-
-    def waiting(self) -> list[Place]:
-        """Returns where objects of this rank are to be placed and are not yet."""
-        ledger = self._journal.ledger
-        return [split(*ledger.named[each]) for each in ledger.waiting]
+        return {ledger.named[each]: each for each in ledger.waiting}
 
     def figures(self) -> dict[str, Any]:
         """Returns counts for people; may be called from any thread. published: staged, waiting and
@@ -105,13 +98,13 @@ class Accounts:
         and so are `partials`, wherever they are. The journal goes, unless something could not even
         be moved: that is left to a rescue."""
         lone = {
-            name_of(place): Lone.of(entry)
+            place: Lone.of(entry)
             for place, entry in self._name_tables.entries()
             if not entry.is_file and not reconciler.is_placed(place, entry)
         }
         ledger, shown = self._journal.ledger, self._directory.shown
         left = left_of(ledger, lone, self._size)
-        reasons = [(each, reason(split(*each.name))) for each in left]
+        reasons = [(each, reason(each.name)) for each in left]
         kept, kept_all = keep(reasons, unstaged, self._directory, self._objects.path)
         if kept_all:
             self._journal.discard()
@@ -136,7 +129,7 @@ class Accounts:
             "backup_count": len(backups),
         }
 
-    def _named(self, object_id: int, name: Name, attr: Attr) -> None:
+    def _named(self, object_id: int, name: Place, attr: Attr) -> None:
         """Notes the new name, or attributes, of an object of this rank, if it is still there."""
         ledger = self._journal.ledger
         self._supplier.changed(object_id, attr)
@@ -145,7 +138,7 @@ class Accounts:
             if object_id in ledger.waiting:
                 self._tell_witness(object_id, name)
 
-    def _placed(self, copies: Iterable[tuple[int, Name, Identity]]) -> None:
+    def _placed(self, copies: Iterable[tuple[int, Place, Identity]]) -> None:
         """Notes that copies of objects of this rank are in the output directory."""
         with self._journal.together():
             for object_id, name, identity in copies:
@@ -158,9 +151,9 @@ class Accounts:
         owner."""
         entry = self._name_tables.get(place)
         if entry is not None and entry.is_file:
-            self._peers.tell(entry.owner, "named", entry.object_id, name_of(place), entry.attr)
+            self._peers.tell(entry.owner, "named", entry.object_id, place, entry.attr)
             entry = None
-        self._journal.set_lone(name_of(place), None if entry is None else Lone.of(entry))
+        self._journal.set_lone(place, None if entry is None else Lone.of(entry))
         if moved and entry is not None and entry.is_directory:
             home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
             self._peers.tell(home_rank, "note_below", place.mount, place.path)
@@ -176,7 +169,7 @@ class Accounts:
             return os.lstat(self._objects.path(object_id)).st_size
         return 0
 
-    def _tell_witness(self, object_id: int, name: Name | None) -> None:
+    def _tell_witness(self, object_id: int, name: Place | None) -> None:
         """Tells the next rank that an object of this rank is published under a name and is nowhere
         else, so that it can be named if this rank is lost; None: it need not be remembered any
         more."""
@@ -185,13 +178,13 @@ class Accounts:
                 (self._peers.rank + 1) % self._peers.world_size, "witness", object_id, name
             )
 
-    def _see(self, object_id: int, name: Name | None) -> None:
+    def _see(self, object_id: int, name: Place | None) -> None:
         if name is None:
             self._seen.pop(object_id, None)
         else:
             self._seen[object_id] = name
 
-    def _lost(self) -> list[Name]:
+    def _lost(self) -> list[Place]:
         """Returns the outputs that were lost with the rank before this one."""
         before = (self._peers.rank - 1) % self._peers.world_size
         return sorted(set(self._seen.values())) if self._peers.is_lost(before) else []

@@ -16,22 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fanstore.outputs.model.entries import Entry, Place
+from fanstore.outputs.model.entries import Entry, Place, split
 
 JOURNAL = "outputs.journal"
 _VERSION = 2  # of the journal, and of where the files of objects lie
-
-
-class Name(NamedTuple):
-    """A path in the tree of a mount, in normal form."""
-
-    mount: int
-    path: bytes
-
-
-def name_of(place: Place) -> Name:
-    """Returns the Name of a Place: the same, as journals and output directories have it."""
-    return Name(place.mount, place.path)
 
 
 class Identity(NamedTuple):
@@ -50,7 +38,7 @@ class Identity(NamedTuple):
 class Placed(NamedTuple):
     """Under which name the copy of an object was placed, and its identity there."""
 
-    name: Name
+    name: Place
     identity: Identity
 
 
@@ -74,17 +62,17 @@ class Ledger:
     of which this rank is the home rank. waiting: the sizes of objects that are named and not placed
     there."""
 
-    named: dict[int, Name] = field(default_factory=dict)
-    drafts: dict[int, Name] = field(default_factory=dict)
+    named: dict[int, Place] = field(default_factory=dict)
+    drafts: dict[int, Place] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
     placed: dict[int, Placed] = field(default_factory=dict)
-    stale: dict[Name, Identity] = field(default_factory=dict)
-    lone: dict[Name, Lone] = field(default_factory=dict)
+    stale: dict[Place, Identity] = field(default_factory=dict)
+    lone: dict[Place, Lone] = field(default_factory=dict)
     named_bytes: int = 0
     waiting: dict[int, int] = field(default_factory=dict)
     waiting_bytes: int = 0
 
-    def name(self, object_id: int, name: Name, size: int) -> None:
+    def name(self, object_id: int, name: Place, size: int) -> None:
         """Notes the one name under which an object is published."""
         self.drafts.pop(object_id, None)
         self.named[object_id] = name
@@ -97,7 +85,7 @@ class Ledger:
             self.waiting[object_id] = size
             self.waiting_bytes += size
 
-    def place(self, object_id: int, name: Name, identity: Identity) -> None:
+    def place(self, object_id: int, name: Place, identity: Identity) -> None:
         """Notes that a copy of the object is in the output directory, under `name`."""
         if object_id not in self.named:
             self.stale[name] = identity
@@ -117,7 +105,7 @@ class Ledger:
         if placed is not None:
             self.stale[placed.name] = placed.identity
 
-    def set_lone(self, name: Name, lone: Lone | None) -> None:
+    def set_lone(self, name: Place, lone: Lone | None) -> None:
         """Notes the directory or link that has a name; None: there is none any more."""
         if lone is None:
             self.lone.pop(name, None)
@@ -184,20 +172,20 @@ class Journal:
             if kept:
                 self._append(bytes(kept))
 
-    def name(self, object_id: int, name: Name, size: int) -> None:
+    def name(self, object_id: int, name: Place, size: int) -> None:
         """Does what Ledger.name says; nothing when that is known, or the object gone: who says so
         is late."""
         if self.ledger.named.get(object_id) != name and object_id not in self._gone:
             self._write("name", object_id, *_texts(name), size)
             self.ledger.name(object_id, name, size)
 
-    def draft(self, object_id: int, name: Name) -> None:
+    def draft(self, object_id: int, name: Place) -> None:
         """Notes an object that is being written, and the name under which it is to be published."""
         if object_id not in self.ledger.named and object_id not in self._gone:
             self._write("draft", object_id, *_texts(name))
             self.ledger.drafts[object_id] = name
 
-    def place(self, object_id: int, name: Name, identity: Identity) -> None:
+    def place(self, object_id: int, name: Place, identity: Identity) -> None:
         """Does what Ledger.place says."""
         self._write("place", object_id, *_texts(name), *identity)
         self.ledger.place(object_id, name, identity)
@@ -209,7 +197,7 @@ class Journal:
             self._write("drop", object_id)
             self.ledger.drop(object_id)
 
-    def set_lone(self, name: Name, lone: Lone | None) -> None:
+    def set_lone(self, name: Place, lone: Lone | None) -> None:
         """Does what Ledger.set_lone says; nothing when that is known."""
         if self.ledger.lone.get(name) != lone:
             target = None if lone is None or lone.target is None else os.fsdecode(lone.target)
@@ -263,8 +251,12 @@ class Journal:
             self._reserved = self._end + _RESERVE_BYTES  # not at each line again
 
 
-def _texts(name: Name) -> tuple[int, str]:
+def _texts(name: Place) -> tuple[int, str]:
     return name.mount, os.fsdecode(name.path)
+
+
+def _place(mount: int, path: str) -> Place:
+    return split(mount, os.fsencode(path))
 
 
 def read_journal(path: str) -> tuple[Header, Ledger] | None:
@@ -300,16 +292,16 @@ def _records(path: str) -> Iterator[list[Any]]:
 def _apply(ledger: Ledger, step: str, *values: Any) -> None:
     if step == "name":
         object_id, mount, path, size = values
-        ledger.name(object_id, Name(mount, os.fsencode(path)), size)
+        ledger.name(object_id, _place(mount, path), size)
     elif step == "place":
         object_id, mount, path, *identity = values
-        ledger.place(object_id, Name(mount, os.fsencode(path)), Identity(*identity))
+        ledger.place(object_id, _place(mount, path), Identity(*identity))
     elif step == "draft":
         object_id, mount, path = values
-        ledger.drafts[object_id] = Name(mount, os.fsencode(path))
+        ledger.drafts[object_id] = _place(mount, path)
     elif step == "drop":
         ledger.drop(*values)
     elif step == "lone":
         mount, path, mode, target = values
         lone = None if mode is None else Lone(mode, None if target is None else os.fsencode(target))
-        ledger.set_lone(Name(mount, os.fsencode(path)), lone)
+        ledger.set_lone(_place(mount, path), lone)

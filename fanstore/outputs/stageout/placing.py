@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fanstore._native import ffi, lib
-from fanstore.outputs.model.entries import Attr
+from fanstore.outputs.model.entries import Attr, Place
 from fanstore.outputs.objects.files import set_attr
-from fanstore.outputs.stageout.journal import Header, Identity, Name
+from fanstore.outputs.stageout.journal import Header, Identity
 from fanstore.outputs.stageout.rename_safely import back_up, exchange, rename_to_free
 from fanstore.outputs.stageout.syncing import sync_all
 
@@ -54,11 +54,11 @@ class OutputDirectory:
         """Returns the output directory of the job that a journal is of."""
         return OutputDirectory(header.root, header.folders, header.job_id, header.umask)
 
-    def path(self, name: Name) -> bytes:
+    def path(self, name: Place) -> bytes:
         """Returns the absolute path at which a name's file belongs."""
         return os.path.join(self.root, self._folders[name.mount], name.path)
 
-    def shown(self, name: Name) -> str:
+    def shown(self, name: Place) -> str:
         """Returns that path for people, relative to the output directory."""
         return os.fsdecode(os.path.join(self._folders[name.mount], name.path))
 
@@ -79,7 +79,7 @@ class OutputDirectory:
 
     def place_files(
         self,
-        copies: Sequence[tuple[bytes, Name, Identity | None]],
+        copies: Sequence[tuple[bytes, Place, Identity | None]],
         placed: list[Identity],
         ended: Any,
         force: bool = True,
@@ -114,7 +114,7 @@ class OutputDirectory:
         return temporary
 
     def place_directory(
-        self, name: Name, mode: int, mine: Identity | None, force: bool = True
+        self, name: Place, mode: int, mine: Identity | None, force: bool = True
     ) -> bool:
         """Makes a directory where none is; returns whether it did. mine, force: as in
         place_files."""
@@ -133,13 +133,13 @@ class OutputDirectory:
             return True
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
-    def remove_file(self, name: Name, mine: Identity) -> None:
+    def remove_file(self, name: Place, mine: Identity) -> None:
         """Removes a file or link if its identity is `mine`; anything else stays."""
         with _GONE:
             if self._is_own(name, mine):
                 self._take_away(self.path(name), mine)
 
-    def remove_directory(self, name: Name) -> bool:
+    def remove_directory(self, name: Place) -> bool:
         """Removes a directory if nothing is in it; returns False if something is."""
         with _GONE:
             try:
@@ -151,7 +151,7 @@ class OutputDirectory:
                 return False
         return True
 
-    def set_mode(self, name: Name, mode: int, mtime_ns: int | None = None) -> None:
+    def set_mode(self, name: Place, mode: int, mtime_ns: int | None = None) -> None:
         """Sets a directory's mode, but for that its owner may make names in it; with a time, which
         it gets, too, to just that mode: nothing more comes into it then."""
         path, mode = self.path(name), stat.S_IMODE(mode)
@@ -161,7 +161,7 @@ class OutputDirectory:
                     os.utime(path, ns=(mtime_ns, mtime_ns))
                 os.chmod(path, mode | 0o700 if mtime_ns is None else mode)
 
-    def change_file(self, name: Name, attr: Attr, mine: Identity) -> Identity | None:
+    def change_file(self, name: Place, attr: Attr, mine: Identity) -> Identity | None:
         """Gives a file new attributes if its identity is `mine`; returns its identity afterwards,
         else None."""
         path = self.path(name)
@@ -221,7 +221,7 @@ class OutputDirectory:
         self._make_scratch()
         return os.path.join(self._scratch, b"%d.%d.old" % (os.getpid(), next(self._numbers)))
 
-    def _is_own(self, name: Name, mine: Identity | None) -> bool:
+    def _is_own(self, name: Place, mine: Identity | None) -> bool:
         """Tells whether what is there has this identity; None: whether it is a directory."""
         path = self.path(name)
         if not self._is_reached(os.path.dirname(path)):

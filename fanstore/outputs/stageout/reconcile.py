@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from fanstore._native import ffi
 from fanstore.outputs.model.entries import Attr, Entry, Place, home_rank_of
 from fanstore.outputs.model.name_tables import NameTables
-from fanstore.outputs.stageout.journal import Identity, Name, name_of
+from fanstore.outputs.stageout.journal import Identity
 from fanstore.outputs.stageout.placing import OutputDirectory, ParentInTheWay
 from fanstore.peers.interface import Peers
 
@@ -151,7 +151,7 @@ class Reconciler:
         there."""
         for place, held in self._held.items():
             if held.entry.object_id == object_id and held.identity is not None:
-                path = self._directory.path(name_of(place))
+                path = self._directory.path(place)
                 with contextlib.suppress(OSError):
                     if Identity.of(os.lstat(path)) == held.identity:
                         return path
@@ -165,7 +165,7 @@ class Reconciler:
                 attr = held.entry.attr
                 mtime_ns = self._times.get(place) or attr.mtime_ns
                 with contextlib.suppress(OSError):  # a time is not worth failing for
-                    await self._run(self._directory.set_mode, name_of(place), attr.mode, mtime_ns)
+                    await self._run(self._directory.set_mode, place, attr.mode, mtime_ns)
 
     async def learn_times(self) -> None:
         """Asks the home ranks of directories when the names in them changed, as long as those ranks
@@ -220,7 +220,7 @@ class Reconciler:
         """Places files of one owner in their order, until one fails; returns how many it placed.
         Raises the OSError of the first."""
         owner = files[0][1].owner
-        wanted = [(entry.object_id, name_of(place), entry.attr) for place, entry in files]
+        wanted = [(entry.object_id, place, entry.attr) for place, entry in files]
         copies = await self._peers.call(owner, "supply", wanted)
         return await self._name(files, copies, force)
 
@@ -230,7 +230,7 @@ class Reconciler:
         """Gives copies the names of the first of these places, and tells their owner where they
         are; does and raises as `_bring_files`."""
         turns = list(zip(copies, found, strict=False))
-        named = [(copy, name_of(place), self._mine(place)) for copy, (place, _) in turns]
+        named = [(copy, place, self._mine(place)) for copy, (place, _) in turns]
         placed: list[Identity] = []
         ended = ffi.new("int32_t *")
         try:
@@ -243,11 +243,11 @@ class Reconciler:
             told = []
             for (_, (place, entry)), identity in zip(turns, placed, strict=False):
                 self._held[place] = Held(entry, identity)
-                told.append((entry.object_id, name_of(place), identity))
+                told.append((entry.object_id, place, identity))
             await self._tell(found[0][1], told)
         return len(placed)
 
-    async def _tell(self, entry: Entry, placed: list[tuple[int, Name, Identity]]) -> None:
+    async def _tell(self, entry: Entry, placed: list[tuple[int, Place, Identity]]) -> None:
         """Tells the owner what is placed of its files. It waits for the answer: at the end the
         owner is asked next what is not."""
         if placed and entry.is_file:
@@ -257,32 +257,31 @@ class Reconciler:
     async def _bring_directory(
         self, place: Place, entry: Entry, held: Held | None, force: bool
     ) -> Reconciled:
-        put, name = self._directory.place_directory, name_of(place)
-        made = await self._run(put, name, entry.attr.mode, self._mine(place), force)
+        put, mode = self._directory.place_directory, entry.attr.mode
+        made = await self._run(put, place, mode, self._mine(place), force)
         self._held[place] = Held(entry, None, made or (held is not None and held.made))
         return Reconciled(descend=True, review=held is not None)
 
     async def _update(self, place: Place, held: Held, entry: Entry) -> Reconciled:
         """Gives what was placed new attributes; what somebody removed or replaced is left alone.
         Tells the owner that it is there: it was renamed, and then back again, perhaps."""
-        identity, name = held.identity, name_of(place)
+        identity = held.identity
         if entry != held.entry:
             if entry.is_directory and held.made:
-                await self._run(self._directory.set_mode, name, entry.attr.mode)
+                await self._run(self._directory.set_mode, place, entry.attr.mode)
             elif entry.is_file and identity is not None:
                 change = self._directory.change_file
-                identity = await self._run(change, name, entry.attr, identity) or identity
+                identity = await self._run(change, place, entry.attr, identity) or identity
             self._held[place] = Held(entry, identity, held.made)
         if identity is not None:
-            await self._tell(entry, [(entry.object_id, name, identity)])
+            await self._tell(entry, [(entry.object_id, place, identity)])
         return Reconciled()
 
     async def _clear(self, place: Place, held: Held, force: bool) -> Reconciled:
-        name = name_of(place)
         if held.identity is not None:
-            await self._run(self._directory.remove_file, name, held.identity)
+            await self._run(self._directory.remove_file, place, held.identity)
         else:
-            gone = held.made and await self._run(self._directory.remove_directory, name)
+            gone = held.made and await self._run(self._directory.remove_directory, place)
             if not gone and not force:
                 return Reconciled(clear=True)
         self._held.pop(place, None)

@@ -14,7 +14,7 @@ from functools import partial
 from fanstore._native import ffi
 from fanstore.outputs.model import changes
 from fanstore.outputs.model.changes import Change, left_in
-from fanstore.outputs.model.entries import OBJECTS, Attr, file_of
+from fanstore.outputs.model.entries import OBJECTS, Attr, Place, file_of, split
 from fanstore.outputs.model.partial import partial_paths
 from fanstore.outputs.model.segment import FILE as NAMES
 from fanstore.outputs.stageout.apart import Tell, told_apart
@@ -24,8 +24,6 @@ from fanstore.outputs.stageout.journal import (
     Header,
     Ledger,
     Lone,
-    Name,
-    name_of,
     read_journal,
 )
 from fanstore.outputs.stageout.placing import OutputDirectory
@@ -99,7 +97,7 @@ def _read(job_directory: str) -> tuple[Header, Ledger] | None:
 
 def _follow_object(ledger: Ledger, change: Change) -> None:
     """Notes what a program of this rank did with an object, and the daemon had no time to note."""
-    name = name_of(change.place)
+    name = change.place
     if change.kind == changes.CREATED:
         ledger.drafts[change.object_id] = name
     elif change.kind == changes.PUBLISHED:
@@ -109,12 +107,12 @@ def _follow_object(ledger: Ledger, change: Change) -> None:
     elif change.kind in (changes.REMOVED, changes.MOVED):
         ledger.drop(change.gone)
         if change.object_id in ledger.named:
-            ledger.name(change.object_id, name_of(change.to), ledger.sizes[change.object_id])
+            ledger.name(change.object_id, change.to, ledger.sizes[change.object_id])
 
 
 def _follow_name(ledger: Ledger, change: Change) -> None:
     """Notes what a program did with the name of a directory or link that this rank keeps."""
-    name, to = name_of(change.place), name_of(change.to)
+    name, to = change.place, change.to
     if change.kind == changes.MADE:
         ledger.set_lone(name, Lone(change.attr.mode, None))
     elif change.kind == changes.ALTERED and name in ledger.lone:
@@ -196,17 +194,17 @@ class _Placer:
                     self._directory.remove_file(name, identity)
         self._directory.clear_scratch()
 
-    def _partial(self, each: Left) -> Name:
+    def _partial(self, each: Left) -> Place:
         """Returns a free name that says that the file is not whole, or the one that it has been
         given already."""
         source = object_file(self._job_directory, each.object_id)
         for path in partial_paths(os.fsdecode(each.name.path)):
-            name = Name(each.name.mount, os.fsencode(path))
+            name = split(each.name.mount, os.fsencode(path))
             if not os.path.lexists(self._directory.path(name)) or self._is_there(source, name):
                 return name
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
-    def _make_lone(self, name: Name, lone: Lone) -> None:
+    def _make_lone(self, name: Place, lone: Lone) -> None:
         path, mine = self._directory.path(name), self._ledger.stale.get(name)
         if lone.target is None:
             self._directory.place_directory(name, lone.mode, mine)
@@ -214,7 +212,7 @@ class _Placer:
             self._refuse_newer(name)
             self._name(self._directory.make_link(lone.target, 0), name)
 
-    def _place(self, object_id: int, name: Name) -> None:
+    def _place(self, object_id: int, name: Place) -> None:
         source = object_file(self._job_directory, object_id)
         if self._is_there(source, name):
             return
@@ -231,11 +229,11 @@ class _Placer:
         if placed is not None:
             self._directory.remove_file(placed.name, placed.identity)
 
-    def _name(self, temporary: bytes, name: Name) -> None:
+    def _name(self, temporary: bytes, name: Place) -> None:
         mine = self._ledger.stale.get(name)
         self._directory.place_files([(temporary, name, mine)], [], ffi.new("int32_t *"))
 
-    def _is_there(self, source: bytes, name: Name) -> bool:
+    def _is_there(self, source: bytes, name: Place) -> bool:
         """Tells whether the copy came there before, and the daemon was killed before it noted
         that."""
         path = self._directory.path(name)
@@ -245,7 +243,7 @@ class _Placer:
             return same and filecmp.cmp(source, path, shallow=False)
         return False
 
-    def _refuse_newer(self, name: Name) -> None:
+    def _refuse_newer(self, name: Place) -> None:
         """Raises where something came there while the job ran that is not known as its own: that
         stays."""
         try:

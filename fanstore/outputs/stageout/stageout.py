@@ -22,7 +22,7 @@ from fanstore.outputs.model.entries import Entry, Place, home_rank_of
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.stageout.accounts import Accounts
-from fanstore.outputs.stageout.journal import Header, Journal, name_of
+from fanstore.outputs.stageout.journal import Header, Journal
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.reconcile import Reconciled, Reconciler
 from fanstore.outputs.stageout.supply import AHEAD, TOGETHER, Supplier
@@ -115,7 +115,7 @@ class StageOut:
 
     def drafted(self, place: Place, object_id: int) -> None:
         """Notes that a program of this rank is writing a file."""
-        self._journal.draft(object_id, name_of(place))
+        self._journal.draft(object_id, place)
 
     def stranded(self, place: Place, entry: Entry) -> None:
         """Queues a file of this rank whose home rank is lost: this rank places it by itself."""
@@ -170,7 +170,7 @@ class StageOut:
         for place, reason in list(self._failed.items()):
             with contextlib.suppress(OSError):
                 if await self._peers.call(self._home_rank_of(place), "home.entry", place) is None:
-                    shown = self._directory.shown(name_of(place))
+                    shown = self._directory.shown(place)
                     found.append((shown, f"is there still: {reason}"))
         return found
 
@@ -348,7 +348,7 @@ class StageOut:
 
     async def _bring_own(self, place: Place) -> Reconciled:
         """Places an object of this rank under a name whose home rank is lost."""
-        object_id = self._accounts.waiting_at(name_of(place))
+        object_id = self._accounts.waiting().get(place)
         if object_id is None:
             return Reconciled()
         try:

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from fanstore._native import ffi
-from fanstore.outputs.model.entries import Attr, Entry
+from fanstore.outputs.model.entries import Attr, Entry, Place
 from fanstore.outputs.objects.files import set_attr
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.stageout.copying import copy_object, copy_together, link_again
-from fanstore.outputs.stageout.journal import Journal, Name
+from fanstore.outputs.stageout.journal import Journal
 from fanstore.outputs.stageout.placing import OutputDirectory
 
 TOGETHER = 128  # files that are synced, and named, at once
@@ -66,7 +66,7 @@ class Supplier:
             made = loop.run_in_executor(self._early, self._make_group, group)
             self._begun.update((each, (attr, made)) for each, attr in group.items())
 
-    async def supply(self, wanted: Sequence[tuple[int, Name, Attr]]) -> list[bytes]:
+    async def supply(self, wanted: Sequence[tuple[int, Place, Attr]]) -> list[bytes]:
         """Returns the paths of files in the scratch directory with the bytes of these objects, for
         those names: of the first for which that does not fail. Raises the OSError of the first."""
         with self._journal.together():

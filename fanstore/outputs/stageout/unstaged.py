@@ -10,8 +10,9 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from fanstore.outputs.model.entries import Place
 from fanstore.outputs.model.partial import partial_paths
-from fanstore.outputs.stageout.journal import Ledger, Lone, Name
+from fanstore.outputs.stageout.journal import Ledger, Lone
 from fanstore.outputs.stageout.placing import OutputDirectory
 
 UNSTAGED = "unstaged"
@@ -21,14 +22,14 @@ class Left(NamedTuple):
     """One thing that is not in the output directory: a file, be it partial, or what has no
     object."""
 
-    name: Name
+    name: Place
     object_id: int = 0
     lone: Lone | None = None
     partial: bool = False
 
 
 def left_of(
-    ledger: Ledger, lone: Mapping[Name, Lone], size_of: Callable[[int], int | None]
+    ledger: Ledger, lone: Mapping[Place, Lone], size_of: Callable[[int], int | None]
 ) -> list[Left]:
     """Returns all that is left to be done, in the order in which it has to be done. size_of: says
     the size of an object's file in bytes; None: there is none, and nothing to be done."""
