@@ -9,11 +9,15 @@ from collections.abc import Sequence
 from fanstore.config import spoken
 from fanstore.errors import UsageError
 from fanstore.load.base import is_within_any
+from fanstore.outputs.model.name_tables import NameTables
+from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.service.service import Mount, OutputService
-from fanstore.outputs.stageout.journal import JOURNAL, Header
+from fanstore.outputs.stageout.journal import JOURNAL, Header, Journal
 from fanstore.outputs.stageout.location import folders_of, refusal_of
-from fanstore.outputs.stageout.stageout import stage_out_to
+from fanstore.outputs.stageout.placing import OutputDirectory
+from fanstore.outputs.stageout.stageout import StageOut
 from fanstore.peers.connected import ConnectedPeers
+from fanstore.peers.interface import Peers
 from fanstore.serve.job_directory import JobDirectory
 from fanstore.serve.job_plan import JobPlan
 
@@ -49,7 +53,12 @@ def open_service(
         plan.umask,
         time.time_ns(),
     )
-    stage_out = stage_out_to(header, directory.file(JOURNAL), plan.settings.output_wait_s)
+    path, wait_s = directory.file(JOURNAL), plan.settings.output_wait_s
+
+    def stage_out(ranks: Peers, tables: NameTables, objects: ObjectStore) -> StageOut:
+        into = OutputDirectory(header)
+        return StageOut(ranks, tables, objects, into, Journal(path, header), wait_s)
+
     keep_partial = plan.settings.partial_outputs == "keep"
     segment = directory.file("segment")
     return OutputService(directory.path, segment, mounts, stage_out, peers, keep_partial)

@@ -108,7 +108,7 @@ class Rank:
         self.objects: Any = FakeObjects(job_directory / "objects", rank)
         job_id, root = job_directory.name, os.fsencode(cluster.output_dir)
         header = Header(job_id, root, cluster.folders, 0o022, time.time_ns())
-        self.directory = OutputDirectory(root, cluster.folders, job_id, 0o022)
+        self.directory = OutputDirectory(header)
         self.journal = Journal(str(job_directory / "outputs.journal"), header)
         self.peers.serve("home.entry", lambda _, place: self.name_tables.get(place))
         self.peers.serve("home.changed_ns", lambda _, *key: self.name_tables.changed_ns(*key))

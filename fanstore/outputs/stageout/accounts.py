@@ -74,17 +74,19 @@ class Accounts:
         ledger = self._journal.ledger
         return {ledger.named[each]: each for each in ledger.waiting}
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self, in_line: int) -> dict[str, Any]:
         """Returns counts for people; may be called from any thread. published: staged, waiting and
-        gone together; gone: replaced or removed since."""
-        ledger = self._journal.ledger
+        gone together; gone: replaced or removed since. in_line: names that wait, at least."""
+        ledger, supplier = self._journal.ledger, self._supplier
         return {
+            "output_dir": os.fsdecode(self._directory.root),
             "published": self._published,
             "staged": len(ledger.named) - len(ledger.waiting),
             "staged_bytes": ledger.named_bytes - ledger.waiting_bytes,
             "gone": self._published - len(ledger.named),
-            "waiting": len(ledger.waiting),
-            "waiting_bytes": ledger.waiting_bytes,
+            "waiting": max(in_line, len(ledger.waiting)),
+            "waiting_bytes": max(0, ledger.waiting_bytes - supplier.current_bytes),
+            "copied_bytes": supplier.copied_bytes,
         }
 
     def settle(

@@ -36,23 +36,19 @@ class ParentInTheWay(OSError):
 
 
 class OutputDirectory:
-    """The output directory of a job. `root` is made, if its parent is there, when the first output
-    is placed. backups: where things went, for people, that were in the way of outputs."""
+    """The output directory of the job that a journal is of. `root` is made, if its parent is there,
+    when the first output is placed. backups: where things went, for people, that were in the way of
+    outputs."""
 
-    def __init__(self, root: bytes, folders: Sequence[bytes], job_id: str, umask: int) -> None:
-        self.root = root
-        self._folders = folders
-        self._scratch = os.path.join(root, b".fanstore-" + job_id.encode())
-        self._mode = 0o777 & ~umask
+    def __init__(self, header: Header) -> None:
+        self.root = header.root
+        self._folders = header.folders
+        self._scratch = os.path.join(header.root, b".fanstore-" + header.job_id.encode())
+        self._mode = 0o777 & ~header.umask
         self._numbers = itertools.count(1)
         self._unsynced: set[bytes] = set()
         self.backups: list[str] = []
         self._synced_s = time.monotonic()
-
-    @staticmethod
-    def of(header: Header) -> OutputDirectory:
-        """Returns the output directory of the job that a journal is of."""
-        return OutputDirectory(header.root, header.folders, header.job_id, header.umask)
 
     def path(self, name: Place) -> bytes:
         """Returns the absolute path at which a name's file belongs."""
@@ -61,11 +57,6 @@ class OutputDirectory:
     def shown(self, name: Place) -> str:
         """Returns that path for people, relative to the output directory."""
         return os.fsdecode(os.path.join(self._folders[name.mount], name.path))
-
-    @property
-    def shown_root(self) -> str:
-        """The path of the output directory, for people."""
-        return os.fsdecode(self.root)
 
     def scratch(self, objects: Sequence[int]) -> list[bytes]:
         """Returns a path for a copy of each object while it is made, `<scratch>/<id>.<n>.part`, and

@@ -142,7 +142,7 @@ def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> 
             rest.append((each, reason))
         elif each.lone is None:
             (done.partials if each.partial else done.placed).append(shown)
-    directory = OutputDirectory.of(header)
+    directory = OutputDirectory(header)
     done.kept, kept_all = keep(rest, done.folder, directory, partial(object_file, job_directory))
     done.stuck = not kept_all
     if kept_all:
@@ -172,7 +172,7 @@ class _Placer:
         self._ledger = ledger
         self._left = left
         self._given_up: Callable[[], bool] = lambda: False
-        self._directory = OutputDirectory.of(header)
+        self._directory = OutputDirectory(header)
 
     def run(self, tell: Tell, given_up: Callable[[], bool]) -> None:
         """Places all; tells for each why that could not be done, or None, and where it is."""

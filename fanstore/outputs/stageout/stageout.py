@@ -14,7 +14,7 @@ import errno
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from fanstore.errors import SHOWN_MAX
@@ -22,7 +22,7 @@ from fanstore.outputs.model.entries import Entry, Place, home_rank_of
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.stageout.accounts import Accounts
-from fanstore.outputs.stageout.journal import Header, Journal
+from fanstore.outputs.stageout.journal import Journal
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.reconcile import Reconciled, Reconciler
 from fanstore.outputs.stageout.supply import AHEAD, TOGETHER, Supplier
@@ -203,16 +203,8 @@ class StageOut:
     def figures(self) -> dict[str, Any]:
         """Returns counts for people; may be called from any thread. blocked: why nothing can be
         placed now, or ""."""
-        figures = self._accounts.figures()
         in_line = len(self._line) + len(self._busy)
-        return {
-            **figures,
-            "output_dir": self._directory.shown_root,
-            "waiting": max(in_line, figures["waiting"]),
-            "waiting_bytes": max(0, figures["waiting_bytes"] - self._supplier.current_bytes),
-            "copied_bytes": self._supplier.copied_bytes,
-            "blocked": self._blocked,
-        }
+        return {**self._accounts.figures(in_line), "blocked": self._blocked}
 
     def _queue(self, place: Place) -> None:
         """Puts a name at the end of the line; one that waits already stays where it is."""
@@ -391,16 +383,3 @@ def _parents(place: Place) -> list[Place]:
     """Returns the directories that a name lies in, outermost first."""
     parts = place.directory.split(b"/") if place.directory else []
     return [Place(place.mount, b"/".join(parts[:n]), part) for n, part in enumerate(parts)]
-
-
-def stage_out_to(
-    header: Header, journal: str, wait_s: float
-) -> Callable[[Peers, NameTables, ObjectStore], StageOut]:
-    """Returns a function that makes the stage-out of a job, once its other parts are there.
-    journal: the path of its file. wait_s: as in StageOut."""
-
-    def make(peers: Peers, name_tables: NameTables, objects: ObjectStore) -> StageOut:
-        directory = OutputDirectory.of(header)
-        return StageOut(peers, name_tables, objects, directory, Journal(journal, header), wait_s)
-
-    return make
