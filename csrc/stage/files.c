@@ -145,14 +145,37 @@ void fan_close_all(const int32_t *fds, uint64_t count)
         close(fds[i]);
 }
 
-/* A hard link, where the file system does not know the flag, does not replace either. */
-static int rename_to_free(const char *from, const char *to)
+static bool is_unsupported(int error)
 {
+    return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == EPERM;
+}
+
+/* A hard link, where the file system does not know the flag, does not replace either. Where there
+ * are none, as of directories, something may come between the look and the step. */
+int fan_rename_to_free(const char *from, const char *to)
+{
+    struct stat st;
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
         return 0;
-    if (errno == EEXIST || link(from, to) != 0)
+    if (!is_unsupported(errno))
         return errno;
-    return unlink(from) == 0 ? 0 : errno;
+    if (link(from, to) == 0)
+        return unlink(from) == 0 ? 0 : errno;
+    if (errno == EEXIST || lstat(to, &st) == 0)
+        return EEXIST;
+    return rename(from, to) == 0 ? 0 : errno;
+}
+
+int fan_exchange_names(const char *one, const char *other)
+{
+    if (renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE) == 0)
+        return 0;
+    return is_unsupported(errno) ? EOPNOTSUPP : errno;
+}
+
+int fan_reserve(int32_t fd, int64_t start, int64_t bytes)
+{
+    return fallocate(fd, FALLOC_FL_KEEP_SIZE, start, bytes) == 0 ? 0 : errno;
 }
 
 uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *identities,
@@ -164,7 +187,7 @@ uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *
         struct stat st;
         if (is_set(ended))
             return i;
-        *error = lstat(paths, &st) != 0 ? errno : rename_to_free(paths, to);
+        *error = lstat(paths, &st) != 0 ? errno : fan_rename_to_free(paths, to);
         if (*error != 0)
             return i;
         identities[i] = (struct fan_identity){st.st_ino, (uint64_t)st.st_size,

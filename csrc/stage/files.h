@@ -46,6 +46,15 @@ void fan_close_all(const int32_t *fds, uint64_t count);
  * renamed, with their identities; *error: why not the next, 0 if it did not try. */
 uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *identities,
                         const int32_t *ended, int32_t *error);
+/* Renames to a name that is free; 0, or an errno: EEXIST where it is not. Where the file system
+ * cannot do that in one step it is nearly as safe, with directories alone less. */
+int fan_rename_to_free(const char *from, const char *to);
+
+/* Lets two names change places; 0, or an errno: EOPNOTSUPP where the file system cannot. */
+int fan_exchange_names(const char *one, const char *other);
+
+/* Takes room on the disk for a file beyond its end; 0, or an errno. */
+int fan_reserve(int32_t fd, int64_t start, int64_t bytes);
 /* cffi: end */
 
 #endif

@@ -8,7 +8,6 @@ takes nothing from the page cache, and lies on the disk on which the objects lie
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import json
 import os
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from fanstore._native import lib
 from fanstore.outputs.model.entries import Entry, Place, split
 
 JOURNAL = "outputs.journal"
@@ -129,16 +129,7 @@ class Header:
 
 
 _RESERVE_BYTES = 1 << 18
-_KEEP_SIZE = 1
 _KEPT_MOST_BYTES = 1 << 16  # with one more line less than half of what is reserved
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def reserve(fd: int, start: int, size: int) -> bool:
-    """Takes room on the disk for a file beyond its end (fallocate(2)); tells whether there was
-    any."""
-    offset, length = ctypes.c_int64(start), ctypes.c_int64(size)
-    return bool(_libc.fallocate(fd, _KEEP_SIZE, offset, length) == 0)
 
 
 class Journal:
@@ -247,7 +238,7 @@ class Journal:
         """Reserves space, so that publications can be noted on a full disk: a rescue takes an
         object without a noted name for half written. Does nothing where there is no space."""
         start = os.fstat(fd).st_size
-        if reserve(fd, start, _RESERVE_BYTES):
+        if lib.fan_reserve(fd, start, _RESERVE_BYTES) == 0:
             self._reserved = start + _RESERVE_BYTES
         else:
             self._reserved = self._end + _RESERVE_BYTES  # not at each line again
