@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from fanstore.outputs.model.entries import Place
+from fanstore.outputs.model.entries import Attr, Place
 from fanstore.outputs.model.partial import partial_paths
+from fanstore.outputs.objects.leases import facts_of
+from fanstore.outputs.stageout.copying import copy_object
 from fanstore.outputs.stageout.journal import Ledger, Lone
 from fanstore.outputs.stageout.placing import OutputDirectory
 
@@ -76,19 +77,9 @@ def _keep_object(source: bytes, folder: str, relative: str) -> None:
     try:
         os.rename(source, path)
     except OSError:  # another file system, or a folder that others may not rename from
-        _copy(source, os.fsencode(path))
+        copy_object(source, os.fsencode(path), Attr.of(facts_of(source)), lambda _: None)
     found = os.stat(path)
     os.chmod(path, stat.S_IMODE(found.st_mode) | stat.S_IRUSR)
-
-
-def _copy(source: bytes, path: bytes) -> None:
-    """Copies all of a file, or leaves nothing."""
-    try:
-        shutil.copy2(source, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        raise
 
 
 def _free(path: str) -> str:
