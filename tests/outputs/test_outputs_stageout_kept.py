@@ -17,7 +17,7 @@ from small_disk import small_disk
 from fanstore.outputs.objects import files
 from fanstore.outputs.stageout import placing, supply
 from fanstore.outputs.stageout.location import folders_of, problem_of
-from fanstore.outputs.stageout.rename_safely import back_up
+from fanstore.outputs.stageout.placing import back_up
 
 
 def test_what_was_there_is_kept(tmp_path: Path) -> None:

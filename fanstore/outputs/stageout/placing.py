@@ -20,7 +20,6 @@ from fanstore._native import ffi, lib
 from fanstore.outputs.model.entries import Attr, Place
 from fanstore.outputs.objects.files import set_attr
 from fanstore.outputs.stageout.journal import Header, Identity
-from fanstore.outputs.stageout.rename_safely import back_up, exchange, rename_to_free
 from fanstore.outputs.stageout.syncing import sync_all
 
 _ATTEMPTS = 100
@@ -336,3 +335,34 @@ def _sync(directories: Sequence[bytes]) -> list[OSError]:
     finally:
         for fd in fds:
             os.close(fd)
+
+
+def _check(number: int, old: bytes, new: bytes) -> None:
+    if number:
+        raise OSError(number, os.strerror(number), old, None, new)
+
+
+def rename_to_free(old: bytes, new: bytes) -> None:
+    """Renames to a name that is free. Raises FileExistsError where it is not."""
+    _check(lib.fan_rename_to_free(old, new), old, new)
+
+
+def exchange(one: bytes, other: bytes) -> bool:
+    """Lets two names change places; returns False where the file system cannot."""
+    number = lib.fan_exchange_names(one, other)
+    if number != errno.EOPNOTSUPP:
+        _check(number, one, other)
+    return not number
+
+
+def back_up(path: bytes, beside: bytes) -> bytes:
+    """Renames `path` to the first free one of `beside`.~1~, .~2~ and so on; returns that."""
+    folder, name = os.path.split(beside)
+    number = 1
+    while True:
+        suffix = b".~%d~" % number
+        backup = os.path.join(folder, name[: 255 - len(suffix)] + suffix)
+        with contextlib.suppress(FileExistsError):
+            rename_to_free(path, backup)
+            return backup
+        number += 1
