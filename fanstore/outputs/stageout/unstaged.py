@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fanstore.outputs.model.entries import Attr, Place
 from fanstore.outputs.model.partial import partial_paths
-from fanstore.outputs.objects.leases import facts_of
+from fanstore.outputs.objects.files import facts_of
 from fanstore.outputs.stageout.copying import copy_object
 from fanstore.outputs.stageout.journal import Ledger, Lone
 from fanstore.outputs.stageout.placing import OutputDirectory
