@@ -23,12 +23,19 @@ static bool prepare(const struct fan_changer *changer, struct fan_change *change
            draft->writer == fan_draft_writer(changer);
 }
 
+/* Whether all that may be under way finds room in the log to be noted, whenever it ends. */
+static bool has_room(const struct fan_names_header *header)
+{
+    uint64_t end = __atomic_load_n(&header->log_end, __ATOMIC_ACQUIRE) & ~FAN_NAMES_LOG_ENDED;
+    return end + FAN_NAMES_LOG_SPARE_BYTES <= FAN_NAMES_LOG_BYTES;
+}
+
 bool fan_elsewhere_begin(struct fan_changer *changer, struct fan_change *change, uint32_t *home)
 {
     struct fan_names_header *header = changer->names.header;
     if (!fan_change_enter(changer))
         return false;
-    if (fan_elsewhere_under_way(&changer->names) < FAN_NAMES_ELSEWHERE_MAX &&
+    if (fan_elsewhere_under_way(&changer->names) < FAN_NAMES_ELSEWHERE_MAX && has_room(header) &&
         prepare(changer, change, home)) {
         __atomic_fetch_add(&header->elsewhere_begun, 1, __ATOMIC_SEQ_CST);
         return true;
@@ -60,6 +67,8 @@ bool fan_elsewhere_note(struct fan_changer *changer, struct fan_change *change, 
     struct fan_change noted = *change;
     noted.kind |= FAN_CHANGE_ELSEWHERE;
     bool alone = fan_change_enter_log(changer);
+    if (!alone) /* whoever has the segment in its hands adds nothing more where this one goes */
+        __atomic_fetch_or(&changer->names.header->log_end, FAN_NAMES_LOG_ENDED, __ATOMIC_SEQ_CST);
     bool is = fan_change_note(changer, &noted, path, other);
     if (alone && is)
         note_draft(changer, change, home);

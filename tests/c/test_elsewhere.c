@@ -296,6 +296,28 @@ static void test_killed(struct fan_node *node)
     CHECK(compare_logs() == 100);
 }
 
+/* While nobody follows this rank's log: what finds no room in it is not made. */
+static void test_full_log(struct node_client *client)
+{
+    static uint64_t found[LOG_MAX][2];
+    unsigned made = 2; /* a creation, and what published it */
+    uint64_t gone, size;
+    CHECK(put(client, in("to"), 1) == 0);
+    int rc = 0;
+    for (unsigned i = 0; rc == 0 && i < LOG_MAX; i++) {
+        const char *from = i % 2 == 0 ? "to" : "fro";
+        rc = move(client, in(from), in(i % 2 == 0 ? "fro" : "to"), &gone);
+        made += rc == 0;
+        CHECK(seen(in(rc != 0 ? from : i % 2 == 0 ? "fro" : "to"), &size) == 0);
+        if (i % 500 == 499)
+            take_log(HOME, found);
+    }
+    CHECK(rc == FAN_NAMES_ASK && take_log(0, found) == made);
+    CHECK(put(client, in("again"), 1) == 0);
+    take_log(0, found);
+    take_log(HOME, found);
+}
+
 struct fighter {
     pthread_t thread;
     struct node_client client;
@@ -427,6 +449,7 @@ static void test_alive(struct node_client *client, struct world *world)
     test_what_they_do(client);
     test_when_they_ask(client);
     test_killed(world->nodes[0]);
+    test_full_log(client);
     test_together(world->nodes[0]);
     test_hostile(client, world);
     test_lost(client, world);
