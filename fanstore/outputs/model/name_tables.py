@@ -106,6 +106,8 @@ class NameTables:
         """Puts an object under the name that was reserved for it; returns what it replaced, None
         where the name is not its own any more."""
         slot = self.slot(place)
+        if slot.entry is not None and slot.entry.object_id == entry.object_id:
+            return FREE  # a program did so itself, and heard nothing of it
         if slot.draft != entry.object_id:
             return None
         self._put(place, Slot(entry))
