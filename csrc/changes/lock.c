@@ -82,11 +82,14 @@ bool fan_change_enter(const struct fan_changer *changer)
     return false;
 }
 
-/* Whether whoever has the segment in its hands has been killed. */
+/* Whether whoever has the segment in its hands has been killed: one that ended in order had let it
+ * go before. */
 static bool is_dead(const struct fan_changer *changer)
 {
-    uint32_t owner = __atomic_load_n(&changer->names.header->changer, __ATOMIC_ACQUIRE);
-    return owner != 0 && FAN_SYS(tkill, owner, 0) == -ESRCH;
+    uint32_t *changing = &changer->names.header->changer;
+    uint32_t owner = __atomic_load_n(changing, __ATOMIC_ACQUIRE);
+    return owner != 0 && FAN_SYS(tkill, owner, 0) == -ESRCH &&
+           __atomic_load_n(changing, __ATOMIC_ACQUIRE) == owner;
 }
 
 bool fan_change_enter_log(const struct fan_changer *changer)
@@ -136,12 +139,11 @@ bool fan_change_note(struct fan_changer *changer, struct fan_change *change, con
 {
     struct fan_names_header *header = changer->names.header;
     uint64_t end = __atomic_load_n(&header->log_end, __ATOMIC_ACQUIRE);
-    if (!put(changer, change, path, other, end & ~FAN_NAMES_LOG_ENDED, 0))
-        return false;
-    while (!__atomic_compare_exchange_n(&header->log_end, &end, end + change->bytes, false,
-                                        __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
-        /* the daemon has set the bit that ends the log for clients */
-    }
+    do { /* again where the daemon has set the bit that ends the log for clients */
+        if (!put(changer, change, path, other, end & ~FAN_NAMES_LOG_ENDED, 0))
+            return false;
+    } while (!__atomic_compare_exchange_n(&header->log_end, &end, end + change->bytes, false,
+                                          __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
     changer->wake = __atomic_exchange_n(&header->awake, 1, __ATOMIC_SEQ_CST) == 0;
     return true;
 }
