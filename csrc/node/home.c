@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../changes/draft.h"
 #include "../changes/elsewhere.h"
 #include "../format/cache_format.h"
 
@@ -38,7 +39,7 @@ static int open_in(const struct fan_home *home, const char *name, int flags)
     return fd;
 }
 
-static bool is_mapped(struct fan_home *home)
+bool fan_home_map(struct fan_home *home)
 {
     struct stat st;
     if (home->names.header != NULL)
@@ -79,7 +80,7 @@ int fan_home_look(struct fan_home *home, struct fan_inquiry *asked)
     struct fan_output_attr *attr = &asked->change.attr;
     const struct fan_names_path path = path_of(asked);
     bool follow = (asked->how & FAN_QUESTION_FOLLOW) != 0;
-    if (asked->base_bytes > path.bytes || !is_mapped(home))
+    if (asked->base_bytes > path.bytes || !fan_home_map(home))
         return FAN_NAMES_ASK;
     int rc = fan_names_look(&home->names, &path, follow, attr, target, sizeof(target));
     return rc == 0 && S_ISLNK(attr->mode) ? FAN_NAMES_ASK : rc;
@@ -105,6 +106,13 @@ static struct fan_changer changer_of(const struct fan_home *home, const struct f
                                 .hurried = true};
 }
 
+/* Whether what a rank wants to make has a number of its own. */
+static bool is_numbered(const struct fan_change *change)
+{
+    bool makes = change->kind == FAN_CHANGE_CREATED || change->kind == FAN_CHANGE_MADE;
+    return !makes || (change->object != 0 && fan_draft_rank(change->object) == change->rank);
+}
+
 int fan_home_change(struct fan_home *home, struct fan_inquiry *asked)
 {
     struct fan_wish wish = {.change = asked->change,
@@ -114,7 +122,7 @@ int fan_home_change(struct fan_home *home, struct fan_inquiry *asked)
                             .directory = (asked->how & FAN_QUESTION_DIRECTORY) != 0};
     if (wish.path.base_bytes > wish.path.bytes || wish.other.base_bytes > wish.other.bytes ||
         wish.path.bytes >= FAN_NAMES_PATH_MAX || wish.other.bytes >= FAN_NAMES_PATH_MAX ||
-        !is_mapped(home))
+        !is_numbered(&asked->change) || !fan_home_map(home))
         return FAN_NAMES_ASK;
     struct fan_changer changer = changer_of(home, &asked->change);
     int rc = fan_change_make(&changer, &wish);
@@ -126,7 +134,7 @@ int fan_home_change(struct fan_home *home, struct fan_inquiry *asked)
 
 int fan_home_note(struct fan_home *home, struct fan_inquiry *asked, uint32_t by, int rc)
 {
-    if (!is_mapped(home))
+    if (!fan_home_map(home))
         return FAN_NAMES_ASK;
     struct fan_changer changer = changer_of(home, &asked->change);
     const char *other = asked->text + asked->change.path_bytes;
@@ -136,4 +144,10 @@ int fan_home_note(struct fan_home *home, struct fan_inquiry *asked, uint32_t by,
         wake(home);
     fan_elsewhere_end(&home->names);
     return rc;
+}
+
+void fan_home_end(struct fan_home *home)
+{
+    if (fan_home_map(home))
+        fan_elsewhere_end(&home->names);
 }

@@ -29,6 +29,9 @@ struct fan_inquiry {
 int fan_home_init(struct fan_home *home, const char *job_segment);
 void fan_home_fini(struct fan_home *home);
 
+/* Maps the segment, unless it is. false: it cannot be now, and nothing would be noted in it. */
+bool fan_home_map(struct fan_home *home);
+
 /* 0, what fan_names_look returns, or FAN_NAMES_ASK. A link's target is not told. */
 int fan_home_look(struct fan_home *home, struct fan_inquiry *asked);
 
@@ -39,5 +42,8 @@ int fan_home_change(struct fan_home *home, struct fan_inquiry *asked);
 /* What rank `by` made of a change (0 or FAN_NAMES_ASK), which a program of this rank began. Returns
  * what that is to be told: FAN_NAMES_ASK, too, where the change cannot be noted. */
 int fan_home_note(struct fan_home *home, struct fan_inquiry *asked, uint32_t by, int rc);
+
+/* A change that a program of this rank began is over, and was not made. */
+void fan_home_end(struct fan_home *home);
 
 #endif

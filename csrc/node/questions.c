@@ -129,6 +129,14 @@ static uint64_t text_bytes(const struct letter *letter)
     return (uint64_t)letter->change.path_bytes + letter->change.other_bytes;
 }
 
+/* One that nothing is asked of: a change that has begun is over. */
+static void refuse(struct fan_node *node, uint32_t number)
+{
+    if (question_at(node, number)->change.kind != 0)
+        fan_home_end(&node->home);
+    tell(node, number, FAN_NAMES_ASK, NULL);
+}
+
 static void start(struct fan_node *node, uint32_t number)
 {
     const struct fan_question *question = question_at(node, number);
@@ -139,7 +147,8 @@ static void start(struct fan_node *node, uint32_t number)
         *sent = (struct fan_sent){.rank = question->home, .question = number};
         copy(&sent->letter, question, node->questions.last);
         rc = -EINVAL;
-        if (text_bytes(&sent->letter) <= sizeof(sent->letter.text))
+        if (text_bytes(&sent->letter) <= sizeof(sent->letter.text) &&
+            (!is_change(&sent->letter) || fan_home_map(&node->home)))
             rc = fan_node_post(node, sent->rank, &sent->letter,
                                HEAD_BYTES + text_bytes(&sent->letter));
         sent->next = node->questions.sent;
@@ -149,7 +158,15 @@ static void start(struct fan_node *node, uint32_t number)
     else if (sent != NULL)
         finish(node, sent, FAN_NAMES_ASK, NULL);
     else
-        tell(node, number, FAN_NAMES_ASK, NULL);
+        refuse(node, number);
+}
+
+/* One that its client waits for no more, and that was never sent. */
+static void drop(struct fan_node *node, struct fan_question *question)
+{
+    bool change = question->change.kind != 0;
+    if (fan_total_change(&question->state, FAN_QUESTION_DROPPED, FAN_QUESTION_FREE) && change)
+        fan_home_end(&node->home);
 }
 
 bool fan_questions_start(struct fan_node *node, uint32_t session, bool changes)
@@ -160,7 +177,7 @@ bool fan_questions_start(struct fan_node *node, uint32_t session, bool changes)
         struct fan_question *question = question_at(node, number);
         if (node->questions.asked[number] != 0)
             continue;
-        fan_total_change(&question->state, FAN_QUESTION_DROPPED, FAN_QUESTION_FREE);
+        drop(node, question);
         if (fan_total_load(&question->state) != FAN_QUESTION_ASKED ||
             (question->change.kind != 0) != changes)
             continue;
@@ -182,7 +199,7 @@ void fan_questions_forget(struct fan_node *node, uint32_t session)
 
 /* ---- answering ---- */
 
-/* Where it cannot be sent, the asker's rank is lost. */
+/* Where the answer to a change cannot be sent, neither rank knows what the other knows. */
 static void answer(struct fan_node *node, uint32_t rank, const struct letter *letter)
 {
     struct fan_inquiry asked = inquiry_of(letter);
@@ -195,7 +212,8 @@ static void answer(struct fan_node *node, uint32_t rank, const struct letter *le
     reply.change = asked.change;
     fan_add64(&node->stats.looks, !is_change(letter));
     fan_add64(&node->stats.changes, is_change(letter) && reply.rc == 0);
-    fan_node_post(node, rank, &reply, HEAD_BYTES);
+    if (fan_node_post(node, rank, &reply, HEAD_BYTES) != 0 && is_change(letter))
+        fan_ranks_lose(&node->ranks, rank);
 }
 
 /* What a core that is sane answers is what it was asked, with what it alone knows. */
