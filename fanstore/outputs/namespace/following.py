@@ -75,8 +75,6 @@ class Following:
         if kind == changes.PUBLISHED:
             self._published(change)
             return
-        if kind == changes.MADE and change.elsewhere:
-            self._home_server.made(place.mount, place.path)
         if change.gone:
             context.unnamed(change.gone)
             context.store.discard(change.gone)
