@@ -73,6 +73,8 @@ static int open_below(char *file, int flags, unsigned mode)
 static int make_folder(char *file)
 {
     char *slash = strrchr(file, '/');
+    if (slash == NULL)
+        return -ENAMETOOLONG;
     *slash = '\0';
     long rc = FAN_SYS(mkdirat, AT_FDCWD, file, 0700);
     if (rc == 0 || rc == -EEXIST)

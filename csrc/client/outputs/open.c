@@ -142,7 +142,12 @@ int fan_output_note_directory(int fd, struct fan_view *view, int flags)
 {
     struct fan_file *file =
         fan_file_new(view, 0, FAN_FILE_OUTDIR, (unsigned)(flags & ~O_CLOEXEC));
-    return file == NULL ? -ENFILE : fan_file_install(fd, file);
+    struct stat st;
+    if (file == NULL)
+        return -ENFILE;
+    if (FAN_SYS(fstat, fd, &st) == 0)
+        file->slot->inode = st.st_ino;
+    return fan_file_install(fd, file);
 }
 
 static __attribute__((noinline)) int open_directory(const struct opening *opening)
