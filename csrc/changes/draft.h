@@ -10,8 +10,6 @@
 #define FAN_INODE_BIT (UINT64_C(1) << 62)
 #define FAN_OWN_OBJECTS_BIT (UINT64_C(1) << 39) /* the daemon's own objects do not have it */
 
-enum { FAN_OBJECT_RANK_SHIFT = 40 };
-
 /* The rank on which an object lies. */
 static inline uint32_t fan_draft_rank(uint64_t object)
 {

@@ -143,8 +143,7 @@ enum {
  * the daemon will look at the log soon; else who adds to it writes to the pipe `changes` of the job
  * directory. pid_space: of the daemon. moves_begun, moves_done: how many real directories behind
  * those of outputs clients of this node began, and ended, to move or remove; one that is killed
- * never ends.
- */
+ * never ends. */
 struct fan_names_header {
     uint32_t magic;
     uint32_t rank;

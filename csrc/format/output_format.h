@@ -17,8 +17,9 @@ enum {
     FAN_OUTPUT_MAGIC = 0x464a4f31,
     FAN_OUTPUT_PATH_MAX = 4096,
     FAN_OUTPUT_OBJECTS_MAX = 512,
-    FAN_OBJECT_LANES = 8,        /* folders in which new objects are made in turn */
-    FAN_OBJECT_FOLDER_SHIFT = 10 /* how many numbers these folders have together, in bits */
+    FAN_OBJECT_LANES = 8,         /* folders in which new objects are made in turn */
+    FAN_OBJECT_FOLDER_SHIFT = 10, /* how many numbers these folders have together, in bits */
+    FAN_OBJECT_RANK_SHIFT = 40    /* above these bits of its number: the rank where it lies */
 };
 
 /* LOOKUP, LIST: path. OPEN: path, flags (open(2)'s), mode. MKDIR, MKNOD: path, mode (umask

@@ -11,7 +11,7 @@
 #include "job.h"
 #include "known.h"
 
-enum { OBJECT_RANK_SHIFT = 40, HEX_DIGITS = 16 };
+enum { HEX_DIGITS = 16 };
 
 static const char objects[] = "objects/";
 
@@ -33,7 +33,7 @@ bool fan_output_object_path(uint64_t object, char text[FAN_OUTPUT_PATH_MAX])
     const size_t room = FAN_OUTPUT_PATH_MAX - 2 * HEX_DIGITS - 1;
     struct fan_names names;
     const struct fan_text *job = &fan_job.directory;
-    if (!fan_job_names(&names) || object >> OBJECT_RANK_SHIFT != names.header->rank ||
+    if (!fan_job_names(&names) || object >> FAN_OBJECT_RANK_SHIFT != names.header->rank ||
         !fan_join(text, room, job->text, job->bytes, objects))
         return false;
     uint64_t folder =

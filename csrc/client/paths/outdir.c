@@ -1,7 +1,6 @@
 #include "outdir.h"
 
 #include <string.h>
-
 #include <sys/stat.h>
 
 #include "../../common/sys.h"

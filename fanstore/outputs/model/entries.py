@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fanstore._native import lib
 
 OBJECTS = "objects"  # the folder for their files, in a job's directory
-OBJECT_RANK_SHIFT = 40
+OBJECT_RANK_SHIFT = int(lib.FAN_OBJECT_RANK_SHIFT)
 LANES = int(lib.FAN_OBJECT_LANES)
 _FOLDER_SHIFT = int(lib.FAN_OBJECT_FOLDER_SHIFT)
 FOLDER_OBJECTS = (1 << _FOLDER_SHIFT) // LANES

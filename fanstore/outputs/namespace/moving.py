@@ -19,7 +19,8 @@ _tokens = itertools.count(1)
 
 
 async def rename(context: Context, request: Request) -> Answer | None:
-    """Answers RENAME."""
+    """Answers RENAME: moves a name, of a directory all below it; None where one of the names has
+    changed meanwhile."""
     replace = not request.flags & RENAME_NOREPLACE
     if request.flags & ~RENAME_NOREPLACE:
         raise failure(errno.EINVAL)

@@ -22,7 +22,7 @@ _SPECIAL_RMDIR = {b".": errno.EINVAL, b"..": errno.ENOTEMPTY, b"/": errno.EBUSY}
 
 
 async def mkdir(context: Context, request: Request) -> Answer:
-    """Answers MKDIR."""
+    """Answers MKDIR: makes a directory, and tells its attributes."""
     found = await named(context, request)
     _check_new(found, request.path, slash=True)
     mode = stat.S_IFDIR | request.mode & 0o1777
@@ -30,7 +30,7 @@ async def mkdir(context: Context, request: Request) -> Answer:
 
 
 async def symlink(context: Context, request: Request) -> Answer:
-    """Answers SYMLINK."""
+    """Answers SYMLINK: makes a symbolic link, whatever its target is."""
     is_long = len(request.other) >= PATH_MAX
     refuse(request.other, (not request.other, errno.ENOENT), (is_long, errno.ENAMETOOLONG))
     found = await named(context, request)
@@ -81,7 +81,7 @@ async def link(context: Context, request: Request) -> Answer:
 
 
 async def unlink(context: Context, request: Request) -> Answer | None:
-    """Answers UNLINK."""
+    """Answers UNLINK: removes a name of no directory; None where it has changed meanwhile."""
     found = await _to_remove(context, request, _SPECIAL_UNLINK)
     refuse(request.path, (found.is_directory, errno.EISDIR), (found.slash, errno.ENOTDIR))
     removed = await context.homes.remove(found.place, identity(found))
@@ -94,7 +94,7 @@ async def unlink(context: Context, request: Request) -> Answer | None:
 
 
 async def rmdir(context: Context, request: Request) -> Answer | None:
-    """Answers RMDIR."""
+    """Answers RMDIR: removes an empty directory; None where its name has changed meanwhile."""
     found = await _to_remove(context, request, _SPECIAL_RMDIR)
     refuse(request.path, (not found.is_directory, errno.ENOTDIR))
     gone = False

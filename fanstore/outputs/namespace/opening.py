@@ -56,14 +56,15 @@ def _wish_of(flags: int) -> _Wish:
 
 
 async def truncate(context: Context, request: Request) -> Answer | None:
-    """Answers TRUNCATE."""
+    """Answers TRUNCATE: gives a file a new size; None where its name has changed meanwhile."""
     if request.size < 0:
         raise failure(errno.EINVAL, request.path)
     return DONE if await _open(context, request, _Wish(size=request.size)) else None
 
 
 async def open_file(context: Context, request: Request) -> Answer | None:
-    """Answers OPEN."""
+    """Answers OPEN: tells which real file to open, and how; None where a name has changed
+    meanwhile."""
     return await _open(context, request, _wish_of(request.flags))
 
 

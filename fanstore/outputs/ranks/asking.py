@@ -1,4 +1,4 @@
-"""Asking several ranks at once."""
+"""Asks several ranks at once, and gathers what they answer."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ class Busy:
         self._count = 0
 
     def enter(self) -> None:
-        """Notes that one more begins."""
+        """Notes that one more operation begins."""
         self._count += 1
         if self._count == 1:
             self._on_busy(True)
 
     def leave(self) -> None:
-        """Notes that one has ended."""
+        """Notes that one of the operations has ended."""
         self._count -= 1
         if self._count == 0:
             self._on_busy(False)

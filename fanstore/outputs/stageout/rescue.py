@@ -162,7 +162,7 @@ def _size(job_directory: str, object_id: int) -> int | None:
 
 
 class _Placer:
-    """Places what a dead job left."""
+    """Places in the output directory what a dead job published, and notes what it could not."""
 
     def __init__(
         self, job_directory: str, header: Header, ledger: Ledger, left: list[Left]
