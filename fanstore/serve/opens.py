@@ -70,7 +70,7 @@ class Opens:
             return frozenset()
         pid = int(lane["pid"])
         if pid not in self._parents:
-            self._parents[pid], group = _with_parents(pid)
+            self._parents[pid], group = with_parents(pid)
             self._groups[self._parents[pid]] = group
         return self._parents[pid]
 
@@ -79,14 +79,16 @@ class Opens:
         return self._groups.get(family, 0) if family else 0
 
 
-def _with_parents(pid: int) -> tuple[frozenset[int], int]:
+def with_parents(pid: int) -> tuple[frozenset[int], int]:
     """Returns a process with its parents, and its process group; of one that is gone nothing."""
     found, own_group = {pid}, 0
     for _ in range(_DEPTH_MAX):
         try:
             with open(f"/proc/{pid}/stat", "rb") as stream:
                 _, parent, group = stream.read().rpartition(b") ")[2].split()[:3]
-                pid, own_group = int(parent), own_group or int(group)
+            if int(group) < 0:  # it goes at this moment, and its parent is not shown any more
+                raise ProcessLookupError
+            pid, own_group = int(parent), own_group or int(group)
         except (OSError, ValueError):
             return frozenset() if len(found) == 1 else frozenset(found), own_group
         if pid <= 1:
