@@ -73,13 +73,25 @@ static int copy_bytes(int from, int to)
     return 0;
 }
 
-/* The owner only where we may. */
+static int64_t ns_of(struct timespec time)
+{
+    return time.tv_sec * NS_A_SECOND + time.tv_nsec;
+}
+
+/* Those that it does not have already; the owner only where we may. */
 static int set_attributes(int fd, const struct fan_copy *copy)
 {
     struct timespec times[] = {time_of(copy->atime_ns), time_of(copy->mtime_ns)};
-    if (fchown(fd, copy->uid, copy->gid) != 0 && errno != EPERM)
+    struct stat st;
+    if (fstat(fd, &st) != 0)
         return errno;
-    return fchmod(fd, copy->mode & 07777) != 0 || futimens(fd, times) != 0 ? errno : 0;
+    bool is_owned = st.st_uid == copy->uid && st.st_gid == copy->gid;
+    if (!is_owned && fchown(fd, copy->uid, copy->gid) != 0 && errno != EPERM)
+        return errno;
+    bool has_mode = is_owned && (st.st_mode & 07777) == (copy->mode & 07777);
+    if (!has_mode && fchmod(fd, copy->mode & 07777) != 0)
+        return errno;
+    return ns_of(st.st_mtim) != copy->mtime_ns && futimens(fd, times) != 0 ? errno : 0;
 }
 
 static int copy_file(int from, const char *to, struct fan_copy *copy)
@@ -99,20 +111,37 @@ static int copy_file(int from, const char *to, struct fan_copy *copy)
     return error;
 }
 
-void fan_copy_files(const char *paths, uint64_t count, struct fan_copy *copies,
+/* Gives the file itself a second name. */
+static int link_file(int from, const char *path, const char *to, struct fan_copy *copy)
+{
+    if (link(path, to) != 0)
+        return errno;
+    int error = set_attributes(from, copy);
+    if (error == 0)
+        copy->fd = from;
+    else
+        unlink(to);
+    return error;
+}
+
+static int bring_file(const char *path, const char *to, bool by_link, struct fan_copy *copy)
+{
+    int from = open_file(path);
+    if (from < 0)
+        return errno;
+    int error = by_link ? link_file(from, path, to, copy) : copy_file(from, to, copy);
+    if (copy->fd != from)
+        close(from);
+    return error;
+}
+
+void fan_copy_files(const char *paths, uint64_t count, struct fan_copy *copies, bool by_link,
                     const int32_t *ended)
 {
     for (uint64_t i = 0; i < count; i++) {
         const char *to = next(paths);
-        int from = is_set(ended) ? -1 : open_file(paths);
-        if (from < 0) {
-            copies[i].error = is_set(ended) ? ECANCELED : errno;
-        } else {
-            copies[i].error = copy_file(from, to, &copies[i]);
-            close(from);
-        }
-        if (copies[i].error != 0)
-            copies[i].fd = -1;
+        copies[i].fd = -1;
+        copies[i].error = is_set(ended) ? ECANCELED : bring_file(paths, to, by_link, &copies[i]);
         paths = next(to);
     }
 }
@@ -190,8 +219,8 @@ uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *
         *error = lstat(paths, &st) != 0 ? errno : fan_rename_to_free(paths, to);
         if (*error != 0)
             return i;
-        identities[i] = (struct fan_identity){st.st_ino, (uint64_t)st.st_size,
-                                              st.st_mtim.tv_sec * NS_A_SECOND + st.st_mtim.tv_nsec};
+        identities[i] =
+            (struct fan_identity){st.st_ino, (uint64_t)st.st_size, ns_of(st.st_mtim)};
         paths = next(to);
     }
     return count;

@@ -96,6 +96,13 @@ class FakeObjects:
         return Attr.of(os.lstat(self.path(object_id)))
 
 
+class OtherDisk(OutputDirectory):
+    """An output directory on another file system, as that of most jobs is."""
+
+    def takes_link(self, path: bytes) -> bool:
+        return False
+
+
 class Rank:
     """One rank; what a program of it does is done at once."""
 
@@ -108,7 +115,7 @@ class Rank:
         self.objects: Any = FakeObjects(job_directory / "objects", rank)
         job_id, root = job_directory.name, os.fsencode(cluster.output_dir)
         header = Header(job_id, root, cluster.folders, 0o022, time.time_ns())
-        self.directory = OutputDirectory(header)
+        self.directory = (OutputDirectory if cluster.beside else OtherDisk)(header)
         self.journal = Journal(str(job_directory / "outputs.journal"), header)
         self.peers.serve("home.entry", lambda _, place: self.name_tables.get(place))
         self.peers.serve("home.changed_ns", lambda _, *key: self.name_tables.changed_ns(*key))
@@ -173,6 +180,15 @@ class Rank:
         tables.change(place, entry.object_id, Changes(mode=mode))
         self.stage_out.changed(place)
 
+    def set_time(self, path: bytes, mtime_ns: int) -> None:
+        """Of a file of this rank."""
+        place = split(0, path)
+        entry = self.tables_at(place).get(place)
+        assert entry is not None
+        os.utime(self.objects.path(entry.object_id), ns=(mtime_ns, mtime_ns))
+        self.tables_at(place).change(place, entry.object_id, Changes(mtime_ns=mtime_ns))
+        self.stage_out.changed(place)
+
     def rename(self, old: bytes, new: bytes) -> None:
         """Of a file, or of a directory with all below."""
         source, target = split(0, old), split(0, new)
@@ -204,7 +220,10 @@ class Cluster:
         output_dir: Path | None = None,
         folders: tuple[bytes, ...] = (b"",),
         job: str = "job",
+        beside: bool = False,
     ) -> None:
+        """beside: stage-out knows that the output directory lies on the objects' file system."""
+        self.beside = beside
         self.output_dir = output_dir or base / "out"
         self.folders = folders
         self.net: list[FakePeers] = []

@@ -28,16 +28,19 @@ def copy_object(
         copy_file(source, temporary, attr, advance, synced=True)
 
 
-def copy_together(files: Sequence[tuple[bytes, bytes, Attr]], ended: Any) -> list[OSError | None]:
-    """Copies small files, each to its temporary path, and syncs them together. ended: an int32_t
-    that is not 0 once nothing is waited for. Returns for each None, or why it is not copied:
-    among other things if it has holes, or lets nobody read it, which copy_object can do."""
+def copy_together(
+    files: Sequence[tuple[bytes, bytes, Attr]], by_link: bool, ended: Any
+) -> list[OSError | None]:
+    """Copies small files, each to its temporary path, and syncs them together; by_link: gives
+    files, of any size, those as second names instead. ended: an int32_t that is not 0 once nothing
+    is waited for. Returns for each None, or why it is not copied: among other things if it has
+    holes, or lets nobody read it, which copy_object can do."""
     paths = b"".join(b"%s\0%s\0" % (source, temporary) for source, temporary, _ in files)
     copies = ffi.new("struct fan_copy[]", len(files))
     for copy, (_, _, attr) in zip(copies, files, strict=True):
         copy.atime_ns, copy.mtime_ns, copy.mode = attr.atime_ns, attr.mtime_ns, attr.mode
         copy.uid, copy.gid = attr.uid, attr.gid
-    lib.fan_copy_files(paths, len(files), copies, ended)
+    lib.fan_copy_files(paths, len(files), copies, by_link, ended)
     made = [copy for copy in copies if copy.error == 0]
     fds = [copy.fd for copy in made]
     for copy, problem in zip(made, sync_all(fds) if fds else [], strict=True):

@@ -67,6 +67,15 @@ class OutputDirectory:
             for each in objects
         ]
 
+    def takes_link(self, path: bytes) -> bool:
+        """Tells whether a file may get a second name here instead of being copied: it is on the
+        same file system, and no default ACL gives copies other rights."""
+        with contextlib.suppress(OSError):
+            self._make_scratch()
+            if os.lstat(path).st_dev == os.stat(self._scratch).st_dev:
+                return "system.posix_acl_default" not in os.listxattr(self._scratch)
+        return False
+
     def place_files(
         self,
         copies: Sequence[tuple[bytes, Place, Identity | None]],
@@ -153,10 +162,11 @@ class OutputDirectory:
 
     def change_file(self, name: Place, attr: Attr, mine: Identity) -> Identity | None:
         """Gives a file new attributes if its identity is `mine`; returns its identity afterwards,
-        else None."""
+        else None. One that is the object itself has them already."""
         path = self.path(name)
         with _GONE:
-            if self._is_own(name, mine):
+            changed = mine._replace(mtime_ns=attr.mtime_ns)
+            if self._is_own(name, mine) or self._is_own(name, changed):
                 set_attr(path, attr)
                 return Identity.of(os.lstat(path))
         return None

@@ -133,6 +133,7 @@ class StageOut:
         """Waits until all that was published so far is placed, or cannot be. What other ranks'
         programs renamed is for those to flush."""
         self._hurried.set()
+        self._supplier.hurry()
         while not self._given_up and (self._line or self._busy):
             self._empty.clear()
             await self._empty.wait()

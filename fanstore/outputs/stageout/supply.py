@@ -28,9 +28,16 @@ AHEAD = _GROUPS_AHEAD * TOGETHER  # files among which those are that are copied 
 T = TypeVar("T")
 
 
+class _LinkInstead(Exception):
+    """Ends a copy in whose place a second name will do by now."""
+
+
 class Supplier:
     """Copies the objects of this rank, when the home ranks of their names ask for them; small ones
-    before that in groups, since syncing each takes longer than copying it."""
+    before that in groups, since syncing each takes longer than copying it.
+
+    Once the programs have ended nothing changes an object any more: where it lies on the file
+    system of the output directory it gets a second name there instead of a copy."""
 
     def __init__(self, objects: ObjectStore, journal: Journal, directory: OutputDirectory) -> None:
         self._objects = objects
@@ -39,6 +46,7 @@ class Supplier:
         self._thread = ThreadPoolExecutor(1, "stage-out")
         self._early = ThreadPoolExecutor(_GROUPS_AHEAD, "stage-out-early")
         self._ended = ffi.new("int32_t *")
+        self._programs_ended = False
         self._coming: dict[int, Attr] = {}  # small ones that are not begun, in their order
         self._begun: dict[int, tuple[Attr, asyncio.Future[dict[int, bytes]]]] = {}
         self.current_bytes = 0  # copied so far of a large one
@@ -53,6 +61,10 @@ class Supplier:
         """Notes that a file has other attributes by now."""
         if object_id in self._coming:
             self._coming[object_id] = attr
+
+    def hurry(self) -> None:
+        """Notes that the programs have ended."""
+        self._programs_ended = True
 
     def begin(self, count: int) -> None:
         """Begins copies, until there are so many that nobody has asked for yet."""
@@ -108,8 +120,7 @@ class Supplier:
             if placed is None or not link_again(
                 self._directory.path(placed.name), placed.identity, attr, path
             ):
-                source = self._objects.path(object_id)
-                copy_object(source, path, attr, lambda count: self._advance(object_id, count))
+                self._bring(object_id, path, attr)
             return path
         except FileNotFoundError:
             if os.path.lexists(self._objects.path(object_id)):
@@ -117,6 +128,23 @@ class Supplier:
             raise OSError(errno.ECANCELED, "it was removed") from None  # which is about to be told
         finally:
             self.current_bytes = 0
+
+    def _bring(self, object_id: int, path: bytes, attr: Attr) -> None:
+        """Makes a second name for an object, or else a copy; what may be linked by now is not
+        copied to the end."""
+        source, by_link = self._objects.path(object_id), self._may_link(object_id)
+        if by_link and copy_together([(source, path, attr)], True, self._ended) == [None]:
+            self.copied_bytes += attr.size
+            return
+        try:
+            copy_object(source, path, attr, lambda n: self._advance(object_id, n, not by_link))
+        except _LinkInstead:
+            self.copied_bytes -= self.current_bytes
+            self.current_bytes = 0
+            self._bring(object_id, path, attr)
+
+    def _may_link(self, object_id: int) -> bool:
+        return self._programs_ended and self._directory.takes_link(self._objects.path(object_id))
 
     def _make_group(self, group: Mapping[int, Attr]) -> dict[int, bytes]:
         """Makes copies that are synced together, in a thread; returns the paths of all that could
@@ -126,18 +154,22 @@ class Supplier:
             paths = self._directory.scratch(list(group))
             attrs = zip(group.items(), paths, strict=True)
             files = [(self._objects.path(each), path, attr) for (each, attr), path in attrs]
-            errors = copy_together(files, self._ended)
+            by_link = self._may_link(next(iter(group)))
+            errors = copy_together(files, by_link, self._ended)
             for object_id, (_, path, attr), error in zip(group, files, errors, strict=True):
                 if error is None:
                     made[object_id] = path
                     self.copied_bytes += attr.size
         return made
 
-    def _advance(self, object_id: int, count: int) -> None:
+    def _advance(self, object_id: int, count: int, may_end: bool) -> None:
+        """Counts bytes that were copied. may_end: the copy ends where a link will do."""
         self.copied_bytes += count
         self.current_bytes += count
         if self._ended[0] or object_id not in self._journal.ledger.named:
             raise OSError(errno.ECANCELED, "not waited for")
+        if may_end and self._may_link(object_id):
+            raise _LinkInstead
 
     async def _drop_begun(self) -> None:
         """Removes the copies that nobody has asked for yet: they may be begun again."""
