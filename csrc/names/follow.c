@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
 
 #include "../changes/elsewhere.h"
@@ -122,14 +123,26 @@ uint64_t fan_names_log(const struct fan_names_writer *writer, const char **log)
     return log_end(writer) - header->log_done;
 }
 
-/* The log begins anew where it was followed to its end, and there is room for more names. */
+/* What is not followed yet moves to the beginning of the log, where that is free. Whoever dies in
+ * the midst of it leaves a log that ends before `log_done`: it has moved. */
+static void begin_anew(struct fan_names_header *header)
+{
+    char *log = (char *)header + FAN_NAMES_HEADER_BYTES;
+    uint64_t done = header->log_done;
+    uint64_t end = __atomic_load_n(&header->log_end, __ATOMIC_SEQ_CST);
+    if ((end & FAN_NAMES_LOG_ENDED) || end - done >= done)
+        return;
+    uint64_t left = end - done;
+    memcpy(log, log + done, left);
+    if (__atomic_compare_exchange_n(&header->log_end, &end, left, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_RELAXED))
+        __atomic_store_n(&header->log_done, 0, __ATOMIC_SEQ_CST);
+}
+
+/* There is room for more changes, and for more names. */
 static void tidy(struct fan_names_writer *writer)
 {
-    struct fan_names_header *header = writer->names.header;
-    if (header->log_done == log_end(writer)) {
-        header->log_done = 0;
-        __atomic_store_n(&header->log_end, 0, __ATOMIC_SEQ_CST);
-    }
+    begin_anew(writer->names.header);
     fan_table_turn(&writer->names);
     fan_names_make_room(writer, 0, 0, SPARE_UNITS);
     fan_table_turn(&writer->names);
@@ -169,7 +182,8 @@ uint64_t fan_names_log_left(const void *base, uint64_t bytes, const char **log)
     const struct fan_names_header *header = base;
     if (bytes < FAN_NAMES_HEADER_BYTES + FAN_NAMES_LOG_BYTES || header->magic != FAN_NAMES_MAGIC)
         return 0;
-    uint64_t end = header->log_end & ~FAN_NAMES_LOG_ENDED, done = header->log_done;
+    uint64_t end = header->log_end & ~FAN_NAMES_LOG_ENDED;
+    uint64_t done = header->log_done <= end ? header->log_done : 0; /* see begin_anew */
     *log = (const char *)header + FAN_NAMES_HEADER_BYTES + done;
-    return done <= end && end <= FAN_NAMES_LOG_BYTES ? end - done : 0;
+    return end <= FAN_NAMES_LOG_BYTES ? end - done : 0;
 }

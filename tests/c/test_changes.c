@@ -208,6 +208,33 @@ static void test_what_they_do(void)
     unmake();
 }
 
+/* Programs never stop, so that something is left to be followed each time: the log has room all the
+ * same. Then as a daemon leaves it that dies after it has moved what was left. */
+static void test_log_without_end(void)
+{
+    struct fan_change change;
+    unsigned kinds[8];
+    const char *log;
+    make();
+    for (unsigned i = 0; i < 4 * FAN_NAMES_LOG_BYTES / sizeof(change); i++) {
+        CHECK(make_directory("d/e") == 0 && drop("d/e", true) == 0);
+        uint64_t bytes = fan_names_log(writer, &log);
+        memcpy(&change, log, sizeof(change));
+        CHECK(change.kind == (i == 0 ? FAN_CHANGE_MADE : FAN_CHANGE_REMOVED));
+        fan_names_followed(writer, bytes - change.bytes);
+    }
+    CHECK(logged(kinds) == 1 && kinds[0] == FAN_CHANGE_REMOVED);
+    uint64_t bytes = fan_names_log(writer, &log), end = names.header->log_end;
+    names.header->log_done = FAN_NAMES_LOG_BYTES / 2;
+    memcpy((char *)names.header + FAN_NAMES_HEADER_BYTES, log, bytes);
+    names.header->log_end = bytes;
+    CHECK(end < FAN_NAMES_LOG_BYTES / 2);
+    CHECK(fan_names_log_left(names.header, MOST, &log) == bytes);
+    memcpy(&change, log, sizeof(change));
+    CHECK(change.kind == FAN_CHANGE_REMOVED && change.bytes == bytes);
+    unmake();
+}
+
 /* Of a directory its time holds, whatever was made in it before. */
 static void test_attributes(void)
 {
@@ -427,6 +454,7 @@ static void test_steps_of_a_look(void)
 int main(void)
 {
     test_what_they_do();
+    test_log_without_end();
     test_attributes();
     test_when_they_ask();
     test_against_each_other();
