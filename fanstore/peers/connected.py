@@ -1,13 +1,17 @@
 """Calls between the node daemons of a job, as messages through their C cores.
 
 Everything here runs in one event loop. Messages are pickled: only daemons of this job send them.
+All that is sent to a rank in one turn of the loop goes together: a message costs both cores and the
+other loop many times what is in it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import inspect
+import io
 import itertools
 import os
 import pickle
@@ -50,9 +54,11 @@ class Mail(Protocol):
 
 class _Other:
     """What this rank knows of another. heard_s: when something last came from it, or when a call
-    began to wait for it."""
+    began to wait for it. outgoing: messages that are to be sent in this turn of the loop, each with
+    the number of its call, or 0."""
 
     def __init__(self) -> None:
+        self.outgoing: list[tuple[bytes, int]] = []
         self.calls: dict[int, asyncio.Future[Any]] = {}
         self.joiner = Joiner()
         self.lost = False
@@ -102,6 +108,8 @@ class ConnectedPeers:
         if self._loop is None:
             return
         self._loop.remove_reader(self._mail.message_fd)
+        for rank in range(self.world_size):
+            self._post(rank)
         self._loop = None
         for task in self._tasks:
             task.cancel()
@@ -150,28 +158,38 @@ class ConnectedPeers:
     # ---- sending ----
 
     def _send(self, rank: int, message: tuple[Any, ...]) -> None:
+        """Sends a message at the end of this turn. Raises RankGone, and what cannot be pickled."""
         if self.is_lost(rank) or self._loop is None:
             raise _gone(rank)
-        try:
-            for piece in pieces_of(pickle.dumps(message, pickle.HIGHEST_PROTOCOL)):
-                self._mail.post(rank, piece)
-        except OSError as error:
-            if error.errno == errno.EREMOTEIO:
-                self._lose(rank)
-            if error.errno in (errno.EREMOTEIO, errno.ESHUTDOWN):
-                raise _gone(rank) from error
-            raise
+        outgoing = self._others[rank].outgoing
+        if not outgoing:
+            self._loop.call_soon(self._post, rank)
+        number = message[1] if message[0] == "call" else 0
+        outgoing.append((pickle.dumps(message, pickle.HIGHEST_PROTOCOL), number))
 
     def _send_surely(self, rank: int, message: tuple[Any, ...]) -> None:
-        """Sends, or gives up the rank: one that cannot be told something, for want of memory, would
-        wait forever or miss what follows from it."""
-        try:
+        with contextlib.suppress(RankGone):
             self._send(rank, message)
-        except RankGone:
-            pass
+
+    def _post(self, rank: int) -> None:
+        """Sends what has come together. Calls fail where there is no memory for it; a rank that
+        cannot be told something is given up: it would wait forever or miss what follows from it."""
+        other = self._others[rank]
+        together, other.outgoing = other.outgoing, []
+        whole = b"".join(message for message, _ in together)
+        try:
+            for piece in pieces_of(whole) if whole else ():
+                self._mail.post(rank, piece)
         except OSError as error:
-            _log("a message", error)
-            self._lose(rank)
+            gone = error.errno in (errno.EREMOTEIO, errno.ESHUTDOWN)
+            for future in [other.calls[n] for _, n in together if n in other.calls]:
+                if not future.done():
+                    future.set_exception(_gone(rank) if gone else error)
+            if error.errno == errno.EREMOTEIO:
+                self._lose(rank)
+            elif not gone and not all(number for _, number in together):
+                _log("a message", error)
+                self._lose(rank)
 
     def _send_answer(self, rank: int, number: int, result: Any) -> None:
         """Sends an answer, or the error that it cannot be sent."""
@@ -194,9 +212,11 @@ class ConnectedPeers:
             if other.lost:
                 continue
             other.heard_s = asyncio.get_running_loop().time()
-            message = other.joiner.join(piece)
-            if message is not None:
-                self._hear(rank, pickle.loads(message))
+            whole = other.joiner.join(piece)
+            if whole is not None:
+                stream = io.BytesIO(whole)
+                while stream.tell() < len(whole):
+                    self._hear(rank, pickle.load(stream))
 
     def _hear(self, rank: int, message: tuple[Any, ...]) -> None:
         kind, number, *rest = message
