@@ -1,8 +1,8 @@
 """What users' tools take to write under a mount, beside the local file system: tar, git, pip, one
 large file; and how fast stage-out brings what was written to the output directory, beside `cp -r`.
 
-A tool's time is its whole wall clock. What it wrote is staged out before the next one begins, so
-that no row pays for another's; that wait is not counted.
+A tool's time is its whole wall clock. What it wrote is staged out, and removed, before the next
+one begins, so that none pays for another's; that wait is not counted.
 
 Stage-out's time is from the end of a job's command to the moment at which the last file has its
 name in the output directory, with its bytes on the disk; where some files were placed before, it is
@@ -198,10 +198,9 @@ class Job:
         self.run(OURS, ["sh", "-c", ': >"$0"', self.place(OURS, mark)])
         when_there(self._out / mark)
 
-    def remove(self, what: str) -> None:
-        """Removes it on both sides, and in the output directory."""
-        for name in (DIRECTORY, OURS):
-            self.run(name, ["rm", "-rf", self.place(name, what)])
+    def remove(self, name: str, what: str) -> None:
+        """Removes it on one side, and in the output directory."""
+        self.run(name, ["rm", "-rf", self.place(name, what)])
         self.staged_out()
 
 
@@ -228,7 +227,7 @@ def measure_tool(key: str, work: Path, job: Job, settings: Settings) -> Result:
             job.run(name, [*command, job.place(name, key)])
             taken += [perf_counter_ns() - start] if turn > 0 else []
             job.staged_out()
-        job.remove(key)
+            job.remove(name, key)
     shutil.rmtree(folder)
     return row_of(key, tool.title.format(size), times, Goal(DIRECTORY, TOOL_RATIO))
 
