@@ -249,6 +249,39 @@ def test_memory_that_is_short_is_an_error_and_not_a_wait() -> None:
     run(program, 2)
 
 
+def test_what_is_sent_in_one_turn_goes_together() -> None:
+    heard: list[int] = []
+
+    async def program(net: Net) -> None:
+        net.peers[1].serve("note", lambda _, number: heard.append(number))
+        net.peers[1].serve("heard", lambda _: len(heard))
+        for number in range(100):
+            net.peers[0].tell(1, "note", number)
+        assert await net.peers[0].call(1, "heard") == 100
+        assert heard == list(range(100))
+        assert [mail.posted for mail in net.mails] == [1, 1]
+        net.peers[0].tell(1, "note", 100)
+        net.peers[0].close()
+        await until(lambda: heard[-1] == 100)
+
+    run(program, 2)
+
+
+def test_memory_that_is_short_for_what_goes_together() -> None:
+    """A call fails as it would alone; who misses what it was told is given up."""
+
+    async def program(net: Net) -> None:
+        net.peers[1].serve("note", lambda _: None)
+        net.mails[0].full = True
+        net.peers[0].tell(1, "note")
+        with pytest.raises(OSError) as caught:
+            await net.peers[0].call(1, "note")
+        assert caught.value.errno == errno.ENOMEM
+        assert net.peers[0].is_lost(1)
+
+    run(program, 2)
+
+
 def test_a_cancelled_call_is_forgotten() -> None:
     async def program(net: Net) -> None:
         release = asyncio.Event()
