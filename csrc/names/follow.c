@@ -124,15 +124,15 @@ uint64_t fan_names_log(const struct fan_names_writer *writer, const char **log)
 }
 
 /* What is not followed yet moves to the beginning of the log, where that is free. Whoever dies in
- * the midst of it leaves a log that ends before `log_done`: it has moved. */
+ * the midst of it leaves a log that ends before `log_done`: it has moved, and may have grown. */
 static void begin_anew(struct fan_names_header *header)
 {
     char *log = (char *)header + FAN_NAMES_HEADER_BYTES;
     uint64_t done = header->log_done;
     uint64_t end = __atomic_load_n(&header->log_end, __ATOMIC_SEQ_CST);
-    if ((end & FAN_NAMES_LOG_ENDED) || end - done >= done)
-        return;
     uint64_t left = end - done;
+    if ((end & FAN_NAMES_LOG_ENDED) || left + FAN_NAMES_LOG_SPARE_BYTES > done)
+        return;
     memcpy(log, log + done, left);
     if (__atomic_compare_exchange_n(&header->log_end, &end, left, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_RELAXED))

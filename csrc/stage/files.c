@@ -73,25 +73,13 @@ static int copy_bytes(int from, int to)
     return 0;
 }
 
-static int64_t ns_of(struct timespec time)
-{
-    return time.tv_sec * NS_A_SECOND + time.tv_nsec;
-}
-
-/* Those that it does not have already; the owner only where we may. */
+/* The owner only where we may. */
 static int set_attributes(int fd, const struct fan_copy *copy)
 {
     struct timespec times[] = {time_of(copy->atime_ns), time_of(copy->mtime_ns)};
-    struct stat st;
-    if (fstat(fd, &st) != 0)
+    if (fchown(fd, copy->uid, copy->gid) != 0 && errno != EPERM)
         return errno;
-    bool is_owned = st.st_uid == copy->uid && st.st_gid == copy->gid;
-    if (!is_owned && fchown(fd, copy->uid, copy->gid) != 0 && errno != EPERM)
-        return errno;
-    bool has_mode = is_owned && (st.st_mode & 07777) == (copy->mode & 07777);
-    if (!has_mode && fchmod(fd, copy->mode & 07777) != 0)
-        return errno;
-    return ns_of(st.st_mtim) != copy->mtime_ns && futimens(fd, times) != 0 ? errno : 0;
+    return fchmod(fd, copy->mode & 07777) != 0 || futimens(fd, times) != 0 ? errno : 0;
 }
 
 static int copy_file(int from, const char *to, struct fan_copy *copy)
@@ -116,12 +104,8 @@ static int link_file(int from, const char *path, const char *to, struct fan_copy
 {
     if (link(path, to) != 0)
         return errno;
-    int error = set_attributes(from, copy);
-    if (error == 0)
-        copy->fd = from;
-    else
-        unlink(to);
-    return error;
+    copy->fd = from;
+    return 0;
 }
 
 static int bring_file(const char *path, const char *to, bool by_link, struct fan_copy *copy)
@@ -219,8 +203,8 @@ uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *
         *error = lstat(paths, &st) != 0 ? errno : fan_rename_to_free(paths, to);
         if (*error != 0)
             return i;
-        identities[i] =
-            (struct fan_identity){st.st_ino, (uint64_t)st.st_size, ns_of(st.st_mtim)};
+        identities[i] = (struct fan_identity){st.st_ino, (uint64_t)st.st_size,
+                                              st.st_mtim.tv_sec * NS_A_SECOND + st.st_mtim.tv_nsec};
         paths = next(to);
     }
     return count;

@@ -29,8 +29,8 @@ struct fan_identity {
 };
 
 /* Copies `count` files and gives the copies their attributes; syncs nothing. paths: of each the
- * file's and its copy's, each ended by a zero byte. by_link: the file itself gets a second name,
- * and the attributes, instead. A file with holes is not copied (EOPNOTSUPP); of what fails nothing
+ * file's and its copy's, each ended by a zero byte. by_link: the file itself gets a second name
+ * instead, and keeps its attributes. A file with holes is not copied (EOPNOTSUPP); of what fails nothing
  * is left. Once *ended is not 0 no more are (ECANCELED). */
 void fan_copy_files(const char *paths, uint64_t count, struct fan_copy *copies, bool by_link,
                     const int32_t *ended);

@@ -55,10 +55,10 @@ class Mail(Protocol):
 class _Other:
     """What this rank knows of another. heard_s: when something last came from it, or when a call
     began to wait for it. outgoing: messages that are to be sent in this turn of the loop, each with
-    the number of its call, or 0."""
+    its kind and number."""
 
     def __init__(self) -> None:
-        self.outgoing: list[tuple[bytes, int]] = []
+        self.outgoing: list[tuple[bytes, str, int]] = []
         self.calls: dict[int, asyncio.Future[Any]] = {}
         self.joiner = Joiner()
         self.lost = False
@@ -164,32 +164,44 @@ class ConnectedPeers:
         outgoing = self._others[rank].outgoing
         if not outgoing:
             self._loop.call_soon(self._post, rank)
-        number = message[1] if message[0] == "call" else 0
-        outgoing.append((pickle.dumps(message, pickle.HIGHEST_PROTOCOL), number))
+        kind, number, *_ = message
+        outgoing.append((pickle.dumps(message, pickle.HIGHEST_PROTOCOL), kind, number))
 
     def _send_surely(self, rank: int, message: tuple[Any, ...]) -> None:
         with contextlib.suppress(RankGone):
             self._send(rank, message)
 
     def _post(self, rank: int) -> None:
-        """Sends what has come together. Calls fail where there is no memory for it; a rank that
-        cannot be told something is given up: it would wait forever or miss what follows from it."""
-        other = self._others[rank]
-        together, other.outgoing = other.outgoing, []
-        whole = b"".join(message for message, _ in together)
+        together, self._others[rank].outgoing = self._others[rank].outgoing, []
+        if together:
+            self._post_all(rank, together)
+
+    def _post_all(self, rank: int, together: list[tuple[bytes, str, int]]) -> None:
+        """Sends messages as one, or one by one where there is no memory for that."""
         try:
-            for piece in pieces_of(whole) if whole else ():
+            for piece in pieces_of(b"".join(message for message, _, _ in together)):
                 self._mail.post(rank, piece)
         except OSError as error:
-            gone = error.errno in (errno.EREMOTEIO, errno.ESHUTDOWN)
-            for future in [other.calls[n] for _, n in together if n in other.calls]:
-                if not future.done():
-                    future.set_exception(_gone(rank) if gone else error)
             if error.errno == errno.EREMOTEIO:
                 self._lose(rank)
-            elif not gone and not all(number for _, number in together):
-                _log("a message", error)
-                self._lose(rank)
+            elif error.errno == errno.ESHUTDOWN:
+                self._fail_calls(rank, self._others[rank])
+            elif len(together) == 1:
+                self._not_sent(rank, *together[0][1:], error)
+            else:
+                for each in together:
+                    self._post_all(rank, [each])
+
+    def _not_sent(self, rank: int, kind: str, number: int, error: OSError) -> None:
+        """Fails a call, answers with an error, or gives up the rank: one that cannot be told
+        something, for want of memory, would wait forever or miss what follows from it."""
+        if kind == "answer":
+            self._send_surely(rank, ("error", number, error))
+        elif kind != "call":
+            _log("a message", error)
+            self._lose(rank)
+        elif number in self._others[rank].calls:
+            _fail(self._others[rank].calls[number], error)
 
     def _send_answer(self, rank: int, number: int, result: Any) -> None:
         """Sends an answer, or the error that it cannot be sent."""
@@ -315,8 +327,12 @@ class ConnectedPeers:
     @staticmethod
     def _fail_calls(rank: int, other: _Other) -> None:
         for future in other.calls.values():
-            if not future.done():
-                future.set_exception(_gone(rank))
+            _fail(future, _gone(rank))
+
+
+def _fail(future: asyncio.Future[Any], error: OSError) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def _gone(rank: int) -> RankGone:

@@ -25,7 +25,8 @@ ACL = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in ACL
 
 
 def inode_of_object(cluster: Cluster, name: bytes) -> int:
-    entry = cluster.ranks[0].name_tables.get(split(0, name))
+    place = split(0, name)
+    entry = cluster.ranks[0].tables_at(place).get(place)
     assert entry is not None
     return os.lstat(cluster.ranks[0].objects.path(entry.object_id)).st_ino
 
@@ -121,15 +122,34 @@ def test_a_copy_under_way_ends_for_a_link(tmp_path: Path, monkeypatch: pytest.Mo
     assert summary["copied_bytes"] == len(data)
 
 
-def test_a_default_acl_has_files_copied(tmp_path: Path) -> None:
+def test_while_programs_of_other_ranks_run_files_are_copied(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 2, beside=True)
+    rank, other = cluster.ranks
+
+    async def whole() -> None:
+        cluster.start()
+        await rank.stage_out.flush()
+        rank.publish(b"early", b"1")
+        await rank.stage_out.flush()
+        assert not is_link(cluster, "early")
+        await other.stage_out.flush()
+        rank.publish(b"late", b"2")
+        await cluster.flush()
+        assert is_link(cluster, "late")
+        cluster.close()
+
+    asyncio.run(asyncio.wait_for(whole(), WAIT_S))
+
+
+@pytest.mark.parametrize("where", ["out", "jobs/job0/objects"])
+def test_files_with_acls_are_copied(tmp_path: Path, where: str) -> None:
     cluster = Cluster(tmp_path, beside=True)
     cluster.output_dir.mkdir()
     try:
-        os.setxattr(cluster.output_dir, "system.posix_acl_default", ACL)
+        os.setxattr(tmp_path / where, "system.posix_acl_default", ACL)
     except OSError as error:
         pytest.skip(f"no ACLs here: {error.strerror}")
-
-    run_late(cluster, lambda: cluster.ranks[0].publish(b"file", b"1"))
+    run_late(cluster, lambda: cluster.ranks[0].publish(b"file", b"1", 0o640))
     assert not is_link(cluster, "file")
 
 

@@ -267,17 +267,34 @@ def test_what_is_sent_in_one_turn_goes_together() -> None:
     run(program, 2)
 
 
-def test_memory_that_is_short_for_what_goes_together() -> None:
-    """A call fails as it would alone; who misses what it was told is given up."""
+def test_memory_that_is_short_for_one_of_what_goes_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call fails, and an answer is an error; neither takes others with it, or loses a rank."""
 
     async def program(net: Net) -> None:
-        net.peers[1].serve("note", lambda _: None)
-        net.mails[0].full = True
-        net.peers[0].tell(1, "note")
-        with pytest.raises(OSError) as caught:
-            await net.peers[0].call(1, "note")
-        assert caught.value.errno == errno.ENOMEM
-        assert net.peers[0].is_lost(1)
+        for mail in net.mails:
+            monkeypatch.setattr(mail, "post", little(mail.post))
+        net.peers[1].serve("echo", lambda _, data: data)
+        net.peers[1].serve("much", lambda _: b"1" * 2000)
+        small, large, much = await asyncio.gather(
+            net.peers[0].call(1, "echo", b"1"),
+            net.peers[0].call(1, "echo", b"1" * 2000),
+            net.peers[0].call(1, "much"),
+            return_exceptions=True,
+        )
+        assert small == b"1"
+        assert [each.errno for each in (large, much)] == [errno.ENOMEM] * 2
+        assert not net.peers[0].is_lost(1)
+        assert not net.peers[1].is_lost(0)
+
+    def little(post: Callable[[int, bytes], None]) -> Callable[[int, bytes], None]:
+        def post_little(rank: int, data: bytes) -> None:
+            if len(data) > 1000:
+                raise failure(errno.ENOMEM)
+            post(rank, data)
+
+        return post_little
 
     run(program, 2)
 

@@ -68,12 +68,14 @@ class OutputDirectory:
         ]
 
     def takes_link(self, path: bytes) -> bool:
-        """Tells whether a file may get a second name here instead of being copied: it is on the
-        same file system, and no default ACL gives copies other rights."""
+        """Tells whether a file may get a second name here instead of being copied: it can, and
+        neither it nor what is made here has an ACL of its own."""
         with contextlib.suppress(OSError):
-            self._make_scratch()
-            if os.lstat(path).st_dev == os.stat(self._scratch).st_dev:
-                return "system.posix_acl_default" not in os.listxattr(self._scratch)
+            (temporary,) = self.scratch([0])
+            os.link(path, temporary)
+            os.unlink(temporary)
+            names = [*os.listxattr(path), *os.listxattr(self._scratch)]
+            return not any(name.startswith("system.posix_acl_") for name in names)
         return False
 
     def place_files(

@@ -65,6 +65,7 @@ class StageOut:
         self._line: dict[Place, None] = {}
         self._busy: dict[Place, None] = {}  # taken from the line, and not done with
         self._came: set[Place] = set()  # directories that were moved there
+        self._running = set(range(peers.world_size))  # ranks whose programs may run
         self._asked_s = 0.0
         self._behind_since_s = 0.0
         self._failed: dict[Place, str] = {}  # with the reasons
@@ -80,6 +81,7 @@ class StageOut:
         self._worker: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[list[tuple[str, str]]] | None = None
         peers.serve("supply", lambda _, wanted: self._supplier.supply(wanted))
+        peers.serve("programs_ended", self._programs_ended)
         peers.serve("names_in", lambda _, *key: [name for name, _ in name_tables.list(*key)])
         peers.on_lost(self._rank_lost)
 
@@ -133,13 +135,19 @@ class StageOut:
         """Waits until all that was published so far is placed, or cannot be. What other ranks'
         programs renamed is for those to flush."""
         self._hurried.set()
-        self._supplier.hurry()
+        for rank in range(self._peers.world_size):
+            self._peers.tell(rank, "programs_ended")
         while not self._given_up and (self._line or self._busy):
             self._empty.clear()
             await self._empty.wait()
         if not self._given_up:  # other ranks may be gone when it comes to the account
             self._undone = await self._not_removed()
             await self._reconciler.learn_times()
+
+    def _programs_ended(self, rank: int) -> None:
+        self._running.discard(rank)
+        if not self._running:
+            self._supplier.unused()
 
     def give_up(self) -> None:
         """Ends `flush` now, and what `account` waits for; nothing more is placed."""
@@ -371,6 +379,7 @@ class StageOut:
     def _rank_lost(self, rank: int) -> None:
         """Queues the objects of this rank whose home rank was the lost one: this rank places
         them."""
+        self._programs_ended(rank)
         for place in self._accounts.waiting():
             if self._home_rank_of(place) == rank:
                 self._queue(place)

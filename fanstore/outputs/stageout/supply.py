@@ -36,8 +36,8 @@ class Supplier:
     """Copies the objects of this rank, when the home ranks of their names ask for them; small ones
     before that in groups, since syncing each takes longer than copying it.
 
-    Once the programs have ended nothing changes an object any more: where it lies on the file
-    system of the output directory it gets a second name there instead of a copy."""
+    Once the programs of all ranks have ended nothing changes or reads an object any more: where it
+    lies on the file system of the output directory it gets a second name there, not a copy."""
 
     def __init__(self, objects: ObjectStore, journal: Journal, directory: OutputDirectory) -> None:
         self._objects = objects
@@ -46,7 +46,7 @@ class Supplier:
         self._thread = ThreadPoolExecutor(1, "stage-out")
         self._early = ThreadPoolExecutor(_GROUPS_AHEAD, "stage-out-early")
         self._ended = ffi.new("int32_t *")
-        self._programs_ended = False
+        self._unused = False
         self._coming: dict[int, Attr] = {}  # small ones that are not begun, in their order
         self._begun: dict[int, tuple[Attr, asyncio.Future[dict[int, bytes]]]] = {}
         self.current_bytes = 0  # copied so far of a large one
@@ -62,9 +62,9 @@ class Supplier:
         if object_id in self._coming:
             self._coming[object_id] = attr
 
-    def hurry(self) -> None:
-        """Notes that the programs have ended."""
-        self._programs_ended = True
+    def unused(self) -> None:
+        """Notes that the programs of all ranks have ended."""
+        self._unused = True
 
     def begin(self, count: int) -> None:
         """Begins copies, until there are so many that nobody has asked for yet."""
@@ -144,7 +144,7 @@ class Supplier:
             self._bring(object_id, path, attr)
 
     def _may_link(self, object_id: int) -> bool:
-        return self._programs_ended and self._directory.takes_link(self._objects.path(object_id))
+        return self._unused and self._directory.takes_link(self._objects.path(object_id))
 
     def _make_group(self, group: Mapping[int, Attr]) -> dict[int, bytes]:
         """Makes copies that are synced together, in a thread; returns the paths of all that could
