@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from output_ranks import Cluster
-from output_staging import run, settled, tree
+from output_staging import names_in, run, settled, tree
 from small_disk import small_disk
 
 from fanstore.outputs.model.entries import split
@@ -55,7 +55,7 @@ def test_rescue(tmp_path: Path) -> None:
 
     killed(cluster, work)
     with open(rank.job_directory / "outputs.journal", "ab") as stream:
-        stream.write(b'["name", 7, 0, "cut o')
+        stream.write(b'\n["name", 7, [0, "cut o')
     assert needs_rescue(job)
     done = rescue(job)
     assert done is not None
@@ -244,8 +244,7 @@ def test_a_journal_line_cut_off_takes_no_other_with_it(
     monkeypatch.undo()
     journal.name(2, split(0, b"whole"), 1)
     journal.close()
-    found = read_journal(str(path))
-    assert found is not None and found[1].named == {2: split(0, b"whole")}
+    assert names_in(path) == {2: split(0, b"whole")}
 
 
 def test_journal_lines_that_are_noted_together_are_written_at_once(
@@ -266,6 +265,5 @@ def test_journal_lines_that_are_noted_together_are_written_at_once(
     journal.name(41, split(0, b"alone"), 1)
     journal.close()
     assert len(written) == 4  # 160 KB by 64 KiB and a line, and the last one
-    found = read_journal(str(path))
     del names[1]
-    assert found is not None and found[1].named == {**names, 41: split(0, b"alone")}
+    assert names_in(path) == {**names, 41: split(0, b"alone")}

@@ -12,6 +12,9 @@ from typing import Any
 from output_ranks import Cluster, Rank
 from until import until
 
+from fanstore.outputs.model.entries import Place
+from fanstore.outputs.stageout.journal import read_journal
+
 WAIT_S = 60.0
 
 
@@ -38,6 +41,13 @@ def run(
 async def settled(rank: Rank) -> None:
     """Waits until a rank's line is empty, without the haste of the end."""
     await until(lambda: rank.stage_out.figures()["waiting"] == 0)
+
+
+def names_in(journal: str | Path) -> dict[int, Place]:
+    """The published objects, as a rescue reads them."""
+    found = read_journal(str(journal))
+    assert found is not None
+    return {number: each.name for number, each in found[1].named.items()}
 
 
 def tree(directory: Path) -> dict[str, bytes | str | None]:

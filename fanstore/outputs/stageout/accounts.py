@@ -51,10 +51,9 @@ class Accounts:
         told before."""
         self._published += 1
         self._supplier.published(entry)
-        name = self._journal.ledger.named.get(entry.object_id, place)
-        self._journal.name(entry.object_id, name, entry.attr.size)
-        if entry.object_id in self._journal.ledger.waiting:
-            self._tell_witness(entry.object_id, name)
+        if entry.object_id not in self._journal.named:
+            self._journal.name(entry.object_id, place, entry.attr.size)
+        self._tell_witness(entry.object_id)
 
     def changed(self, place: Place, moved: bool = False) -> None:
         """Has the home rank tell the owner what a name stands for now. moved: it is a directory
@@ -64,20 +63,20 @@ class Accounts:
 
     def discarded(self, object_id: int) -> None:
         """Notes that an object of this rank is gone."""
-        if object_id in self._journal.ledger.waiting:
-            self._tell_witness(object_id, None)
+        waited = object_id in self._journal.waiting
         self._journal.drop(object_id)
+        if waited:
+            self._tell_witness(object_id)
         self._supplier.discarded(object_id)
 
     def waiting(self) -> dict[Place, int]:
         """Returns the objects of this rank that are not placed yet, by where they are to be."""
-        ledger = self._journal.ledger
-        return {ledger.named[each]: each for each in ledger.waiting}
+        return {self._journal.named[each].name: each for each in self._journal.waiting}
 
     def figures(self, in_line: int) -> dict[str, Any]:
         """Returns counts for people; may be called from any thread. published: staged, waiting and
         gone together; gone: replaced or removed since. in_line: names that wait, at least."""
-        ledger, supplier = self._journal.ledger, self._supplier
+        ledger, supplier = self._journal, self._supplier
         return {
             "output_dir": os.fsdecode(self._directory.root),
             "published": self._published,
@@ -104,8 +103,8 @@ class Accounts:
             for place, entry in self._name_tables.entries()
             if not entry.is_file and not reconciler.is_placed(place, entry)
         }
-        ledger, shown = self._journal.ledger, self._directory.shown
-        left = left_of(ledger, lone, self._size)
+        named, shown = self._journal.named, self._directory.shown
+        left = left_of(self._journal, lone, self._size)
         reasons = [(each, reason(each.name)) for each in left]
         kept, kept_all = keep(reasons, unstaged, self._directory, self._objects.path)
         if kept_all:
@@ -116,7 +115,7 @@ class Accounts:
             if not each.partial
         ]
         unplaced = [(name, why) for _, name, why in sorted(told)]
-        unfinished = sorted(shown(ledger.named[n]) for n in partials if n in ledger.named)
+        unfinished = sorted(shown(named[n].name) for n in partials if n in named)
         lost = [shown(name) for name in self._lost()]
         backups = self._directory.backups
         return {
@@ -133,20 +132,18 @@ class Accounts:
 
     def _named(self, object_id: int, name: Place, attr: Attr) -> None:
         """Notes the new name, or attributes, of an object of this rank, if it is still there."""
-        ledger = self._journal.ledger
         self._supplier.changed(object_id, attr)
-        if object_id in ledger.named and ledger.named[object_id] != name:
+        known = self._journal.named.get(object_id)
+        if known is not None and known.name != name:
             self._journal.name(object_id, name, attr.size)
-            if object_id in ledger.waiting:
-                self._tell_witness(object_id, name)
+            self._tell_witness(object_id)
 
     def _placed(self, copies: Iterable[tuple[int, Place, Identity]]) -> None:
         """Notes that copies of objects of this rank are in the output directory."""
         with self._journal.together():
             for object_id, name, identity in copies:
                 self._journal.place(object_id, name, identity)
-                if object_id not in self._journal.ledger.waiting:
-                    self._tell_witness(object_id, None)
+                self._tell_witness(object_id)
 
     def _note(self, place: Place, moved: bool) -> None:
         """Tells, on the home rank, the owner the name of its file; writes down what has no
@@ -171,14 +168,14 @@ class Accounts:
             return os.lstat(self._objects.path(object_id)).st_size
         return 0
 
-    def _tell_witness(self, object_id: int, name: Place | None) -> None:
-        """Tells the next rank that an object of this rank is published under a name and is nowhere
-        else, so that it can be named if this rank is lost; None: it need not be remembered any
-        more."""
+    def _tell_witness(self, object_id: int) -> None:
+        """Tells the next rank the name of an object of this rank that is nowhere else, so that it
+        can be named if this rank is lost; None: it need not be remembered any more."""
         if self._peers.world_size > 1:
-            self._peers.tell(
-                (self._peers.rank + 1) % self._peers.world_size, "witness", object_id, name
-            )
+            waits = object_id in self._journal.waiting
+            name = self._journal.named[object_id].name if waits else None
+            witness = (self._peers.rank + 1) % self._peers.world_size
+            self._peers.tell(witness, "witness", object_id, name)
 
     def _see(self, object_id: int, name: Place | None) -> None:
         if name is None:

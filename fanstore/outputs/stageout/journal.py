@@ -11,7 +11,7 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from fanstore._native import lib
 from fanstore.outputs.model.entries import Entry, Place, split
 
 JOURNAL = "outputs.journal"
-_VERSION = 2  # of the journal, and of where the files of objects lie
+_VERSION = 3  # of the journal, and of where the files of objects lie
 
 
 class Identity(NamedTuple):
@@ -54,70 +54,104 @@ class Lone(NamedTuple):
         return Lone(entry.attr.mode, entry.target if entry.is_link else None)
 
 
+class Named(NamedTuple):
+    """A published object: its one name, and its copy in the output directory, which may have an
+    earlier one."""
+
+    name: Place
+    size: int
+    placed: Placed | None
+
+
 @dataclass
 class Ledger:
-    """What is known of a rank's objects. named: the name under which an object is published.
-    drafts: the name under which one that is being written is to be. placed: objects that are in the
-    output directory. stale: what was placed of objects that are gone. lone: directories and links
-    of which this rank is the home rank. waiting: the sizes of objects that are named and not placed
-    there."""
+    """What is known of a rank's objects. named: those that are published. waiting: the sizes of
+    those of them that are not in the output directory under their name, in their order. drafts: the
+    name under which one that is being written is to be. stale: what was placed of objects that are
+    gone. lone: directories and links of which this rank is the home rank."""
 
-    named: dict[int, Place] = field(default_factory=dict)
-    drafts: dict[int, Place] = field(default_factory=dict)
-    sizes: dict[int, int] = field(default_factory=dict)
-    placed: dict[int, Placed] = field(default_factory=dict)
-    stale: dict[Place, Identity] = field(default_factory=dict)
-    lone: dict[Place, Lone] = field(default_factory=dict)
+    named: dict[int, Named] = field(default_factory=dict)
     named_bytes: int = 0
     waiting: dict[int, int] = field(default_factory=dict)
     waiting_bytes: int = 0
+    drafts: dict[int, Place] = field(default_factory=dict)
+    stale: dict[Place, Identity] = field(default_factory=dict)
+    lone: dict[Place, Lone] = field(default_factory=dict)
+    _gone: set[int] = field(default_factory=set)
 
     def name(self, object_id: int, name: Place, size: int) -> None:
-        """Notes the one name under which an object is published."""
+        """Notes the one name under which an object is published; nothing when the object is gone:
+        who says so is late."""
+        known = self.named.get(object_id)
+        if object_id in self._gone or (known is not None and known.name == name):
+            return
+        self._note("name", object_id, name, size)
         self.drafts.pop(object_id, None)
-        self.named[object_id] = name
-        self.named_bytes += size - self.sizes.get(object_id, 0)
-        self.sizes[object_id] = size
-        placed = self.placed.get(object_id)
+        placed, before = (None, 0) if known is None else (known.placed, known.size)
+        self.named[object_id] = Named(name, size, placed)
+        self.named_bytes += size - before
         if placed is not None and placed.name == name:
             self._arrived(object_id)
         elif object_id not in self.waiting:
             self.waiting[object_id] = size
             self.waiting_bytes += size
 
+    def draft(self, object_id: int, name: Place) -> None:
+        """Notes an object that is being written, and the name under which it is to be published."""
+        if object_id not in self.named and object_id not in self._gone:
+            self._note("draft", object_id, name)
+            self.drafts[object_id] = name
+
     def place(self, object_id: int, name: Place, identity: Identity) -> None:
         """Notes that a copy of the object is in the output directory, under `name`."""
-        if object_id not in self.named:
+        self._note("place", object_id, name, identity)
+        known = self.named.get(object_id)
+        if known is None:
             self.stale[name] = identity
             return
-        self.placed[object_id] = Placed(name, identity)
+        self.named[object_id] = Named(known.name, known.size, Placed(name, identity))
         self.stale.pop(name, None)
-        if self.named.get(object_id) == name:
+        if known.name == name:
             self._arrived(object_id)
 
+    def placed(self, object_id: int) -> Placed | None:
+        """Returns the copy of a published object in the output directory, if there is one."""
+        known = self.named.get(object_id)
+        return None if known is None else known.placed
+
     def drop(self, object_id: int) -> None:
-        """Notes that an object is gone: it was replaced or unlinked."""
+        """Notes that an object is gone: it was replaced or unlinked. Nothing that is said of it
+        later counts."""
+        self._gone.add(object_id)
+        known = self.named.get(object_id)
+        if known is None and object_id not in self.drafts:
+            return
+        self._note("drop", object_id)
         self.drafts.pop(object_id, None)
-        self._arrived(object_id)
-        self.named.pop(object_id, None)
-        self.named_bytes -= self.sizes.pop(object_id, 0)
-        placed = self.placed.pop(object_id, None)
-        if placed is not None:
-            self.stale[placed.name] = placed.identity
+        if known is not None:
+            self._arrived(object_id)
+            del self.named[object_id]
+            self.named_bytes -= known.size
+            if known.placed is not None:
+                self.stale[known.placed.name] = known.placed.identity
 
     def set_lone(self, name: Place, lone: Lone | None) -> None:
         """Notes the directory or link that has a name; None: there is none any more."""
-        if lone is None:
-            self.lone.pop(name, None)
-        else:
-            self.lone[name] = lone
+        if self.lone.get(name) != lone:
+            self._note("set_lone", name, lone)
+            if lone is None:
+                del self.lone[name]
+            else:
+                self.lone[name] = lone
 
     def _arrived(self, object_id: int) -> None:
         self.waiting_bytes -= self.waiting.pop(object_id, 0)
 
+    def _note(self, step: str, *values: Any) -> None:
+        """Is given each step before it is made: the name of the method, and its values."""
 
-@dataclass(frozen=True)
-class Header:
+
+class Header(NamedTuple):
     """What a rescue needs to know of the job. root: the output directory; folders: of each mount,
     in it. started_ns: when the job began."""
 
@@ -132,75 +166,34 @@ _RESERVE_BYTES = 1 << 18
 _KEPT_MOST_BYTES = 1 << 16  # with one more line less than half of what is reserved
 
 
-class Journal:
-    """A ledger whose every step is written to a file first. Without a path nothing is written."""
+class Journal(Ledger):
+    """A ledger whose every step is written to a file first."""
 
-    def __init__(self, path: str | None, header: Header) -> None:
-        self.ledger = Ledger()
+    def __init__(self, path: str, header: Header) -> None:
+        super().__init__()
         self._path = path
-        self._gone: set[int] = set()
-        self._fd: int | None = None
-        self._torn = False
-        self._kept: bytearray | None = None  # lines that are written together
+        self._kept = bytearray()  # lines that are not written yet
+        self._is_together = False
         self._end = self._reserved = 0
-        if path is not None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._fd = os.open(path, flags, 0o600)
-        self._write(
-            "header", header.job_id, os.fsdecode(header.root),
-            [os.fsdecode(folder) for folder in header.folders], header.umask, header.started_ns,
-            _VERSION,
-        )  # fmt: skip
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._fd: int | None = os.open(path, flags, 0o600)
+        self._note("header", _VERSION, header)
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
         """Writes the steps that are noted meanwhile at once, at the end."""
-        kept = self._kept = bytearray()
+        self._is_together = True
         try:
             yield
         finally:
-            self._kept = None
-            if kept:
-                self._append(bytes(kept))
-
-    def name(self, object_id: int, name: Place, size: int) -> None:
-        """Does what Ledger.name says; nothing when that is known, or the object gone: who says so
-        is late."""
-        if self.ledger.named.get(object_id) != name and object_id not in self._gone:
-            self._write("name", object_id, *_texts(name), size)
-            self.ledger.name(object_id, name, size)
-
-    def draft(self, object_id: int, name: Place) -> None:
-        """Notes an object that is being written, and the name under which it is to be published."""
-        if object_id not in self.ledger.named and object_id not in self._gone:
-            self._write("draft", object_id, *_texts(name))
-            self.ledger.drafts[object_id] = name
-
-    def place(self, object_id: int, name: Place, identity: Identity) -> None:
-        """Does what Ledger.place says."""
-        self._write("place", object_id, *_texts(name), *identity)
-        self.ledger.place(object_id, name, identity)
-
-    def drop(self, object_id: int) -> None:
-        """Does what Ledger.drop says; nothing that is said of the object later counts."""
-        self._gone.add(object_id)
-        if object_id in self.ledger.named or object_id in self.ledger.drafts:
-            self._write("drop", object_id)
-            self.ledger.drop(object_id)
-
-    def set_lone(self, name: Place, lone: Lone | None) -> None:
-        """Does what Ledger.set_lone says; nothing when that is known."""
-        if self.ledger.lone.get(name) != lone:
-            target = None if lone is None or lone.target is None else os.fsdecode(lone.target)
-            self._write("lone", *_texts(name), None if lone is None else lone.mode, target)
-            self.ledger.set_lone(name, lone)
+            self._is_together = False
+            self._write()
 
     def discard(self) -> None:
         """Removes the file: all is accounted for, and there is nothing to rescue any more."""
         self.close()
-        if self._path is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self._path)
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
 
     def close(self) -> None:
         """Closes the file, and leaves it there."""
@@ -208,31 +201,24 @@ class Journal:
             os.close(self._fd)
             self._fd = None
 
-    def _write(self, *record: Any) -> None:
-        """Appends a line, or keeps it where lines are written together."""
-        # For all at once, json makes an encoder anew each time, which takes longer than the rest.
-        values = [str(each) if type(each) is int else json.dumps(each) for each in record]
-        line = f"[{', '.join(values)}]\n".encode()
-        if self._kept is None:
-            self._append(line)
-            return
-        self._kept += line
-        if len(self._kept) > _KEPT_MOST_BYTES:
-            self._append(bytes(self._kept))
-            self._kept.clear()
+    def _note(self, step: str, *values: Any) -> None:
+        texts = [str(each) if type(each) is int else _text(each) for each in values]
+        # A line begins anew, so that one which was cut off, on a full disk, spoils no other.
+        self._kept += f'\n["{step}", {", ".join(texts)}]'.encode()
+        if not self._is_together or len(self._kept) > _KEPT_MOST_BYTES:
+            self._write()
 
-    def _append(self, lines: bytes) -> None:
-        """Appends lines. On a full disk the steps count all the same, while the daemon lives; the
-        next line then begins anew, so that one which was cut off spoils no other."""
-        if self._fd is not None:
-            lines = b"\n" * self._torn + lines
-            written = 0
-            self._end += len(lines)
-            if self._end + _RESERVE_BYTES // 2 > self._reserved:
-                self._reserve(self._fd)
-            with contextlib.suppress(OSError):
-                written = os.write(self._fd, lines)
-            self._torn = written < len(lines) if written else self._torn
+    def _write(self) -> None:
+        """Writes what is kept. On a full disk the steps count all the same, while the daemon
+        lives."""
+        lines, self._kept = self._kept, bytearray()
+        if self._fd is None or not lines:
+            return
+        self._end += len(lines)
+        if self._end + _RESERVE_BYTES // 2 > self._reserved:
+            self._reserve(self._fd)
+        with contextlib.suppress(OSError):
+            os.write(self._fd, lines)
 
     def _reserve(self, fd: int) -> None:
         """Reserves space, so that publications can be noted on a full disk: a rescue takes an
@@ -244,57 +230,55 @@ class Journal:
             self._reserved = self._end + _RESERVE_BYTES  # not at each line again
 
 
-def _texts(name: Place) -> tuple[int, str]:
-    return name.mount, os.fsdecode(name.path)
+def _text(value: Any) -> str:
+    """Returns a value of a step in JSON. What most lines have is written by hand: for json it takes
+    longer than all else about a step."""
+    if isinstance(value, Place):
+        return f"[{value.mount}, {json.dumps(os.fsdecode(value.path))}]"
+    if isinstance(value, Identity):
+        return f"[{value.inode}, {value.size}, {value.mtime_ns}]"
+    return json.dumps(value, default=os.fsdecode)
 
 
-def _place(mount: int, path: str) -> Place:
-    return split(mount, os.fsencode(path))
+# The steps, which are methods of a ledger, and what makes their values of what was written.
+_STEPS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "name": (int, split, int),
+    "draft": (int, split),
+    "place": (int, split, Identity),
+    "drop": (int,),
+    "set_lone": (split, Lone),
+}
 
 
 def read_journal(path: str) -> tuple[Header, Ledger] | None:
     """Returns what a dead job's journal says; a line that was cut off does not count. None:
     nothing. Raises OSError (EBADMSG) where another version of FanStore wrote it differently."""
-    records = list(_records(path))
+    lines = list(_lines(path))
     try:
-        return _read_records(records)
+        if not lines or lines[0][0] != "header":
+            return None
+        _, version, (job_id, root, folders, *rest) = lines[0]
+        if version != _VERSION:
+            raise ValueError(version)
+        header = Header(job_id, os.fsencode(root), tuple(map(os.fsencode, folders)), *rest)
+        ledger = Ledger()
+        for step, *values in lines[1:]:
+            read = [_read(*each) for each in zip(_STEPS[step], values, strict=True)]
+            getattr(ledger, step)(*read)
     except (ValueError, TypeError, KeyError, IndexError):
         raise OSError(errno.EBADMSG, "is no journal of this FanStore's", path) from None
-
-
-def _read_records(records: list[Any]) -> tuple[Header, Ledger] | None:
-    if not records or records[0][0] != "header":
-        return None
-    _, job_id, root, folders, umask, started_ns, version = records[0]
-    if version != _VERSION:
-        raise ValueError(version)
-    header = Header(job_id, os.fsencode(root), tuple(map(os.fsencode, folders)), umask, started_ns)
-    ledger = Ledger()
-    for record in records[1:]:
-        _apply(ledger, *record)
     return header, ledger
 
 
-def _records(path: str) -> Iterator[list[Any]]:
+def _lines(path: str) -> Iterator[list[Any]]:
     with open(path, "rb") as stream:
         for line in stream:
             with contextlib.suppress(ValueError):
                 yield json.loads(line)
 
 
-def _apply(ledger: Ledger, step: str, *values: Any) -> None:
-    if step == "name":
-        object_id, mount, path, size = values
-        ledger.name(object_id, _place(mount, path), size)
-    elif step == "place":
-        object_id, mount, path, *identity = values
-        ledger.place(object_id, _place(mount, path), Identity(*identity))
-    elif step == "draft":
-        object_id, mount, path = values
-        ledger.drafts[object_id] = _place(mount, path)
-    elif step == "drop":
-        ledger.drop(*values)
-    elif step == "lone":
-        mount, path, mode, target = values
-        lone = None if mode is None else Lone(mode, None if target is None else os.fsencode(target))
-        ledger.set_lone(_place(mount, path), lone)
+def _read(kind: Callable[..., Any], value: Any) -> Any:
+    """Returns a value of a step as it was before it was written."""
+    if not isinstance(value, list):
+        return value
+    return kind(*[os.fsencode(each) if isinstance(each, str) else each for each in value])

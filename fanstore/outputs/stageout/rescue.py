@@ -99,15 +99,17 @@ def _follow_object(ledger: Ledger, change: Change) -> None:
     """Notes what a program of this rank did with an object, and the daemon had no time to note."""
     name = change.place
     if change.kind == changes.CREATED:
-        ledger.drafts[change.object_id] = name
+        ledger.draft(change.object_id, name)
     elif change.kind == changes.PUBLISHED:
         if change.elsewhere:
             name = ledger.drafts.get(change.object_id, name)
-        ledger.name(change.object_id, name, change.attr.size)
+        if not (change.elsewhere and change.object_id in ledger.named):
+            ledger.name(change.object_id, name, change.attr.size)
     elif change.kind in (changes.REMOVED, changes.MOVED):
         ledger.drop(change.gone)
-        if change.object_id in ledger.named:
-            ledger.name(change.object_id, change.to, ledger.sizes[change.object_id])
+        known = ledger.named.get(change.object_id)
+        if known is not None:
+            ledger.name(change.object_id, change.to, known.size)
 
 
 def _follow_name(ledger: Ledger, change: Change) -> None:
@@ -188,8 +190,9 @@ class _Placer:
                 tell((turn, None, self._directory.shown(name)))
             except OSError as error:
                 tell((turn, str(error.strerror), ""))
+        names = {each.name for each in self._ledger.named.values()}
         for name, identity in self._ledger.stale.items():
-            if name not in self._ledger.named.values():
+            if name not in names:
                 with contextlib.suppress(OSError):
                     self._directory.remove_file(name, identity)
         self._directory.clear_scratch()
@@ -219,7 +222,7 @@ class _Placer:
         self._refuse_newer(name)
         attr = Attr.of(os.lstat(source))
         (temporary,) = self._directory.scratch([object_id])
-        placed = self._ledger.placed.get(object_id)
+        placed = self._ledger.placed(object_id)
         linked = placed is not None and link_again(
             self._directory.path(placed.name), placed.identity, attr, temporary
         )

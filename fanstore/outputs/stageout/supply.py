@@ -105,7 +105,7 @@ class Supplier:
             return b""
         begun_attr, made = self._begun.pop(object_id)
         path = (await asyncio.shield(made)).get(object_id, b"")  # it is the whole group's
-        if path and object_id not in self._journal.ledger.named:
+        if path and object_id not in self._journal.named:
             _unlink(path)
             return b""
         if path and begun_attr != attr:
@@ -115,7 +115,7 @@ class Supplier:
     def _make(self, object_id: int, attr: Attr) -> bytes:
         """Makes a copy, in a thread; returns its path."""
         (path,) = self._directory.scratch([object_id])
-        placed = self._journal.ledger.placed.get(object_id)
+        placed = self._journal.placed(object_id)
         try:
             if placed is None or not link_again(
                 self._directory.path(placed.name), placed.identity, attr, path
@@ -166,7 +166,7 @@ class Supplier:
         """Counts bytes that were copied. may_end: the copy ends where a link will do."""
         self.copied_bytes += count
         self.current_bytes += count
-        if self._ended[0] or object_id not in self._journal.ledger.named:
+        if self._ended[0] or object_id not in self._journal.named:
             raise OSError(errno.ECANCELED, "not waited for")
         if may_end and self._may_link(object_id):
             raise _LinkInstead
@@ -177,7 +177,7 @@ class Supplier:
             path = await self._take(object_id, attr)
             if path:
                 _unlink(path)
-            if object_id in self._journal.ledger.named:
+            if object_id in self._journal.named:
                 self._coming[object_id] = attr
 
     def discarded(self, object_id: int) -> None:

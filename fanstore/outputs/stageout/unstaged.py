@@ -35,7 +35,7 @@ def left_of(
     """Returns all that is left to be done, in the order in which it has to be done. size_of: says
     the size of an object's file in bytes; None: there is none, and nothing to be done."""
     left = [Left(name, lone=each) for name, each in sorted(lone.items())]
-    left += [Left(ledger.named[n], n) for n in ledger.waiting if size_of(n) is not None]
+    left += [Left(ledger.named[n].name, n) for n in ledger.waiting if size_of(n) is not None]
     left += [Left(name, n, partial=True) for n, name in ledger.drafts.items() if size_of(n)]
     return left
 
