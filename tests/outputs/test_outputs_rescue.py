@@ -72,6 +72,31 @@ def test_rescue(tmp_path: Path) -> None:
     assert rescue(job) is None
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_rescue_of_what_was_renamed_with_its_directory(tmp_path: Path, count: int) -> None:
+    """Nothing is made under the names of before, whichever ranks kept them."""
+    cluster = Cluster(tmp_path, count)
+    rank = cluster.ranks[0]
+
+    async def work() -> None:
+        for each in cluster.ranks:
+            each.stage_out.give_up()
+        for name in (b"tmp", b"tmp/a", b"tmp/a/b", b"tmp/a/b/empty"):
+            rank.mkdir(name)
+        rank.symlink(b"target", b"tmp/a/link")
+        rank.publish(b"tmp/a/b/file", b"1")
+        rank.rename(b"tmp", b"step")
+        rank.mkdir(b"tmp")
+
+    killed(cluster, work)
+    for each in cluster.ranks:
+        rescue(str(each.job_directory))
+    assert tree(cluster.output_dir) == {
+        "tmp": None, "step": None, "step/a": None, "step/a/b": None, "step/a/b/empty": None,
+        "step/a/link": "target", "step/a/b/file": b"1",
+    }  # fmt: skip
+
+
 def test_a_journal_that_cannot_be_understood_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "outputs.journal").write_text('["header", "x"]\n')
     with pytest.raises(OSError, match="no journal of this FanStore"):

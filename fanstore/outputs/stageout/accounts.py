@@ -98,11 +98,11 @@ class Accounts:
         """Ends the accounts: what is not in the output directory is moved to `unstaged` and named,
         and so are `partials`, wherever they are. The journal goes, unless something could not even
         be moved: that is left to a rescue."""
-        lone = {
-            place: Lone.of(entry)
+        lone = [
+            (place, Lone.of(entry))
             for place, entry in self._name_tables.entries()
             if not entry.is_file and not reconciler.is_placed(place, entry)
-        }
+        ]
         named, shown = self._journal.named, self._directory.shown
         left = left_of(self._journal, lone, self._size)
         reasons = [(each, reason(each.name)) for each in left]
@@ -152,13 +152,18 @@ class Accounts:
         if entry is not None and entry.is_file:
             self._peers.tell(entry.owner, "named", entry.object_id, place, entry.attr)
             entry = None
-        self._journal.set_lone(place, None if entry is None else Lone.of(entry))
-        if moved and entry is not None and entry.is_directory:
+        before, lone = self._journal.lone_at(place), None if entry is None else Lone.of(entry)
+        self._journal.set_lone(place, lone)
+        is_directory = lone is not None and lone.is_directory
+        has_left = before is not None and before.is_directory and not is_directory
+        if has_left or (moved and is_directory):
             home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
             self._peers.tell(home_rank, "note_below", place.mount, place.path)
 
     def _note_below(self, mount: int, path: bytes) -> None:
-        for name, _ in self._name_tables.list(mount, path):
+        """Notes what is in a directory now that came there, or nothing, where it has left."""
+        there = [name for name, _ in self._name_tables.list(mount, path)]
+        for name in dict.fromkeys([*there, *self._journal.lone.get((mount, path), ())]):
             self._note(Place(mount, path, name), True)
 
     def _size(self, object_id: int) -> int:

@@ -53,6 +53,11 @@ class Lone(NamedTuple):
         """Returns what is noted of a directory or link."""
         return Lone(entry.attr.mode, entry.target if entry.is_link else None)
 
+    @property
+    def is_directory(self) -> bool:
+        """Whether this is a directory."""
+        return self.target is None
+
 
 class Named(NamedTuple):
     """A published object: its one name, and its copy in the output directory, which may have an
@@ -68,7 +73,7 @@ class Ledger:
     """What is known of a rank's objects. named: those that are published. waiting: the sizes of
     those of them that are not in the output directory under their name, in their order. drafts: the
     name under which one that is being written is to be. stale: what was placed of objects that are
-    gone. lone: directories and links of which this rank is the home rank."""
+    gone. lone: the directories and links in each directory of which this rank is the home rank."""
 
     named: dict[int, Named] = field(default_factory=dict)
     named_bytes: int = 0
@@ -76,7 +81,7 @@ class Ledger:
     waiting_bytes: int = 0
     drafts: dict[int, Place] = field(default_factory=dict)
     stale: dict[Place, Identity] = field(default_factory=dict)
-    lone: dict[Place, Lone] = field(default_factory=dict)
+    lone: dict[tuple[int, bytes], dict[bytes, Lone]] = field(default_factory=dict)
     _gone: set[int] = field(default_factory=set)
 
     def name(self, object_id: int, name: Place, size: int) -> None:
@@ -137,12 +142,26 @@ class Ledger:
 
     def set_lone(self, name: Place, lone: Lone | None) -> None:
         """Notes the directory or link that has a name; None: there is none any more."""
-        if self.lone.get(name) != lone:
-            self._note("set_lone", name, lone)
-            if lone is None:
-                del self.lone[name]
-            else:
-                self.lone[name] = lone
+        if self.lone_at(name) == lone:
+            return
+        self._note("set_lone", name, lone)
+        names = self.lone.setdefault((name.mount, name.directory), {})
+        if lone is not None:
+            names[name.name] = lone
+        elif len(names) > 1:
+            del names[name.name]
+        else:
+            del self.lone[name.mount, name.directory]
+
+    def lone_at(self, name: Place) -> Lone | None:
+        """Returns the directory or link that has a name, if there is one."""
+        return self.lone.get((name.mount, name.directory), {}).get(name.name)
+
+    def all_lone(self) -> Iterator[tuple[Place, Lone]]:
+        """Yields all directories and links, with their names."""
+        for (mount, directory), names in self.lone.items():
+            for name, lone in names.items():
+                yield Place(mount, directory, name), lone
 
     def _arrived(self, object_id: int) -> None:
         self.waiting_bytes -= self.waiting.pop(object_id, 0)

@@ -114,15 +114,14 @@ def _follow_object(ledger: Ledger, change: Change) -> None:
 
 def _follow_name(ledger: Ledger, change: Change) -> None:
     """Notes what a program did with the name of a directory or link that this rank keeps."""
-    name, to = change.place, change.to
+    name, lone = change.place, ledger.lone_at(change.place)
     if change.kind == changes.MADE:
         ledger.set_lone(name, Lone(change.attr.mode, None))
-    elif change.kind == changes.ALTERED and name in ledger.lone:
-        ledger.set_lone(name, Lone(change.attr.mode, ledger.lone[name].target))
-    elif change.kind == changes.REMOVED:
-        ledger.set_lone(name, None)
+    elif change.kind == changes.ALTERED and lone is not None:
+        ledger.set_lone(name, Lone(change.attr.mode, lone.target))
     elif change.kind == changes.MOVED:
-        ledger.set_lone(to, ledger.lone.get(name))
+        ledger.set_lone(change.to, lone)
+    if change.kind in (changes.REMOVED, changes.MOVED):
         ledger.set_lone(name, None)
 
 
@@ -153,7 +152,7 @@ def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> 
 
 
 def _left(job_directory: str, ledger: Ledger) -> list[Left]:
-    return left_of(ledger, ledger.lone, partial(_size, job_directory))
+    return left_of(ledger, ledger.all_lone(), partial(_size, job_directory))
 
 
 def _size(job_directory: str, object_id: int) -> int | None:

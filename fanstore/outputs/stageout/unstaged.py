@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from fanstore.outputs.model.entries import Attr, Place
@@ -30,11 +30,11 @@ class Left(NamedTuple):
 
 
 def left_of(
-    ledger: Ledger, lone: Mapping[Place, Lone], size_of: Callable[[int], int | None]
+    ledger: Ledger, lone: Iterable[tuple[Place, Lone]], size_of: Callable[[int], int | None]
 ) -> list[Left]:
     """Returns all that is left to be done, in the order in which it has to be done. size_of: says
     the size of an object's file in bytes; None: there is none, and nothing to be done."""
-    left = [Left(name, lone=each) for name, each in sorted(lone.items())]
+    left = [Left(name, lone=each) for name, each in sorted(lone)]
     left += [Left(ledger.named[n].name, n) for n in ledger.waiting if size_of(n) is not None]
     left += [Left(name, n, partial=True) for n, name in ledger.drafts.items() if size_of(n)]
     return left
