@@ -193,7 +193,7 @@ class Journal(Ledger):
         self._path = path
         self._kept = bytearray()  # lines that are not written yet
         self._is_together = False
-        self._end = self._reserved = 0
+        self._room = 0  # bytes that are reserved and not written
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._fd: int | None = os.open(path, flags, 0o600)
         self._note("header", _VERSION, header)
@@ -228,25 +228,18 @@ class Journal(Ledger):
             self._write()
 
     def _write(self) -> None:
-        """Writes what is kept. On a full disk the steps count all the same, while the daemon
-        lives."""
+        """Writes what is kept. On a full disk the steps count all the same, while the daemon lives;
+        space is reserved, so that publications can be noted there, too: a rescue takes an object
+        without a noted name for half written."""
         lines, self._kept = self._kept, bytearray()
         if self._fd is None or not lines:
             return
-        self._end += len(lines)
-        if self._end + _RESERVE_BYTES // 2 > self._reserved:
-            self._reserve(self._fd)
+        if self._room < _RESERVE_BYTES // 2 + len(lines):
+            lib.fan_reserve(self._fd, os.fstat(self._fd).st_size, _RESERVE_BYTES)
+            self._room = _RESERVE_BYTES  # or there is none, which is not asked at each line again
+        self._room -= len(lines)
         with contextlib.suppress(OSError):
             os.write(self._fd, lines)
-
-    def _reserve(self, fd: int) -> None:
-        """Reserves space, so that publications can be noted on a full disk: a rescue takes an
-        object without a noted name for half written. Does nothing where there is no space."""
-        start = os.fstat(fd).st_size
-        if lib.fan_reserve(fd, start, _RESERVE_BYTES) == 0:
-            self._reserved = start + _RESERVE_BYTES
-        else:
-            self._reserved = self._end + _RESERVE_BYTES  # not at each line again
 
 
 def _text(value: Any) -> str:

@@ -22,6 +22,7 @@ from fanstore.outputs.stageout.copying import copy_object, link_again
 from fanstore.outputs.stageout.journal import (
     JOURNAL,
     Header,
+    Identity,
     Ledger,
     Lone,
     read_journal,
@@ -56,60 +57,176 @@ def object_file(job_directory: str, object_id: int) -> bytes:
 def left_behind(job_directory: str) -> tuple[int, int, str] | None:
     """Returns what a job that nobody holds did not place of its outputs: files, bytes, and where
     they belong. None: it left no journal, or none that can be read."""
-    found = None
     with contextlib.suppress(OSError):
-        found = _read(job_directory)
-    if found is None:
-        return None
-    header, ledger = found
-    sizes = [
-        _size(job_directory, each.object_id) or 0
-        for each in _left(job_directory, ledger)
-        if each.lone is None
-    ]
-    return len(sizes), sum(sizes), os.fsdecode(header.root)
+        job = _DeadJob.find(job_directory)
+        if job is not None:
+            sizes = [job.size(each.object_id) or 0 for each in job.left if each.lone is None]
+            return len(sizes), sum(sizes), os.fsdecode(job.header.root)
+    return None
 
 
 def needs_rescue(job_directory: str) -> bool:
     """Tells whether a job that nobody holds left something to do about its outputs. Raises OSError
     where that cannot be known: such a job is left alone."""
-    found = _read(job_directory)
-    if found is None:
-        return False
-    _, ledger = found
-    return bool(ledger.stale or _left(job_directory, ledger))
+    job = _DeadJob.find(job_directory)
+    return job is not None and bool(job.ledger.stale or job.left)
 
 
-def _read(job_directory: str) -> tuple[Header, Ledger] | None:
-    found = None
-    with contextlib.suppress(FileNotFoundError):
-        found = read_journal(os.path.join(job_directory, JOURNAL))
-    if found is not None:
+def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> Rescued | None:
+    """Places what a dead job published and did not place; `given_up` ends that, and the rest is
+    kept. Returns None where there was nothing to do. The caller holds the job's lock."""
+    job = _DeadJob.find(job_directory)
+    if job is None:
+        return None
+    told = {turn: (reason, shown) for turn, reason, shown in told_apart(job.place, given_up)}
+    root, folder = os.fsdecode(job.header.root), unstaged_of(job_directory)
+    done = Rescued(job.header.job_id, root, folder)
+    rest: list[tuple[Left, str]] = []
+    for turn, each in enumerate(job.left):
+        reason, shown = told.get(turn, (NOT_WAITED_FOR, ""))
+        if reason is not None:
+            rest.append((each, reason))
+        elif each.lone is None:
+            (done.partials if each.partial else done.placed).append(shown)
+    done.kept, kept_all = keep(rest, folder, OutputDirectory(job.header), job.path_of)
+    done.stuck = not kept_all
+    if kept_all:
+        os.unlink(os.path.join(job_directory, JOURNAL))
+    return done
+
+
+class _DeadJob:
+    """What a job left that nobody holds, and how it comes into the output directory. left: what is
+    not there; looked for once, since somebody may write to a partial output even now."""
+
+    def __init__(self, path: str, header: Header, ledger: Ledger) -> None:
+        self.path_of = partial(object_file, path)
+        self._directory = OutputDirectory(header)
+        self._given_up: Callable[[], bool] = lambda: False
+        self.header = header
+        self.ledger = ledger
+        self.left = left_of(ledger, ledger.all_lone(), self.size)
+
+    @staticmethod
+    def find(path: str) -> _DeadJob | None:
+        """Returns what a job left, None where that is no journal. Raises OSError."""
+        found = None
+        with contextlib.suppress(FileNotFoundError):
+            found = read_journal(os.path.join(path, JOURNAL))
+        if found is None:
+            return None
+        header, ledger = found
         with contextlib.suppress(OSError):  # there was no such segment
-            rank, log = left_in(os.path.join(job_directory, NAMES))
+            rank, log = left_in(os.path.join(path, NAMES))
             for change in log:
                 if change.rank == rank:
-                    _follow_object(found[1], change)
+                    _follow_object(ledger, change)
                 if not change.elsewhere:
-                    _follow_name(found[1], change)
-    return found
+                    _follow_name(ledger, change)
+        return _DeadJob(path, header, ledger)
+
+    def size(self, object_id: int) -> int | None:
+        """Returns the size of an object's file in bytes, None where there is none."""
+        with contextlib.suppress(OSError):
+            return os.lstat(self.path_of(object_id)).st_size
+        return None
+
+    def place(self, tell: Tell, given_up: Callable[[], bool]) -> None:
+        """Places all that is left, and removes what belongs there no more; tells for each why that
+        could not be done, or None, and where it is."""
+        self._given_up = given_up
+        for turn, each in enumerate(self.left):
+            try:
+                self._advance(0)
+                name = self._partial(each) if each.partial else each.name
+                self._place(each, name)
+                tell((turn, None, self._directory.shown(name)))
+            except OSError as error:
+                tell((turn, str(error.strerror), ""))
+        published = {each.name for each in self.ledger.named.values()}
+        for name, identity in self.ledger.stale.items():
+            if name not in published:
+                with contextlib.suppress(OSError):
+                    self._directory.remove_file(name, identity)
+        self._directory.clear_scratch()
+
+    def _partial(self, each: Left) -> Place:
+        """Returns a free name that says that the file is not whole, or the one that it has been
+        given already."""
+        for path in partial_paths(os.fsdecode(each.name.path)):
+            name = split(each.name.mount, os.fsencode(path))
+            if not os.path.lexists(self._directory.path(name)) or self._is_there(each, name):
+                return name
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+
+    def _place(self, each: Left, name: Place) -> None:
+        directory, lone, mine = self._directory, each.lone, self.ledger.stale.get(name)
+        if lone is not None and lone.target is None:
+            directory.place_directory(name, lone.mode, mine)
+        elif not self._is_there(each, name):
+            self._refuse_newer(name, mine)
+            if lone is not None and lone.target is not None:
+                temporary = directory.make_link(lone.target, 0)
+            else:
+                temporary = self._copy(each.object_id)
+            directory.place_files([(temporary, name, mine)], [], ffi.new("int32_t *"))
+            placed = self.ledger.placed(each.object_id)
+            if placed is not None:
+                directory.remove_file(placed.name, placed.identity)
+
+    def _is_there(self, each: Left, name: Place) -> bool:
+        """Tells whether it came there before, and the daemon was killed before it noted that."""
+        source, path = self.path_of(each.object_id), self._directory.path(name)
+        with contextlib.suppress(OSError):
+            if each.lone is not None:
+                return os.readlink(path) == each.lone.target
+            facts = [os.lstat(file) for file in (source, path)]
+            same = len({(found.st_mode, found.st_size, found.st_mtime_ns) for found in facts}) == 1
+            return same and filecmp.cmp(source, path, shallow=False)
+        return False
+
+    def _refuse_newer(self, name: Place, mine: Identity | None) -> None:
+        """Raises where something came there while the job ran that is not known as its own: that
+        stays."""
+        try:
+            found = os.lstat(self._directory.path(name))
+        except OSError:
+            return
+        own = mine is not None and mine.inode == found.st_ino
+        if not own and found.st_ctime_ns >= self.header.started_ns:
+            raise FileExistsError(errno.EEXIST, "something newer is there")
+
+    def _copy(self, object_id: int) -> bytes:
+        """Returns the path of a copy in the scratch directory."""
+        source = self.path_of(object_id)
+        attr = Attr.of(os.lstat(source))
+        (temporary,) = self._directory.scratch([object_id])
+        placed = self.ledger.placed(object_id)
+        if placed is None or not link_again(
+            self._directory.path(placed.name), placed.identity, attr, temporary
+        ):
+            copy_object(source, temporary, attr, self._advance)
+        return temporary
+
+    def _advance(self, _: int) -> None:
+        if self._given_up():
+            raise OSError(errno.ECANCELED, NOT_WAITED_FOR)
 
 
 def _follow_object(ledger: Ledger, change: Change) -> None:
     """Notes what a program of this rank did with an object, and the daemon had no time to note."""
-    name = change.place
+    object_id, known = change.object_id, ledger.named.get(change.object_id)
     if change.kind == changes.CREATED:
-        ledger.draft(change.object_id, name)
-    elif change.kind == changes.PUBLISHED:
-        if change.elsewhere:
-            name = ledger.drafts.get(change.object_id, name)
-        if not (change.elsewhere and change.object_id in ledger.named):
-            ledger.name(change.object_id, name, change.attr.size)
+        ledger.draft(object_id, change.place)
+    elif change.kind == changes.PUBLISHED and not change.elsewhere:
+        ledger.name(object_id, change.place, change.attr.size)
+    elif change.kind == changes.PUBLISHED and known is None:
+        place = ledger.drafts.get(object_id, change.place)
+        ledger.name(object_id, place, change.attr.size)
     elif change.kind in (changes.REMOVED, changes.MOVED):
         ledger.drop(change.gone)
-        known = ledger.named.get(change.object_id)
         if known is not None:
-            ledger.name(change.object_id, change.to, known.size)
+            ledger.name(object_id, change.to, known.size)
 
 
 def _follow_name(ledger: Ledger, change: Change) -> None:
@@ -123,143 +240,6 @@ def _follow_name(ledger: Ledger, change: Change) -> None:
         ledger.set_lone(change.to, lone)
     if change.kind in (changes.REMOVED, changes.MOVED):
         ledger.set_lone(name, None)
-
-
-def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> Rescued | None:
-    """Places what a dead job published and did not place; `given_up` ends that, and the rest is
-    kept. Returns None where there was nothing to do. The caller holds the job's lock."""
-    found = _read(job_directory)
-    if found is None:
-        return None
-    header, ledger = found
-    left = _left(job_directory, ledger)  # once: somebody may write to a partial output even now
-    placer = _Placer(job_directory, header, ledger, left)
-    told = {turn: (reason, shown) for turn, reason, shown in told_apart(placer.run, given_up)}
-    done = Rescued(header.job_id, os.fsdecode(header.root), unstaged_of(job_directory))
-    rest: list[tuple[Left, str]] = []
-    for turn, each in enumerate(left):
-        reason, shown = told.get(turn, (NOT_WAITED_FOR, ""))
-        if reason is not None:
-            rest.append((each, reason))
-        elif each.lone is None:
-            (done.partials if each.partial else done.placed).append(shown)
-    directory = OutputDirectory(header)
-    done.kept, kept_all = keep(rest, done.folder, directory, partial(object_file, job_directory))
-    done.stuck = not kept_all
-    if kept_all:
-        os.unlink(os.path.join(job_directory, JOURNAL))
-    return done
-
-
-def _left(job_directory: str, ledger: Ledger) -> list[Left]:
-    return left_of(ledger, ledger.all_lone(), partial(_size, job_directory))
-
-
-def _size(job_directory: str, object_id: int) -> int | None:
-    """Returns the size of an object's file in bytes, None where there is none."""
-    with contextlib.suppress(OSError):
-        return os.lstat(object_file(job_directory, object_id)).st_size
-    return None
-
-
-class _Placer:
-    """Places in the output directory what a dead job published, and notes what it could not."""
-
-    def __init__(
-        self, job_directory: str, header: Header, ledger: Ledger, left: list[Left]
-    ) -> None:
-        self._job_directory = job_directory
-        self._header = header
-        self._ledger = ledger
-        self._left = left
-        self._given_up: Callable[[], bool] = lambda: False
-        self._directory = OutputDirectory(header)
-
-    def run(self, tell: Tell, given_up: Callable[[], bool]) -> None:
-        """Places all; tells for each why that could not be done, or None, and where it is."""
-        self._given_up = given_up
-        for turn, each in enumerate(self._left):
-            try:
-                self._advance(0)
-                name = self._partial(each) if each.partial else each.name
-                if each.lone is not None:
-                    self._make_lone(name, each.lone)
-                else:
-                    self._place(each.object_id, name)
-                tell((turn, None, self._directory.shown(name)))
-            except OSError as error:
-                tell((turn, str(error.strerror), ""))
-        names = {each.name for each in self._ledger.named.values()}
-        for name, identity in self._ledger.stale.items():
-            if name not in names:
-                with contextlib.suppress(OSError):
-                    self._directory.remove_file(name, identity)
-        self._directory.clear_scratch()
-
-    def _partial(self, each: Left) -> Place:
-        """Returns a free name that says that the file is not whole, or the one that it has been
-        given already."""
-        source = object_file(self._job_directory, each.object_id)
-        for path in partial_paths(os.fsdecode(each.name.path)):
-            name = split(each.name.mount, os.fsencode(path))
-            if not os.path.lexists(self._directory.path(name)) or self._is_there(source, name):
-                return name
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-
-    def _make_lone(self, name: Place, lone: Lone) -> None:
-        path, mine = self._directory.path(name), self._ledger.stale.get(name)
-        if lone.target is None:
-            self._directory.place_directory(name, lone.mode, mine)
-        elif not (os.path.islink(path) and os.readlink(path) == lone.target):
-            self._refuse_newer(name)
-            self._name(self._directory.make_link(lone.target, 0), name)
-
-    def _place(self, object_id: int, name: Place) -> None:
-        source = object_file(self._job_directory, object_id)
-        if self._is_there(source, name):
-            return
-        self._refuse_newer(name)
-        attr = Attr.of(os.lstat(source))
-        (temporary,) = self._directory.scratch([object_id])
-        placed = self._ledger.placed(object_id)
-        linked = placed is not None and link_again(
-            self._directory.path(placed.name), placed.identity, attr, temporary
-        )
-        if not linked:
-            copy_object(source, temporary, attr, self._advance)
-        self._name(temporary, name)
-        if placed is not None:
-            self._directory.remove_file(placed.name, placed.identity)
-
-    def _name(self, temporary: bytes, name: Place) -> None:
-        mine = self._ledger.stale.get(name)
-        self._directory.place_files([(temporary, name, mine)], [], ffi.new("int32_t *"))
-
-    def _is_there(self, source: bytes, name: Place) -> bool:
-        """Tells whether the copy came there before, and the daemon was killed before it noted
-        that."""
-        path = self._directory.path(name)
-        with contextlib.suppress(OSError):
-            facts = [os.lstat(each) for each in (source, path)]
-            same = len({(each.st_mode, each.st_size, each.st_mtime_ns) for each in facts}) == 1
-            return same and filecmp.cmp(source, path, shallow=False)
-        return False
-
-    def _refuse_newer(self, name: Place) -> None:
-        """Raises where something came there while the job ran that is not known as its own: that
-        stays."""
-        try:
-            found = os.lstat(self._directory.path(name))
-        except OSError:
-            return
-        mine = self._ledger.stale.get(name)
-        own = mine is not None and mine.inode == found.st_ino
-        if not own and found.st_ctime_ns >= self._header.started_ns:
-            raise FileExistsError(errno.EEXIST, "something newer is there")
-
-    def _advance(self, _: int) -> None:
-        if self._given_up():
-            raise OSError(errno.ECANCELED, NOT_WAITED_FOR)
 
 
 def rescue_lines(rescued: Rescued) -> list[str]:
