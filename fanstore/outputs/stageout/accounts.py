@@ -109,12 +109,8 @@ class Accounts:
         kept, kept_all = keep(reasons, unstaged, self._directory, self._objects.path)
         if kept_all:
             self._journal.discard()
-        told = [
-            (each.lone is not None, *what)
-            for each, what in zip(left, kept, strict=True)
-            if not each.partial
-        ]
-        unplaced = [(name, why) for _, name, why in sorted(told)]
+        told = [(each.lone is not None, *what) for each, *what in kept if not each.partial]
+        unplaced = [(path, why) for _, path, why in sorted(told)]
         unfinished = sorted(shown(named[n].name) for n in partials if n in named)
         lost = [shown(name) for name in self._lost()]
         backups = self._directory.backups

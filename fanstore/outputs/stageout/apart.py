@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -19,6 +20,7 @@ from typing import Any
 LEAVE_AFTER_S = 3.0  # since it was told that nobody waits for it any more
 _POLL_S = 0.05
 _REAP_S = 0.5
+_TOLD_MOST_BYTES = 1 << 16  # of one thing told, which names one path
 
 Tell = Callable[[Any], None]
 Work = Callable[[Tell, Callable[[], bool]], None]
@@ -30,33 +32,25 @@ def told_apart(work: Work, given_up: Callable[[], bool]) -> Iterator[Any]:
     nothing is run."""
     if given_up():
         return
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         _child(work, theirs)
     theirs.close()
+    until_s = math.inf
     try:
-        with ours:
-            yield from _listen(ours, given_up)
+        while time.monotonic() < until_s:
+            if until_s == math.inf and given_up():
+                until_s = time.monotonic() + LEAVE_AFTER_S
+                ours.shutdown(socket.SHUT_WR)
+            if select.select([ours], [], [], _POLL_S)[0]:
+                told = ours.recv(_TOLD_MOST_BYTES)
+                if not told:
+                    return
+                yield json.loads(told)
     finally:
+        ours.close()
         _end(pid)
-
-
-def _listen(ours: socket.socket, given_up: Callable[[], bool]) -> Iterator[Any]:
-    pending = b""
-    until_s = None
-    while until_s is None or time.monotonic() < until_s:
-        if until_s is None and given_up():
-            until_s = time.monotonic() + LEAVE_AFTER_S
-            ours.shutdown(socket.SHUT_WR)
-        if not select.select([ours], [], [], _POLL_S)[0]:
-            continue
-        data = ours.recv(1 << 16)
-        if not data:
-            return
-        *lines, pending = (pending + data).split(b"\n")
-        for line in lines:
-            yield json.loads(line)
 
 
 def _child(work: Work, link: socket.socket) -> None:
@@ -65,7 +59,7 @@ def _child(work: Work, link: socket.socket) -> None:
             signal.signal(number, signal.SIG_IGN)  # the parent says when to end
         _let_go_of_all_but(link.fileno())
         work(
-            lambda told: link.sendall(json.dumps(told).encode() + b"\n"),
+            lambda told: link.sendall(json.dumps(told).encode()),
             lambda: bool(select.select([link], [], [], 0)[0]),
         )
     finally:

@@ -43,20 +43,20 @@ class Placed(NamedTuple):
 
 
 class Lone(NamedTuple):
-    """A directory or a link, which has no object. target: a link's, else None."""
+    """A directory or a link, which has no object. target: a link's, else b""."""
 
     mode: int
-    target: bytes | None
+    target: bytes
 
     @staticmethod
     def of(entry: Entry) -> Lone:
         """Returns what is noted of a directory or link."""
-        return Lone(entry.attr.mode, entry.target if entry.is_link else None)
+        return Lone(entry.attr.mode, entry.target)
 
     @property
     def is_directory(self) -> bool:
         """Whether this is a directory."""
-        return self.target is None
+        return not self.target
 
 
 class Named(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 
@@ -15,29 +16,24 @@ def folders_of(prefixes: Sequence[str]) -> tuple[bytes, ...]:
     found: list[bytes] = []
     for prefix in prefixes:
         name = os.path.basename(os.fsencode(prefix).rstrip(b"/")) or b"root"
-        number = 1
-        chosen = name
-        while chosen in found:
-            number += 1
-            chosen = name + b"-%d" % number
-        found.append(chosen)
+        numbered = (name + b"-%d" % number for number in itertools.count(2))
+        names = itertools.chain([name], numbered)
+        found.append(next(each for each in names if each not in found))
     return tuple(found)
 
 
 def problem_of(path: str) -> str:
     """Says why nothing can be placed in an output directory, as far as can be known without making
     it; "" where nothing speaks against it."""
-    parent = os.path.dirname(path) or "/"
-    if os.path.lexists(path):
-        if not os.path.isdir(path):
-            return "is not a directory"
-        return "" if os.access(path, os.W_OK | os.X_OK) else "is not writable"
-    if not os.path.isdir(parent):
-        there = "is not a directory" if os.path.lexists(parent) else "does not exist"
-        return f"cannot be made: {parent} {there}"
-    if not os.access(parent, os.W_OK | os.X_OK):
-        return f"cannot be made: {parent} is not writable"
-    return ""
+    needed, problem = path, ""
+    if not os.path.lexists(path):
+        needed = os.path.dirname(path) or "/"
+        problem = f"cannot be made: {needed} "
+    if not os.path.lexists(needed):
+        return problem + "does not exist"
+    if not os.path.isdir(needed):
+        return problem + "is not a directory"
+    return "" if os.access(needed, os.W_OK | os.X_OK) else problem + "is not writable"
 
 
 def refusal_of(path: str, prefixes: Iterable[str]) -> str:

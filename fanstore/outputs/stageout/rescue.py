@@ -88,7 +88,8 @@ def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> 
             rest.append((each, reason))
         elif each.lone is None:
             (done.partials if each.partial else done.placed).append(shown)
-    done.kept, kept_all = keep(rest, folder, OutputDirectory(job.header), job.path_of)
+    kept, kept_all = keep(rest, folder, OutputDirectory(job.header), job.path_of)
+    done.kept = [(path, why) for _, path, why in kept]
     done.stuck = not kept_all
     if kept_all:
         os.unlink(os.path.join(job_directory, JOURNAL))
@@ -161,11 +162,11 @@ class _DeadJob:
 
     def _place(self, each: Left, name: Place) -> None:
         directory, lone, mine = self._directory, each.lone, self.ledger.stale.get(name)
-        if lone is not None and lone.target is None:
+        if lone is not None and lone.is_directory:
             directory.place_directory(name, lone.mode, mine)
         elif not self._is_there(each, name):
             self._refuse_newer(name, mine)
-            if lone is not None and lone.target is not None:
+            if lone is not None:
                 temporary = directory.make_link(lone.target, 0)
             else:
                 temporary = self._copy(each.object_id)
@@ -233,7 +234,7 @@ def _follow_name(ledger: Ledger, change: Change) -> None:
     """Notes what a program did with the name of a directory or link that this rank keeps."""
     name, lone = change.place, ledger.lone_at(change.place)
     if change.kind == changes.MADE:
-        ledger.set_lone(name, Lone(change.attr.mode, None))
+        ledger.set_lone(name, Lone(change.attr.mode, b""))
     elif change.kind == changes.ALTERED and lone is not None:
         ledger.set_lone(name, Lone(change.attr.mode, lone.target))
     elif change.kind == changes.MOVED:

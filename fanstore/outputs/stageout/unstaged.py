@@ -45,9 +45,10 @@ def keep(
     folder: str,
     directory: OutputDirectory,
     path_of: Callable[[int], bytes],
-) -> tuple[list[tuple[str, str]], bool]:
-    """Moves what is left, and the reasons, to a folder. Returns of each the path below the output
-    directory and the reason, and whether all objects are kept: a link or directory is no loss."""
+) -> tuple[list[tuple[Left, str, str]], bool]:
+    """Moves what is left, for these reasons, to a folder. Returns with each its path below the
+    output directory and the reason, and whether all objects are kept: a link or directory is no
+    loss."""
     told, kept_all = [], True
     for each, reason in left:
         shown = directory.shown(each.name)
@@ -56,13 +57,13 @@ def keep(
         try:
             if each.lone is None:
                 _keep_object(path_of(each.object_id), folder, shown)
-            elif each.lone.target is not None:
+            elif not each.lone.is_directory:
                 os.symlink(each.lone.target, os.fsencode(_free(os.path.join(folder, shown))))
         except OSError as error:
             if each.lone is None:
                 reason += f"; and not kept: {error.strerror}"
                 kept_all = False
-        told.append((shown, reason))
+        told.append((each, shown, reason))
     return told, kept_all
 
 
