@@ -72,6 +72,22 @@ def test_rescue(tmp_path: Path) -> None:
     assert rescue(job) is None
 
 
+def test_rescue_in_the_order_of_the_programs(tmp_path: Path) -> None:
+    """A file that is renamed comes after what was written before that, as in a job that lives."""
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+
+    async def work() -> None:
+        rank.stage_out.give_up()
+        rank.publish(b"latest.tmp", b"step 1")
+        rank.publish(b"step 1", b"state")
+        rank.rename(b"latest.tmp", b"latest")
+
+    killed(cluster, work)
+    done = rescue(str(rank.job_directory))
+    assert done is not None and done.placed == ["step 1", "latest"]
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_rescue_of_what_was_renamed_with_its_directory(tmp_path: Path, count: int) -> None:
     """Nothing is made under the names of before, whichever ranks kept them."""

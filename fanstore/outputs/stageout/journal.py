@@ -95,9 +95,8 @@ class Ledger:
         placed, before = (None, 0) if known is None else (known.placed, known.size)
         self.named[object_id] = Named(name, size, placed)
         self.named_bytes += size - before
-        if placed is not None and placed.name == name:
-            self._arrived(object_id)
-        elif object_id not in self.waiting:
+        self._arrived(object_id)  # what is renamed comes after all that was published before
+        if placed is None or placed.name != name:
             self.waiting[object_id] = size
             self.waiting_bytes += size
 
