@@ -195,6 +195,20 @@ def test_killed_while_it_changed_something(
     assert looker.size("b") == 4 and Op.RENAME in asked[before:]
 
 
+def new_journal(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """Gives the job one in which nothing is noted; returns the output directory."""
+    root = tmp_path_factory.mktemp("output")
+    journal = Journal(os.path.join(served.path, JOURNAL), Header("1", bytes(root), (b"",), 0o22, 0))
+    journal.close()
+    return root
+
+
+def change(kind: int, elsewhere: bool, rank: int, object_id: int, *places: Place) -> Change:
+    mode = stat.S_IFDIR | 0o750 if kind == changes.MADE else stat.S_IFREG | 0o644
+    attr = Attr(mode, os.getuid(), os.getgid(), 8, 8, 1, 1, 1)
+    return Change(kind, elsewhere, rank, places[0], places[-1], object_id, 0, 1, 1, attr)
+
+
 def test_a_daemon_that_was_killed_first(
     monkeypatch: pytest.MonkeyPatch,
     served: Served,  # noqa: F811
@@ -204,9 +218,7 @@ def test_a_daemon_that_was_killed_first(
     """What programs did and it had not followed is in the output directory all the same."""
     for name in (b"old", b"removed"):
         served.client.write_file(name, name)
-    root = tmp_path_factory.mktemp("output")
-    journal = Journal(os.path.join(served.path, JOURNAL), Header("1", bytes(root), (b"",), 0o22, 0))
-    journal.close()
+    root = new_journal(served, tmp_path_factory)
     write(looker, "before", "followed")
     assert served.is_there(b"before")
     monkeypatch.setattr(Following, "catch_up", lambda _: False)
@@ -232,19 +244,11 @@ def test_a_rescue_knows_what_is_its_rank_s(
 ) -> None:
     """Of names that another rank keeps its programs' files, of its own names also what others
     made; not others' files."""
-    root = tmp_path_factory.mktemp("output")
-    journal = Journal(os.path.join(served.path, JOURNAL), Header("1", bytes(root), (b"",), 0o22, 0))
-    journal.close()
+    root = new_journal(served, tmp_path_factory)
     finished, half, theirs = 11, 12, 1 << 40 | 13
     for number, text in ((finished, "finished"), (half, "ha")):
         make_object(Path(served.path), number, text)
     nowhere, tmp, last = Place(0, b"", b""), Place(0, b"far", b"tmp"), Place(0, b"far", b"last")
-
-    def change(kind: int, elsewhere: bool, rank: int, object_id: int, *places: Place) -> Change:
-        mode = stat.S_IFDIR | 0o750 if kind == changes.MADE else stat.S_IFREG | 0o644
-        attr = Attr(mode, os.getuid(), os.getgid(), 8, 8, 1, 1, 1)
-        return Change(kind, elsewhere, rank, places[0], places[-1], object_id, 0, 1, 1, attr)
-
     log = [
         change(changes.CREATED, True, 0, finished, tmp),
         change(changes.PUBLISHED, True, 0, finished, nowhere),
@@ -261,3 +265,20 @@ def test_a_rescue_knows_what_is_its_rank_s(
     found = {os.path.relpath(top, root): sorted(names) for top, _, names in os.walk(root)}
     assert found == {".": [], "far": ["half.partial", "last"], "made": []}
     assert (root / "far/last").read_text() == "finished"
+
+
+def test_a_rescue_keeps_what_has_no_name_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+    served: Served,  # noqa: F811
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Another rank kept it, and the daemon noted no drafts."""
+    root = new_journal(served, tmp_path_factory)
+    make_object(Path(served.path), 11, "finished")
+    log = [change(changes.PUBLISHED, True, 0, 11, Place(0, b"", b""))]
+    monkeypatch.setattr(rescue_module, "left_in", lambda _: (0, log))
+    rescued = rescue(served.path)
+    assert rescued is not None
+    assert rescued.kept == [("nameless-b", "only the daemon knew its name")]
+    assert Path(rescued.folder, "nameless-b").read_text() == "finished"
+    assert os.listdir(root) == []

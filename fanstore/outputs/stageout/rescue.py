@@ -28,7 +28,7 @@ from fanstore.outputs.stageout.journal import (
     read_journal,
 )
 from fanstore.outputs.stageout.placing import OutputDirectory
-from fanstore.outputs.stageout.unstaged import Left, keep, left_of, unstaged_of
+from fanstore.outputs.stageout.unstaged import NAMELESS, Left, keep, left_of, unstaged_of
 
 LINES_SHOWN = 20
 NOT_WAITED_FOR = "not waited for"
@@ -139,6 +139,8 @@ class _DeadJob:
         for turn, each in enumerate(self.left):
             try:
                 self._advance(0)
+                if each.name == NAMELESS:
+                    raise OSError(errno.ENOENT, "only the daemon knew its name")
                 name = self._partial(each) if each.partial else each.name
                 self._place(each, name)
                 tell((turn, None, self._directory.shown(name)))
@@ -222,7 +224,7 @@ def _follow_object(ledger: Ledger, change: Change) -> None:
     elif change.kind == changes.PUBLISHED and not change.elsewhere:
         ledger.name(object_id, change.place, change.attr.size)
     elif change.kind == changes.PUBLISHED and known is None:
-        place = ledger.drafts.get(object_id, change.place)
+        place = ledger.drafts.get(object_id, NAMELESS)  # a daemon that keeps no drafts notes none
         ledger.name(object_id, place, change.attr.size)
     elif change.kind in (changes.REMOVED, changes.MOVED):
         ledger.drop(change.gone)

@@ -17,6 +17,7 @@ from fanstore.outputs.stageout.journal import Ledger, Lone
 from fanstore.outputs.stageout.placing import OutputDirectory
 
 UNSTAGED = "unstaged"
+NAMELESS = Place(0, b"", b"")  # of an object whose name nobody knows any more
 
 
 class Left(NamedTuple):
@@ -52,6 +53,8 @@ def keep(
     told, kept_all = [], True
     for each, reason in left:
         shown = directory.shown(each.name)
+        if each.name == NAMELESS:
+            shown = f"nameless-{each.object_id:x}"
         if each.partial:
             shown = next(partial_paths(shown))
         try:
