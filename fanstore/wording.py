@@ -1,6 +1,10 @@
-"""Words for numbers and amounts."""
+"""Words for numbers, amounts and long lists."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+_NAMED_MOST = 20
 
 
 def counted(count: int, noun: str) -> str:
@@ -21,6 +25,14 @@ def show_bytes(count: float) -> str:
         if count < 1024:
             return f"{count:,.1f} {unit}"
     return f"{count / 1024:,.1f} TiB"
+
+
+def lines_naming(what: str, names: Sequence[str], count: int) -> list[str]:
+    """Returns a line for each name of which something is to be said. count: how many there are;
+    beyond 20 they are only counted."""
+    lines = [f"{what}: {name}" for name in names[:_NAMED_MOST]]
+    rest = count - len(lines)
+    return [*lines, f"{what}: {rest:,} more"] if rest > 0 else lines
 
 
 def order_source(name: str) -> str:

@@ -9,10 +9,9 @@ from typing import Any
 from fanstore.launch.foreseen import order_lines
 from fanstore.launcher import Launcher
 from fanstore.serve.protocol import has_looked
-from fanstore.wording import counted
+from fanstore.wording import counted, lines_naming
 
 DAMAGED_SHOWN = 20
-OUTPUTS_SHOWN = 20
 
 _speaker = "fanstore"
 
@@ -129,33 +128,26 @@ def is_short_of_outputs(summary: dict[str, Any]) -> bool:
 
 
 def problem_lines(summary: dict[str, Any]) -> list[str]:
-    """Names the outputs that are not where they ought to be; beyond OUTPUTS_SHOWN it counts
-    them."""
+    """Names the outputs that are not where they ought to be."""
     outputs = summary["outputs"]
     where = outputs.get("output_dir", "")
     lines = [f"outputs: {outputs['failed']}"] if outputs.get("failed") else []
     unplaced = [f"{name}: {reason}" for name, reason in outputs.get("unplaced", [])]
-    lines += _named(f"not in {where}", unplaced, outputs.get("unplaced_count", 0))
+    lines += lines_naming(f"not in {where}", unplaced, outputs.get("unplaced_count", 0))
     unfinished = outputs.get("unfinished", [])
-    lines += _named("still being written, not published", unfinished, len(unfinished))
+    lines += lines_naming("still being written, not published", unfinished, len(unfinished))
     if outputs.get("kept"):
         lines.append(f"kept on this node instead: {outputs['kept']}")
-    lines += _named(
+    lines += lines_naming(
         f"in {where}, but not finished when its writer was killed",
         outputs.get("partials", []), outputs.get("partial_count", 0),
     )  # fmt: skip
     lost = outputs.get("lost", [])
-    lines += _named("lost with its rank, output", lost, outputs.get("lost_count", 0))
+    lines += lines_naming("lost with its rank, output", lost, outputs.get("lost_count", 0))
     backups = outputs.get("backups", [])
-    return lines + _named(
+    return lines + lines_naming(
         f"was in {where} already, kept as", backups, outputs.get("backup_count", 0)
     )
-
-
-def _named(what: str, names: list[str], count: int) -> list[str]:
-    lines = [f"{what}: {name}" for name in names[:OUTPUTS_SHOWN]]
-    rest = count - len(lines)
-    return [*lines, f"{what}: {rest:,} more"] if rest > 0 else lines
 
 
 def _output_line(ranks: list[dict[str, Any]]) -> list[str]:

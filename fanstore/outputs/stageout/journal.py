@@ -68,6 +68,9 @@ class Named(NamedTuple):
     placed: Placed | None
 
 
+_UNKNOWN = Named(Place(-1, b"", b""), 0, None)
+
+
 @dataclass
 class Ledger:
     """What is known of a rank's objects. named: those that are published. waiting: the sizes of
@@ -87,16 +90,15 @@ class Ledger:
     def name(self, object_id: int, name: Place, size: int) -> None:
         """Notes the one name under which an object is published; nothing when the object is gone:
         who says so is late."""
-        known = self.named.get(object_id)
-        if object_id in self._gone or (known is not None and known.name == name):
+        known = self.named.get(object_id, _UNKNOWN)
+        if object_id in self._gone or known.name == name:
             return
         self._note("name", object_id, name, size)
         self.drafts.pop(object_id, None)
-        placed, before = (None, 0) if known is None else (known.placed, known.size)
-        self.named[object_id] = Named(name, size, placed)
-        self.named_bytes += size - before
+        self.named[object_id] = Named(name, size, known.placed)
+        self.named_bytes += size - known.size
         self._arrived(object_id)  # what is renamed comes after all that was published before
-        if placed is None or placed.name != name:
+        if known.placed is None or known.placed.name != name:
             self.waiting[object_id] = size
             self.waiting_bytes += size
 
@@ -120,24 +122,21 @@ class Ledger:
 
     def placed(self, object_id: int) -> Placed | None:
         """Returns the copy of a published object in the output directory, if there is one."""
-        known = self.named.get(object_id)
-        return None if known is None else known.placed
+        return self.named.get(object_id, _UNKNOWN).placed
 
     def drop(self, object_id: int) -> None:
         """Notes that an object is gone: it was replaced or unlinked. Nothing that is said of it
         later counts."""
         self._gone.add(object_id)
-        known = self.named.get(object_id)
-        if known is None and object_id not in self.drafts:
+        if object_id not in self.named and object_id not in self.drafts:
             return
         self._note("drop", object_id)
         self.drafts.pop(object_id, None)
-        if known is not None:
-            self._arrived(object_id)
-            del self.named[object_id]
-            self.named_bytes -= known.size
-            if known.placed is not None:
-                self.stale[known.placed.name] = known.placed.identity
+        self._arrived(object_id)
+        known = self.named.pop(object_id, _UNKNOWN)
+        self.named_bytes -= known.size
+        if known.placed is not None:
+            self.stale[known.placed.name] = known.placed.identity
 
     def set_lone(self, name: Place, lone: Lone | None) -> None:
         """Notes the directory or link that has a name; None: there is none any more."""

@@ -29,8 +29,8 @@ from fanstore.outputs.stageout.journal import (
 )
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.unstaged import NAMELESS, Left, keep, left_of, unstaged_of
+from fanstore.wording import lines_naming
 
-LINES_SHOWN = 20
 NOT_WAITED_FOR = "not waited for"
 
 
@@ -247,21 +247,16 @@ def _follow_name(ledger: Ledger, change: Change) -> None:
 
 def rescue_lines(rescued: Rescued) -> list[str]:
     """Returns the lines that tell people what became of a dead job's outputs."""
-    lines = []
+    lines, partials = [], rescued.partials
+    kept = [": ".join(each) for each in rescued.kept]
     if rescued.placed:
         lines.append(
             f"job {rescued.job_id} was killed: {len(rescued.placed):,} outputs of it are in "
             f"{rescued.output_dir} now"
         )
     unfinished = f"in {rescued.output_dir}, but not finished when its job was killed"
-    lines += _listed(unfinished, rescued.partials)
-    lines += _listed(f"not in {rescued.output_dir}", [": ".join(each) for each in rescued.kept])
-    if rescued.kept and not rescued.stuck:
+    lines += lines_naming(unfinished, partials, len(partials))
+    lines += lines_naming(f"not in {rescued.output_dir}", kept, len(kept))
+    if kept and not rescued.stuck:
         lines.append(f"kept in {rescued.folder}")
     return lines
-
-
-def _listed(start: str, names: list[str]) -> list[str]:
-    lines = [f"{start}: {name}" for name in names[:LINES_SHOWN]]
-    rest = len(names) - LINES_SHOWN
-    return lines if rest <= 0 else [*lines, f"{start}: {rest:,} more"]
