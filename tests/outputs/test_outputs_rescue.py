@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from object_files import make_object
 from output_ranks import Cluster
 from output_staging import names_in, run, settled, tree
 from small_disk import small_disk
 
 from fanstore.outputs.model.entries import split
-from fanstore.outputs.stageout.journal import Header, Journal, read_journal
+from fanstore.outputs.stageout.journal import Header, Identity, Journal, read_journal
 from fanstore.outputs.stageout.rescue import left_behind, needs_rescue, rescue
 
 
@@ -188,6 +189,26 @@ def test_rescue_of_what_was_placed_but_not_noted(tmp_path: Path) -> None:
     assert done is not None
     assert (done.placed, done.kept) == (["file"], [])
     assert tree(cluster.output_dir) == {"file": b"1"}
+
+
+def test_rescue_of_what_was_placed_under_a_new_name(tmp_path: Path) -> None:
+    """The daemon was killed before it removed the old one."""
+    job, out = tmp_path / "jobs/job", tmp_path / "out"
+    (job / "objects").mkdir(parents=True)
+    out.mkdir()
+    make_object(job, 1, "text")
+    (out / "old").write_text("text")
+    os.link(out / "old", out / "new")
+    header = Header("job", os.fsencode(out), (b"",), 0o022, 0)
+    journal = Journal(str(job / "outputs.journal"), header)
+    for name in (b"old", b"new"):
+        journal.name(1, split(0, name), 4)
+        journal.place(1, split(0, name), Identity.of(os.stat(out / "new")))
+    journal.close()
+    assert needs_rescue(str(job))
+    done = rescue(str(job))
+    assert done is not None and (done.placed, done.kept) == ([], [])
+    assert tree(out) == {"new": b"text"}
 
 
 def test_rescue_given_up_keeps_the_rest(tmp_path: Path) -> None:

@@ -115,6 +115,7 @@ class Ledger:
         if known is None:
             self.stale[name] = identity
             return
+        self._leave(known)
         self.named[object_id] = Named(known.name, known.size, Placed(name, identity))
         self.stale.pop(name, None)
         if known.name == name:
@@ -135,8 +136,7 @@ class Ledger:
         self._arrived(object_id)
         known = self.named.pop(object_id, _UNKNOWN)
         self.named_bytes -= known.size
-        if known.placed is not None:
-            self.stale[known.placed.name] = known.placed.identity
+        self._leave(known)
 
     def set_lone(self, name: Place, lone: Lone | None) -> None:
         """Notes the directory or link that has a name; None: there is none any more."""
@@ -160,6 +160,11 @@ class Ledger:
         for (mount, directory), names in self.lone.items():
             for name, lone in names.items():
                 yield Place(mount, directory, name), lone
+
+    def _leave(self, known: Named) -> None:
+        """Notes that the copy of an object is to go from where it is."""
+        if known.placed is not None:
+            self.stale[known.placed.name] = known.placed.identity
 
     def _arrived(self, object_id: int) -> None:
         self.waiting_bytes -= self.waiting.pop(object_id, 0)
