@@ -114,6 +114,22 @@ def test_rescue_of_what_was_renamed_with_its_directory(tmp_path: Path, count: in
     }  # fmt: skip
 
 
+def test_a_deep_directory_is_renamed(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+    paths = [b"/".join([b"d"] * depth) for depth in range(1, 500)]
+
+    async def work() -> None:
+        rank.stage_out.give_up()
+        for path in paths:
+            rank.mkdir(path)
+        rank.rename(b"d", b"moved")
+
+    killed(cluster, work)
+    rescue(str(rank.job_directory))
+    assert set(tree(cluster.output_dir)) == {"moved" + os.fsdecode(path)[1:] for path in paths}
+
+
 def test_a_journal_that_cannot_be_understood_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "outputs.journal").write_text('["header", "x"]\n')
     with pytest.raises(OSError, match="no journal of this FanStore"):

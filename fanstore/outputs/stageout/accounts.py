@@ -142,25 +142,37 @@ class Accounts:
                 self._tell_witness(object_id)
 
     def _note(self, place: Place, moved: bool) -> None:
-        """Tells, on the home rank, the owner the name of its file; writes down what has no
-        owner."""
-        entry = self._name_tables.get(place)
+        """Notes, on the home rank, what a name stands for; of a directory that came with all that
+        is in it, or has left, also all below."""
+        if self._note_one(place, moved):
+            self._note_below(place.mount, place.path)
+
+    def _note_one(self, place: Place, moved: bool) -> bool:
+        """Tells the owner the name of its file, or writes down what has no owner. Returns whether
+        what is below has other names now."""
+        entry, before = self._name_tables.get(place), self._journal.lone_at(place)
         if entry is not None and entry.is_file:
             self._peers.tell(entry.owner, "named", entry.object_id, place, entry.attr)
             entry = None
-        before, lone = self._journal.lone_at(place), None if entry is None else Lone.of(entry)
-        self._journal.set_lone(place, lone)
-        is_directory = lone is not None and lone.is_directory
-        has_left = before is not None and before.is_directory and not is_directory
-        if has_left or (moved and is_directory):
-            home_rank = home_rank_of(place.mount, place.path, self._peers.world_size)
-            self._peers.tell(home_rank, "note_below", place.mount, place.path)
+        self._journal.set_lone(place, None if entry is None else Lone.of(entry))
+        if entry is not None and entry.is_directory:
+            return moved
+        return before is not None and before.is_directory
 
     def _note_below(self, mount: int, path: bytes) -> None:
-        """Notes what is in a directory now that came there, or nothing, where it has left."""
-        there = [name for name, _ in self._name_tables.list(mount, path)]
-        for name in dict.fromkeys([*there, *self._journal.lone.get((mount, path), ())]):
-            self._note(Place(mount, path, name), True)
+        """Has noted what is below a directory now, and that nothing else is."""
+        paths = [path]
+        while paths:
+            path = paths.pop()
+            home_rank = home_rank_of(mount, path, self._peers.world_size)
+            if home_rank != self._peers.rank:
+                self._peers.tell(home_rank, "note_below", mount, path)
+                continue
+            there = [name for name, _ in self._name_tables.list(mount, path)]
+            for name in dict.fromkeys([*there, *self._journal.lone.get((mount, path), ())]):
+                place = Place(mount, path, name)
+                if self._note_one(place, True):
+                    paths.append(place.path)
 
     def _size(self, object_id: int) -> int:
         """Returns the size of an object's file in bytes. Where it is gone, against all
