@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import errno
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fanstore._native import ffi, lib
@@ -61,6 +61,10 @@ class Request:
     objects: tuple[int, ...] = ()
     pid: int = 0
     peer_uid: int = 0
+
+    def about_other(self) -> Request:
+        """Returns the same request about its second path."""
+        return replace(self, view=self.other_view, path=self.other)
 
 
 _COPIED = [each.name for each in fields(Request) if each.name in dict(_REQUEST.item.fields)]

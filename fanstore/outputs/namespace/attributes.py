@@ -11,7 +11,7 @@ from fanstore._native import lib
 from fanstore.outputs.model.entries import Changes, Entry, Place, failure, owner_of, refuse
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import DONE, Context
-from fanstore.outputs.namespace.walk import Resolved, at_input, check_directory, resolved
+from fanstore.outputs.namespace.walk import Resolved, at_input, check_directory, resolve
 
 # What CHANGE may change, and the bit that says so: FAN_OUTPUT_ATIME of atime_ns.
 _BITS = {
@@ -22,7 +22,7 @@ _BITS = {
 
 async def lookup(context: Context, request: Request) -> Answer:
     """Answers LOOKUP: what a path stands for, with its attributes."""
-    found = await resolved(context, request, not request.how & lib.FAN_OUTPUT_NOFOLLOW)
+    found = await resolve(context, request, not request.how & lib.FAN_OUTPUT_NOFOLLOW)
     if found.is_input:
         raise at_input(context, found)
     seen = found.seen
@@ -46,7 +46,7 @@ async def _with_times(context: Context, found: Resolved, entry: Entry) -> Entry:
 
 async def listing(context: Context, request: Request) -> Answer:
     """Answers LIST: what a directory holds, the asking process's own drafts included."""
-    found = await resolved(context, request)
+    found = await resolve(context, request)
     check_directory(found)
     drafts, key = context.drafts, (found.mount, found.path)
     own = {object_id for _, object_id in drafts.held(*key, request.pid)}
@@ -81,7 +81,7 @@ async def change(context: Context, request: Request) -> Answer | None:
     changes = Changes(
         **{name: getattr(request, name) for name, bit in _BITS.items() if request.change & bit}
     )
-    found = await resolved(context, request, not request.how & lib.FAN_OUTPUT_NOFOLLOW)
+    found = await resolve(context, request, not request.how & lib.FAN_OUTPUT_NOFOLLOW)
     entry = found.entry
     # Whether its owner may be changed says the file.
     is_others = (

@@ -9,9 +9,9 @@ import itertools
 from fanstore.outputs.model.entries import FREE, Place, Slot, failure, refuse
 from fanstore.outputs.model.name_tables import Table, put_over
 from fanstore.outputs.model.wire import Answer, Request
-from fanstore.outputs.namespace.context import DONE, Context, Outside
+from fanstore.outputs.namespace.context import DONE, Context
 from fanstore.outputs.namespace.naming import identity
-from fanstore.outputs.namespace.walk import Resolved, name
+from fanstore.outputs.namespace.walk import Resolved, end_of, name, together
 from fanstore.outputs.ranks.asking import ask_all, ask_each
 
 RENAME_NOREPLACE = 1
@@ -26,7 +26,7 @@ async def rename(context: Context, request: Request) -> Answer | None:
         raise failure(errno.EINVAL)
     async with context.gate.passage():
         old, new = await _names(context, request, replace)
-        if (old.mount, old.path) == (new.mount, new.path):
+        if old.path == new.path:
             return DONE
         if not old.is_directory:
             return DONE if await _rename(context, old, new, replace) else None
@@ -39,10 +39,9 @@ async def rename(context: Context, request: Request) -> Answer | None:
 
 
 async def _names(context: Context, request: Request, replace: bool) -> tuple[Resolved, Resolved]:
-    old = await name(context, request.view, request.path, request.pid)
-    new = await name(context, request.other_view, request.other, request.pid)
-    if old.elsewhere is not None and new.elsewhere is not None:
-        raise Outside(old.elsewhere + b"\0" + new.elsewhere)
+    old = await end_of(name(context, request))
+    new = await end_of(name(context, request.about_other()))
+    old, new = together(old, new)
     _check(old, new, not replace)
     return old, new
 
@@ -125,11 +124,9 @@ async def _rename_tree(context: Context, old: Resolved, new: Resolved) -> None:
 
 def _check(old: Resolved, new: Resolved, noreplace: bool) -> None:
     """Raises what rename(2) of Linux would, in its order."""
-    apart = (old.elsewhere is None) != (new.elsewhere is None) or old.mount != new.mount
     over = not new.is_free and old.path != new.path
     refuse(
         old.path,
-        (apart, errno.EXDEV),
         (old.special is not None, errno.EBUSY),
         (new.special is not None, errno.EEXIST if noreplace else errno.EBUSY),
         (old.is_long, errno.ENAMETOOLONG),

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from fanstore.outputs.model.entries import Attr, Entry, failure, refuse
 from fanstore.outputs.model.wire import Answer, Request, Where
-from fanstore.outputs.namespace.context import DONE, Context, Outside
-from fanstore.outputs.namespace.walk import PATH_MAX, Resolved, name, named, resolve
+from fanstore.outputs.namespace.context import DONE, Context
+from fanstore.outputs.namespace.walk import PATH_MAX, Resolved, end_of, name, resolve, together
 
 _DIRECTORY_BYTES = 4096
 _SECTOR_BYTES = 512
@@ -23,8 +23,7 @@ _SPECIAL_RMDIR = {b".": errno.EINVAL, b"..": errno.ENOTEMPTY, b"/": errno.EBUSY}
 
 async def mkdir(context: Context, request: Request) -> Answer:
     """Answers MKDIR: makes a directory, and tells its attributes."""
-    found = await named(context, request)
-    _check_new(found, request.path, slash=True)
+    found = await _new_name(context, request, slash=True)
     mode = stat.S_IFDIR | request.mode & 0o1777
     return await _insert(context, found, request, mode, _DIRECTORY_BYTES)
 
@@ -33,8 +32,7 @@ async def symlink(context: Context, request: Request) -> Answer:
     """Answers SYMLINK: makes a symbolic link, whatever its target is."""
     is_long = len(request.other) >= PATH_MAX
     refuse(request.other, (not request.other, errno.ENOENT), (is_long, errno.ENAMETOOLONG))
-    found = await named(context, request)
-    _check_new(found, request.path)
+    found = await _new_name(context, request)
     mode = stat.S_IFLNK | 0o777
     return await _insert(context, found, request, mode, len(request.other), request.other)
 
@@ -56,8 +54,7 @@ async def mknod(context: Context, request: Request) -> Answer:
     kind = stat.S_IFMT(request.mode) or stat.S_IFREG
     if kind not in _KINDS:
         raise failure(errno.EPERM if kind == stat.S_IFDIR else errno.EINVAL, request.path)
-    found = await named(context, request)
-    _check_new(found, request.path)
+    found = await _new_name(context, request)
     if kind != stat.S_IFREG:
         raise failure(errno.EPERM, request.path)
     return Answer(Where.DONE, await context.make(found.place, request.mode))
@@ -65,19 +62,11 @@ async def mknod(context: Context, request: Request) -> Answer:
 
 async def link(context: Context, request: Request) -> Answer:
     """Answers LINK: refuses, as file systems without hard links do, when all else is well."""
-    follow = bool(request.flags & _SYMLINK_FOLLOW)
-    source = await resolve(context, request.view, request.path, request.pid, follow)
-    if source.elsewhere is None and source.is_free:
+    source = await end_of(resolve(context, request, bool(request.flags & _SYMLINK_FOLLOW)))
+    if isinstance(source, Resolved) and source.is_free:
         raise failure(errno.ENOENT, request.path)
-    target = await name(context, request.other_view, request.other, request.pid)
-    refuse(request.other, (target.is_long, errno.ENAMETOOLONG))
-    if target.elsewhere is None:
-        _check_new(target, request.other)
-    if source.elsewhere is not None and target.elsewhere is not None:
-        raise Outside(source.elsewhere + b"\0" + target.elsewhere)
-    if (source.elsewhere is None) != (target.elsewhere is None):
-        raise failure(errno.EXDEV, request.path)
-    raise failure(errno.EXDEV if source.mount != target.mount else errno.EPERM, request.path)
+    together(source, await end_of(_new_name(context, request.about_other())))
+    raise failure(errno.EPERM, request.path)
 
 
 async def unlink(context: Context, request: Request) -> Answer | None:
@@ -117,17 +106,30 @@ def identity(found: Resolved) -> int:
     return found.entry.object_id
 
 
-def _check_new(found: Resolved, path: bytes, slash: bool = False) -> None:
-    """Raises where no new name may be made there. slash: whether the path may end in one."""
+async def _new_name(context: Context, request: Request, slash: bool = False) -> Resolved:
+    """Returns the name that is to be made. Raises where none may be. slash: whether its path may
+    end in one."""
+    found = await name(context, request)
     taken = found.special is not None or not found.is_free
-    refuse(path, (taken, errno.EEXIST), (found.slash and not slash, errno.ENOENT))
+    refuse(
+        request.path,
+        (found.is_long, errno.ENAMETOOLONG),
+        (taken, errno.EEXIST),
+        (found.slash and not slash, errno.ENOENT),
+    )
+    return found
 
 
 async def _to_remove(context: Context, request: Request, special: Mapping[bytes, int]) -> Resolved:
     """Returns what is to be removed. Raises where nothing may be: `special` has the errors of
     paths that do not end in a name."""
-    found = await named(context, request)
+    found = await name(context, request)
     if found.special is not None:
         raise failure(special[found.special], request.path)
-    refuse(request.path, (found.is_free, errno.ENOENT), (found.is_input, errno.EROFS))
+    refuse(
+        request.path,
+        (found.is_long, errno.ENAMETOOLONG),
+        (found.is_free, errno.ENOENT),
+        (found.is_input, errno.EROFS),
+    )
     return found

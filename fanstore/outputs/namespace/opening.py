@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fanstore.outputs.model.entries import Attr, Entry, Place, Slot, failure, owner_of, refuse
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import DONE, Context
-from fanstore.outputs.namespace.walk import Resolved, at_input, resolved
+from fanstore.outputs.namespace.walk import Resolved, at_input, resolve
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ async def _begin(
 async def _decide(context: Context, request: Request, wish: _Wish) -> Answer | Entry | Slot | None:
     """Returns the answer, or what is to be done for it: an entry is to be read; a slot
     is reserved, and its draft is to be made."""
-    found = await resolved(context, request, wish.follow, wish.create)
+    found = await resolve(context, request, wish.follow, wish.create)
     if found.is_free:
         return await _open_free(context, found, request, wish)
     path, entry = request.path, found.entry

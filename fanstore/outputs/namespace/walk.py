@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import posixpath
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 
-from fanstore.outputs.model.entries import Entry, Place, refuse, split
+from fanstore.outputs.model.entries import Entry, Place, failure, refuse, split
 from fanstore.outputs.model.wire import Request
 from fanstore.outputs.namespace.context import Context, Outside
 
@@ -23,7 +24,7 @@ class Resolved:
     """The end of a path. mount, path: where, in normal form. input: what it is among the inputs.
     entry: what everybody sees there; own: the object that the asking process is writing under that
     name, mine: that as an entry. slash: the path had one at its end. special: its last component,
-    if that was no name (`name` only). elsewhere: the absolute path to go on with."""
+    if that was no name (`name` only)."""
 
     mount: int
     path: bytes
@@ -33,7 +34,6 @@ class Resolved:
     mine: Entry | None = None
     slash: bool = False
     special: bytes | None = None
-    elsewhere: bytes | None = None
 
     @property
     def place(self) -> Place:
@@ -71,62 +71,64 @@ class Resolved:
         return self.input == "directory" or (self.seen is not None and self.seen.is_directory)
 
 
-async def resolved(
+async def resolve(
     context: Context, request: Request, follow: bool = True, create: bool = False
 ) -> Resolved:
-    """Resolves the path of a request, as `resolve` does. Raises Outside."""
-    found = await resolve(context, request.view, request.path, request.pid, follow, create)
-    if found.elsewhere is not None:
-        raise Outside(found.elsewhere)
-    return found
-
-
-async def named(context: Context, request: Request) -> Resolved:
-    """Resolves the path of a name that is to be changed, as `name` does. Raises Outside."""
-    found = await name(context, request.view, request.path, request.pid)
-    if found.elsewhere is not None:
-        raise Outside(found.elsewhere)
-    refuse(request.path, (found.is_long, errno.ENAMETOOLONG))
-    return found
-
-
-def at_input(context: Context, found: Resolved) -> Outside:
-    """Returns (does not raise) the way on of a path that ends at an input."""
-    prefix = context.inputs[found.mount].prefixes[0]
-    return Outside(prefix + b"/" + found.path if found.path else prefix)
-
-
-async def resolve(
-    context: Context, mount: int, path: bytes, pid: int, follow: bool = True, create: bool = False
-) -> Resolved:
-    """Resolves a path; through a link at its end where `follow` is set or a slash follows. What is
-    missing may only be its last name. create: a file may be made there. Raises ENOENT, ENOTDIR,
-    ELOOP, ENAMETOOLONG; EISDIR when the file to be made has a slash at its end."""
+    """Resolves the path of a request; through a link at its end where `follow` is set or a slash
+    follows. What is missing may only be its last name. create: a file may be made there. Raises
+    Outside, ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; EISDIR when the file to be made has a slash at
+    its end."""
+    path = request.path
     _check_length(path)
     if _is_normal(path):  # mostly there is no link on the way, which takes one question
-        found = await _look(context, split(mount, path), pid)
+        found = await _look(context, split(request.view, path), request.pid)
         if found is not None and not (follow and found.is_link):
             return found
-    return await _walk(context, mount, path, pid, follow, create)
+    return await _walk(context, request, follow, create)
 
 
-async def name(context: Context, mount: int, path: bytes, pid: int) -> Resolved:
+async def name(context: Context, request: Request) -> Resolved:
     """Resolves the path of a name that is to be changed: a link at its end is not followed, slashes
     after it or not. A name that is too long is free, and `is_long`."""
+    path = request.path
     _check_length(path)
     parent, _, last = path.rstrip(b"/").rpartition(b"/")
     slash = path.endswith(b"/")
-    found = await resolve(context, mount, parent, pid)
-    if found.elsewhere is not None:
-        rest = last + b"/" if slash else last
-        return replace(found, elsewhere=_joined(found.elsewhere, rest))
+    try:
+        found = await resolve(context, replace(request, path=parent))
+    except Outside as way:
+        raise Outside(_joined(way.text, last + b"/" if slash else last)) from None
     check_directory(found)
     if last in _SPECIAL:
         return replace(found, special=last or b"/")
     place = Place(found.mount, found.path, last)
     if len(last) > NAME_MAX:
         return Resolved(place.mount, place.path, slash=slash)
-    return replace(await _find(context, place, pid), slash=slash)
+    return replace(await _find(context, place, request.pid), slash=slash)
+
+
+async def end_of(resolving: Awaitable[Resolved]) -> Resolved | Outside:
+    """Returns the end of one of two paths, or its way out, to be given to `together`."""
+    try:
+        return await resolving
+    except Outside as way:
+        return way
+
+
+def together(first: Resolved | Outside, second: Resolved | Outside) -> tuple[Resolved, Resolved]:
+    """Returns the ends of two paths in one mount. Raises Outside where both lead out, else
+    EXDEV."""
+    if isinstance(first, Outside) and isinstance(second, Outside):
+        raise Outside(first.text + b"\0" + second.text)
+    if isinstance(first, Outside) or isinstance(second, Outside) or first.mount != second.mount:
+        raise failure(errno.EXDEV)
+    return first, second
+
+
+def at_input(context: Context, found: Resolved) -> Outside:
+    """Returns (does not raise) the way on of a path that ends at an input."""
+    prefix = context.inputs[found.mount].prefixes[0]
+    return Outside(prefix + b"/" + found.path if found.path else prefix)
 
 
 async def _find(context: Context, place: Place, pid: int) -> Resolved:
@@ -157,11 +159,10 @@ async def _look(context: Context, place: Place, pid: int) -> Resolved | None:
     return Resolved(place.mount, place.path, "missing", entry, own, mine)
 
 
-async def _walk(
-    context: Context, mount: int, path: bytes, pid: int, follow: bool, create: bool
-) -> Resolved:
+async def _walk(context: Context, request: Request, follow: bool, create: bool) -> Resolved:
     """Resolves a path component by component, as the kernel does it."""
-    at, links = Resolved(mount, b"", "directory"), 0  # a directory, always
+    at, links = Resolved(request.view, b"", "directory"), 0  # a directory, always
+    path, pid = request.path, request.pid
     left = path.split(b"/")[::-1]
     while left:
         name = left.pop()
@@ -170,7 +171,7 @@ async def _walk(
         inputs = context.inputs[at.mount]
         if name == b"..":
             if not at.path:
-                return _out(at, posixpath.dirname(inputs.prefixes[0]), left)
+                raise _out(posixpath.dirname(inputs.prefixes[0]), left)
             parent = at.path.rpartition(b"/")[0]
             at = Resolved(at.mount, parent, inputs.kind(parent))
             continue
@@ -185,7 +186,7 @@ async def _walk(
             if target.startswith(b"/"):
                 inside = _inside(context, target)
                 if inside is None:
-                    return _out(at, target, left)
+                    raise _out(target, left)
                 at, target = inside
             left += target.split(b"/")[::-1]
         elif found.is_directory:
@@ -209,10 +210,11 @@ def _inside(context: Context, target: bytes) -> tuple[Resolved, bytes] | None:
     return None
 
 
-def _out(at: Resolved, path: bytes, left: list[bytes]) -> Resolved:
+def _out(path: bytes, left: list[bytes]) -> Outside:
+    """Returns (does not raise) the way on of a path that leads out of its mount."""
     whole = _joined(path, b"/".join(left[::-1])) if left else path
     _check_length(whole)
-    return replace(at, elsewhere=whole)
+    return Outside(whole)
 
 
 def _is_normal(path: bytes) -> bool:
