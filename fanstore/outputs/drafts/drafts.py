@@ -99,10 +99,9 @@ class Drafts(DraftTable):
         """Notes that a directory was renamed (both paths relative to the mount), with the drafts at
         any depth in it."""
         for draft in list(self._drafts.values()):
-            place = draft.place
-            if place.mount == mount and (place.directory + b"/").startswith(old + b"/"):
-                directory = new + place.directory[len(old) :]
-                self.move(draft.object_id, Place(mount, directory, place.name))
+            place = draft.place.after_move(mount, old, new)
+            if place != draft.place:
+                self.move(draft.object_id, place)
 
     def _name(self, draft: Draft, place: Place) -> None:
         self._put(draft, place)

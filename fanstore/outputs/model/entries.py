@@ -126,6 +126,12 @@ class Place(NamedTuple):
         """Its path relative to the mount, in normal form."""
         return self.directory + b"/" + self.name if self.directory else self.name
 
+    def after_move(self, mount: int, old: bytes, new: bytes) -> Place:
+        """Returns where it is once the directory `old` of a mount is at `new`."""
+        if self.mount != mount or not (self.directory + b"/").startswith(old + b"/"):
+            return self
+        return self._replace(directory=new + self.directory[len(old) :])
+
 
 def home_rank_of(mount: int, directory: bytes, world_size: int) -> int:
     """Returns the rank that keeps the names in a directory: the same one on every rank and in every

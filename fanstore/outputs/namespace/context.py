@@ -66,11 +66,9 @@ class Context:
         serve("tree.moved", self._tree_moved)
 
     async def gone(self, slot: Slot) -> None:
-        """Tells the owners of objects that no name stands for them any more; the files are
-        removed."""
+        """Tells the owners of objects that no name stands for them any more."""
         if slot.entry is not None and slot.entry.is_file:
             await self._tell_owner("object.unnamed", slot.entry.object_id)
-            self.store.discard(slot.entry.object_id)
         if slot.draft is not None:
             await self._tell_owner("draft.unnamed", slot.draft)
 
@@ -238,8 +236,9 @@ class Context:
             self._published[object_id] = place
 
     def unnamed(self, object_id: int) -> None:
-        """Notes that an object of this rank has no name any more."""
+        """Notes that an object of this rank has no name any more, and removes its file."""
         self._published.pop(object_id, None)
+        self.store.discard(object_id)
 
     # What other ranks tell.
 
@@ -268,17 +267,10 @@ class Context:
                 await drafts.look(object_id)
         return drafts.place_of(object_id) is not None
 
-    def _tree_moved(self, _rank: int, mount: int, old: bytes, new: bytes) -> None:
-        self.drafts.move_tree(mount, old, new)
+    def _tree_moved(self, _rank: int, *move: Any) -> None:
+        self.drafts.move_tree(*move)
         for object_id, place in self._published.items():
-            self._published[object_id] = _within(place, mount, old, new)
+            self._published[object_id] = place.after_move(*move)
         for object_id, reserved in self._reserved.items():
             if reserved is not None:
-                self._reserved[object_id] = _within(reserved, mount, old, new)
-
-
-def _within(place: Place, mount: int, old: bytes, new: bytes) -> Place:
-    directory = place.directory
-    if place.mount != mount or not (directory == old or directory.startswith(old + b"/")):
-        return place
-    return Place(mount, new + directory[len(old) :], place.name)
+                self._reserved[object_id] = reserved.after_move(*move)

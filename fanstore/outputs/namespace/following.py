@@ -77,7 +77,6 @@ class Following:
             return
         if change.gone:
             context.unnamed(change.gone)
-            context.store.discard(change.gone)
         if kind == changes.MOVED:
             context.observer.changed(change.to)
             if change.object_id:

@@ -44,7 +44,6 @@ class ObjectStore:
         self._originals: dict[int, Attr] = {}
         self._gone: dict[int, int] = {}
         self._last = peers.rank << OBJECT_RANK_SHIFT
-        peers.serve("discard_object", lambda _, object_id: self.discard(object_id))
         peers.serve("change_object", lambda _, *args: self.change(*args))
 
     def new_id(self) -> int:
@@ -113,12 +112,8 @@ class ObjectStore:
         await self._apart(os.truncate, self.path(object_id), size)
 
     def discard(self, object_id: int) -> None:
-        """Removes the file of an object that no name stands for any more, and the copies on other
-        ranks."""
-        owner = owner_of(object_id)
-        if owner != self._peers.rank:
-            self._peers.tell(owner, "discard_object", object_id)
-            return
+        """Removes the file of an object of this rank that no name stands for any more, and the
+        copies on other ranks."""
         self._copies.discarded(object_id)
         self._on_discard(object_id)
         with contextlib.suppress(FileNotFoundError):
