@@ -16,7 +16,7 @@ from namespace_world import Cluster
 from fanstore.outputs.model.wire import Op
 
 _STEPS = [
-    "reserve", "publish", "insert", "remove", "put", "move", "lock", "get", "close",
+    "reserve", "publish", "insert", "remove", "lock", "get", "close",
     "set_slot", "tables", "put_tables", "slot", "entry", "set_attr",
 ]  # fmt: skip
 

@@ -158,11 +158,14 @@ class Slot:
     entry: Entry | None = None
     draft: int | None = None
 
+    @property
+    def published(self) -> int | None:
+        """The object that is published, or None."""
+        return self.entry.object_id if self.entry else None
+
     def knows(self, object_id: int) -> bool:
         """Tells whether the object is published under this name or being written under it."""
-        return self.draft == object_id or (
-            self.entry is not None and self.entry.object_id == object_id
-        )
+        return object_id in (self.published, self.draft)
 
 
 FREE = Slot()  # of a name that stands for nothing

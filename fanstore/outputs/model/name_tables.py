@@ -106,7 +106,7 @@ class NameTables:
         """Puts an object under the name that was reserved for it; returns what it replaced, None
         where the name is not its own any more."""
         slot = self.slot(place)
-        if slot.entry is not None and slot.entry.object_id == entry.object_id:
+        if slot.published == entry.object_id:
             return FREE  # a program did so itself, and heard nothing of it
         if slot.draft != entry.object_id:
             return None
@@ -118,19 +118,6 @@ class NameTables:
         if self.slot(place) != FREE:
             raise failure(errno.EEXIST, place.path)
         self._put(place, Slot(entry))
-
-    def move(
-        self, old: Place, new: Place, moved: int, before: int | None, replace: bool
-    ) -> tuple[Slot, Slot] | None:
-        """Renames what is that object, published or not, within this rank: both names change in one
-        step. Returns what was moved, and what it replaced; see `put_over`."""
-        slot = self.slot(old)
-        put = put_over(new, self.slot(new), slot, before, replace) if slot.knows(moved) else None
-        if put is None:
-            return None
-        self.set_slot(new, put[0])
-        self._put(old, FREE)
-        return slot, put[1]
 
     def remove(self, place: Place, object_id: int) -> Slot | None:
         """Removes a name, and returns what it stood for, if it is that object's, published or
@@ -151,7 +138,7 @@ class NameTables:
     def set_attr(self, place: Place, object_id: int, attr: Attr) -> Entry | None:
         """Replaces all attributes of what is there; returns the entry after that."""
         slot = self.slot(place)
-        if slot.entry is None or slot.entry.object_id != object_id:
+        if slot.entry is None or slot.published != object_id:
             return None
         changed = replace(slot.entry, attr=attr)
         self._put(place, Slot(changed, slot.draft))
@@ -164,9 +151,12 @@ class NameTables:
                 if slot.draft is not None and owner_of(slot.draft) == rank:
                     self._put(Place(mount, directory, name), Slot(slot.entry))
 
-    def set_slot(self, place: Place, slot: Slot) -> None:
-        """Has a name stand for `slot` from now on, whatever was there."""
+    def set_slot(self, place: Place, slot: Slot, moved_from: Place | None = None) -> None:
+        """Has a name stand for `slot` from now on, whatever was there, and in the same step the
+        name of this rank that it is moved from for nothing."""
         self._put(place, slot, time.time_ns())
+        if moved_from is not None:
+            self._put(moved_from, FREE, time.time_ns())
 
     def changed_ns(self, mount: int, directory: bytes) -> int:
         """Returns when the names in a directory changed; 0 where its entry has a later time."""
@@ -243,18 +233,3 @@ _NO_NAMES = Table()
 def _shows(slot: Slot) -> tuple[bool, bool]:
     """Tells whether there is something to be seen: by everybody, and by anybody at all."""
     return slot.entry is not None, slot.entry is not None or slot.draft is not None
-
-
-def put_over(
-    new: Place, old: Slot, slot: Slot, before: int | None, replace: bool
-) -> tuple[Slot, Slot] | None:
-    """Returns what a name stands for once `slot` was renamed to it, and what that replaces. before:
-    what it stood for when it was looked at, a draft if nothing else. A slot with a draft alone
-    leaves the published entry there. Raises EEXIST."""
-    if not replace and old != FREE:
-        raise failure(errno.EEXIST, new.path)
-    if (old.entry.object_id if old.entry else None) != before:
-        return None
-    if slot.entry is None:
-        return Slot(old.entry, slot.draft), Slot(None, old.draft)
-    return slot, old

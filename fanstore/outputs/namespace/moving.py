@@ -3,11 +3,11 @@ stopped."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import itertools
 
 from fanstore.outputs.model.entries import FREE, Place, Slot, failure, refuse
-from fanstore.outputs.model.name_tables import Table, put_over
+from fanstore.outputs.model.name_tables import Table
 from fanstore.outputs.model.wire import Answer, Request
 from fanstore.outputs.namespace.context import DONE, Context
 from fanstore.outputs.namespace.naming import identity
@@ -15,7 +15,6 @@ from fanstore.outputs.namespace.walk import Resolved, end_of, name, together
 from fanstore.outputs.ranks.asking import ask_all, ask_each
 
 RENAME_NOREPLACE = 1
-_tokens = itertools.count(1)
 
 
 async def rename(context: Context, request: Request) -> Answer | None:
@@ -47,53 +46,41 @@ async def _names(context: Context, request: Request, replace: bool) -> tuple[Res
 
 
 async def _rename(context: Context, old: Resolved, new: Resolved, replace: bool) -> bool:
+    """Renames what is no directory; False where one of the names has changed meanwhile. Both are
+    locked, so that nobody else moves or removes either; who looks in between sees one or both."""
     source, target, homes = old.place, new.place, context.homes
-    moved = identity(old)
-    before = new.entry.object_id if new.entry is not None else None
-    if homes.rank(source.mount, source.directory) != homes.rank(target.mount, target.directory):
-        return await _rename_across(context, source, target, moved, before, replace)
-    result = await homes.move(source, target, moved, before, replace)
-    if result is not None:
-        await _after(context, source, target, *result)
-    return result is not None
-
-
-async def _rename_across(
-    context: Context, source: Place, target: Place, moved: int, before: int | None, replace: bool
-) -> bool:
-    """Renames between two home ranks. Both names are locked, so that nobody else moves or removes
-    either, and who looks in between sees one of them or both."""
-    homes, peers = context.homes, context.peers
-    token = next(_tokens) * peers.world_size + peers.rank
+    token = homes.new_token()
     slots: dict[Place, Slot] = {}
     try:
         # In one order on all ranks: two renames never wait for one another.
-        for place in sorted((source, target), key=lambda p: (p.mount, p.directory, p.name)):
+        for place in sorted((source, target)):
             slots[place] = await homes.lock(place, token)
-        slot = slots[source]
-        put = put_over(target, slots[target], slot, before, replace) if slot.knows(moved) else None
-        if put is None:
+        slot, replaced = slots[source], slots[target]
+        if not slot.knows(identity(old)):
             return False
-        await homes.set_slot(target, put[0])
+        if not replace and replaced != FREE:
+            raise failure(errno.EEXIST, new.path)
+        if replaced.published != (new.entry and new.entry.object_id):
+            return False
+        put = slot
+        if slot.entry is None:  # it is being written: what is published there stays until its end
+            put, replaced = Slot(replaced.entry, slot.draft), Slot(None, replaced.draft)
+        alike = homes.rank(*source[:2]) == homes.rank(*target[:2])
+        await homes.set_slot(target, put, source if alike else None)
         try:
-            await homes.set_slot(source, FREE)
+            if not alike:
+                await homes.set_slot(source, FREE)
         finally:
-            await _after(context, source, target, slot, put[1])
+            await context.gone(replaced)
+            if slot.entry is not None:
+                context.observer.changed(target)
+                context.observer.changed(source)
+            await context.moved(slot, target)
         return True
     finally:
         for place in slots:
-            rank = homes.rank(place.mount, place.directory)
-            peers.tell(rank, "home.unlock", place, token)
-
-
-async def _after(
-    context: Context, source: Place, target: Place, slot: Slot, replaced: Slot
-) -> None:
-    await context.gone(replaced)
-    if slot.entry is not None:
-        context.observer.changed(target)
-        context.observer.changed(source)
-    await context.moved(slot, target)
+            with contextlib.suppress(OSError):  # lost, with its locks
+                await homes.unlock(place, token)
 
 
 async def _rename_tree(context: Context, old: Resolved, new: Resolved) -> None:
@@ -102,8 +89,9 @@ async def _rename_tree(context: Context, old: Resolved, new: Resolved) -> None:
     if not new.is_free and not await homes.is_empty(new.mount, new.path):
         raise failure(errno.ENOTEMPTY, new.path)
     # This waits for what must come before a name is put in a directory for the first time.
-    target = await homes.lock(new.place, -1)
-    await homes.unlock(new.place, -1)
+    token = homes.new_token()
+    target = await homes.lock(new.place, token)
+    await homes.unlock(new.place, token)
     source = await homes.slot(old.place)
     by_rank: dict[int, dict[bytes, Table]] = {}
     for part in await ask_all(peers, "home.tables", old.mount, old.path):

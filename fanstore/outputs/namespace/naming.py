@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Mapping
 
-from fanstore.outputs.model.entries import Attr, Entry, failure, refuse
+from fanstore.outputs.model.entries import Attr, Entry, Place, failure, refuse
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import DONE, Context
 from fanstore.outputs.namespace.walk import PATH_MAX, Resolved, end_of, name, resolve, together
@@ -86,12 +86,13 @@ async def rmdir(context: Context, request: Request) -> Answer | None:
     """Answers RMDIR: removes an empty directory; None where its name has changed meanwhile."""
     found = await _to_remove(context, request, _SPECIAL_RMDIR)
     refuse(request.path, (not found.is_directory, errno.ENOTDIR))
-    gone = False
-    await context.homes.close(found.mount, found.path)
+    homes, gone = context.homes, False
+    inside, token = Place(found.mount, found.path, b""), homes.new_token()
+    await homes.close(inside, token)
     try:
-        gone = await context.homes.remove(found.place, identity(found)) is not None
+        gone = await homes.remove(found.place, identity(found)) is not None
     finally:
-        await context.homes.end_close(found.mount, found.path, gone)
+        await homes.unlock(inside, token, gone)
     if not gone:
         return None
     context.observer.changed(found.place)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +29,7 @@ class _Hold:
     """A name or directory that a rank is moving or removing: others wait until that is over."""
 
     rank: int
-    token: int = 0
+    token: int
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -79,27 +80,24 @@ class HomeServer:
             self.name_tables.segment.take_draft(slot.draft)
         return slot
 
-    async def unlock(self, _rank: int, place: Place, token: int) -> None:
-        """Lets others change a name again; a lock with another token stays."""
-        hold = self._holds.get(place)
-        if hold is not None and hold.token == token:
-            self._let_go(place)
-
-    async def close(self, rank: int, mount: int, directory: bytes) -> None:
+    async def close(self, rank: int, inside: Place, token: int) -> None:
         """Keeps names from coming into an empty directory that is about to be removed, until
-        end_close; waits until nothing in it is being moved. Raises ENOTEMPTY."""
+        `unlock` of the name b"" in it; waits until nothing in it is being moved. Raises
+        ENOTEMPTY."""
+        mount, directory = inside.mount, inside.directory
         while hold := self._hold_in(mount, directory):
             await self._over(hold)
         self._refuse_lost(rank)
         if not self.name_tables.is_empty(mount, directory):
             raise failure(errno.ENOTEMPTY, directory)
-        self._hold(Place(mount, directory, b""), rank)
+        self._hold(inside, rank, token)
 
-    async def end_close(self, rank: int, mount: int, directory: bytes, gone: bool) -> None:
-        """Ends `close`, for the rank that closed the directory. gone: whether it was removed."""
-        whole = Place(mount, directory, b"")
-        if whole in self._holds and self._holds[whole].rank == rank:
-            self._let_go(whole, gone)
+    async def unlock(self, _rank: int, place: Place, token: int, gone: bool = False) -> None:
+        """Ends `lock` or `close`; one with another token stays. gone: the directory that was closed
+        was removed."""
+        hold = self._holds.get(place)
+        if hold is not None and hold.token == token:
+            self._let_go(place, gone)
 
     def _refuse_lost(self, rank: int) -> None:
         """Raises EIO where the rank that asked is lost by now: what it began would never end."""
@@ -113,16 +111,22 @@ class HomeServer:
         for place in [place for place, hold in self._holds.items() if hold.rank == rank]:
             self._let_go(place, gone=not place.name)
 
-    def _hold(self, place: Place, rank: int, token: int = 0) -> None:
+    def _hold(self, place: Place, rank: int, token: int) -> None:
         self._turn += not place.name
         self._holds[place] = _Hold(rank, token)
         self.name_tables.segment.close_directory(place.mount, place.directory)
 
-    def _let_go(self, place: Place, gone: bool = False) -> None:
+    def _let_go(self, place: Place, gone: bool) -> None:
         self._turn += not place.name
+        self._holds.pop(place).over.set()
         if gone:
             self.name_tables.forget(place.mount, place.directory)
-        self._holds.pop(place).over.set()
+        self._open(place.mount, place.directory)
+
+    def _open(self, mount: int, directory: bytes) -> None:
+        """Lets programs change the names in a directory, unless one of them is held."""
+        if self._hold_in(mount, directory) is None:
+            self.name_tables.segment.open_directory(mount, directory)
 
     # Waiting.
 
@@ -168,8 +172,7 @@ class HomeServer:
         record = self._inputs[place.mount].record(place.directory)
         if record is not None and (place.mount, record) not in self._announced:
             return self._announce(place.mount, record)
-        if self._hold_in(*key) is None:
-            self.name_tables.segment.open_directory(*key)
+        self._open(*key)
         return None
 
     async def _until_known(self, place: Place) -> None:
@@ -228,6 +231,11 @@ class HomeClient:
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
+        self._tokens = itertools.count(peers.rank, peers.world_size)
+
+    def new_token(self) -> int:
+        """Returns a number for a lock that no rank has used before."""
+        return next(self._tokens)
 
     def rank(self, mount: int, directory: bytes) -> int:
         """Returns the home rank of a directory: the one that keeps the names in it."""
@@ -242,16 +250,14 @@ class HomeClient:
 
     get = _served(HomeServer.get)
     lock = _served(HomeServer.lock)
-    unlock = _served(HomeServer.unlock)
     close = _served(HomeServer.close)
-    end_close = _served(HomeServer.end_close)
+    unlock = _served(HomeServer.unlock)
 
     reserve = _Step(NameTables.reserve, waits=True)
     release = _Step(NameTables.release, waits=True)
     publish = _Step(NameTables.publish, waits=True)
     insert = _Step(NameTables.insert, waits=True)
     remove = _Step(NameTables.remove, waits=True)
-    move = _Step(NameTables.move, waits=True)
     change = _Step(NameTables.change, waits=True)
     set_attr = _Step(NameTables.set_attr, waits=True)
 
