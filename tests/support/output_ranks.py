@@ -134,7 +134,7 @@ class Rank:
     def _replace(self, place: Place, entry: Entry | None) -> None:
         tables = self.tables_at(place)
         old = tables.get(place)
-        tables._put(place, Slot(entry))
+        tables.put(place, Slot(entry))
         if old is not None and old.is_file:
             owner = self._cluster.ranks[old.owner]
             os.unlink(owner.objects.path(old.object_id))
@@ -195,14 +195,14 @@ class Rank:
         entry = self.tables_at(source).get(source)
         assert entry is not None
         self._replace(target, entry)
-        self.tables_at(source)._put(source, Slot())
+        self.tables_at(source).put(source, Slot())
         if entry.is_directory:
             for rank in self._cluster.ranks:
                 for found in list(rank.name_tables.below(0, old)):
                     names = rank.name_tables._tables.pop((0, found)).names
                     for name, slot in names.items():
                         place = Place(0, new + found[len(old) :], name)
-                        self.tables_at(place)._put(place, slot)
+                        self.tables_at(place).put(place, slot)
         if entry.is_directory:
             self.stage_out.moved(target)
         else:

@@ -93,14 +93,14 @@ class NameTables:
             raise failure(errno.EISDIR, place.path)
         if slot.draft is None and (slot.entry is None or slot.entry.is_file):
             slot = Slot(slot.entry, object_id)
-            self._put(place, slot)
+            self.put(place, slot)
         return slot
 
     def release(self, place: Place, object_id: int) -> None:
         """Gives a reservation back: the object will not be written."""
         slot = self.slot(place)
         if slot.draft == object_id:
-            self._put(place, Slot(slot.entry))
+            self.put(place, Slot(slot.entry))
 
     def publish(self, place: Place, entry: Entry) -> Slot | None:
         """Puts an object under the name that was reserved for it; returns what it replaced, None
@@ -110,23 +110,18 @@ class NameTables:
             return FREE  # a program did so itself, and heard nothing of it
         if slot.draft != entry.object_id:
             return None
-        self._put(place, Slot(entry))
-        return Slot(slot.entry)
+        return replace(self.put(place, Slot(entry)), draft=None)
 
     def insert(self, place: Place, entry: Entry) -> None:
         """Adds a name that was free. Raises EEXIST."""
         if self.slot(place) != FREE:
             raise failure(errno.EEXIST, place.path)
-        self._put(place, Slot(entry))
+        self.put(place, Slot(entry))
 
     def remove(self, place: Place, object_id: int) -> Slot | None:
         """Removes a name, and returns what it stood for, if it is that object's, published or
         not."""
-        slot = self.slot(place)
-        if not slot.knows(object_id):
-            return None
-        self._put(place, FREE)
-        return slot
+        return self.put(place, FREE) if self.slot(place).knows(object_id) else None
 
     def change(self, place: Place, object_id: int, changes: Changes) -> Entry | None:
         """Changes some attributes of what is there; returns the entry after that."""
@@ -141,7 +136,7 @@ class NameTables:
         if slot.entry is None or slot.published != object_id:
             return None
         changed = replace(slot.entry, attr=attr)
-        self._put(place, Slot(changed, slot.draft))
+        self.put(place, Slot(changed, slot.draft))
         return changed
 
     def drop_drafts(self, rank: int) -> None:
@@ -149,14 +144,14 @@ class NameTables:
         for (mount, directory), table in self._tables.items():
             for name, slot in list(table.names.items()):
                 if slot.draft is not None and owner_of(slot.draft) == rank:
-                    self._put(Place(mount, directory, name), Slot(slot.entry))
+                    self.put(Place(mount, directory, name), Slot(slot.entry))
 
     def set_slot(self, place: Place, slot: Slot, moved_from: Place | None = None) -> None:
         """Has a name stand for `slot` from now on, whatever was there, and in the same step the
         name of this rank that it is moved from for nothing."""
-        self._put(place, slot, time.time_ns())
+        self.put(place, slot, time.time_ns())
         if moved_from is not None:
-            self._put(moved_from, FREE, time.time_ns())
+            self.put(moved_from, FREE, time.time_ns())
 
     def changed_ns(self, mount: int, directory: bytes) -> int:
         """Returns when the names in a directory changed; 0 where its entry has a later time."""
@@ -205,18 +200,11 @@ class NameTables:
                 if slot.entry is not None:
                     yield Place(mount, directory, name), slot.entry
 
-    def follow(self, place: Place, slot: Slot, when_ns: int) -> Slot:
-        """Has a name stand for `slot`, as a program has made it at that time; returns what it stood
-        for."""
-        old = self.slot(place)
-        self._put(place, slot, when_ns)
-        return old
-
-    def _put(self, place: Place, slot: Slot, when_ns: int | None = None) -> None:
-        """Has a name stand for `slot`. when_ns: when the directory has changed; None: now, unless
-        that is a new version of a file."""
-        table = self._tables[place.mount, place.directory]
-        if when_ns is None and _shows(self.slot(place)) != _shows(slot):
+    def put(self, place: Place, slot: Slot, when_ns: int | None = None) -> Slot:
+        """Has a name stand for `slot`, and returns what it stood for. when_ns: when the directory
+        has changed; None: now, unless that is a new version of a file."""
+        table, old = self._tables[place.mount, place.directory], self.slot(place)
+        if when_ns is None and _shows(old) != _shows(slot):
             when_ns = time.time_ns()
         if when_ns is not None:
             table.mtime_ns = when_ns
@@ -225,6 +213,7 @@ class NameTables:
         else:
             table.names[place.name] = slot
         self.segment.put(place, slot, table.mtime_ns)
+        return old
 
 
 _NO_NAMES = Table()

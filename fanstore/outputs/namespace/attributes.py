@@ -126,10 +126,8 @@ async def refresh(context: Context, request: Request) -> Answer:
     for object_id in request.objects:
         owner = owner_of(object_id)
         with contextlib.suppress(FileNotFoundError):  # replaced meanwhile
-            if owner == peers.rank:
-                await context.refresh(object_id)
-                continue
-            changes = context.store.copy_changes(object_id)
-            if changes is not None and owner < peers.world_size:
+            mine = owner == peers.rank
+            changes = None if mine else context.store.copy_changes(object_id)
+            if mine or (changes is not None and owner < peers.world_size):
                 await peers.call(owner, "object.refresh", object_id, changes)
     return DONE

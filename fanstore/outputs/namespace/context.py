@@ -158,7 +158,7 @@ class Context:
         try:
             async with self.gate.passage(awaited=True):
                 for _ in range(_RETRIES):
-                    place = self._place_to_be(object_id)
+                    place = self._reserved.get(object_id) or self.drafts.place_of(object_id)
                     if place is None:
                         break
                     if await self._publish_at(place, entry):
@@ -169,11 +169,6 @@ class Context:
             self.versions.forget(object_id)
         self.store.discard(object_id)
         return None
-
-    def _place_to_be(self, object_id: int) -> Place | None:
-        if object_id in self._reserved:
-            return self._reserved[object_id]
-        return self.drafts.place_of(object_id)
 
     async def _publish_at(self, place: Place, entry: Entry) -> bool:
         try:

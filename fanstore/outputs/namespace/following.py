@@ -54,12 +54,12 @@ class Following:
             return
         slot = FREE
         if kind == changes.MOVED:
-            tables.follow(change.to, tables.slot(place), change.when_ns)
+            tables.put(change.to, tables.slot(place), change.when_ns)
         elif kind == changes.CREATED:
             slot = Slot(None, change.object_id)
         elif kind != changes.REMOVED:
             slot = Slot(Entry(change.object_id, change.attr))
-        old = tables.follow(place, slot, change.when_ns)
+        old = tables.put(place, slot, change.when_ns)
         if kind == changes.MADE:
             self._home_server.made(place.mount, place.path)
         elif kind == changes.REMOVED and old.entry is not None and old.entry.is_directory:

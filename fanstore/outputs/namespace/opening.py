@@ -111,7 +111,7 @@ async def _begin(
         return None
     context.drafts.begin(place, object_id, request.pid)
     if entry is not None and not wish.cut:
-        return Answer(Where.EXISTING, _now(context, object_id), path)
+        return Answer(Where.EXISTING, context.versions.entry(object_id), path)
     mode = stat.S_IFREG | request.mode & 0o7777
     attr = entry.attr if entry else Attr(mode, request.peer_uid, os.getgid(), 0, 0, 0, 0, 0)
     return Answer(Where.CREATE, context.versions.entry(object_id, attr), path, entry is None)
@@ -200,16 +200,12 @@ async def _busy(context: Context, draft: int, request: Request, wish: _Wish) -> 
 
 
 def _joined(context: Context, draft: int, wish: _Wish) -> Answer:
-    where = Where.CUT if wish.cut else Where.EXISTING
-    return Answer(where, _now(context, draft), context.store.path(draft))
-
-
-def _now(context: Context, object_id: int) -> Entry:
-    """Returns the entry of an object that is being written, as it is by now."""
+    versions = context.versions
     try:
-        return context.versions.entry(object_id)
-    except OSError:
-        return context.versions.entry(object_id, Attr(stat.S_IFREG, 0, 0, 0, 0, 0, 0, 0))
+        entry = versions.entry(draft)
+    except OSError:  # who was allowed to make it has not done so yet
+        entry = versions.entry(draft, Attr(stat.S_IFREG, 0, 0, 0, 0, 0, 0, 0))
+    return Answer(Where.CUT if wish.cut else Where.EXISTING, entry, context.store.path(draft))
 
 
 def may_write(attr: Attr, uid: int) -> bool:

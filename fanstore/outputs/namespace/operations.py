@@ -100,8 +100,8 @@ class Operations:
 
     def settle(self) -> None:
         """Follows all that programs did, waiting for what other ranks are about to do for them."""
-        self._busy.enter()
-        self._busy.leave()
+        with self._busy:
+            pass
 
     def take_draft(self, object_id: int) -> None:
         """Does what Drafts.take says: another rank may be publishing it at this moment."""

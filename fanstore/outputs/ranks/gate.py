@@ -34,13 +34,13 @@ class Busy:
         self._on_busy = on_busy
         self._count = 0
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         """Notes that one more operation begins."""
         self._count += 1
         if self._count == 1:
             self._on_busy(True)
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Notes that one of the operations has ended."""
         self._count -= 1
         if self._count == 0:
@@ -50,21 +50,15 @@ class Busy:
         """Returns a function that does the same, and counts while it does, or while its coroutine
         runs."""
 
-        async def rest(result: Awaitable[Any]) -> Any:
-            try:
+        async def rest(busy: contextlib.ExitStack, result: Awaitable[Any]) -> Any:
+            with busy:
                 return await result
-            finally:
-                self.leave()
 
         def counted(*args: Any) -> Any:
-            self.enter()
-            result = None
-            try:
+            with contextlib.ExitStack() as busy:
+                busy.enter_context(self)
                 result = function(*args)
-            finally:
-                if not inspect.isawaitable(result):
-                    self.leave()
-            return rest(result) if inspect.isawaitable(result) else result
+                return rest(busy.pop_all(), result) if inspect.isawaitable(result) else result
 
         return counted
 
@@ -108,6 +102,7 @@ class Gate:
         self._tokens = itertools.count(1)
         self._inside = 0
         self._frozen_by: tuple[int, int] | None = None  # rank, token
+        self._until_thaw = contextlib.ExitStack()
         self._changed = asyncio.Event()  # set, and replaced, at each change
         peers.serve("gate.freeze", self._freeze)
         peers.serve("gate.thaw", self._thaw)
@@ -139,13 +134,11 @@ class Gate:
             errno.EIO,
         )
         self._inside += 1
-        self._busy.enter()
         try:
-            with _entered():
+            with self._busy, _entered():
                 yield
         finally:
             self._inside -= 1
-            self._busy.leave()
             self._notify()
 
     @contextlib.asynccontextmanager
@@ -171,7 +164,8 @@ class Gate:
         if self._peers.is_lost(rank):  # while it waited: nobody would thaw
             raise failure(errno.EIO)
         self._frozen_by = (rank, token)
-        self._busy.enter()
+        self._until_thaw.enter_context(self._busy)
+        self._until_thaw.callback(self._on_frozen, False)
         self._on_frozen(True)
         try:
             await self._until(lambda: self._inside == 0, FREEZE_WAIT_S, errno.EBUSY)
@@ -182,8 +176,7 @@ class Gate:
     def _thaw(self, rank: int, token: int) -> None:
         if self._frozen_by == (rank, token):
             self._frozen_by = None
-            self._on_frozen(False)
-            self._busy.leave()
+            self._until_thaw.close()
             self._notify()
 
     def _lost(self, rank: int) -> None:
