@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +118,19 @@ class Context:
         self._published[entry.object_id] = place
         self.observer.published(place, entry)
 
+    @contextlib.contextmanager
+    def _naming(self, place: Place, entry: Entry) -> Iterator[None]:
+        """Goes around what gives a file of this rank its name. As soon as its home rank has done
+        that, others may move or remove it: they may be heard first."""
+        self._published[entry.object_id] = place
+        try:
+            yield
+        except BaseException:
+            self._published.pop(entry.object_id, None)
+            raise
+        if entry.object_id in self._published:
+            self.note(self._published[entry.object_id], entry)
+
     async def make(self, place: Place, mode: int) -> Entry:
         """Publishes an empty file, which nobody is writing, under a name that is free. Raises
         EEXIST."""
@@ -125,21 +138,19 @@ class Context:
         object_id = store.new_id()
         entry = Entry(object_id, store.create(object_id, mode))
         try:
-            await self.homes.insert(place, entry)
+            with self._naming(place, entry):
+                await self.homes.insert(place, entry)
         except BaseException:
             store.discard(object_id)
             raise
-        self.note(place, entry)
         return entry
 
     def _place(self, object_id: int) -> tuple[Place, bool] | None:
         """Returns the place of an object of this rank, and whether it is published; None if it has
         no name."""
-        published = self._published.get(object_id)
-        if published is not None:
-            return published, True
-        place = self.drafts.place_of(object_id)
-        return None if place is None else (place, False)
+        draft = self.drafts.place_of(object_id)
+        place = draft or self._published.get(object_id)
+        return None if place is None else (place, draft is None)
 
     async def refresh(self, object_id: int, changes: Changes | None = None) -> None:
         """Publishes the attributes that an object of this rank has now, after `changes` that
@@ -171,17 +182,18 @@ class Context:
         return None
 
     async def _publish_at(self, place: Place, entry: Entry) -> bool:
-        try:
-            replaced = await self.homes.publish(place, entry)
-        except OSError:
-            self.observer.stranded(place, entry)
-            with contextlib.suppress(OSError):
-                await self.homes.release(place, entry.object_id)
-            raise
-        if replaced is None:
-            return False
-        await self.gone(replaced)
-        self.note(place, entry)
+        with self._naming(place, entry):
+            try:
+                replaced = await self.homes.publish(place, entry)
+            except OSError:
+                self.observer.stranded(place, entry)
+                with contextlib.suppress(OSError):
+                    await self.homes.release(place, entry.object_id)
+                raise
+            if replaced is None:
+                self._published.pop(entry.object_id, None)
+                return False
+            await self.gone(replaced)
         return True
 
     async def publish_partial(self, object_id: int, attr: Attr) -> None:
@@ -203,13 +215,12 @@ class Context:
             if self.inputs[place.mount].kind(partial.path) != "missing":
                 continue
             try:
-                await self.homes.insert(partial, entry)
+                with self._naming(partial, entry):
+                    await self.homes.insert(partial, entry)
             except FileExistsError:
                 continue
             except OSError:
                 self.observer.stranded(partial, entry)
-                return
-            self.note(partial, entry)
             return
         raise failure(errno.EEXIST, place.path)
 
