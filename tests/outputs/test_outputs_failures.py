@@ -17,7 +17,7 @@ from fanstore.outputs.model.wire import Op
 
 _STEPS = [
     "reserve", "publish", "insert", "remove", "lock", "get", "close",
-    "set_slot", "tables", "put_tables", "slot", "entry", "set_attr",
+    "set_slot", "tables", "put_tables", "slot", "entry", "change",
 ]  # fmt: skip
 
 

@@ -287,6 +287,10 @@ class FakeDrafts:
             self.drafts[object_id].place = None
 
     async def look(self, object_id: int) -> None:
+        with contextlib.suppress(OSError):
+            await self._end_if_finished(object_id)
+
+    async def _end_if_finished(self, object_id: int) -> None:
         draft = self.drafts.get(object_id)
         if draft is None or draft.pids:
             return
@@ -306,7 +310,7 @@ class FakeDrafts:
     async def settle(self, pid: int, objects: Sequence[int]) -> bool:
         for object_id in objects:
             self.drafts[object_id].pids.discard(pid)
-            await self.look(object_id)
+            await self._end_if_finished(object_id)
         return not any(object_id in self.drafts for object_id in objects)
 
     def hold(self, pid: int, objects: Sequence[int]) -> None:

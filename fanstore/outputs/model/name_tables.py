@@ -123,18 +123,15 @@ class NameTables:
         not."""
         return self.put(place, FREE) if self.slot(place).knows(object_id) else None
 
-    def change(self, place: Place, object_id: int, changes: Changes) -> Entry | None:
-        """Changes some attributes of what is there; returns the entry after that."""
-        entry = self.get(place)
-        if entry is None or entry.object_id != object_id:
-            return None
-        return self.set_attr(place, object_id, changes.of(entry.attr, time.time_ns()))
-
-    def set_attr(self, place: Place, object_id: int, attr: Attr) -> Entry | None:
-        """Replaces all attributes of what is there; returns the entry after that."""
+    def change(self, place: Place, object_id: int, changes: Changes | Attr) -> Entry | None:
+        """Changes some attributes of what is there, or replaces all; returns the entry after
+        that."""
         slot = self.slot(place)
         if slot.entry is None or slot.published != object_id:
             return None
+        attr = changes
+        if isinstance(attr, Changes):
+            attr = attr.of(slot.entry.attr, time.time_ns())
         changed = replace(slot.entry, attr=attr)
         self.put(place, Slot(changed, slot.draft))
         return changed

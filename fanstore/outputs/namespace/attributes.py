@@ -8,7 +8,7 @@ import errno
 from dataclasses import fields, replace
 
 from fanstore._native import lib
-from fanstore.outputs.model.entries import Changes, Entry, Place, failure, owner_of, refuse
+from fanstore.outputs.model.entries import Attr, Changes, Entry, Place, failure, owner_of, refuse
 from fanstore.outputs.model.wire import Answer, Request, Where
 from fanstore.outputs.namespace.context import DONE, Context
 from fanstore.outputs.namespace.walk import Resolved, at_input, check_directory, resolve
@@ -52,8 +52,7 @@ async def listing(context: Context, request: Request) -> Answer:
     own = {object_id for _, object_id in drafts.held(*key, request.pid)}
     for object_id in drafts.within(*key):
         if object_id not in own:
-            with contextlib.suppress(OSError):
-                await drafts.look(object_id)
+            await drafts.look(object_id)
     names = dict(await context.homes.list(*key))
     for name, object_id in drafts.held(*key, request.pid):
         with contextlib.suppress(OSError):  # allowed, but not made yet
@@ -101,22 +100,18 @@ async def change(context: Context, request: Request) -> Answer | None:
         await context.store.change(found.own, changes)
         return DONE
     assert entry is not None
-    if not await _change(context, found.place, entry, changes):
+    made: Changes | Attr = changes
+    if entry.is_file:
+        try:
+            made = await context.store.change(entry.object_id, changes)
+        except FileNotFoundError:
+            return None
+    if await context.homes.change(found.place, entry.object_id, made) is None:
         return None
     if entry.is_directory and changes.mtime_ns is not None:
         await context.homes.set_time(found.mount, found.path)
     context.observer.changed(found.place)
     return DONE
-
-
-async def _change(context: Context, place: Place, entry: Entry, changes: Changes) -> bool:
-    if not entry.is_file:
-        return await context.homes.change(place, entry.object_id, changes) is not None
-    try:
-        attr = await context.store.change(entry.object_id, changes)
-    except FileNotFoundError:
-        return False
-    return await context.homes.set_attr(place, entry.object_id, attr) is not None
 
 
 async def refresh(context: Context, request: Request) -> Answer:

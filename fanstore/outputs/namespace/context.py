@@ -159,7 +159,7 @@ class Context:
         if place is None:
             return
         attr = store.attr(object_id) if changes is None else await store.change(object_id, changes)
-        if await self.homes.set_attr(place, object_id, attr):
+        if await self.homes.change(place, object_id, attr):
             self.observer.changed(place)
 
     async def publish(self, object_id: int, attr: Attr) -> Entry | None:

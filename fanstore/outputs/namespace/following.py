@@ -48,7 +48,7 @@ class Following:
         if kind == changes.ALTERED:
             entry = tables.get(place)
             assert entry is not None
-            tables.set_attr(place, entry.object_id, change.attr)
+            tables.change(place, entry.object_id, change.attr)
             if change.object_id:
                 tables.set_time(place.mount, place.path)
             return

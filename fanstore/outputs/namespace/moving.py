@@ -10,7 +10,6 @@ from fanstore.outputs.model.entries import FREE, Place, Slot, failure, refuse
 from fanstore.outputs.model.name_tables import Table
 from fanstore.outputs.model.wire import Answer, Request
 from fanstore.outputs.namespace.context import DONE, Context
-from fanstore.outputs.namespace.naming import identity
 from fanstore.outputs.namespace.walk import Resolved, end_of, name, together
 from fanstore.outputs.ranks.asking import ask_all, ask_each
 
@@ -56,7 +55,7 @@ async def _rename(context: Context, old: Resolved, new: Resolved, replace: bool)
         for place in sorted((source, target)):
             slots[place] = await homes.lock(place, token)
         slot, replaced = slots[source], slots[target]
-        if not slot.knows(identity(old)):
+        if not slot.knows(old.identity):
             return False
         if not replace and replaced != FREE:
             raise failure(errno.EEXIST, new.path)

@@ -73,7 +73,7 @@ async def unlink(context: Context, request: Request) -> Answer | None:
     """Answers UNLINK: removes a name of no directory; None where it has changed meanwhile."""
     found = await _to_remove(context, request, _SPECIAL_UNLINK)
     refuse(request.path, (found.is_directory, errno.EISDIR), (found.slash, errno.ENOTDIR))
-    removed = await context.homes.remove(found.place, identity(found))
+    removed = await context.homes.remove(found.place, found.identity)
     if removed is None:
         return None
     await context.gone(removed)
@@ -90,21 +90,13 @@ async def rmdir(context: Context, request: Request) -> Answer | None:
     inside, token = Place(found.mount, found.path, b""), homes.new_token()
     await homes.close(inside, token)
     try:
-        gone = await homes.remove(found.place, identity(found)) is not None
+        gone = await homes.remove(found.place, found.identity) is not None
     finally:
         await homes.unlock(inside, token, gone)
     if not gone:
         return None
     context.observer.changed(found.place)
     return DONE
-
-
-def identity(found: Resolved) -> int:
-    """Returns the object that a name stands for to the asking process."""
-    if found.own is not None:
-        return found.own
-    assert found.entry is not None
-    return found.entry.object_id
 
 
 async def _new_name(context: Context, request: Request, slash: bool = False) -> Resolved:

@@ -190,8 +190,7 @@ async def _busy(context: Context, draft: int, request: Request, wish: _Wish) -> 
     """Answers where somebody else is writing the file: on this node one may join before there is
     anything in it. Raises ETXTBSY."""
     if owner_of(draft) == context.peers.rank:
-        with contextlib.suppress(OSError):
-            await context.drafts.look(draft)
+        await context.drafts.look(draft)
         if wish.write and await context.drafts.join(draft, request.pid):
             return _joined(context, draft, wish)
     if await context.peers.call(owner_of(draft), "draft.look", draft):

@@ -46,6 +46,13 @@ class Resolved:
         return self.mine or self.entry
 
     @property
+    def identity(self) -> int:
+        """The object that an output's name stands for to the asking process."""
+        found = self.own or (self.entry and self.entry.object_id)
+        assert found
+        return found
+
+    @property
     def is_free(self) -> bool:
         """Whether the asking process sees nothing there."""
         return self.input == "missing" and self.seen is None and self.own is None
@@ -145,8 +152,7 @@ async def _look(context: Context, place: Place, pid: int) -> Resolved | None:
     draft = drafts.at(place)
     others = draft is not None and drafts.find(place, pid) is None
     if draft is not None and others and not context.gate.is_alone:
-        with contextlib.suppress(OSError):
-            await drafts.look(draft)
+        await drafts.look(draft)
     try:
         entry = await context.homes.get(place)
     except FileNotFoundError:

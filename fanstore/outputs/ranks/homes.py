@@ -259,7 +259,6 @@ class HomeClient:
     insert = _Step(NameTables.insert, waits=True)
     remove = _Step(NameTables.remove, waits=True)
     change = _Step(NameTables.change, waits=True)
-    set_attr = _Step(NameTables.set_attr, waits=True)
 
     # These change no name, or are taken while all gates are closed or the name is locked.
     slot = _Step(NameTables.slot)
