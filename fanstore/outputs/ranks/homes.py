@@ -43,7 +43,7 @@ class HomeServer:
         self._inputs = inputs
         self._holds: dict[Place, _Hold] = {}
         self._turn = 0  # counts what may make a directory's being there uncertain
-        self._announced: set[tuple[int, int]] = set()
+        self._touched: set[tuple[int, int | None]] = set()  # where all ranks know to ask
         peers.serve("home.entry", lambda _, place: name_tables.get(place))
         for name, step in vars(HomeClient).items():
             if isinstance(step, _Step):
@@ -56,9 +56,9 @@ class HomeServer:
             return getattr(self, step.function.__name__)
         function = partial(step.function, self.name_tables)
 
-        async def run(rank: int, *args: Any) -> Any:
-            await self._until_ready(rank, *(each for each in args if isinstance(each, Place)))
-            return function(*args)
+        async def run(rank: int, place: Place, *args: Any) -> Any:
+            await self._until_ready(rank, place)
+            return function(place, *args)
 
         return run if step.waits else lambda _, *args: function(*args)
 
@@ -149,31 +149,26 @@ class HomeServer:
         self.name_tables.forget(mount, directory)
         self._turn += 1
 
-    async def _until_ready(self, rank: int, *places: Place) -> None:
-        """Waits until these names may change, and that rank may change them. Raises ENOENT when a
+    async def _until_ready(self, rank: int, place: Place) -> None:
+        """Waits until a name may change, and that rank may change it. Raises ENOENT when its
         directory does not exist, EIO when it takes too long."""
+        mount, directory = place.mount, place.directory
+        record = self._inputs[mount].record(directory)
+        touched = mount, record
         for _ in range(_TRIES):
-            waits = (wait for place in places if (wait := self._wait_for(place)) is not None)
-            wait = next(waits, None)
-            if wait is None:
+            hold = self._holds.get(place) or self._holds.get(place._replace(name=b""))
+            if hold is not None:
+                await self._over(hold)
+            elif not self._is_known(mount, directory):
+                await self._until_known(place)
+            elif record is not None and touched not in self._touched:
+                await ask_all(self._peers, "touch", *touched)
+                self._touched.add(touched)
+            else:
                 self._refuse_lost(rank)
+                self._open(mount, directory)
                 return
-            await wait
-        raise failure(errno.EIO, places[0].path)
-
-    def _wait_for(self, place: Place) -> Awaitable[None] | None:
-        """Returns what is to be waited for before a name may change, or None."""
-        key = place.mount, place.directory
-        hold = self._holds.get(place) or self._holds.get(Place(*key, b""))
-        if hold is not None:
-            return self._over(hold)
-        if not self._is_known(*key):
-            return self._until_known(place)
-        record = self._inputs[place.mount].record(place.directory)
-        if record is not None and (place.mount, record) not in self._announced:
-            return self._announce(place.mount, record)
-        self._open(*key)
-        return None
+        raise failure(errno.EIO, place.path)
 
     async def _until_known(self, place: Place) -> None:
         """Asks the home rank of a directory's own name whether it is a directory. Raises ENOENT if
@@ -186,11 +181,6 @@ class HomeServer:
         if entry is None or not entry.is_directory:
             raise failure(errno.ENOENT, place.path)
         self.name_tables.know(place.mount, place.directory)
-
-    async def _announce(self, mount: int, record: int) -> None:
-        """Has all ranks know that there may be outputs in a directory of the dataset."""
-        await ask_all(self._peers, "touch", mount, record)
-        self._announced.add((mount, record))
 
     @staticmethod
     async def _over(hold: _Hold) -> None:
