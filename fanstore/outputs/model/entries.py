@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -169,7 +168,6 @@ class Slot:
 
 
 FREE = Slot()  # of a name that stands for nothing
-Listing = Sequence[tuple[bytes, Entry]]
 
 
 def failure(number: int, path: bytes | None = None) -> OSError:

@@ -44,14 +44,8 @@ class Observer(Protocol):
     def moved(self, place: Place) -> None:
         """As `changed`, of a directory that has come there with all that is in it."""
 
-    def drafted(self, place: Place, object_id: int) -> None:
-        """An object of this rank is being written, to be published at that place."""
-
     def stranded(self, place: Place, entry: Entry) -> None:
         """An object of this rank could not be published, as the home rank of its name is lost."""
-
-    def discarded(self, object_id: int) -> None:
-        """An object of this rank is gone: it was replaced or unlinked."""
 
 
 class Inputs(Protocol):

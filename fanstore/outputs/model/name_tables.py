@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fanstore.outputs.model.entries import (
@@ -18,7 +18,6 @@ from fanstore.outputs.model.entries import (
     Attr,
     Changes,
     Entry,
-    Listing,
     Place,
     Slot,
     failure,
@@ -71,7 +70,7 @@ class NameTables:
         """Returns what is published under a name, or None."""
         return self.slot(place).entry
 
-    def list(self, mount: int, directory: bytes) -> Listing:
+    def list(self, mount: int, directory: bytes) -> Sequence[tuple[bytes, Entry]]:
         """Returns all that is published in a directory."""
         names = self._read(mount, directory).names
         return [(name, slot.entry) for name, slot in names.items() if slot.entry is not None]

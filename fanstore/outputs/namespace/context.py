@@ -56,31 +56,23 @@ class Context:
         self._askers: dict[int, int] = {}  # the processes that want those
         self._published: dict[int, Place] = {}
         serve = self.peers.serve
-        serve("draft.moved", self._draft_moved)
-        serve("draft.unnamed", self._draft_unnamed)
         serve("draft.look", self._look)
-        serve("object.moved", lambda _, *args: self.note_moved(*args))
+        serve("draft.moved", lambda _, *args: self._note_draft_place(*args))
+        serve("object.moved", lambda _, *args: self.note_place(*args))
         serve("object.place", lambda _, object_id: self._place(object_id))
         serve("object.refresh", lambda _, *args: self.refresh(*args))
-        serve("object.unnamed", lambda _, object_id: self.unnamed(object_id))
         serve("tree.moved", self._tree_moved)
 
-    async def gone(self, slot: Slot) -> None:
-        """Tells the owners of objects that no name stands for them any more."""
-        if slot.entry is not None and slot.entry.is_file:
-            await self._tell_owner("object.unnamed", slot.entry.object_id)
-        if slot.draft is not None:
-            await self._tell_owner("draft.unnamed", slot.draft)
-
-    async def moved(self, slot: Slot, place: Place) -> None:
-        """Tells the owners of objects that the name which stands for them was moved to `place`."""
+    async def tell_place(self, slot: Slot, place: Place | None) -> None:
+        """Tells the owners of objects where the name that stood for them is now; None: it is
+        gone."""
         if slot.entry is not None and slot.entry.is_file:
             await self._tell_owner("object.moved", slot.entry.object_id, place)
         if slot.draft is not None:
             await self._tell_owner("draft.moved", slot.draft, place)
 
-    async def _tell_owner(self, name: str, object_id: int, *rest: Any) -> None:
-        await ask_each(self.peers, [owner_of(object_id)], lambda _: (name, object_id, *rest))
+    async def _tell_owner(self, name: str, object_id: int, place: Place | None) -> None:
+        await ask_each(self.peers, [owner_of(object_id)], lambda _: (name, object_id, place))
 
     # Publications.
 
@@ -193,7 +185,7 @@ class Context:
             if replaced is None:
                 self._published.pop(entry.object_id, None)
                 return False
-            await self.gone(replaced)
+            await self.tell_place(replaced, None)
         return True
 
     async def publish_partial(self, object_id: int, attr: Attr) -> None:
@@ -236,27 +228,24 @@ class Context:
             with contextlib.suppress(OSError):
                 await self.homes.release(place, object_id)
 
-    def note_moved(self, object_id: int, place: Place) -> None:
-        """Notes the new name of an object of this rank, if it is published."""
-        if object_id in self._published:
-            self._published[object_id] = place
-
-    def unnamed(self, object_id: int) -> None:
-        """Notes that an object of this rank has no name any more, and removes its file."""
-        self._published.pop(object_id, None)
-        self.store.discard(object_id)
-
     # What other ranks tell.
 
-    def _draft_moved(self, _rank: int, object_id: int, place: Place) -> None:
+    def note_place(self, object_id: int, place: Place | None) -> None:
+        """Notes where a published object of this rank is now; without a name its file is
+        removed."""
+        if place is None:
+            self._published.pop(object_id, None)
+            self.store.discard(object_id)
+        elif object_id in self._published:
+            self._published[object_id] = place
+
+    def _note_draft_place(self, object_id: int, place: Place | None) -> None:
         if object_id in self._reserved:
             self._reserved[object_id] = place
-        self.drafts.move(object_id, place)
-
-    def _draft_unnamed(self, _rank: int, object_id: int) -> None:
-        if object_id in self._reserved:
-            self._reserved[object_id] = None
-        self.drafts.detach(object_id)
+        if place is None:
+            self.drafts.detach(object_id)
+        else:
+            self.drafts.move(object_id, place)
 
     async def _look(self, _rank: int, object_id: int) -> bool:
         """Tells whether a draft of this rank is still one, and ends it first if it is finished.

@@ -76,11 +76,11 @@ class Following:
             self._published(change)
             return
         if change.gone:
-            context.unnamed(change.gone)
+            context.note_place(change.gone, None)
         if kind == changes.MOVED:
             context.observer.changed(change.to)
             if change.object_id:
-                context.note_moved(change.object_id, change.to)
+                context.note_place(change.object_id, change.to)
         context.observer.changed(place)
 
     def _published(self, change: Change) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections import defaultdict
 
 from fanstore.outputs.model.entries import FREE, Place, Slot, failure, refuse
 from fanstore.outputs.model.name_tables import Table
@@ -70,11 +71,11 @@ async def _rename(context: Context, old: Resolved, new: Resolved, replace: bool)
             if not alike:
                 await homes.set_slot(source, FREE)
         finally:
-            await context.gone(replaced)
+            await context.tell_place(replaced, None)
             if slot.entry is not None:
                 context.observer.changed(target)
                 context.observer.changed(source)
-            await context.moved(slot, target)
+            await context.tell_place(slot, target)
         return True
     finally:
         for place in slots:
@@ -92,11 +93,11 @@ async def _rename_tree(context: Context, old: Resolved, new: Resolved) -> None:
     target = await homes.lock(new.place, token)
     await homes.unlock(new.place, token)
     source = await homes.slot(old.place)
-    by_rank: dict[int, dict[bytes, Table]] = {}
+    by_rank: defaultdict[int, dict[bytes, Table]] = defaultdict(dict)
     for part in await ask_all(peers, "home.tables", old.mount, old.path):
         for rest, table in part.items():
             directory = new.path + rest
-            by_rank.setdefault(homes.rank(new.mount, directory), {})[directory] = table
+            by_rank[homes.rank(new.mount, directory)][directory] = table
     # New names first: a rank that is lost meanwhile takes none with it but its own.
     await ask_all(peers, "home.drop_tables", new.mount, new.path)
     await ask_each(peers, by_rank, lambda rank: ("home.put_tables", new.mount, by_rank[rank]))
@@ -104,7 +105,7 @@ async def _rename_tree(context: Context, old: Resolved, new: Resolved) -> None:
     await homes.set_slot(old.place, FREE)
     await ask_all(peers, "home.drop_tables", old.mount, old.path)
     await ask_all(peers, "tree.moved", old.mount, old.path, new.path)
-    await context.gone(Slot(None, target.draft))
+    await context.tell_place(Slot(None, target.draft), None)
     context.observer.moved(new.place)
     context.observer.changed(old.place)
 

@@ -76,7 +76,7 @@ async def unlink(context: Context, request: Request) -> Answer | None:
     removed = await context.homes.remove(found.place, found.identity)
     if removed is None:
         return None
-    await context.gone(removed)
+    await context.tell_place(removed, None)
     if removed.entry is not None:
         context.observer.changed(found.place)
     return DONE
