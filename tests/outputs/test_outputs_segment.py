@@ -148,3 +148,31 @@ def test_a_draft_under_a_locked_name_is_taken(tmp_path: Path) -> None:
 
     asyncio.run(work())
     assert taken == [7]
+
+
+def test_a_directory_is_open_again_once_no_name_in_it_is_locked(tmp_path: Path) -> None:
+    """So programs change names in it themselves after a rename that the daemon made."""
+    steps: list[str] = []
+
+    class Noting(NameSegment):
+        def open_directory(self, mount: int, directory: bytes) -> None:
+            steps.append("open")
+
+        def close_directory(self, mount: int, directory: bytes) -> None:
+            steps.append("close")
+
+    async def work() -> None:
+        store, inputs = FakeStore(tmp_path, 0), [FakeInputs(b"/mount", {})]
+        peers = World(1).ranks[0]
+        Operations(peers, inputs, FakeDrafts(store), store, Log(), Noting())
+        one, other = Place(0, b"", b"one"), Place(0, b"", b"other")
+        await peers.call(0, "home.lock", one, 1)
+        await peers.call(0, "home.lock", other, 2)
+        del steps[:]
+        await peers.call(0, "home.unlock", one, 2)
+        await peers.call(0, "home.unlock", one, 1)
+        assert steps == []
+        await peers.call(0, "home.unlock", other, 2)
+
+    asyncio.run(work())
+    assert steps == ["open"]
