@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fanstore.outputs.model.entries import Attr, Changes, Entry, Place, failure
+from fanstore.outputs.objects.objects import ObjectStore
 
 
 class World:
@@ -164,6 +165,12 @@ class FakeStore:
         self._last = rank << 40
         self.rank = rank
         self.slow: Callable[[], int] = lambda: 0
+        self._first: dict[int, int] = {}
+
+    follow, entry = ObjectStore.follow, ObjectStore.entry
+
+    def forget(self, object_id: int) -> None:
+        self._first.pop(object_id, None)
 
     def new_id(self) -> int:
         self._last += 1
@@ -211,6 +218,7 @@ class FakeStore:
         os.truncate(self.path(object_id), size)
 
     def discard(self, object_id: int) -> None:
+        self.forget(object_id)
         if os.path.lexists(self.path(object_id)):
             os.unlink(self.path(object_id))
 

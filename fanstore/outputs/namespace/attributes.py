@@ -57,7 +57,7 @@ async def listing(context: Context, request: Request) -> Answer:
     names = dict(await context.homes.list(*key))
     for name, object_id in drafts.held(*key, request.pid):
         with contextlib.suppress(OSError):  # allowed, but not made yet
-            names[name] = context.versions.entry(object_id)
+            names[name] = context.store.entry(object_id)
     return Answer(Where.DONE, listing=tuple(names.items()))
 
 

@@ -17,7 +17,6 @@ from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.partial import partial_names
 from fanstore.outputs.model.wire import Answer, Where
 from fanstore.outputs.objects.objects import ObjectStore
-from fanstore.outputs.objects.versions import Versions
 from fanstore.outputs.ranks.asking import ask_each
 from fanstore.outputs.ranks.gate import Gate
 from fanstore.outputs.ranks.homes import HomeClient
@@ -48,7 +47,6 @@ class Context:
     gate: Gate
     drafts: Drafts
     store: ObjectStore
-    versions: Versions
     observer: Observer
 
     def __post_init__(self) -> None:
@@ -98,7 +96,7 @@ class Context:
         try:
             result = await self.homes.reserve(place, object_id, create, exclusive)
             if result.draft == object_id and result.entry is not None:
-                self.versions.follow(object_id, result.entry)
+                self.store.follow(object_id, result.entry)
             return result
         finally:
             if result is None or result.draft != object_id:
@@ -156,7 +154,7 @@ class Context:
     async def publish(self, object_id: int, attr: Attr) -> Entry | None:
         """Does what Publisher.publish says, also for an object whose name is reserved and which
         Drafts does not know."""
-        entry = self.versions.entry(object_id, attr)
+        entry = self.store.entry(object_id, attr)
         try:
             async with self.gate.passage(awaited=True):
                 for _ in range(_RETRIES):
@@ -168,7 +166,7 @@ class Context:
                     # Renamed or removed a moment ago: whoever did it is about to tell.
                     await asyncio.sleep(_RETRY_S)
         finally:
-            self.versions.forget(object_id)
+            self.store.forget(object_id)
         self.store.discard(object_id)
         return None
 
@@ -193,7 +191,7 @@ class Context:
 
     async def publish_partial(self, object_id: int, attr: Attr) -> None:
         """Does what Publisher.publish_partial says."""
-        self.versions.forget(object_id)
+        self.store.forget(object_id)
         async with self.gate.passage(awaited=True):
             place = self.drafts.place_of(object_id)
             if place is None:
@@ -227,7 +225,6 @@ class Context:
 
     async def release_at(self, place: Place | None, object_id: int) -> None:
         """Gives a reserved name back. A home rank that is lost has forgotten it anyway."""
-        self.versions.forget(object_id)
         if place is not None:
             with contextlib.suppress(OSError):
                 await self.homes.release(place, object_id)

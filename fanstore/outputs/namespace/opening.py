@@ -106,7 +106,6 @@ async def _begin(
     if wish.size is not None:
         return Answer(Where.EXISTING, published, path) if published else None
     if place is None:
-        context.versions.forget(object_id)
         store.discard(object_id)
         return None
     context.drafts.begin(place, object_id, request.pid)
@@ -114,7 +113,7 @@ async def _begin(
         return Answer(Where.EXISTING, _now(context, object_id), path)
     mode = stat.S_IFREG | request.mode & 0o7777
     attr = entry.attr if entry else Attr(mode, request.peer_uid, os.getgid(), 0, 0, 0, 0, 0)
-    return Answer(Where.CREATE, context.versions.entry(object_id, attr), path, entry is None)
+    return Answer(Where.CREATE, context.store.entry(object_id, attr), path, entry is None)
 
 
 async def _decide(context: Context, request: Request, wish: _Wish) -> Answer | Entry | Slot | None:
@@ -207,9 +206,9 @@ def _joined(context: Context, draft: int, wish: _Wish) -> Answer:
 def _now(context: Context, object_id: int) -> Entry:
     """Returns the entry of an object that is being written, as it is by now."""
     try:
-        return context.versions.entry(object_id)
+        return context.store.entry(object_id)
     except OSError:
-        return context.versions.entry(object_id, Attr(stat.S_IFREG, 0, 0, 0, 0, 0, 0, 0))
+        return context.store.entry(object_id, Attr(stat.S_IFREG, 0, 0, 0, 0, 0, 0, 0))
 
 
 def may_write(attr: Attr, uid: int) -> bool:

@@ -18,7 +18,6 @@ from fanstore.outputs.namespace import attributes, moving, naming, opening
 from fanstore.outputs.namespace.context import DONE, Context, Outside
 from fanstore.outputs.namespace.following import Following
 from fanstore.outputs.objects.objects import ObjectStore
-from fanstore.outputs.objects.versions import Versions
 from fanstore.outputs.ranks.gate import Busy, Gate, ServingPeers
 from fanstore.outputs.ranks.homes import HomeClient, HomeServer
 from fanstore.peers.interface import Peers
@@ -50,8 +49,7 @@ class Operations:
         self.name_tables = NameTables(segment)
         self.home_server = HomeServer(self.name_tables, peers, inputs)
         homes, gate = HomeClient(peers), Gate(peers, segment.freeze, busy)
-        versions = Versions(store)
-        self.publisher = Context(peers, inputs, homes, gate, drafts, store, versions, observer)
+        self.publisher = Context(peers, inputs, homes, gate, drafts, store, observer)
         self._following = Following(self.publisher, self.home_server)
         self._lets = False
         self._steps: dict[int, _Step] = {

@@ -17,12 +17,11 @@ from typing import Any
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX, FanstoreError
 from fanstore.outputs.drafts.drafts import Drafts
-from fanstore.outputs.model.entries import OBJECTS, Place
+from fanstore.outputs.model.entries import Place
 from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.namespace.operations import Operations
-from fanstore.outputs.objects.fetch import Copies
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.service.inputs import DatasetInputs, TouchedBits
 from fanstore.outputs.service.listener import Listener, listen
@@ -31,7 +30,6 @@ from fanstore.peers.alone import Alone
 from fanstore.peers.connected import ConnectedPeers
 from fanstore.peers.interface import Peers
 
-COPIES = "copies"
 SOCKET = "outputs"
 PIPE = "changes"
 _WAIT_S = 10.0
@@ -168,10 +166,7 @@ class OutputService:
         peers: Peers = Alone() if self._joined is None else self._joined
         with contextlib.suppress(OSError):  # programs ask about each name then
             segment.open(self._directory, peers.rank, peers.world_size)
-        copies = Copies(os.path.join(self._directory, COPIES), peers, self._executor)
-        objects = os.path.join(self._directory, OBJECTS)
-        self._store = ObjectStore(objects, peers, copies, self._executor, relay.discarded)
-        copies.serve(self._store.path, relay.placed_path)
+        self._store = ObjectStore(self._directory, peers, self._executor)
         keep = relay.drafted if self._keep_partial else None
         self._drafts = Drafts(self._store, share, keep)
         self._parts.callback(self._drafts.close)
@@ -187,6 +182,8 @@ class OutputService:
             operations.peers, operations.name_tables, self._store
         )
         self._parts.callback(self._stage_out.close)
+        self._store.on_discard = self._stage_out.discarded
+        peers.serve("object.placed", lambda _, number: self._stage_out.placed_path(number))
         self._stage_out.start()
         if self._joined is not None:
             self._joined.start()
