@@ -36,18 +36,18 @@ class Drafts(DraftTable):
     take: Callable[[int], None] = staticmethod(lambda _: None)
     """Keeps programs from publishing an object themselves, and has what they did be known."""
 
-    def __init__(
-        self, store: ObjectStore, most_fds: int, keep: Callable[[Place, int], None] | None = None
-    ) -> None:
+    keep: Callable[[Place, int], None] | None = None
+    """Set where what killed writers leave is kept; is told each draft, and where it is to be
+    published by now."""
+
+    def __init__(self, store: ObjectStore, most_fds: int) -> None:
         """To be called within the running loop; `publisher` is to be set before the first draft.
-        most_fds: how many descriptors it may keep open. keep: what killed writers leave is kept;
-        called with each draft, and where it is to be published by now."""
+        most_fds: how many descriptors it may keep open."""
         super().__init__()
         self.counts = dict.fromkeys(
             ("opened", "published", "partial", "dropped", "unchanged", "failed"), 0
         )
         self.partials: list[int] = []
-        self._keep = keep
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._processes = Processes(self._loop, self._process_ended, most_fds)
@@ -106,8 +106,8 @@ class Drafts(DraftTable):
 
     def _name(self, draft: Draft, place: Place) -> None:
         self._put(draft, place)
-        if self._keep is not None:
-            self._keep(place, draft.object_id)
+        if self.keep is not None:
+            self.keep(place, draft.object_id)
 
     def detach(self, object_id: int) -> None:
         """Notes that a draft has no name any more: it is never published. Its holders keep it as
@@ -301,7 +301,7 @@ class Drafts(DraftTable):
         was written to it."""
         if verdict is Verdict.PUBLISH:
             return True
-        return self._keep is not None and bool(draft.holders) and attr.size > 0
+        return self.keep is not None and bool(draft.holders) and attr.size > 0
 
     def _attr(self, object_id: int) -> Attr | None:
         """Returns the attributes of a draft's file; None while it has not been made."""

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fanstore.outputs.drafts.drafts import Drafts
@@ -39,7 +39,8 @@ class Outside(Exception):
 @dataclass(eq=False)
 class Context:
     """The parts of one rank that its operations work with, and the places of this rank's objects.
-    It is the Publisher of Drafts (model/interfaces.py)."""
+    It is the Publisher of Drafts (model/interfaces.py). observer: to be set before the first one is
+    begun."""
 
     peers: Peers
     inputs: Sequence[Inputs]
@@ -47,7 +48,7 @@ class Context:
     gate: Gate
     drafts: Drafts
     store: ObjectStore
-    observer: Observer
+    observer: Observer = field(init=False)
 
     def __post_init__(self) -> None:
         self._reserved: dict[int, Place | None] = {}  # allowed, but not known to Drafts yet

@@ -10,7 +10,7 @@ from typing import Any
 
 from fanstore.outputs.drafts.drafts import Drafts
 from fanstore.outputs.model.entries import failure
-from fanstore.outputs.model.interfaces import Inputs, Observer
+from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
@@ -39,7 +39,6 @@ class Operations:
         inputs: Sequence[Inputs],
         drafts: Drafts,
         store: ObjectStore,
-        observer: Observer,
         segment: NameSegment | None = None,
     ) -> None:
         self._segment = segment = segment or NameSegment()
@@ -49,7 +48,7 @@ class Operations:
         self.name_tables = NameTables(segment)
         self.home_server = HomeServer(self.name_tables, peers, inputs)
         homes, gate = HomeClient(peers), Gate(peers, segment.freeze, busy)
-        self.publisher = Context(peers, inputs, homes, gate, drafts, store, observer)
+        self.publisher = Context(peers, inputs, homes, gate, drafts, store)
         self._following = Following(self.publisher, self.home_server)
         self._lets = False
         self._steps: dict[int, _Step] = {

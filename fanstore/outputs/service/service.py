@@ -12,18 +12,19 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import FileIO
 from typing import Any
 
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX, FanstoreError
 from fanstore.outputs.drafts.drafts import Drafts
 from fanstore.outputs.model.entries import Place
-from fanstore.outputs.model.interfaces import Inputs, Observer
+from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.namespace.operations import Operations
 from fanstore.outputs.objects.objects import ObjectStore
-from fanstore.outputs.service.inputs import DatasetInputs, TouchedBits
+from fanstore.outputs.service.inputs import DatasetInputs, touched_bitmaps
 from fanstore.outputs.service.listener import Listener, listen
 from fanstore.outputs.stageout.stageout import StageOut
 from fanstore.peers.alone import Alone
@@ -51,15 +52,6 @@ class Mount:
 MakeStageOut = Callable[[Peers, NameTables, ObjectStore], StageOut]
 
 
-class _Relay:
-    """The Observer (model/interfaces.py) for the parts that need one before it is made."""
-
-    to: Observer
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *told: getattr(self.to, name)(*told)
-
-
 class OutputService:
     """Starts once the job's segment is there, and is closed before the job's directory goes. Its
     methods are for one thread that is not the service's own, unless they say otherwise."""
@@ -77,7 +69,7 @@ class OutputService:
         self._joined = peers
         self._keep_partial = keep_partial
         self._socket = listen(directory, SOCKET)
-        self._touched = TouchedBits(segment)
+        self._segment = FileIO(segment, "r+")
         self._executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fanstore-outputs", daemon=True)
@@ -116,12 +108,11 @@ class OutputService:
         if self._listener is None:
             return {}
         figures: dict[str, Any] = {**self._drafts.counts, "drafts": len(self._drafts)}
-        figures["unfinished"] = [self._shown(place) for place in self._unfinished[:SHOWN_MAX]]
+        figures["unfinished"] = [
+            os.fsdecode(os.path.join(self._mounts[place.mount].prefixes[0], place.path))
+            for place in self._unfinished[:SHOWN_MAX]
+        ]
         return {**figures, **self._stage_out.figures()}
-
-    def _shown(self, place: Place) -> str:
-        prefix = self._mounts[place.mount].prefixes[0]
-        return os.fsdecode(os.path.join(prefix, place.path))
 
     def close(self) -> None:
         """Ends the thread, whatever it does; nothing is published any more."""
@@ -137,7 +128,7 @@ class OutputService:
         self._socket.close()
         if not self._thread.is_alive():
             self._loop.close()
-            self._touched.close()
+            self._segment.close()
 
     def _do(self, work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
         """Runs a coroutine in the service's thread. Raises FanstoreError when that takes too
@@ -160,31 +151,30 @@ class OutputService:
         """Makes the parts, connects them and begins to answer."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
-        relay: Any = _Relay()
         segment = NameSegment()
         self._parts.callback(segment.close)
         peers: Peers = Alone() if self._joined is None else self._joined
         with contextlib.suppress(OSError):  # programs ask about each name then
             segment.open(self._directory, peers.rank, peers.world_size)
-        self._store = ObjectStore(self._directory, peers, self._executor)
-        keep = relay.drafted if self._keep_partial else None
-        self._drafts = Drafts(self._store, share, keep)
-        self._parts.callback(self._drafts.close)
+        store = ObjectStore(self._directory, peers, self._executor)
+        self._drafts = drafts = Drafts(store, share)
+        self._parts.callback(drafts.close)
         inputs: list[Inputs] = [
-            DatasetInputs(mount.dataset, mount.prefixes, touched)
-            for mount, touched in zip(self._mounts, self._touched.of_mount, strict=True)
+            DatasetInputs(mount.dataset, mount.prefixes, self._segment, touched_at)
+            for mount, touched_at in zip(self._mounts, touched_bitmaps(self._segment), strict=True)
         ]
-        operations = Operations(peers, inputs, self._drafts, self._store, relay, segment)
-        self._operations = operations
-        self._drafts.publisher = operations.publisher
-        self._drafts.take = operations.take_draft
-        self._stage_out = relay.to = self._make_stage_out(
-            operations.peers, operations.name_tables, self._store
+        self._operations = operations = Operations(peers, inputs, drafts, store, segment)
+        self._stage_out = stage_out = self._make_stage_out(
+            operations.peers, operations.name_tables, store
         )
-        self._parts.callback(self._stage_out.close)
-        self._store.on_discard = self._stage_out.discarded
-        peers.serve("object.placed", lambda _, number: self._stage_out.placed_path(number))
-        self._stage_out.start()
+        self._parts.callback(stage_out.close)
+        operations.publisher.observer = stage_out
+        store.on_discard = stage_out.discarded
+        peers.serve("object.placed", lambda _, object_id: stage_out.placed_path(object_id))
+        drafts.publisher, drafts.take = operations.publisher, operations.take_draft
+        if self._keep_partial:
+            drafts.keep = stage_out.drafted
+        stage_out.start()
         if self._joined is not None:
             self._joined.start()
         self._parts.callback(operations.close)
