@@ -8,7 +8,8 @@ import fcntl
 import os
 import select
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _PF_EXITING = 0x4
@@ -31,90 +32,92 @@ class _Stat(NamedTuple):
         return self.state in ("", "Z", "X")
 
 
-class _Watched(NamedTuple):
-    """A watched process: its start time, by which an id reused is seen, and its pidfd where one
-    could be had."""
+@dataclass(eq=False)
+class Process:
+    """A process. start: its start time, by which a number reused is seen, 0 where unknown; fd: its
+    pidfd, where one could be had; killed: by a signal, as far as is known; holds: the drafts for
+    the sake of which it is watched."""
 
-    start: int
-    fd: int | None
+    pid: int
+    start: int = 0
+    fd: int | None = None
+    dead: bool = False
+    killed: bool = False
+    holds: set[int] = field(default_factory=set)
+
+    def look(self) -> bool:
+        """Tells whether it has ended, even a moment ago, and notes how."""
+        if self.dead or (self.fd is not None and not _is_ready(self.fd)):
+            return self.dead
+        found = _stat_of(self.pid)
+        same = found.start == self.start
+        if self.fd is None and not found.ended and (same or not (found.start and self.start)):
+            return False
+        self.dead = True
+        self.killed = os.WIFSIGNALED(found.status if same else _reaped_status(self.fd))
+        return True
+
+    def is_ending(self) -> bool:
+        """Tells whether it has not ended and is about to: one thread of it is gone, maybe all."""
+        found = _stat_of(self.pid)
+        return not self.dead and (found.ended or bool(found.flags & _PF_EXITING))
 
 
 class Processes:
-    """Calls on_end(pid, killed) once for each watched process that has ended. killed: by a signal;
-    False where nobody knows how."""
+    """Calls on_end once with each watched process that has ended."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_end: Callable[[int, bool], None], most_fds: int
+        self, loop: asyncio.AbstractEventLoop, on_end: Callable[[Process], None], most_fds: int
     ) -> None:
         """most_fds: how many descriptors it may hold; ends of further processes are seen at
         `poll`."""
         self._loop = loop
         self._on_end = on_end
         self._fds_left = most_fds
-        self._watched: dict[int, _Watched] = {}
+        self._watched: dict[int, Process] = {}
 
-    def watch(self, pid: int) -> None:
-        """Begins to watch a process, if that is not done yet. Whatever had its number before has
-        ended by then."""
-        if self.killed(pid) is not None:
-            self._ended(pid)
+    def held_by(self, pid: int) -> Collection[int]:
+        """Returns what a process holds; nothing where it is not watched."""
+        process = self._watched.get(pid)
+        return () if process is None else process.holds
+
+    def watch(self, pid: int) -> Process:
+        """Returns a process that is watched from now on, if it was not yet. Whatever had its number
+        before has ended by then."""
+        known = self._watched.get(pid)
+        if known is not None and known.look():
+            self._ended(known)
         if pid in self._watched:
-            return
-        start, fd = _stat_of(pid).start, None
+            return self._watched[pid]
+        process = self._watched[pid] = Process(pid, _stat_of(pid).start)
         if self._fds_left > 0:
             with contextlib.suppress(OSError, AttributeError):  # it has gone; an old kernel
-                fd = os.pidfd_open(pid)
-        if fd is not None:
+                process.fd = os.pidfd_open(pid)
+        if process.fd is not None:
             self._fds_left -= 1
-            self._loop.add_reader(fd, self._ended, pid)
-        self._watched[pid] = _Watched(start, fd)
+            self._loop.add_reader(process.fd, self._ended, process)
+        return process
 
-    def forget(self, pid: int) -> None:
+    def forget(self, process: Process) -> None:
         """Stops watching a process."""
-        watched = self._watched.pop(pid, None)
-        if watched is not None and watched.fd is not None:
-            self._loop.remove_reader(watched.fd)
-            os.close(watched.fd)
+        if self._watched.get(process.pid) is process:
+            del self._watched[process.pid]
+        if process.fd is not None:
+            self._loop.remove_reader(process.fd)
+            os.close(process.fd)
+            process.fd = None
             self._fds_left += 1
-
-    def killed(self, pid: int) -> bool | None:
-        """Tells whether a watched process was killed, even a moment ago; None while it runs."""
-        watched = self._watched.get(pid)
-        if watched is None or (watched.fd is not None and not _is_ready(watched.fd)):
-            return None
-        found = _stat_of(pid)
-        same = found.start == watched.start
-        if watched.fd is None:
-            runs = not found.ended and (same or not (found.start and watched.start))
-            return None if runs else False
-        return os.WIFSIGNALED(found.status if same else _reaped_status(watched.fd))
-
-    def is_ending(self, pid: int) -> bool:
-        """Tells whether a process that has not ended is about to: one thread of it is gone, maybe
-        all."""
-        found = _stat_of(pid)
-        return found.ended or bool(found.flags & _PF_EXITING)
 
     def poll(self) -> None:
         """Looks at the processes for which there is no descriptor."""
-        for pid in [pid for pid, watched in self._watched.items() if watched.fd is None]:
-            if self.killed(pid) is not None:
-                self._ended(pid)
+        for process in [each for each in self._watched.values() if each.fd is None]:
+            if process.look():
+                self._ended(process)
 
-    def close(self) -> None:
-        """Stops watching all processes."""
-        for pid in list(self._watched):
-            self.forget(pid)
-
-    def _ended(self, pid: int) -> None:
-        killed = bool(self.killed(pid))
-        self.forget(pid)
-        self._on_end(pid, killed)
-
-
-def has_ended(pid: int) -> bool:
-    """Tells whether a process, or its first thread, has ended."""
-    return _stat_of(pid).ended
+    def _ended(self, process: Process) -> None:
+        process.look()
+        self.forget(process)
+        self._on_end(process)
 
 
 def _stat_of(pid: int) -> _Stat:
@@ -135,8 +138,10 @@ def _is_ready(fd: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _reaped_status(pidfd: int) -> int:
-    """Returns the wait status of a process that is gone; 0 where the kernel does not tell."""
+def _reaped_status(pidfd: int | None) -> int:
+    """Returns the wait status of a process that is gone; 0 where nobody tells."""
+    if pidfd is None:
+        return 0
     info = bytearray(_INFO.pack(_PIDFD_INFO_EXIT, 0))
     with contextlib.suppress(OSError):
         fcntl.ioctl(pidfd, _PIDFD_GET_INFO, info)

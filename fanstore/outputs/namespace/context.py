@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fanstore.outputs.drafts.drafts import Drafts
-from fanstore.outputs.drafts.watch import has_ended
+from fanstore.outputs.drafts.watch import Process
 from fanstore.outputs.model.entries import Attr, Changes, Entry, Place, Slot, failure, owner_of
 from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.partial import partial_names
@@ -258,7 +258,7 @@ class Context:
         for _ in range(_RETRIES):
             if object_id not in self._reserved:
                 break
-            if not has_ended(self._askers[object_id]):
+            if not Process(self._askers[object_id]).look():
                 return True
             await asyncio.sleep(_RETRY_S)  # it was killed while a copy was made for it
         if self.gate.is_open and drafts.place_of(object_id) is not None:
