@@ -15,7 +15,7 @@ from serving import wait_for
 from fanstore.dataset import Dataset
 from fanstore.outputs.drafts import drafts
 from fanstore.outputs.model.wire import Op, Where
-from fanstore.outputs.objects import files
+from fanstore.outputs.objects import files, objects
 
 pytest_plugins = ("output_fixtures",)
 
@@ -106,6 +106,20 @@ def test_who_was_allowed_and_died_gives_its_name_back(served: Served, writer: Pr
     writer.kill()
     served.wait_for_count("drafts", 0)
     assert served.client.write_file(b"new", b"x") == "SETTLED"
+
+
+def test_an_unlinked_draft_that_may_yet_be_made_is_counted_once(
+    served: Served, writer: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of its object goes with the last one, which others may be."""
+    left: list[int] = []
+    monkeypatch.setattr(objects.ObjectStore, "_leave", lambda _, folder: left.append(folder))
+    monkeypatch.setattr(drafts, "GRANT_S", 0.1)
+    told = writer.call("ask", Op.OPEN, b"new", flags=CREATE, mode=0o644)
+    writer.call("ask", Op.UNLINK, b"new")
+    os.close(open_told(told, os.O_CREAT))
+    wait_for(lambda: not served.objects(), "what came late to go")
+    assert len(left) == 1
 
 
 def test_settle_without_objects_looks_at_all(served: Served, writer: Program) -> None:

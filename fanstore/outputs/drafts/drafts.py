@@ -17,7 +17,7 @@ from fanstore.outputs.drafts.holders import GRANT_S, Holder, Says, Verdict, judg
 from fanstore.outputs.drafts.watch import Process, Processes
 from fanstore.outputs.model.entries import Attr, Place
 from fanstore.outputs.model.interfaces import Publisher
-from fanstore.outputs.objects.files import is_written
+from fanstore.outputs.objects.files import is_written, unlink
 from fanstore.outputs.objects.objects import ObjectStore
 
 _ENDING_S = 1.0  # a process seen ending has ended by then, or it was its first thread alone
@@ -108,7 +108,7 @@ class Drafts(DraftTable):
         for draft in self._taken((object_id,)):
             now_s = self._loop.time()
             if any(holder.may_open(now_s) for holder in draft.holders.values()):  # and make it yet
-                self._loop.call_later(GRANT_S, self._store.discard, object_id)
+                self._loop.call_later(GRANT_S, unlink, self._store.path(object_id))
             self._forget(draft)
             self._store.discard(object_id)
 
