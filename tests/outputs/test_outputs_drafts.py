@@ -133,7 +133,7 @@ def test_settle_without_objects_looks_at_all(served: Served, writer: Program) ->
 def test_reopening_without_writing_changes_nothing(
     served: Served, writer: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafts, "_CLOCK_STEP_NS", 0)
+    monkeypatch.setattr(objects, "_CLOCK_STEP_NS", 0)
     served.client.write_file(b"new", b"old")
     before = served.client.lookup(b"new")
     fd = writer.call("open", b"new", os.O_RDWR)
@@ -226,7 +226,7 @@ def test_without_descriptors_to_spare(
 ) -> None:
     """Processes beyond the service's share are polled; their ends are seen all the same."""
     processes = drafts.Processes
-    monkeypatch.setattr(drafts, "Processes", lambda loop, on_end, _: processes(loop, on_end, 1))
+    monkeypatch.setattr(drafts, "Processes", lambda on_end, _: processes(on_end, 1))
     served = Served(tmp_path, dataset)
     try:
         with programs(served.path, 3) as made:

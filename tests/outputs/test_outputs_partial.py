@@ -66,7 +66,7 @@ def test_the_end_waits_for_a_killed_writer_that_has_not_closed_its_files(
             return not process.dead
 
         monkeypatch.setattr(Process, "is_ending", is_ending)
-        kept.service.start_flush().result(60)
+        kept.service.submit(kept.service.flush()).result(60)
     assert kept.counted("partial") == 1
 
 

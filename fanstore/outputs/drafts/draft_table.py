@@ -7,20 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fanstore.outputs.drafts.holders import Holder
-from fanstore.outputs.model.entries import Attr, Place
+from fanstore.outputs.model.entries import Place
 
 Ending = asyncio.Task["OSError | None"]  # ends a draft; with what went wrong
 
 
 @dataclass
 class Draft:
-    """One object being written, to be published at `place`. original: its attributes as a copy of
-    the version before; holders: by their process ids; ending: publishes or drops it; waits_since_s:
-    since when a holder has been about to end."""
+    """One object being written, to be published at `place`. holders: by their process ids; ending:
+    publishes or drops it; waits_since_s: since when a holder has been about to end."""
 
     object_id: int
     place: Place
-    original: Attr | None = None
     holders: dict[int, Holder] = field(default_factory=dict)
     ending: Ending | None = None
     waits_since_s: float | None = None

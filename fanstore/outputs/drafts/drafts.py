@@ -25,7 +25,6 @@ _ROUND_S = 0.1
 _ROUND_REST = 20  # a round takes that part of the time, at most
 _APPEAR_S = 1.0
 _APPEAR_POLL_S = 0.001
-_CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times, on any disk
 
 
 class Drafts(DraftTable):
@@ -49,7 +48,7 @@ class Drafts(DraftTable):
         self.partials: list[int] = []
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self._processes = Processes(self._loop, self._process_ended, most_fds)
+        self._processes = Processes(self._process_ended, most_fds)
         self._round: asyncio.TimerHandle | None = None
 
     def _taken(self, objects: Iterable[int]) -> list[Draft]:
@@ -63,7 +62,7 @@ class Drafts(DraftTable):
 
     def begin(self, place: Place, object_id: int, pid: int) -> None:
         """Makes a draft of a new object, which a process was allowed to open for writing."""
-        draft = Draft(object_id, place, self._store.original_of(object_id))
+        draft = Draft(object_id, place)
         self._name(draft, place)
         self.counts["opened"] += 1
         self._grant(draft, pid)
@@ -77,8 +76,9 @@ class Drafts(DraftTable):
         while (attr := self._attr(object_id)) is None and self._loop.time() < deadline_s:
             await asyncio.sleep(_APPEAR_POLL_S)
         for draft in self._taken((object_id,)):
-            may_join = pid in draft.holders or (attr is not None and attr.size == 0)
-            if draft.ending is None and attr is not None and may_join:
+            holder = draft.holders.get(pid)
+            is_its_own = holder is not None and not holder.process.look()
+            if draft.ending is None and attr is not None and (is_its_own or attr.size == 0):
                 self._grant(draft, pid)
                 return True
         return False
@@ -204,7 +204,6 @@ class Drafts(DraftTable):
         """Looks at all drafts; the more seldom the longer that takes."""
         self._round = None
         begun_s = self._loop.time()
-        self._processes.poll()
         for draft in list(self._drafts.values()):
             self._end_if_finished(draft)
         if self._drafts:
@@ -286,7 +285,7 @@ class Drafts(DraftTable):
     def _outcome(self, draft: Draft, verdict: Verdict, attr: Attr | None) -> str:
         """Returns as what a draft is counted. One that was given up gets no name where nothing was
         written to it."""
-        if attr is not None and _is_unchanged(draft.original, attr):
+        if attr is not None and self._store.is_unchanged(draft.object_id, attr):
             return "unchanged"
         if attr is not None and verdict is Verdict.PUBLISH:
             return "published"
@@ -338,11 +337,3 @@ class Drafts(DraftTable):
         """Looks at the drafts of a process that has ended."""
         for draft in self._taken(process.holds):
             self._end_if_finished(draft)
-
-
-def _is_unchanged(original: Attr | None, attr: Attr) -> bool:
-    """Whether nothing was written to a copy of the version before, and nothing else changed."""
-    if original is None or original.ctime_ns - original.mtime_ns < _CLOCK_STEP_NS:
-        return False
-    same = ("size", "mtime_ns", "ctime_ns")
-    return all(getattr(original, name) == getattr(attr, name) for name in same)

@@ -19,17 +19,13 @@ _PIDFD_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
 
 
 class _Stat(NamedTuple):
-    """What /proc says of a process. state: "" where there is none; start: 0 where unknown; status:
-    a zombie's wait status, 0 where it cannot be read."""
+    """What /proc says of a process. ending: one thread of it is gone, maybe all; start: 0 where
+    unknown; status: a zombie's wait status, 0 where it cannot be read."""
 
-    state: str
-    flags: int
-    start: int
+    ended: bool
+    ending: bool
+    start: int = 0
     status: int = 0
-
-    @property
-    def ended(self) -> bool:
-        return self.state in ("", "Z", "X")
 
 
 @dataclass(eq=False)
@@ -58,20 +54,17 @@ class Process:
         return True
 
     def is_ending(self) -> bool:
-        """Tells whether it has not ended and is about to: one thread of it is gone, maybe all."""
-        found = _stat_of(self.pid)
-        return not self.dead and (found.ended or bool(found.flags & _PF_EXITING))
+        """Tells whether it is about to end, as far as is known not ended yet."""
+        return not self.dead and _stat_of(self.pid).ending
 
 
 class Processes:
-    """Calls on_end once with each watched process that has ended."""
+    """Calls on_end with each watched process that has ended, where it has a pidfd; that others
+    have is seen by a look."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_end: Callable[[Process], None], most_fds: int
-    ) -> None:
-        """most_fds: how many descriptors it may hold; ends of further processes are seen at
-        `poll`."""
-        self._loop = loop
+    def __init__(self, on_end: Callable[[Process], None], most_fds: int) -> None:
+        """To be called within the running loop. most_fds: how many descriptors it may hold."""
+        self._loop = asyncio.get_running_loop()
         self._on_end = on_end
         self._fds_left = most_fds
         self._watched: dict[int, Process] = {}
@@ -82,20 +75,17 @@ class Processes:
         return () if process is None else process.holds
 
     def watch(self, pid: int) -> Process:
-        """Returns a process that is watched from now on, if it was not yet. Whatever had its number
+        """Returns a process that is watched from now on, if it was not yet. One that had its number
         before has ended by then."""
-        known = self._watched.get(pid)
-        if known is not None and known.look():
-            self._ended(known)
-        if pid in self._watched:
-            return self._watched[pid]
-        process = self._watched[pid] = Process(pid, _stat_of(pid).start)
-        if self._fds_left > 0:
-            with contextlib.suppress(OSError, AttributeError):  # it has gone; an old kernel
-                process.fd = os.pidfd_open(pid)
-        if process.fd is not None:
-            self._fds_left -= 1
-            self._loop.add_reader(process.fd, self._ended, process)
+        process = self._watched.get(pid)
+        if process is None or process.look():
+            process = self._watched[pid] = Process(pid, _stat_of(pid).start)
+            if self._fds_left > 0:
+                with contextlib.suppress(OSError, AttributeError):  # it has gone; an old kernel
+                    process.fd = os.pidfd_open(pid)
+            if process.fd is not None:
+                self._fds_left -= 1
+                self._loop.add_reader(process.fd, self._ended, process)
         return process
 
     def forget(self, process: Process) -> None:
@@ -107,12 +97,6 @@ class Processes:
             os.close(process.fd)
             process.fd = None
             self._fds_left += 1
-
-    def poll(self) -> None:
-        """Looks at the processes for which there is no descriptor."""
-        for process in [each for each in self._watched.values() if each.fd is None]:
-            if process.look():
-                self._ended(process)
 
     def _ended(self, process: Process) -> None:
         process.look()
@@ -126,10 +110,12 @@ def _stat_of(pid: int) -> _Stat:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as stream:
             fields = stream.read(4096).rpartition(b") ")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return _Stat("", 0, 0)
+        return _Stat(ended=True, ending=True)
     except OSError:  # no descriptors left
-        return _Stat("R", 0, 0)
-    return _Stat(fields[0].decode(), int(fields[6]), int(fields[19]), int(fields[49]))
+        return _Stat(ended=False, ending=False)
+    ended = fields[0] in (b"Z", b"X")
+    ending = ended or bool(int(fields[6]) & _PF_EXITING)
+    return _Stat(ended, ending, int(fields[19]), int(fields[49]))
 
 
 def _is_ready(fd: int) -> bool:

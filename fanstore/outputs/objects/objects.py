@@ -27,6 +27,7 @@ from fanstore.peers.interface import Peers
 
 COPIES = "copies"  # the folder for those of other ranks' objects, in a job's directory
 _SLOW_UNLINK_BYTES = 64 << 20
+_CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times, on any disk
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ class ObjectStore:
         self._prefix = os.fsencode(folder) + b"/"
         self._peers = peers
         self._copies = Copies(os.path.join(directory, COPIES), peers, executor)
+        self.copy_changes = self._copies.changes_of
         self._executor = executor
         self._readers: dict[int, set[int]] = {}  # the ranks that may have a copy
         self._first: dict[int, int] = {}  # the object that was the first version
@@ -87,10 +89,15 @@ class ObjectStore:
         await self._apart(files.copy_file, source, target, entry.attr)
         self._originals[object_id] = Attr.of(os.lstat(target))
 
-    def original_of(self, object_id: int) -> Attr | None:
-        """Returns the attributes that a copy had when it was made; None for an object that is no
-        copy."""
-        return self._originals.get(object_id)
+    def is_unchanged(self, object_id: int, attr: Attr) -> bool:
+        """Tells whether an object with these attributes by now is a copy of the version before to
+        which nothing was done, as far as its times can tell."""
+        made = self._originals.get(object_id)
+        if made is None or made.ctime_ns - made.mtime_ns < _CLOCK_STEP_NS:
+            return False
+        return (made.size, made.mtime_ns, made.ctime_ns) == (
+            attr.size, attr.mtime_ns, attr.ctime_ns
+        )  # fmt: skip
 
     def follow(self, object_id: int, replaced: Entry) -> None:
         """Notes that an object is going to be the next version of a file."""
@@ -124,11 +131,6 @@ class ObjectStore:
         path = self.path(object_id)
         files.change(path, changes)
         return Attr.of(files.facts_of(path))
-
-    def copy_changes(self, object_id: int) -> Changes | None:
-        """Returns how a program changed the attributes of this node's copy of another rank's
-        object. Raises OSError."""
-        return self._copies.changes_of(object_id)
 
     async def truncate(self, object_id: int, size: int) -> None:
         """Cuts or extends an object of this rank to `size` bytes."""

@@ -34,22 +34,6 @@ _BACKLOG = 4096
 _CREDENTIALS = struct.Struct("3i")
 
 
-def listen(directory: str, name: str) -> socket.socket:
-    """Makes a socket at `directory`/`name`, however long that path is, and listens at it."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        listener.bind(f"/proc/self/fd/{fd}/{name}")
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError:
-        listener.close()
-        raise
-    finally:
-        os.close(fd)
-    return listener
-
-
 class Listener:
     """Answers clients by what `run` returns for their requests, or the OSError that it raises;
     `most` clients at once, the others wait. In the loop's thread, which waits for none of them."""
@@ -63,7 +47,9 @@ class Listener:
         segment: NameSegment,
         on_request: Callable[[], None],
     ) -> None:
-        """on_request: called before each is begun."""
+        """listener: a socket that is bound. on_request: called before each is begun."""
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
         self._mount_count = mount_count
         self._run = run
         self._loop = asyncio.get_running_loop()
@@ -82,8 +68,7 @@ class Listener:
         self._closed = True
         self._loop.remove_reader(self._listener)
         for stream in self._live:
-            with contextlib.suppress(OSError):
-                stream.shutdown(socket.SHUT_RDWR)
+            _hang_up(stream)
 
     def _accept(self) -> None:
         """Lets clients in while there is room."""
@@ -105,21 +90,24 @@ class Listener:
 
     async def _serve(self, stream: socket.socket) -> None:
         """Takes one client's request and answers it, unless the client goes or keeps silent."""
-        with stream, contextlib.suppress(OSError, asyncio.TimeoutError):
+        with stream, contextlib.suppress(OSError):
             stream.setblocking(False)
             answer = await self._answer(stream)
-            await asyncio.wait_for(self._loop.sock_sendall(stream, answer), PATIENCE_S)
+            patience = self._loop.call_later(PATIENCE_S, _hang_up, stream)
+            await self._loop.sock_sendall(stream, answer)
+            patience.cancel()
         del self._live[stream]
         self._loop.call_soon(self._accept)
 
     async def _answer(self, stream: socket.socket) -> bytes:
-        """Returns what a client is to be told. Raises OSError or TimeoutError when it has gone, or
-        keeps silent."""
+        """Returns what a client is to be told. Raises OSError when it has gone."""
         found = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(found)
         if uid != os.geteuid():
             return serialise_error(errno.EACCES)
-        data = await asyncio.wait_for(self._receive(stream), PATIENCE_S)
+        patience = self._loop.call_later(PATIENCE_S, _hang_up, stream)
+        data = await self._receive(stream)
+        patience.cancel()
         try:
             request = parse(data, self._mount_count, pid, uid)
             return serialise(await self.run(stream, request))
@@ -158,3 +146,9 @@ class Listener:
             self._hang_ups.unregister(stream)
             if request.how & ANNOUNCED:
                 self._segment.done()
+
+
+def _hang_up(stream: socket.socket) -> None:
+    """Ends what a connection is used for, at both ends; does nothing to one that is closed."""
+    with contextlib.suppress(OSError):
+        stream.shutdown(socket.SHUT_RDWR)

@@ -8,6 +8,7 @@ import contextlib
 import gc
 import os
 import resource
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.namespace.operations import Operations
 from fanstore.outputs.objects.objects import ObjectStore
 from fanstore.outputs.service.inputs import DatasetInputs, touched_bitmaps
-from fanstore.outputs.service.listener import Listener, listen
+from fanstore.outputs.service.listener import Listener
 from fanstore.outputs.stageout.stageout import StageOut
 from fanstore.peers.alone import Alone
 from fanstore.peers.connected import ConnectedPeers
@@ -57,18 +58,19 @@ class OutputService:
     methods are for one thread that is not the service's own, unless they say otherwise."""
 
     def __init__(
-        self, directory: str, segment: str, mounts: Sequence[Mount],
+        self, directory: str, segment: str, listener: socket.socket, mounts: Sequence[Mount],
         make_stage_out: MakeStageOut, peers: ConnectedPeers | None = None,
         keep_partial: bool = False,
     ) -> None:  # fmt: skip
-        """directory: the job's. peers: given where there are other ranks; not started yet.
-        keep_partial: what killed programs were writing is kept, under names that say so."""
+        """directory: the job's. listener: bound to SOCKET in it; closed with the service. peers:
+        given where there are other ranks; not started yet. keep_partial: what killed programs were
+        writing is kept, under names that say so."""
         self._directory = directory
         self._mounts = mounts
         self._make_stage_out = make_stage_out
         self._joined = peers
         self._keep_partial = keep_partial
-        self._socket = listen(directory, SOCKET)
+        self._socket = listener
         self._segment = FileIO(segment, "r+")
         self._executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
         self._loop = asyncio.new_event_loop()
@@ -81,26 +83,17 @@ class OutputService:
     def start(self) -> None:
         """Answers clients from now on. Raises FanstoreError or OSError; `close` must follow."""
         self._thread.start()
-        self._do(self._open(), _WAIT_S)
+        self._do(self._open())
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
         """Runs a coroutine in the service's thread, where the peers live. May be called from any
         thread, until the service is closed."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def start_flush(self) -> concurrent.futures.Future[None]:
-        """Begins to publish what is finished and to place it; the future is done when that is."""
-        return self.submit(self._flush())
-
     def give_up(self) -> None:
-        """Ends a flush, and what an account waits for: what is not placed by now is not. May be
+        """Ends `flush`, and what `account` waits for: what is not placed by now is not. May be
         called from any thread."""
         self._loop.call_soon_threadsafe(self._stage_out.give_up)
-
-    def start_account(self, unstaged: str) -> concurrent.futures.Future[dict[str, Any]]:
-        """Begins to tell, at the end, what became of all outputs; those not placed are moved to
-        `unstaged`."""
-        return self.submit(self._account(unstaged))
 
     def figures(self) -> dict[str, Any]:
         """Returns counts for people; none before all has started. May be called from any
@@ -121,7 +114,7 @@ class OutputService:
         self._closed = True
         if self._thread.is_alive():
             with contextlib.suppress(FanstoreError, OSError):
-                self._do(self._end(), _WAIT_S)
+                self._do(self._end())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_WAIT_S)
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -130,12 +123,12 @@ class OutputService:
             self._loop.close()
             self._segment.close()
 
-    def _do(self, work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Runs a coroutine in the service's thread. Raises FanstoreError when that takes too
         long."""
         future = self.submit(work)
         try:
-            return future.result(limit_s)
+            return future.result(_WAIT_S)
         except concurrent.futures.TimeoutError:
             future.cancel()
             raise FanstoreError("the daemon's thread for outputs does not answer") from None
@@ -219,13 +212,16 @@ class OutputService:
         self._loop.add_reader(pipe, wake)
         follow()
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
+        """Publishes what is finished, and waits until it is placed or cannot be. For `submit`."""
         self._operations.settle()
         await self._drafts.flush()
         self._unfinished = self._drafts.places()
         await self._stage_out.flush()
 
-    async def _account(self, unstaged: str) -> dict[str, Any]:
+    async def account(self, unstaged: str) -> dict[str, Any]:
+        """Tells, at the end, what became of all outputs; those not placed are moved to `unstaged`.
+        For `submit`."""
         # What a program writes on is nobody's any more: its close is not to succeed.
         assert self._listener is not None
         self._listener.close()
