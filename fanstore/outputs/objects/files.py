@@ -17,13 +17,10 @@ import threading
 from collections.abc import Callable, Iterator
 from io import FileIO
 
-from fanstore._native import lib
+from fanstore._native import check, lib
 from fanstore.outputs.model.entries import Attr, Changes
 
 _PIECE_BYTES = 8 << 20
-_CANNOT = frozenset(
-    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.ETXTBSY}
-)
 _changing = threading.Lock()
 
 
@@ -110,7 +107,9 @@ def write(path: bytes, data: bytes, offset: int) -> None:
     the file for that: who waits for this may give up, and it goes on."""
     if data.count(0) < len(data):
         with FileIO(path, "r+") as file:
-            _write(file.fileno(), data, offset)
+            while data:
+                written = os.pwrite(file.fileno(), data, offset)
+                data, offset = data[written:], offset + written
 
 
 def unlink(path: bytes) -> None:
@@ -156,11 +155,15 @@ def copy_bytes(
     size, at = os.fstat(reader).st_size, 0
     for start, end in _filled(reader):
         advance(start - at)
-        at = end
-        _copy_range(reader, writer, start, end, advance, synced)
-    if at < size:
-        advance(size - at)
-        os.ftruncate(writer, size)
+        at = start
+        while at < end:
+            count = check(lib.fan_copy_piece(reader, writer, at, min(end, at + _PIECE_BYTES)))
+            if synced:
+                lib.fan_start_writeback(writer, at, count)  # so that little is left for the sync
+            at += count
+            advance(count)
+    advance(size - at)
+    os.ftruncate(writer, size)
 
 
 def _filled(fd: int) -> Iterator[tuple[int, int]]:
@@ -177,40 +180,3 @@ def _filled(fd: int) -> Iterator[tuple[int, int]]:
                 if error.errno == errno.ENXIO:  # holes to the end
                     return
         yield start, end
-
-
-def _copy_range(
-    reader: int, writer: int, at: int, end: int, advance: Callable[[int], None], synced: bool
-) -> None:
-    copy = _in_kernel
-    while at < end:
-        try:
-            count = copy(reader, writer, at, min(_PIECE_BYTES, end - at))
-        except OSError as error:
-            if error.errno not in _CANNOT or copy is _by_hand:
-                raise
-            count = 0
-        if count == 0:
-            if copy is _by_hand:
-                raise OSError(errno.EIO, "the object is shorter than it was")
-            copy = _by_hand
-        if synced and count == _PIECE_BYTES:
-            lib.fan_start_writeback(writer, at, count)  # so that little is left for the sync
-        at += count
-        advance(count)
-
-
-def _in_kernel(reader: int, writer: int, at: int, count: int) -> int:
-    return os.copy_file_range(reader, writer, count, at, at)
-
-
-def _by_hand(reader: int, writer: int, at: int, count: int) -> int:
-    return _write(writer, os.pread(reader, min(count, 1 << 20), at), at)
-
-
-def _write(fd: int, data: bytes, at: int) -> int:
-    """Writes all of `data`; returns how much that is."""
-    written = 0
-    while written < len(data):
-        written += os.pwrite(fd, data[written:], at + written)
-    return written
