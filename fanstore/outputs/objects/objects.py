@@ -128,9 +128,8 @@ class ObjectStore:
         if owner != self._peers.rank:
             changed: Attr = await self._peers.call(owner, "change_object", object_id, changes)
             return changed
-        path = self.path(object_id)
-        files.change(path, changes)
-        return Attr.of(files.facts_of(path))
+        files.change(self.path(object_id), changes)
+        return self.attr(object_id)
 
     async def truncate(self, object_id: int, size: int) -> None:
         """Cuts or extends an object of this rank to `size` bytes."""

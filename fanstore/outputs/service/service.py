@@ -137,7 +137,6 @@ class OutputService:
         # What is known of names stays for as long as the job lasts: looking through all of it for
         # garbage, again and again, took a good part of the time in which programs are followed.
         gc.set_threshold(_GARBAGE_AFTER, 50, 100)
-        asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
     async def _open(self) -> None:
