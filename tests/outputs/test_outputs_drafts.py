@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from namespace_fakes import FakeStore
 from output_client import CREATE, Program, open_told, programs
 from output_service import Served
 from serving import wait_for
 
 from fanstore.dataset import Dataset
 from fanstore.outputs.drafts import drafts
+from fanstore.outputs.model.entries import Place
 from fanstore.outputs.model.wire import Op, Where
 from fanstore.outputs.objects import files, objects
 
@@ -64,6 +69,23 @@ def test_who_joins_waits_for_the_file(served: Served, pair: list[Program]) -> No
     pair[1].call("write", fd, b"joined")
     assert os.stat(told.text).st_size == 6
     timer.join()
+
+
+def test_who_has_the_number_of_a_dead_writer_is_not_let_in(tmp_path: Path) -> None:
+    """It would go on with half of what another process wrote."""
+
+    async def work() -> None:
+        store: Any = FakeStore(tmp_path, 0)
+        made = drafts.Drafts(store, 0)
+        with subprocess.Popen(["sleep", "60"]) as writer:
+            made.begin(Place(0, b"", b"new"), 1, writer.pid)
+            (tmp_path / "1").write_text("half")
+            assert await made.join(1, writer.pid)
+            writer.kill()
+        assert not await made.join(1, writer.pid)
+        made.close()
+
+    asyncio.run(work())
 
 
 def test_an_open_that_is_to_come_keeps_a_draft(served: Served, writer: Program) -> None:
