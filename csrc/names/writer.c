@@ -143,11 +143,6 @@ void fan_names_settle(struct fan_names_writer *writer, uint64_t announced)
         fan_table_store(&header->done, announced);
 }
 
-bool fan_names_under_way(const struct fan_names_writer *writer)
-{
-    return fan_names_announced(writer) != writer->names.header->done;
-}
-
 /* Process ids mean something to those alone who have the same. */
 static uint64_t pid_space(void)
 {

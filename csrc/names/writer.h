@@ -48,9 +48,6 @@ void fan_names_done(struct fan_names_writer *writer);
 /* How many were announced so far; and, if none of those can come any more, that all are done. */
 uint64_t fan_names_announced(const struct fan_names_writer *writer);
 void fan_names_settle(struct fan_names_writer *writer, uint64_t announced);
-
-/* Whether some were announced and are not done. */
-bool fan_names_under_way(const struct fan_names_writer *writer);
 /* cffi: end */
 
 #endif

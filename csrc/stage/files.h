@@ -1,6 +1,7 @@
 /*
  * Stage-out of small files: copied, synced and named many at a time. One by one from Python, each
- * step waits for the other threads of the daemon, which takes longer than the step.
+ * step waits for the other threads of the daemon, which takes longer than the step. And pieces of
+ * large ones.
  */
 #ifndef FAN_STAGE_FILES_H
 #define FAN_STAGE_FILES_H
@@ -34,6 +35,11 @@ struct fan_identity {
  * is left. Once *ended is not 0 no more are (ECANCELED). */
 void fan_copy_files(const char *paths, uint64_t count, struct fan_copy *copies, bool by_link,
                     const int32_t *ended);
+
+/* Copies bytes of a file from `at` to `end`, or some of them, to the same place of another one:
+ * shared between both where the file system can. Returns how many that were; -errno, EIO where the
+ * file is shorter. */
+int64_t fan_copy_piece(int32_t from, int32_t to, int64_t at, int64_t end);
 
 /* Syncs all of a file system, if that has the bytes and names of these files on its disks for sure
  * (statfs(2) tells by its type). errors: of each file 0, or an errno. Returns whether it did; if

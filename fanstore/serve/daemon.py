@@ -156,7 +156,7 @@ class Daemon:
         outputs = self.job.outputs
         if outputs is None:
             return
-        self._outwait(outputs, outputs.start_flush())
+        self._outwait(outputs, outputs.submit(outputs.flush()))
 
     def _sync_kept(self) -> None:
         """Waits until what is kept of partial packs is on the disk; answers all the while. Whoever
@@ -180,7 +180,7 @@ class Daemon:
         outputs = self.job.outputs
         if outputs is None:
             return {}
-        work = outputs.start_account(unstaged_of(self.job.directory.path))
+        work = outputs.submit(outputs.account(unstaged_of(self.job.directory.path)))
         problem = self._outwait(outputs, work)
         return {**outputs.figures(), "failed": problem} if problem else work.result()
 

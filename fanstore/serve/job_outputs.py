@@ -11,7 +11,7 @@ from fanstore.errors import UsageError
 from fanstore.load.base import is_within_any
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.objects.objects import ObjectStore
-from fanstore.outputs.service.service import Mount, OutputService
+from fanstore.outputs.service.service import SOCKET, Mount, OutputService
 from fanstore.outputs.stageout.journal import JOURNAL, Header, Journal
 from fanstore.outputs.stageout.location import folders_of, refusal_of
 from fanstore.outputs.stageout.placing import OutputDirectory
@@ -20,6 +20,7 @@ from fanstore.peers.connected import ConnectedPeers
 from fanstore.peers.interface import Peers
 from fanstore.serve.job_directory import JobDirectory
 from fanstore.serve.job_plan import JobPlan
+from fanstore.serve.protocol import bind
 
 
 def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
@@ -61,4 +62,5 @@ def open_service(
 
     keep_partial = plan.settings.partial_outputs == "keep"
     segment = directory.file("segment")
-    return OutputService(directory.path, segment, mounts, stage_out, peers, keep_partial)
+    listener = bind(directory.path, SOCKET)
+    return OutputService(directory.path, segment, listener, mounts, stage_out, peers, keep_partial)

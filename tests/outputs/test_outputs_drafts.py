@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from namespace_fakes import FakeStore
 from output_client import CREATE, Program, open_told, programs
 from output_service import Served
 from serving import wait_for
 
 from fanstore.dataset import Dataset
 from fanstore.outputs.drafts import drafts
+from fanstore.outputs.model.entries import Place
 from fanstore.outputs.model.wire import Op, Where
-from fanstore.outputs.objects import files
+from fanstore.outputs.objects import files, objects
 
 pytest_plugins = ("output_fixtures",)
 
@@ -66,6 +71,23 @@ def test_who_joins_waits_for_the_file(served: Served, pair: list[Program]) -> No
     timer.join()
 
 
+def test_who_has_the_number_of_a_dead_writer_is_not_let_in(tmp_path: Path) -> None:
+    """It would go on with half of what another process wrote."""
+
+    async def work() -> None:
+        store: Any = FakeStore(tmp_path, 0)
+        made = drafts.Drafts(store, 0)
+        with subprocess.Popen(["sleep", "60"]) as writer:
+            made.begin(Place(0, b"", b"new"), 1, writer.pid)
+            (tmp_path / "1").write_text("half")
+            assert await made.join(1, writer.pid)
+            writer.kill()
+        assert not await made.join(1, writer.pid)
+        made.close()
+
+    asyncio.run(work())
+
+
 def test_an_open_that_is_to_come_keeps_a_draft(served: Served, writer: Program) -> None:
     """Its file is there and nobody has it open, which is no sign of an end."""
     served.client.write_file(b"new", b"old")
@@ -108,6 +130,20 @@ def test_who_was_allowed_and_died_gives_its_name_back(served: Served, writer: Pr
     assert served.client.write_file(b"new", b"x") == "SETTLED"
 
 
+def test_an_unlinked_draft_that_may_yet_be_made_is_counted_once(
+    served: Served, writer: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of its object goes with the last one, which others may be."""
+    left: list[int] = []
+    monkeypatch.setattr(objects.ObjectStore, "_leave", lambda _, folder: left.append(folder))
+    monkeypatch.setattr(drafts, "GRANT_S", 0.1)
+    told = writer.call("ask", Op.OPEN, b"new", flags=CREATE, mode=0o644)
+    writer.call("ask", Op.UNLINK, b"new")
+    os.close(open_told(told, os.O_CREAT))
+    wait_for(lambda: not served.objects(), "what came late to go")
+    assert len(left) == 1
+
+
 def test_settle_without_objects_looks_at_all(served: Served, writer: Program) -> None:
     fds = [writer.call("open", name) for name in (b"one", b"two")]
     writer.call("close_unsaid", fds[0])
@@ -119,7 +155,7 @@ def test_settle_without_objects_looks_at_all(served: Served, writer: Program) ->
 def test_reopening_without_writing_changes_nothing(
     served: Served, writer: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafts, "_CLOCK_STEP_NS", 0)
+    monkeypatch.setattr(objects, "_CLOCK_STEP_NS", 0)
     served.client.write_file(b"new", b"old")
     before = served.client.lookup(b"new")
     fd = writer.call("open", b"new", os.O_RDWR)
@@ -212,7 +248,7 @@ def test_without_descriptors_to_spare(
 ) -> None:
     """Processes beyond the service's share are polled; their ends are seen all the same."""
     processes = drafts.Processes
-    monkeypatch.setattr(drafts, "Processes", lambda loop, on_end, _: processes(loop, on_end, 1))
+    monkeypatch.setattr(drafts, "Processes", lambda on_end, _: processes(on_end, 1))
     served = Served(tmp_path, dataset)
     try:
         with programs(served.path, 3) as made:

@@ -7,7 +7,7 @@ import os
 import stat
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +94,14 @@ def test_a_copy_under_way_ends_for_a_link(tmp_path: Path, monkeypatch: pytest.Mo
     cluster = Cluster(tmp_path, beside=True)
     rank, data = cluster.ranks[0], b"data" * 1000
     began, go_on = threading.Event(), threading.Event()
-    copy = files._in_kernel
+    filled = files._filled
 
-    def slowly(*args: Any) -> int:
+    def slowly(fd: int) -> Iterator[tuple[int, int]]:
         began.set()
         assert go_on.wait(WAIT_S)
-        return copy(*args)
+        yield from filled(fd)
 
-    monkeypatch.setattr(files, "_in_kernel", slowly)
+    monkeypatch.setattr(files, "_filled", slowly)
     monkeypatch.setattr(supply, "SMALL_BYTES", 0)
 
     async def whole() -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Meanwhile:
             return real_open(name, flags)
 
         self._patch.setattr(files.os, "open", open_as_anybody)
-        os.close(files.open_unasked(self.path))
+        files.open_unasked(self.path).close()
         thread.join()
 
 

@@ -276,7 +276,7 @@ def test_a_file_is_the_same_in_all_its_versions(tmp_path: Path) -> None:
         await one.close(file)
         assert (await two.stat(b"in/f")).inode == own
         for rank in cluster.ranks:
-            assert not rank.operations.publisher.versions._first
+            assert not rank.operations.publisher.store._first
 
     play(tmp_path, scene)
 

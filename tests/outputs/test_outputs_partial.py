@@ -18,7 +18,7 @@ from ranks import make_rank_stage
 from serving import Stage, daemon_of, make_stage, wait_for
 
 from fanstore.dataset import Dataset
-from fanstore.outputs.drafts.watch import Processes
+from fanstore.outputs.drafts.watch import Process
 from fanstore.outputs.model.entries import split
 from fanstore.outputs.model.partial import partial_names
 from fanstore.outputs.model.wire import Op
@@ -60,12 +60,13 @@ def test_the_end_waits_for_a_killed_writer_that_has_not_closed_its_files(
     with programs(kept.path, 1) as (writer,):
         writer.call("write", writer.call("open", b"log"), b"half")
 
-        def is_ending(_processes: Processes, _pid: int) -> bool:
-            writer.kill()
-            return True
+        def is_ending(process: Process) -> bool:
+            if not process.dead:
+                writer.kill()
+            return not process.dead
 
-        monkeypatch.setattr(Processes, "is_ending", is_ending)
-        kept.service.start_flush().result(60)
+        monkeypatch.setattr(Process, "is_ending", is_ending)
+        kept.service.submit(kept.service.flush()).result(60)
     assert kept.counted("partial") == 1
 
 

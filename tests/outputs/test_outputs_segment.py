@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from looker import BEGUN_AT, TOP, Looker, asked, header_words, looker  # noqa: F401
-from namespace_fakes import FakeDrafts, FakeInputs, FakeStore, Log, World
+from namespace_fakes import FakeDrafts, FakeInputs, FakeStore, World
 from output_fixtures import dataset, served  # noqa: F401
 from output_service import Served
 from serving import wait_for
@@ -120,7 +120,7 @@ def test_a_draft_is_taken_once_nothing_is_under_way_elsewhere(tmp_path: Path) ->
     async def work() -> None:
         store = FakeStore(tmp_path, 0)
         drafts = FakeDrafts(store)
-        operations = Operations(World(1).ranks[0], [], drafts, store, Log(), Noting())
+        operations = Operations(World(1).ranks[0], [], drafts, store, Noting())
         operations.take_draft(7)
 
     asyncio.run(work())
@@ -141,7 +141,7 @@ def test_a_draft_under_a_locked_name_is_taken(tmp_path: Path) -> None:
         inputs = [FakeInputs(b"/mount", {})]
         drafts = FakeDrafts(store)
         peers = World(1).ranks[0]
-        operations = Operations(peers, inputs, drafts, store, Log(), Noting())
+        operations = Operations(peers, inputs, drafts, store, Noting())
         operations.name_tables.reserve(place, 7, True, False)
         slot = await peers.call(0, "home.lock", place, 1)
         assert slot.draft == 7
@@ -164,7 +164,7 @@ def test_a_directory_is_open_again_once_no_name_in_it_is_locked(tmp_path: Path) 
     async def work() -> None:
         store, inputs = FakeStore(tmp_path, 0), [FakeInputs(b"/mount", {})]
         peers = World(1).ranks[0]
-        Operations(peers, inputs, FakeDrafts(store), store, Log(), Noting())
+        Operations(peers, inputs, FakeDrafts(store), store, Noting())
         one, other = Place(0, b"", b"one"), Place(0, b"", b"other")
         await peers.call(0, "home.lock", one, 1)
         await peers.call(0, "home.lock", other, 2)

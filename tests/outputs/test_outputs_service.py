@@ -18,7 +18,8 @@ from output_service import NoStageOut, Served
 from fanstore.dataset import Dataset
 from fanstore.outputs.model.wire import Op, Where
 from fanstore.outputs.service import listener, service
-from fanstore.outputs.service.service import Mount, OutputService
+from fanstore.outputs.service.service import SOCKET, Mount, OutputService
+from fanstore.serve.protocol import bind
 
 pytest_plugins = ("output_fixtures",)
 
@@ -145,7 +146,7 @@ def test_the_end_with_open_drafts(tmp_path: Path, dataset: Dataset) -> None:
         still.call("open", b"still open")
         exits.call("write", exits.call("open", b"exits"), b"x")
         exits.exit()
-        served.service.start_flush().result(30.0)
+        served.service.submit(served.service.flush()).result(30.0)
         figures = served.service.figures()
         assert figures["published"] == 1
         assert figures["unfinished"] == ["/somewhere/still open"]
@@ -161,11 +162,12 @@ def test_after_the_account_nothing_is_published(tmp_path: Path, dataset: Dataset
     with programs(served.path, 1) as (late,):
         fd = late.call("open", b"late")
         late.call("write", fd, b"x")
-        served.service.start_flush().result(30.0)
-        figures = served.service.start_account(os.fspath(tmp_path / "unstaged")).result(30.0)
+        served.service.submit(served.service.flush()).result(30.0)
+        account = served.service.account(os.fspath(tmp_path / "unstaged"))
+        figures = served.service.submit(account).result(30.0)
         assert figures["unfinished"] == ["/somewhere/late"]
         late.start("close", fd)
-        served.service._do(asyncio.sleep(0.1), 10.0)
+        served.service._do(asyncio.sleep(0.1))
         served.service.close()
         assert served.service.figures()["published"] == 0
 
@@ -175,7 +177,11 @@ def test_a_service_that_was_never_started_ends(tmp_path: Path, dataset: Dataset)
     segment = os.path.join(tmp_path, "segment")
     os.unlink(tmp_path / "outputs")
     made = OutputService(
-        os.fspath(tmp_path), segment, [Mount(dataset, (b"/somewhere",))], NoStageOut
+        os.fspath(tmp_path),
+        segment,
+        bind(os.fspath(tmp_path), SOCKET),
+        [Mount(dataset, (b"/somewhere",))],
+        NoStageOut,
     )
     with pytest.raises(OSError):
         made.start()  # the objects' directory is there already

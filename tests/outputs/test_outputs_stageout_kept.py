@@ -196,14 +196,14 @@ def test_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path)
     rank = cluster.ranks[0]
     began, go_on = threading.Event(), threading.Event()
-    copy = files._copy_range
+    copy = files.copy_bytes
 
     def slowly(*args: Any) -> None:
         began.set()
         assert go_on.wait(WAIT_S)
         copy(*args)
 
-    monkeypatch.setattr(files, "_copy_range", slowly)
+    monkeypatch.setattr(files, "copy_bytes", slowly)
     monkeypatch.setattr(supply, "SMALL_BYTES", 0)  # of larger files alone the copy can be watched
 
     async def whole() -> dict[str, Any]:

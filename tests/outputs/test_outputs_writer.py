@@ -15,6 +15,7 @@ from serving import wait_for
 
 from fanstore.outputs.drafts import drafts, watch
 from fanstore.outputs.drafts.holders import GRANT_S, Holder, Says, Verdict, judge
+from fanstore.outputs.drafts.watch import Process
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.namespace import moving
 from fanstore.outputs.namespace.context import Context
@@ -374,22 +375,27 @@ ALIVE, ENDING, DEAD, KILLED = range(4)
     ],
 )
 def test_verdicts(holders: list[tuple[Says, int]], verdict: Verdict) -> None:
-    states = dict(enumerate(holders))
-    table = {
-        pid: Holder(says, state in (DEAD, KILLED), state == KILLED)
-        for pid, (says, state) in states.items()
-    }
-    assert judge(table, lambda pid: states[pid][1] == ENDING) is verdict
+    class Known(Process):
+        def is_ending(self) -> bool:
+            return self.pid == ENDING
+
+    known = [
+        Holder(Known(state, dead=state in (DEAD, KILLED), killed=state == KILLED), says)
+        for says, state in holders
+    ]
+    assert judge(known) is verdict
+    not_waited_for = Verdict.PUBLISH if ENDING in [state for _, state in holders] else verdict
+    assert judge(known, waits=False) is not_waited_for
 
 
 def test_grants() -> None:
     """Each close has used the oldest; a late one may be another thread's, about to be used."""
-    one = Holder()
+    one = Holder(Process(1))
     one.granted_s.extend([1.0, 99.9])
     one.closed_one(100.0)
-    assert one.opens_until_s(100.0) == 99.9 + GRANT_S
+    assert one.may_open(99.8 + GRANT_S) and not one.may_open(99.9 + GRANT_S)
     one.closed_one(100.1)
-    assert one.opens_until_s(100.1) < 100.1
+    assert not one.may_open(100.1)
     one.granted_s.extend([1.0, 2.0])
     one.closed_one(100.2)
     assert not one.granted_s

@@ -10,14 +10,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import LIMIT_S, Stage, make_stage
 from small_disk import small_disk
 
 from fanstore.errors import FanstoreError
-from fanstore.outputs.service.inputs import TouchedBits
+from fanstore.outputs.service.inputs import DatasetInputs, touched_bitmaps
 from fanstore.serve.segment import MountEntry, read_damaged, write_segment
 
 CLIENT = Path(__file__).resolve().parents[1] / "support" / "full_disk_client.py"
@@ -144,19 +146,21 @@ def test_the_daemon_stores_into_no_mapping(tmp_path: Path, monkeypatch: pytest.M
     entry = MountEntry("/m", "", "/m", "/i", "/s", "/d", 1, 1000, True, [0, 0, 0], {1: [3]})
     write_segment(path, [entry], os.getpid())
     assert os.stat(path).st_blocks * 512 >= os.stat(path).st_size
-    touched = TouchedBits(path)
-    touched.of_mount[0].add(999)
-    assert [bit for bit in range(1000) if bit in touched.of_mount[0]] == [999]
     assert read_damaged(path, 0) == [3]
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(OSError, match="No space left"):
-        touched.of_mount[0].add(5)
-    assert 5 not in touched.of_mount[0]
-    touched.close()
+    no_dataset: Any = None
+    with FileIO(path, "r+") as segment:
+        (touched_at,) = touched_bitmaps(segment)
+        inputs = DatasetInputs(no_dataset, [b"/m"], segment, touched_at)
+        inputs.touch(999)
+        monkeypatch.setattr(os, "pwrite", full)
+        with pytest.raises(OSError, match="No space left"):
+            inputs.touch(5)
+        bits = os.pread(segment.fileno(), 125, touched_at)
+        assert bits == bytes(124) + b"\x80"
 
 
 def test_a_segment_that_does_not_fit_is_refused(tmp_path: Path) -> None:

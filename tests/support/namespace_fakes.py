@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fanstore.outputs.model.entries import Attr, Changes, Entry, Place, failure
+from fanstore.outputs.objects.objects import ObjectStore
 
 
 class World:
@@ -164,6 +165,12 @@ class FakeStore:
         self._last = rank << 40
         self.rank = rank
         self.slow: Callable[[], int] = lambda: 0
+        self._first: dict[int, int] = {}
+
+    follow, entry = ObjectStore.follow, ObjectStore.entry
+
+    def forget(self, object_id: int) -> None:
+        self._first.pop(object_id, None)
 
     def new_id(self) -> int:
         self._last += 1
@@ -211,14 +218,16 @@ class FakeStore:
         os.truncate(self.path(object_id), size)
 
     def discard(self, object_id: int) -> None:
+        self.forget(object_id)
         if os.path.lexists(self.path(object_id)):
             os.unlink(self.path(object_id))
 
 
 @dataclass
 class _Draft:
+    object_id: int
     place: Place | None
-    pids: set[int]
+    holders: set[int]
 
 
 class FakeDrafts:
@@ -235,18 +244,11 @@ class FakeDrafts:
 
     def find(self, place: Place, pid: int) -> int | None:
         found = self.at(place)
-        return found if found is not None and pid in self.drafts[found].pids else None
+        return found if found is not None and pid in self.drafts[found].holders else None
 
-    def held(self, mount: int, directory: bytes, pid: int) -> list[tuple[bytes, int]]:
+    def within(self, mount: int, directory: bytes) -> list[_Draft]:
         return [
-            (self.drafts[i].place.name, i)  # type: ignore[union-attr]
-            for i in self.within(mount, directory)
-            if pid in self.drafts[i].pids
-        ]
-
-    def within(self, mount: int, directory: bytes) -> list[int]:
-        return [
-            i for i, draft in self.drafts.items()
+            draft for draft in self.drafts.values()
             if draft.place and (draft.place.mount, draft.place.directory) == (mount, directory)
         ]  # fmt: skip
 
@@ -254,15 +256,15 @@ class FakeDrafts:
         return self.drafts[object_id].place if object_id in self.drafts else None
 
     def begin(self, place: Place, object_id: int, pid: int) -> None:
-        self.drafts[object_id] = _Draft(place, {pid})
+        self.drafts[object_id] = _Draft(object_id, place, {pid})
 
     async def join(self, object_id: int, pid: int) -> bool:
         if object_id not in self.drafts or not await self._made(object_id):
             return False
         draft = self.drafts[object_id]
-        if pid not in draft.pids and self._store.attr(object_id).size:
+        if pid not in draft.holders and self._store.attr(object_id).size:
             return False
-        draft.pids.add(pid)
+        draft.holders.add(pid)
         return True
 
     async def _made(self, object_id: int) -> bool:
@@ -292,7 +294,7 @@ class FakeDrafts:
 
     async def _end_if_finished(self, object_id: int) -> None:
         draft = self.drafts.get(object_id)
-        if draft is None or draft.pids:
+        if draft is None or draft.holders:
             return
         if object_id not in self._ending:
             self._ending[object_id] = asyncio.create_task(self._end(object_id))
@@ -309,13 +311,13 @@ class FakeDrafts:
 
     async def settle(self, pid: int, objects: Sequence[int]) -> bool:
         for object_id in objects:
-            self.drafts[object_id].pids.discard(pid)
+            self.drafts[object_id].holders.discard(pid)
             await self._end_if_finished(object_id)
         return not any(object_id in self.drafts for object_id in objects)
 
     def hold(self, pid: int, objects: Sequence[int]) -> None:
         for object_id in objects:
-            self.drafts[object_id].pids.add(pid)
+            self.drafts[object_id].holders.add(pid)
 
     def hand_on(self, pid: int, objects: Sequence[int]) -> None:
         pass
@@ -331,7 +333,7 @@ class FakeDrafts:
     async def kill(self, pid: int) -> None:
         """A process ends without a word: what it alone was writing is dropped."""
         for object_id, draft in list(self.drafts.items()):
-            if draft.pids == {pid}:
+            if draft.holders == {pid}:
                 await self.publisher.release(object_id)
                 del self.drafts[object_id]
                 self._store.discard(object_id)

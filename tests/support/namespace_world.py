@@ -31,7 +31,8 @@ class Rank:
         self.store = FakeStore(objects, rank)
         self.drafts = FakeDrafts(self.store)
         self.log = Log()
-        self.operations = Operations(self.peers, self.inputs, self.drafts, self.store, self.log)
+        self.operations = Operations(self.peers, self.inputs, self.drafts, self.store)
+        self.operations.publisher.observer = self.log
         self.drafts.publisher = self.operations.publisher
 
 

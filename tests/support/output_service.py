@@ -13,8 +13,9 @@ from serving import wait_for
 
 from fanstore._native import lib
 from fanstore.dataset import Dataset
-from fanstore.outputs.service.service import Mount, OutputService
+from fanstore.outputs.service.service import SOCKET, Mount, OutputService
 from fanstore.outputs.stageout.stageout import StageOut
+from fanstore.serve.protocol import bind
 from fanstore.serve.segment import MountEntry, write_segment
 
 
@@ -51,7 +52,12 @@ class Served:
         write_segment(segment, [entry], os.getpid())
         mounts = [Mount(dataset, (prefix.encode(),))]
         self.service = OutputService(
-            self.path, segment, mounts, NoStageOut, keep_partial=keep_partial
+            self.path,
+            segment,
+            bind(self.path, SOCKET),
+            mounts,
+            NoStageOut,
+            keep_partial=keep_partial,
         )
         self.service.start()
         self.client = Client(self.path)

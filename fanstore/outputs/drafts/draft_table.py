@@ -1,4 +1,4 @@
-"""The drafts of this rank, found by object, by place and by process."""
+"""The drafts of this rank, found by object and by place."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fanstore.outputs.drafts.holders import Holder
-from fanstore.outputs.model.entries import Attr, Place
+from fanstore.outputs.model.entries import Place
+
+Ending = asyncio.Task["OSError | None"]  # ends a draft; with what went wrong
 
 
 @dataclass
 class Draft:
-    """One object being written, to be published at `place`. original: its attributes as a copy of
-    the version before; ending: publishes or drops it; waits_since_s: since when a holder has been
-    about to end."""
+    """One object being written, to be published at `place`. holders: by their process ids; ending:
+    publishes or drops it; waits_since_s: since when a holder has been about to end."""
 
     object_id: int
     place: Place
-    original: Attr | None = None
     holders: dict[int, Holder] = field(default_factory=dict)
-    ending: asyncio.Task[None] | None = None
+    ending: Ending | None = None
     waits_since_s: float | None = None
 
 
@@ -30,7 +30,6 @@ class DraftTable:
     def __init__(self) -> None:
         self._drafts: dict[int, Draft] = {}
         self._by_place: dict[Place, Draft] = {}
-        self._by_pid: dict[int, set[int]] = {}
 
     def __len__(self) -> int:
         return len(self._drafts)
@@ -46,19 +45,10 @@ class DraftTable:
         draft = self._by_place.get(place)
         return None if draft is None or pid not in draft.holders else draft.object_id
 
-    def held(self, mount: int, directory: bytes, pid: int) -> list[tuple[bytes, int]]:
-        """Names and objects of the drafts that a process holds in a directory."""
-        held = [(draft.place, draft.object_id) for draft in self.known(self._by_pid.get(pid, ()))]
-        return [
-            (place.name, number)
-            for place, number in held
-            if place.mount == mount and place.directory == directory
-        ]
-
-    def within(self, mount: int, directory: bytes) -> list[int]:
+    def within(self, mount: int, directory: bytes) -> list[Draft]:
         """Returns the drafts that are to be published in a directory."""
         return [
-            draft.object_id
+            draft
             for place, draft in self._by_place.items()
             if place.mount == mount and place.directory == directory
         ]
@@ -79,10 +69,11 @@ class DraftTable:
 
     def _put(self, draft: Draft, place: Place) -> None:
         """Notes where a draft is to be published now."""
-        self._unplace(draft)
+        self._remove(draft)
         draft.place = place
-        self._by_place[place] = draft
+        self._drafts[draft.object_id] = self._by_place[place] = draft
 
-    def _unplace(self, draft: Draft) -> None:
+    def _remove(self, draft: Draft) -> None:
+        self._drafts.pop(draft.object_id, None)
         if self._by_place.get(draft.place) is draft:
             del self._by_place[draft.place]

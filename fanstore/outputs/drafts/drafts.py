@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 
-from fanstore.outputs.drafts.draft_table import Draft, DraftTable
-from fanstore.outputs.drafts.holders import GRANT_S, Holder, Says, Verdict, judge, may_write
-from fanstore.outputs.drafts.watch import Processes
+from fanstore.outputs.drafts.draft_table import Draft, DraftTable, Ending
+from fanstore.outputs.drafts.holders import GRANT_S, Holder, Says, Verdict, judge
+from fanstore.outputs.drafts.watch import Process, Processes
 from fanstore.outputs.model.entries import Attr, Place
 from fanstore.outputs.model.interfaces import Publisher
-from fanstore.outputs.objects.files import is_written
+from fanstore.outputs.objects.files import is_written, unlink
 from fanstore.outputs.objects.objects import ObjectStore
 
 _ENDING_S = 1.0  # a process seen ending has ended by then, or it was its first thread alone
@@ -26,7 +25,6 @@ _ROUND_S = 0.1
 _ROUND_REST = 20  # a round takes that part of the time, at most
 _APPEAR_S = 1.0
 _APPEAR_POLL_S = 0.001
-_CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times, on any disk
 
 
 class Drafts(DraftTable):
@@ -36,21 +34,21 @@ class Drafts(DraftTable):
     take: Callable[[int], None] = staticmethod(lambda _: None)
     """Keeps programs from publishing an object themselves, and has what they did be known."""
 
-    def __init__(
-        self, store: ObjectStore, most_fds: int, keep: Callable[[Place, int], None] | None = None
-    ) -> None:
+    keep: Callable[[Place, int], None] | None = None
+    """Set where what killed writers leave is kept; is told each draft, and where it is to be
+    published by now."""
+
+    def __init__(self, store: ObjectStore, most_fds: int) -> None:
         """To be called within the running loop; `publisher` is to be set before the first draft.
-        most_fds: how many descriptors it may keep open. keep: what killed writers leave is kept;
-        called with each draft, and where it is to be published by now."""
+        most_fds: how many descriptors it may keep open."""
         super().__init__()
         self.counts = dict.fromkeys(
             ("opened", "published", "partial", "dropped", "unchanged", "failed"), 0
         )
         self.partials: list[int] = []
-        self._keep = keep
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self._processes = Processes(self._loop, self._process_ended, most_fds)
+        self._processes = Processes(self._process_ended, most_fds)
         self._round: asyncio.TimerHandle | None = None
 
     def _taken(self, objects: Iterable[int]) -> list[Draft]:
@@ -60,16 +58,11 @@ class Drafts(DraftTable):
             self.take(number)
         return self.known(numbers)
 
-    def _taken_of(self, pid: int, objects: Iterable[int] = ()) -> list[Draft]:
-        """Does the same; without objects with all that a process holds."""
-        return self._taken(objects or self._by_pid.get(pid, ()))
-
     # What Operations decides.
 
     def begin(self, place: Place, object_id: int, pid: int) -> None:
         """Makes a draft of a new object, which a process was allowed to open for writing."""
-        draft = Draft(object_id, place, self._store.original_of(object_id))
-        self._drafts[object_id] = draft
+        draft = Draft(object_id, place)
         self._name(draft, place)
         self.counts["opened"] += 1
         self._grant(draft, pid)
@@ -82,13 +75,13 @@ class Drafts(DraftTable):
         deadline_s = self._loop.time() + _APPEAR_S
         while (attr := self._attr(object_id)) is None and self._loop.time() < deadline_s:
             await asyncio.sleep(_APPEAR_POLL_S)
-        draft = next(iter(self._taken((object_id,))), None)
-        if draft is None or draft.ending is not None or attr is None:
-            return False
-        if pid not in draft.holders and attr.size > 0:
-            return False
-        self._grant(draft, pid)
-        return True
+        for draft in self._taken((object_id,)):
+            holder = draft.holders.get(pid)
+            is_its_own = holder is not None and not holder.process.look()
+            if draft.ending is None and attr is not None and (is_its_own or attr.size == 0):
+                self._grant(draft, pid)
+                return True
+        return False
 
     def move(self, object_id: int, place: Place) -> None:
         """Notes the new place of a draft that was renamed. Does nothing when it is unknown."""
@@ -105,32 +98,35 @@ class Drafts(DraftTable):
 
     def _name(self, draft: Draft, place: Place) -> None:
         self._put(draft, place)
-        if self._keep is not None:
-            self._keep(place, draft.object_id)
+        if self.keep is not None:
+            self.keep(place, draft.object_id)
 
     def detach(self, object_id: int) -> None:
         """Notes that a draft has no name any more: it is never published. Its holders keep it as
         the kernel keeps any file without a name. Does nothing when it is unknown."""
         for draft in self._taken((object_id,)):
-            granted = any(holder.granted_s for holder in draft.holders.values())
+            now_s = self._loop.time()
+            if any(holder.may_open(now_s) for holder in draft.holders.values()):  # and make it yet
+                self._loop.call_later(GRANT_S, unlink, self._store.path(object_id))
             self._forget(draft)
             self._store.discard(object_id)
-            if granted:  # it may be made yet
-                self._loop.call_later(GRANT_S, self._store.discard, object_id)
 
     # What processes say.
 
     async def settle(self, pid: int, objects: Sequence[int]) -> bool:
         """Notes that a process closed its last descriptor of these drafts (none given: of some of
         its). Returns whether all of them are finished. Raises the OSError of a publication."""
-        drafts = self._taken_of(pid, objects)
+        drafts = self._taken(objects or self._processes.held_by(pid))
         for draft in drafts:
             holder = draft.holders.get(pid)
             if holder is not None and objects:
                 holder.closed_one(self._loop.time())
             elif holder is not None:
                 holder.granted_s.clear()
-        return await self._look_at_all(drafts, bool(objects))
+        finished, errors = await self._end_finished(drafts, said=bool(objects))
+        for error in errors:
+            raise error
+        return finished
 
     def hold(self, pid: int, objects: Sequence[int]) -> None:
         """Notes one more process that holds these drafts: it answers for what its parent had, if
@@ -147,11 +143,11 @@ class Drafts(DraftTable):
     async def leave(self, pid: int, objects: Sequence[int]) -> None:
         """Notes that a process is about to exec or exit and lets go of these drafts (none given: of
         all)."""
-        drafts = self._taken_of(pid, objects)
+        drafts = self._taken(objects or self._processes.held_by(pid))
         for draft in drafts:
             if pid in draft.holders:
                 draft.holders[pid].leaves(Says.LEAVES)
-        await self._try_all(drafts)
+        await self._end_finished(drafts)
 
     async def abandon(self, pid: int, objects: Sequence[int]) -> None:
         """Notes that an open which was allowed has failed, and that the process has no other
@@ -159,11 +155,11 @@ class Drafts(DraftTable):
         drafts = self._taken(objects)
         for draft in drafts:
             holder = draft.holders.get(pid)
-            if holder is not None and holder.granted_s:
-                holder.granted_s.pop()
-            if holder is not None and not holder.granted_s:
-                self._drop_holder(draft, pid)
-        await self._try_all(drafts)
+            if holder is not None:
+                del holder.granted_s[-1:]
+                if not holder.granted_s:
+                    self._drop_holder(draft, pid)
+        await self._end_finished(drafts)
 
     def published(self, object_id: int) -> None:
         """Notes that a program has published an object that it created."""
@@ -178,33 +174,28 @@ class Drafts(DraftTable):
 
     async def look(self, object_id: int) -> None:
         """Publishes or drops a draft if it is finished; waits for that when it is under way."""
-        await self._try_all(self.known((object_id,)))
+        await self._end_finished(self.known((object_id,)))
 
     async def flush(self) -> None:
         """Ends all drafts that are finished; waits a moment for processes that are about to end."""
         deadline_s = self._loop.time() + 2 * _ENDING_S
         while True:
-            await self._try_all(self._drafts.values())
+            await self._end_finished(self._drafts.values())
+            # The kernel closes what a killed process had open after it has freed its memory.
             waits = any(
-                draft.waits_since_s is not None or self._is_let_go(draft)
+                holder.process.is_ending()
                 for draft in self._drafts.values()
+                for holder in draft.holders.values()
             )
             if not waits or self._loop.time() > deadline_s:
                 return
             await asyncio.sleep(_APPEAR_POLL_S * 10)
-
-    def _is_let_go(self, draft: Draft) -> bool:
-        """Tells whether a holder is about to end, and has the file open yet: the kernel closes what
-        a killed process had after it has freed its memory."""
-        held = [pid for pid, holder in draft.holders.items() if not holder.dead]
-        return any(self._processes.is_ending(pid) for pid in held)
 
     def close(self) -> None:
         """Forgets all drafts: what is open by now stays unpublished."""
         self.counts["dropped"] += len(self)
         for draft in list(self._drafts.values()):
             self._forget(draft)
-        self._processes.close()
         if self._round is not None:
             self._round.cancel()
 
@@ -212,95 +203,93 @@ class Drafts(DraftTable):
         """Looks at all drafts; the more seldom the longer that takes."""
         self._round = None
         begun_s = self._loop.time()
-        self._processes.poll()
         for draft in list(self._drafts.values()):
             self._end_if_finished(draft)
         if self._drafts:
             rest_s = max(_ROUND_S, _ROUND_REST * (self._loop.time() - begun_s))
             self._round = self._loop.call_later(rest_s, self._look_at_each)
 
-    async def _try_all(self, drafts: Iterable[Draft]) -> None:
-        with contextlib.suppress(OSError):
-            await self._look_at_all(drafts)
-
-    async def _look_at_all(self, drafts: Iterable[Draft], said: bool = False) -> bool:
-        """Ends those of these drafts that are finished; tells whether all were. said: a process has
-        just said that it closed them. Raises the first OSError, once all have been looked at."""
+    async def _end_finished(
+        self, drafts: Iterable[Draft], said: bool = False
+    ) -> tuple[bool, list[OSError]]:
+        """Ends those of these drafts that are finished; tells whether all were, and what failed.
+        said: a process has just said that it closed them."""
         endings = [self._end_if_finished(draft, said) for draft in list(drafts)]
         tasks = [task for task in endings if task is not None]
         if tasks:
             await asyncio.wait(tasks)
-        for task in tasks:
-            task.result()
-        return len(tasks) == len(endings)
+        results = [task.result() for task in tasks]
+        return len(tasks) == len(endings), [error for error in results if error is not None]
 
-    def _end_if_finished(self, draft: Draft, said: bool = False) -> asyncio.Task[None] | None:
+    def _end_if_finished(self, draft: Draft, said: bool = False) -> Ending | None:
         if draft.ending is None and self._drafts.get(draft.object_id) is draft:
             verdict = self._verdict(draft, said)
             if verdict is Verdict.WAIT:
                 self._drop_killed(draft)
             elif self._taken((draft.object_id,)):
                 draft.ending = self._loop.create_task(self._end(draft, verdict))
-                draft.ending.add_done_callback(_note)
         return draft.ending
 
     def _verdict(self, draft: Draft, said: bool) -> Verdict:
         """Returns what is to become of a draft now; WAIT also while somebody may write to it."""
-        now_s = self._loop.time()
-        if not draft.holders:
+        now_s, holders = self._loop.time(), draft.holders.values()
+        if not holders:
             return Verdict.DROP
-        for pid, holder in draft.holders.items():
-            killed = None if holder.dead else self._processes.killed(pid)
-            if killed is not None:
-                holder.died(killed)  # the loop has not come to it yet
-        if any(holder.opens_until_s(now_s) > now_s for holder in draft.holders.values()):
+        for holder in holders:
+            holder.process.look()  # the loop may not have come to its end yet
+        if any(holder.may_open(now_s) for holder in holders):
             return Verdict.WAIT
         try:
             written = is_written(self._store.path(draft.object_id))
         except FileNotFoundError:  # who was allowed to make it has not done so yet, or never will
-            written = any(not holder.dead for holder in draft.holders.values())
+            written = any(not holder.process.dead for holder in holders)
         except OSError:  # no descriptors left
             return Verdict.WAIT
-        if written is None:
-            written = may_write(draft.holders.values())
+        if written is None:  # the file system does not tell
+            written = any(
+                not holder.process.dead and holder.says is not Says.CLOSED for holder in holders
+            )
         if written or said:
             return Verdict.WAIT if written else Verdict.PUBLISH
         since_s = draft.waits_since_s
         waited = since_s is not None and now_s > since_s + _ENDING_S
-        verdict = judge(draft.holders, (lambda _: False) if waited else self._processes.is_ending)
+        verdict = judge(holders, not waited)
         if verdict is Verdict.WAIT and since_s is None:
             draft.waits_since_s = now_s
         return verdict
 
-    async def _end(self, draft: Draft, verdict: Verdict) -> None:
+    async def _end(self, draft: Draft, verdict: Verdict) -> OSError | None:
+        """Publishes or drops a draft; returns why that failed, as nobody may be waiting for it."""
         number = draft.object_id
         try:
             attr = self._attr(number)
-            unchanged = attr is not None and _is_unchanged(draft.original, attr)
-            if attr is None or unchanged or not self._is_kept(draft, verdict, attr):
-                self.counts["unchanged" if unchanged else "dropped"] += 1
+            outcome = self._outcome(draft, verdict, attr)
+            if attr is None or outcome in ("dropped", "unchanged"):
                 with contextlib.suppress(OSError):
                     await self.publisher.release(number)
                 self._store.discard(number)
-            elif verdict is Verdict.PUBLISH:
+            elif outcome == "published":
                 await self.publisher.publish(number, attr)
-                self.counts["published"] += 1
             else:
                 await self.publisher.publish_partial(number, attr)
-                self.counts["partial"] += 1
                 self.partials.append(number)
-        except OSError:
+            self.counts[outcome] += 1
+            return None
+        except OSError as error:
             self.counts["failed"] += 1
-            raise
+            return error
         finally:
             self._forget(draft)
 
-    def _is_kept(self, draft: Draft, verdict: Verdict, attr: Attr) -> bool:
-        """Tells whether a changed draft gets a name; one that was given up gets none where nothing
-        was written to it."""
-        if verdict is Verdict.PUBLISH:
-            return True
-        return self._keep is not None and bool(draft.holders) and attr.size > 0
+    def _outcome(self, draft: Draft, verdict: Verdict, attr: Attr | None) -> str:
+        """Returns as what a draft is counted. One that was given up gets no name where nothing was
+        written to it."""
+        if attr is not None and self._store.is_unchanged(draft.object_id, attr):
+            return "unchanged"
+        if attr is not None and verdict is Verdict.PUBLISH:
+            return "published"
+        has_left_bytes = attr is not None and attr.size > 0 and bool(draft.holders)
+        return "partial" if self.keep is not None and has_left_bytes else "dropped"
 
     def _attr(self, object_id: int) -> Attr | None:
         """Returns the attributes of a draft's file; None while it has not been made."""
@@ -310,8 +299,7 @@ class Drafts(DraftTable):
             return None
 
     def _forget(self, draft: Draft) -> None:
-        self._drafts.pop(draft.object_id, None)
-        self._unplace(draft)
+        self._remove(draft)
         for pid in list(draft.holders):
             self._drop_holder(draft, pid)
 
@@ -325,43 +313,26 @@ class Drafts(DraftTable):
     def _holder(self, draft: Draft, pid: int) -> Holder:
         """Returns what is known of a process that holds a draft, and makes it a holder if it is
         none. A dead holder with this id was another process, and is replaced."""
-        self._processes.watch(pid)
-        self._by_pid.setdefault(pid, set()).add(draft.object_id)
-        if pid not in draft.holders or draft.holders[pid].dead:
-            draft.holders[pid] = Holder()
-        return draft.holders[pid]
+        process = self._processes.watch(pid)
+        process.holds.add(draft.object_id)
+        holder = draft.holders.get(pid)
+        if holder is None or holder.process is not process:
+            holder = draft.holders[pid] = Holder(process)
+        return holder
 
     def _drop_holder(self, draft: Draft, pid: int) -> None:
-        del draft.holders[pid]
-        held = self._by_pid[pid]
-        held.discard(draft.object_id)
-        if not held:
-            del self._by_pid[pid]
-            self._processes.forget(pid)
+        process = draft.holders.pop(pid).process
+        process.holds.discard(draft.object_id)
+        if not process.holds:
+            self._processes.forget(process)
 
     def _drop_killed(self, draft: Draft) -> None:
         """Forgets holders that were killed, where others answer for what they held."""
         for pid, holder in list(draft.holders.items()):
-            if holder.dead and not holder.left and len(draft.holders) > 1:
+            if holder.process.dead and not holder.left and len(draft.holders) > 1:
                 self._drop_holder(draft, pid)
 
-    def _process_ended(self, pid: int, killed: bool) -> None:
+    def _process_ended(self, process: Process) -> None:
         """Looks at the drafts of a process that has ended."""
-        for draft in self._taken_of(pid):
-            draft.holders[pid].died(killed)
+        for draft in self._taken(process.holds):
             self._end_if_finished(draft)
-
-
-def _is_unchanged(original: Attr | None, attr: Attr) -> bool:
-    """Whether nothing was written to a copy of the version before, and nothing else changed."""
-    if original is None or original.ctime_ns - original.mtime_ns < _CLOCK_STEP_NS:
-        return False
-    same = ("size", "mtime_ns", "ctime_ns")
-    return all(getattr(original, name) == getattr(attr, name) for name in same)
-
-
-def _note(task: asyncio.Task[None]) -> None:
-    """Logs what nobody foresaw in an ending draft, as nobody may have waited for it."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None and not isinstance(error, OSError):
-        traceback.print_exception(error)

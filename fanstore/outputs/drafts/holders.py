@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
+
+from fanstore.outputs.drafts.watch import Process
 
 # An open that was allowed has happened, or never will, after that long; while it may be about to
 # happen, nobody writing is no sign of an end.
@@ -32,72 +33,50 @@ class Verdict(enum.Enum):
     WAIT = "a writer is ending: it will turn out how"
 
 
-@dataclass
+@dataclass(eq=False)
 class Holder:
-    """A process that holds a draft. killed: it is dead, and that by a signal, as far as is known;
-    granted_s: when opens were allowed to it that it has not closed."""
+    """A process that holds a draft. granted_s: when opens were allowed to it that it has not
+    closed."""
 
+    process: Process
     says: Says = Says.HOLDS
-    dead: bool = False
-    killed: bool = False
-    granted_s: deque[float] = field(default_factory=deque)
+    granted_s: list[float] = field(default_factory=list)
 
     def closed_one(self, now_s: float) -> None:
         """Notes that it closed all that it had opened: at least its oldest grant was used."""
         self.says = Says.CLOSED
-        if self.granted_s:
-            self.granted_s.popleft()
-        while self.granted_s and self.granted_s[0] < now_s - _LATE_GRANT_S:
-            self.granted_s.popleft()
+        self.granted_s = [at_s for at_s in self.granted_s[1:] if at_s >= now_s - _LATE_GRANT_S]
 
     def leaves(self, says: Says) -> None:
         """Notes that it opens nothing more until it has gone, or is another program."""
         self.says = says
         self.granted_s.clear()
 
-    def died(self, killed: bool) -> None:
-        """Notes that the process is gone."""
-        self.dead = True
-        self.killed = killed
-        self.granted_s.clear()
-
     @property
     def left(self) -> bool:
         """Whether it has gone, or will go, in order."""
-        return self.says is Says.LEAVES or (self.says is Says.HANDS_ON and not self.killed)
+        return self.says is Says.LEAVES or (self.says is Says.HANDS_ON and not self.process.killed)
 
-    def opens_until_s(self, now_s: float) -> float:
-        """Returns until when an open that was allowed may come; a time before `now_s` if none
-        may."""
-        return self.granted_s[-1] + GRANT_S if self.granted_s else now_s - 1.0
+    def may_open(self, now_s: float) -> bool:
+        """Tells whether an open that was allowed may yet come."""
+        granted_s = self.granted_s
+        return not self.process.dead and bool(granted_s) and now_s < granted_s[-1] + GRANT_S
 
 
-def judge(holders: dict[int, Holder], is_ending: Callable[[int], bool]) -> Verdict:
+def judge(holders: Collection[Holder], waits: bool = True) -> Verdict:
     """Decides about a draft that nobody writes, none of whose holders has just said that it closed
-    it.
-
-    is_ending: tells whether a process that is not known to be dead is about to end.
-    """
-    ending = {pid for pid, each in holders.items() if not each.dead and is_ending(pid)}
+    it. waits: for holders that are about to end."""
+    ending = {each for each in holders if waits and each.process.is_ending()}
     cut_off = {
-        pid
-        for pid, each in holders.items()
+        each
+        for each in holders
         if each.says is Says.HOLDS
-        or (each.says is Says.HANDS_ON and (each.killed or pid in ending))
+        or (each.says is Says.HANDS_ON and (each.process.killed or each in ending))
     }
-    closed = {pid for pid, each in holders.items() if each.says is Says.CLOSED}
-    left = holders.keys() - cut_off - closed
-    for those in (cut_off, closed):
-        if any(not holders[pid].dead for pid in those - ending):
-            return Verdict.PUBLISH  # a mapping has ended, or it closed it without the library
-        if those is closed and left:
-            return Verdict.PUBLISH
-        if those:
-            return Verdict.WAIT if those & ending else Verdict.DROP
-    return Verdict.PUBLISH if left else Verdict.DROP
-
-
-def may_write(holders: Iterable[Holder]) -> bool:
-    """Tells whether any holder has neither closed the draft nor ended; for file systems where the
-    kernel does not tell."""
-    return any(not holder.dead and holder.says is not Says.CLOSED for holder in holders)
+    closed = {each for each in holders if each.says is Says.CLOSED}
+    if not cut_off and len(closed) < len(holders):
+        return Verdict.PUBLISH  # one has left in order
+    decisive = cut_off or closed
+    if any(not each.process.dead for each in decisive - ending):
+        return Verdict.PUBLISH  # a mapping has ended, or it closed it without the library
+    return Verdict.WAIT if decisive & ending else Verdict.DROP

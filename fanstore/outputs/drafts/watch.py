@@ -8,7 +8,8 @@ import fcntl
 import os
 import select
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _PF_EXITING = 0x4
@@ -18,103 +19,89 @@ _PIDFD_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
 
 
 class _Stat(NamedTuple):
-    """What /proc says of a process. state: "" where there is none; start: 0 where unknown; status:
-    a zombie's wait status, 0 where it cannot be read."""
+    """What /proc says of a process. ending: one thread of it is gone, maybe all; start: 0 where
+    unknown; status: a zombie's wait status, 0 where it cannot be read."""
 
-    state: str
-    flags: int
-    start: int
+    ended: bool
+    ending: bool
+    start: int = 0
     status: int = 0
 
-    @property
-    def ended(self) -> bool:
-        return self.state in ("", "Z", "X")
 
+@dataclass(eq=False)
+class Process:
+    """A process. start: its start time, by which a number reused is seen, 0 where unknown; fd: its
+    pidfd, where one could be had; killed: by a signal, as far as is known; holds: the drafts for
+    the sake of which it is watched."""
 
-class _Watched(NamedTuple):
-    """A watched process: its start time, by which an id reused is seen, and its pidfd where one
-    could be had."""
+    pid: int
+    start: int = 0
+    fd: int | None = None
+    dead: bool = False
+    killed: bool = False
+    holds: set[int] = field(default_factory=set)
 
-    start: int
-    fd: int | None
+    def look(self) -> bool:
+        """Tells whether it has ended, even a moment ago, and notes how."""
+        if self.dead or (self.fd is not None and not _is_ready(self.fd)):
+            return self.dead
+        found = _stat_of(self.pid)
+        same = found.start == self.start
+        if self.fd is None and not found.ended and (same or not (found.start and self.start)):
+            return False
+        self.dead = True
+        self.killed = os.WIFSIGNALED(found.status if same else _reaped_status(self.fd))
+        return True
+
+    def is_ending(self) -> bool:
+        """Tells whether it is about to end, as far as is known not ended yet."""
+        return not self.dead and _stat_of(self.pid).ending
 
 
 class Processes:
-    """Calls on_end(pid, killed) once for each watched process that has ended. killed: by a signal;
-    False where nobody knows how."""
+    """Calls on_end with each watched process that has ended, where it has a pidfd; that others
+    have is seen by a look."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_end: Callable[[int, bool], None], most_fds: int
-    ) -> None:
-        """most_fds: how many descriptors it may hold; ends of further processes are seen at
-        `poll`."""
-        self._loop = loop
+    def __init__(self, on_end: Callable[[Process], None], most_fds: int) -> None:
+        """To be called within the running loop. most_fds: how many descriptors it may hold."""
+        self._loop = asyncio.get_running_loop()
         self._on_end = on_end
         self._fds_left = most_fds
-        self._watched: dict[int, _Watched] = {}
+        self._watched: dict[int, Process] = {}
 
-    def watch(self, pid: int) -> None:
-        """Begins to watch a process, if that is not done yet. Whatever had its number before has
-        ended by then."""
-        if self.killed(pid) is not None:
-            self._ended(pid)
-        if pid in self._watched:
-            return
-        start, fd = _stat_of(pid).start, None
-        if self._fds_left > 0:
-            with contextlib.suppress(OSError, AttributeError):  # it has gone; an old kernel
-                fd = os.pidfd_open(pid)
-        if fd is not None:
-            self._fds_left -= 1
-            self._loop.add_reader(fd, self._ended, pid)
-        self._watched[pid] = _Watched(start, fd)
+    def held_by(self, pid: int) -> Collection[int]:
+        """Returns what a process holds; nothing where it is not watched."""
+        process = self._watched.get(pid)
+        return () if process is None else process.holds
 
-    def forget(self, pid: int) -> None:
+    def watch(self, pid: int) -> Process:
+        """Returns a process that is watched from now on, if it was not yet. One that had its number
+        before has ended by then."""
+        process = self._watched.get(pid)
+        if process is None or process.look():
+            process = self._watched[pid] = Process(pid, _stat_of(pid).start)
+            if self._fds_left > 0:
+                with contextlib.suppress(OSError, AttributeError):  # it has gone; an old kernel
+                    process.fd = os.pidfd_open(pid)
+            if process.fd is not None:
+                self._fds_left -= 1
+                self._loop.add_reader(process.fd, self._ended, process)
+        return process
+
+    def forget(self, process: Process) -> None:
         """Stops watching a process."""
-        watched = self._watched.pop(pid, None)
-        if watched is not None and watched.fd is not None:
-            self._loop.remove_reader(watched.fd)
-            os.close(watched.fd)
+        if self._watched.get(process.pid) is process:
+            del self._watched[process.pid]
+        if process.fd is not None:
+            self._loop.remove_reader(process.fd)
+            os.close(process.fd)
+            process.fd = None
             self._fds_left += 1
 
-    def killed(self, pid: int) -> bool | None:
-        """Tells whether a watched process was killed, even a moment ago; None while it runs."""
-        watched = self._watched.get(pid)
-        if watched is None or (watched.fd is not None and not _is_ready(watched.fd)):
-            return None
-        found = _stat_of(pid)
-        same = found.start == watched.start
-        if watched.fd is None:
-            runs = not found.ended and (same or not (found.start and watched.start))
-            return None if runs else False
-        return os.WIFSIGNALED(found.status if same else _reaped_status(watched.fd))
-
-    def is_ending(self, pid: int) -> bool:
-        """Tells whether a process that has not ended is about to: one thread of it is gone, maybe
-        all."""
-        found = _stat_of(pid)
-        return found.ended or bool(found.flags & _PF_EXITING)
-
-    def poll(self) -> None:
-        """Looks at the processes for which there is no descriptor."""
-        for pid in [pid for pid, watched in self._watched.items() if watched.fd is None]:
-            if self.killed(pid) is not None:
-                self._ended(pid)
-
-    def close(self) -> None:
-        """Stops watching all processes."""
-        for pid in list(self._watched):
-            self.forget(pid)
-
-    def _ended(self, pid: int) -> None:
-        killed = bool(self.killed(pid))
-        self.forget(pid)
-        self._on_end(pid, killed)
-
-
-def has_ended(pid: int) -> bool:
-    """Tells whether a process, or its first thread, has ended."""
-    return _stat_of(pid).ended
+    def _ended(self, process: Process) -> None:
+        process.look()
+        self.forget(process)
+        self._on_end(process)
 
 
 def _stat_of(pid: int) -> _Stat:
@@ -123,10 +110,12 @@ def _stat_of(pid: int) -> _Stat:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as stream:
             fields = stream.read(4096).rpartition(b") ")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return _Stat("", 0, 0)
+        return _Stat(ended=True, ending=True)
     except OSError:  # no descriptors left
-        return _Stat("R", 0, 0)
-    return _Stat(fields[0].decode(), int(fields[6]), int(fields[19]), int(fields[49]))
+        return _Stat(ended=False, ending=False)
+    ended = fields[0] in (b"Z", b"X")
+    ending = ended or bool(int(fields[6]) & _PF_EXITING)
+    return _Stat(ended, ending, int(fields[19]), int(fields[49]))
 
 
 def _is_ready(fd: int) -> bool:
@@ -135,8 +124,10 @@ def _is_ready(fd: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _reaped_status(pidfd: int) -> int:
-    """Returns the wait status of a process that is gone; 0 where the kernel does not tell."""
+def _reaped_status(pidfd: int | None) -> int:
+    """Returns the wait status of a process that is gone; 0 where nobody tells."""
+    if pidfd is None:
+        return 0
     info = bytearray(_INFO.pack(_PIDFD_INFO_EXIT, 0))
     with contextlib.suppress(OSError):
         fcntl.ioctl(pidfd, _PIDFD_GET_INFO, info)

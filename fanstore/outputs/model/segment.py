@@ -94,8 +94,6 @@ class NameSegment:
     announced = _calls(lib.fan_names_announced, 0)
     # Notes that of the changes that were announced until then no more will come.
     settle = _calls(lib.fan_names_settle)
-    # Tells whether changes were announced that are not made.
-    is_changing = _calls(lib.fan_names_under_way, False)
 
     # What programs change themselves.
 

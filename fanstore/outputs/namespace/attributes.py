@@ -49,14 +49,14 @@ async def listing(context: Context, request: Request) -> Answer:
     found = await resolve(context, request)
     check_directory(found)
     drafts, key = context.drafts, (found.mount, found.path)
-    own = {object_id for _, object_id in drafts.held(*key, request.pid)}
-    for object_id in drafts.within(*key):
-        if object_id not in own:
-            await drafts.look(object_id)
+    for draft in drafts.within(*key):
+        if request.pid not in draft.holders:
+            await drafts.look(draft.object_id)
     names = dict(await context.homes.list(*key))
-    for name, object_id in drafts.held(*key, request.pid):
-        with contextlib.suppress(OSError):  # allowed, but not made yet
-            names[name] = context.versions.entry(object_id)
+    for draft in drafts.within(*key):
+        if request.pid in draft.holders:
+            with contextlib.suppress(OSError):  # allowed, but not made yet
+                names[draft.place.name] = context.store.entry(draft.object_id)
     return Answer(Where.DONE, listing=tuple(names.items()))
 
 

@@ -7,17 +7,16 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fanstore.outputs.drafts.drafts import Drafts
-from fanstore.outputs.drafts.watch import has_ended
+from fanstore.outputs.drafts.watch import Process
 from fanstore.outputs.model.entries import Attr, Changes, Entry, Place, Slot, failure, owner_of
 from fanstore.outputs.model.interfaces import Inputs, Observer
 from fanstore.outputs.model.partial import partial_names
 from fanstore.outputs.model.wire import Answer, Where
 from fanstore.outputs.objects.objects import ObjectStore
-from fanstore.outputs.objects.versions import Versions
 from fanstore.outputs.ranks.asking import ask_each
 from fanstore.outputs.ranks.gate import Gate
 from fanstore.outputs.ranks.homes import HomeClient
@@ -40,7 +39,8 @@ class Outside(Exception):
 @dataclass(eq=False)
 class Context:
     """The parts of one rank that its operations work with, and the places of this rank's objects.
-    It is the Publisher of Drafts (model/interfaces.py)."""
+    It is the Publisher of Drafts (model/interfaces.py). observer: to be set before the first one is
+    begun."""
 
     peers: Peers
     inputs: Sequence[Inputs]
@@ -48,8 +48,7 @@ class Context:
     gate: Gate
     drafts: Drafts
     store: ObjectStore
-    versions: Versions
-    observer: Observer
+    observer: Observer = field(init=False)
 
     def __post_init__(self) -> None:
         self._reserved: dict[int, Place | None] = {}  # allowed, but not known to Drafts yet
@@ -88,7 +87,7 @@ class Context:
         try:
             result = await self.homes.reserve(place, object_id, create, exclusive)
             if result.draft == object_id and result.entry is not None:
-                self.versions.follow(object_id, result.entry)
+                self.store.follow(object_id, result.entry)
             return result
         finally:
             if result is None or result.draft != object_id:
@@ -157,7 +156,7 @@ class Context:
     async def publish(self, object_id: int, attr: Attr) -> Entry | None:
         """Does what Publisher.publish says, also for an object whose name is reserved and which
         Drafts does not know."""
-        entry = self.versions.entry(object_id, attr)
+        entry = self.store.entry(object_id, attr)
         try:
             async with self.gate.passage(awaited=True):
                 for _ in range(_RETRIES):
@@ -169,7 +168,7 @@ class Context:
                     # Renamed or removed a moment ago: whoever did it is about to tell.
                     await asyncio.sleep(_RETRY_S)
         finally:
-            self.versions.forget(object_id)
+            self.store.forget(object_id)
         self.store.discard(object_id)
         return None
 
@@ -190,7 +189,7 @@ class Context:
 
     async def publish_partial(self, object_id: int, attr: Attr) -> None:
         """Does what Publisher.publish_partial says."""
-        self.versions.forget(object_id)
+        self.store.forget(object_id)
         async with self.gate.passage(awaited=True):
             place = self.drafts.place_of(object_id)
             if place is None:
@@ -223,7 +222,6 @@ class Context:
 
     async def release_at(self, place: Place | None, object_id: int) -> None:
         """Gives a reserved name back. A home rank that is lost has forgotten it anyway."""
-        self.versions.forget(object_id)
         if place is not None:
             with contextlib.suppress(OSError):
                 await self.homes.release(place, object_id)
@@ -254,7 +252,7 @@ class Context:
         for _ in range(_RETRIES):
             if object_id not in self._reserved:
                 break
-            if not has_ended(self._askers[object_id]):
+            if not Process(self._askers[object_id]).look():
                 return True
             await asyncio.sleep(_RETRY_S)  # it was killed while a copy was made for it
         if self.gate.is_open and drafts.place_of(object_id) is not None:

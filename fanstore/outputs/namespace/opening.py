@@ -105,15 +105,14 @@ class _Opening:
         if self.size is not None:
             return Answer(Where.EXISTING, published, path) if published else None
         if place is None:
-            context.versions.forget(object_id)
             store.discard(object_id)
             return None
         context.drafts.begin(place, object_id, request.pid)
         if entry is not None and not self.cut:
-            return Answer(Where.EXISTING, context.versions.entry(object_id), path)
+            return Answer(Where.EXISTING, context.store.entry(object_id), path)
         mode = stat.S_IFREG | request.mode & 0o7777
         attr = entry.attr if entry else Attr(mode, request.peer_uid, os.getgid(), 0, 0, 0, 0, 0)
-        return Answer(Where.CREATE, context.versions.entry(object_id, attr), path, entry is None)
+        return Answer(Where.CREATE, context.store.entry(object_id, attr), path, entry is None)
 
     async def _decide(self) -> Answer | Entry | Slot | None:
         """Returns the answer, or what is to be done for it: an entry is to be read; a slot is
@@ -194,13 +193,13 @@ class _Opening:
         return None
 
     def _joined(self, draft: int) -> Answer:
-        versions = self.context.versions
+        store = self.context.store
         try:
-            entry = versions.entry(draft)
+            entry = store.entry(draft)
         except OSError:  # who was allowed to make it has not done so yet
-            entry = versions.entry(draft, Attr(stat.S_IFREG, 0, 0, 0, 0, 0, 0, 0))
+            entry = store.entry(draft, Attr(stat.S_IFREG, 0, 0, 0, 0, 0, 0, 0))
         where = Where.CUT if self.cut else Where.EXISTING
-        return Answer(where, entry, self.context.store.path(draft))
+        return Answer(where, entry, store.path(draft))
 
 
 def may_write(attr: Attr, uid: int) -> bool:

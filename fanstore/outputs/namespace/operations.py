@@ -10,7 +10,7 @@ from typing import Any
 
 from fanstore.outputs.drafts.drafts import Drafts
 from fanstore.outputs.model.entries import failure
-from fanstore.outputs.model.interfaces import Inputs, Observer
+from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
@@ -18,7 +18,6 @@ from fanstore.outputs.namespace import attributes, moving, naming, opening
 from fanstore.outputs.namespace.context import DONE, Context, Outside
 from fanstore.outputs.namespace.following import Following
 from fanstore.outputs.objects.objects import ObjectStore
-from fanstore.outputs.objects.versions import Versions
 from fanstore.outputs.ranks.gate import Busy, Gate, ServingPeers
 from fanstore.outputs.ranks.homes import HomeClient, HomeServer
 from fanstore.peers.interface import Peers
@@ -40,7 +39,6 @@ class Operations:
         inputs: Sequence[Inputs],
         drafts: Drafts,
         store: ObjectStore,
-        observer: Observer,
         segment: NameSegment | None = None,
     ) -> None:
         self._segment = segment = segment or NameSegment()
@@ -50,8 +48,7 @@ class Operations:
         self.name_tables = NameTables(segment)
         self.home_server = HomeServer(self.name_tables, peers, inputs)
         homes, gate = HomeClient(peers), Gate(peers, segment.freeze, busy)
-        versions = Versions(store)
-        self.publisher = Context(peers, inputs, homes, gate, drafts, store, versions, observer)
+        self.publisher = Context(peers, inputs, homes, gate, drafts, store)
         self._following = Following(self.publisher, self.home_server)
         self._lets = False
         self._steps: dict[int, _Step] = {

@@ -161,7 +161,7 @@ async def _look(context: Context, place: Place, pid: int) -> Resolved | None:
     mine = None
     if own is not None:
         with contextlib.suppress(OSError):  # allowed, but not made yet
-            mine = context.versions.entry(own)
+            mine = context.store.entry(own)
     return Resolved(place.mount, place.path, "missing", entry, own, mine)
 
 

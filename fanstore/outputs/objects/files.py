@@ -15,34 +15,30 @@ import signal
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from io import FileIO
 
-from fanstore._native import lib
+from fanstore._native import check, lib
 from fanstore.outputs.model.entries import Attr, Changes
 
 _PIECE_BYTES = 8 << 20
-_CANNOT = frozenset(
-    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.ETXTBSY}
-)
 _changing = threading.Lock()
 
 
 def is_written(path: bytes) -> bool | None:
     """Tells whether anybody has the file open for writing; None where the file system knows no
     leases. Raises FileNotFoundError."""
-    fd = open_unasked(path)
-    try:
-        # The signal of a lease in somebody's way ends a process by default; this one does nothing.
-        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-        return False
-    except OSError as error:
-        return True if error.errno == errno.EAGAIN else None
-    finally:
-        os.close(fd)
+    with open_unasked(path) as file:
+        try:
+            # That of a lease in somebody's way ends a process by default; this signal does nothing.
+            fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+            return False
+        except OSError as error:
+            return True if error.errno == errno.EAGAIN else None
 
 
-def open_unasked(path: bytes) -> int:
+def open_unasked(path: bytes) -> FileIO:
     """Opens a file of this user for reading, even one that its mode lets nobody read, without
     moving its access time. May be called from any thread."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -53,7 +49,7 @@ def open_unasked(path: bytes) -> int:
             fd = _open_changed(path, flags)
     with contextlib.suppress(PermissionError):  # not ours
         fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK | os.O_NOATIME)
-    return fd
+    return FileIO(fd)
 
 
 def _open_changed(path: bytes, flags: int) -> int:
@@ -100,6 +96,22 @@ def set_attr(file: bytes | int, attr: Attr) -> None:
     os.utime(file, ns=(attr.atime_ns, attr.mtime_ns))
 
 
+def read(path: bytes, offset: int, size: int) -> bytes:
+    """Returns a part of a file of this user, whatever its mode is."""
+    with open_unasked(path) as file:
+        return os.pread(file.fileno(), size, offset)
+
+
+def write(path: bytes, data: bytes, offset: int) -> None:
+    """Writes all of `data` into a hole of a file. Zeros are left out: the hole reads as such. Opens
+    the file for that: who waits for this may give up, and it goes on."""
+    if data.count(0) < len(data):
+        with FileIO(path, "r+") as file:
+            while data:
+                written = os.pwrite(file.fileno(), data, offset)
+                data, offset = data[written:], offset + written
+
+
 def unlink(path: bytes) -> None:
     """Removes a file, if it is there."""
     with contextlib.suppress(FileNotFoundError):
@@ -116,22 +128,20 @@ def copy_file(
     """Makes a copy of a file, with its holes, and gives it `attr`. `advance` is called with the
     count of bytes as they come, and may raise to give up. Where anything is raised, nothing is left
     behind."""
-    reader = open_unasked(source)
-    try:
-        writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open_unasked(source) as reader, FileIO(target, "x", opener=_open_private) as writer:
         try:
-            copy_bytes(reader, writer, advance, synced)
-            set_attr(writer, attr)
+            copy_bytes(reader.fileno(), writer.fileno(), advance, synced)
+            set_attr(writer.fileno(), attr)
             if synced:
-                os.fsync(writer)
+                os.fsync(writer.fileno())
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(target)
             raise
-        finally:
-            os.close(writer)  # if it was to be synced, an error here would say nothing new
-    finally:
-        os.close(reader)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def copy_bytes(
@@ -145,11 +155,15 @@ def copy_bytes(
     size, at = os.fstat(reader).st_size, 0
     for start, end in _filled(reader):
         advance(start - at)
-        at = end
-        _copy_range(reader, writer, start, end, advance, synced)
-    if at < size:
-        advance(size - at)
-        os.ftruncate(writer, size)
+        at = start
+        while at < end:
+            count = check(lib.fan_copy_piece(reader, writer, at, min(end, at + _PIECE_BYTES)))
+            if synced:
+                lib.fan_start_writeback(writer, at, count)  # so that little is left for the sync
+            at += count
+            advance(count)
+    advance(size - at)
+    os.ftruncate(writer, size)
 
 
 def _filled(fd: int) -> Iterator[tuple[int, int]]:
@@ -166,41 +180,3 @@ def _filled(fd: int) -> Iterator[tuple[int, int]]:
                 if error.errno == errno.ENXIO:  # holes to the end
                     return
         yield start, end
-
-
-def _copy_range(
-    reader: int, writer: int, at: int, end: int, advance: Callable[[int], None], synced: bool
-) -> None:
-    ways = [_in_kernel, _by_sendfile, _by_hand]
-    while at < end:
-        try:
-            count = ways[0](reader, writer, at, min(_PIECE_BYTES, end - at))
-        except OSError as error:
-            if error.errno not in _CANNOT or len(ways) == 1:
-                raise
-            count = 0
-        if count == 0:
-            if len(ways) == 1:
-                raise OSError(errno.EIO, "the object is shorter than it was")
-            ways.pop(0)
-        if synced and count == _PIECE_BYTES:
-            lib.fan_start_writeback(writer, at, count)  # so that little is left for the sync
-        at += count
-        advance(count)
-
-
-def _in_kernel(reader: int, writer: int, at: int, count: int) -> int:
-    return os.copy_file_range(reader, writer, count, at, at)
-
-
-def _by_sendfile(reader: int, writer: int, at: int, count: int) -> int:
-    os.lseek(writer, at, os.SEEK_SET)
-    return os.sendfile(writer, reader, at, count)
-
-
-def _by_hand(reader: int, writer: int, at: int, count: int) -> int:
-    data = os.pread(reader, min(count, 1 << 20), at)
-    written = 0
-    while written < len(data):
-        written += os.pwrite(writer, data[written:], at + written)
-    return written

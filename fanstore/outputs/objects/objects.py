@@ -8,10 +8,12 @@ import os
 import stat
 from collections.abc import Callable
 from concurrent.futures import Executor
+from typing import TypeVar
 
 from fanstore.outputs.model.entries import (
     FOLDER_OBJECTS,
     OBJECT_RANK_SHIFT,
+    OBJECTS,
     Attr,
     Changes,
     Entry,
@@ -23,28 +25,35 @@ from fanstore.outputs.objects import files
 from fanstore.outputs.objects.fetch import Copies
 from fanstore.peers.interface import Peers
 
+COPIES = "copies"  # the folder for those of other ranks' objects, in a job's directory
 _SLOW_UNLINK_BYTES = 64 << 20
+_CLOCK_STEP_NS = 1_000_000_000  # two changes further apart have different times, on any disk
+
+T = TypeVar("T")
 
 
 class ObjectStore:
-    """The objects of this rank, in `directory`, which it makes. on_discard: called with each that
-    goes."""
+    """The objects of this rank and this node's copies of other ranks', each kind in a folder of the
+    job's directory, which it makes; and of which file an object that is being written will be the
+    next version: it keeps that one's st_ino. `on_discard` is called with each object that goes."""
 
-    def __init__(
-        self, directory: str, peers: Peers, copies: Copies, executor: Executor,
-        on_discard: Callable[[int], None],
-    ) -> None:  # fmt: skip
-        os.mkdir(directory, 0o700)
-        self.directory = directory
-        self._prefix = os.fsencode(directory) + b"/"
+    on_discard: Callable[[int], None] = staticmethod(lambda _: None)
+
+    def __init__(self, directory: str, peers: Peers, executor: Executor) -> None:
+        folder = os.path.join(directory, OBJECTS)
+        os.mkdir(folder, 0o700)
+        self._prefix = os.fsencode(folder) + b"/"
         self._peers = peers
-        self._copies = copies
+        self._copies = Copies(os.path.join(directory, COPIES), peers, executor)
+        self.copy_changes = self._copies.changes_of
         self._executor = executor
-        self._on_discard = on_discard
-        self._originals: dict[int, Attr] = {}
+        self._readers: dict[int, set[int]] = {}  # the ranks that may have a copy
+        self._first: dict[int, int] = {}  # the object that was the first version
+        self._originals: dict[int, Attr] = {}  # of a copy of the version before, as it was made
         self._gone: dict[int, int] = {}
         self._last = peers.rank << OBJECT_RANK_SHIFT
         peers.serve("change_object", lambda _, *args: self.change(*args))
+        peers.serve("object.read", self._read)
 
     def new_id(self) -> int:
         """Returns an object id of this rank that was never used."""
@@ -79,10 +88,30 @@ class ObjectStore:
         await self._apart(files.copy_file, source, target, entry.attr)
         self._originals[object_id] = Attr.of(os.lstat(target))
 
-    def original_of(self, object_id: int) -> Attr | None:
-        """Returns, once, the attributes that a copy had when it was made; None for an object that
-        is no copy."""
-        return self._originals.pop(object_id, None)
+    def is_unchanged(self, object_id: int, attr: Attr) -> bool:
+        """Tells whether an object with these attributes by now is a copy of the version before to
+        which nothing was done, as far as its times can tell."""
+        made = self._originals.get(object_id)
+        if made is None or made.ctime_ns - made.mtime_ns < _CLOCK_STEP_NS:
+            return False
+        return (made.size, made.mtime_ns, made.ctime_ns) == (
+            attr.size, attr.mtime_ns, attr.ctime_ns
+        )  # fmt: skip
+
+    def follow(self, object_id: int, replaced: Entry) -> None:
+        """Notes that an object is going to be the next version of a file."""
+        self._first[object_id] = replaced.first or replaced.object_id
+
+    def forget(self, object_id: int) -> None:
+        """Forgets what an object is a version of: it is published, or never will be."""
+        self._first.pop(object_id, None)
+        self._originals.pop(object_id, None)
+
+    def entry(self, object_id: int, attr: Attr | None = None) -> Entry:
+        """Returns an object as an entry, with the attributes that it has by now, unless given.
+        Raises OSError."""
+        found = self.attr(object_id) if attr is None else attr
+        return Entry(object_id, found, first=self._first.get(object_id, 0))
 
     async def local_path(self, entry: Entry) -> bytes:
         """Returns the path of a file on this node with the bytes of an entry, fetched if need be.
@@ -98,14 +127,8 @@ class ObjectStore:
         if owner != self._peers.rank:
             changed: Attr = await self._peers.call(owner, "change_object", object_id, changes)
             return changed
-        path = self.path(object_id)
-        files.change(path, changes)
-        return Attr.of(files.facts_of(path))
-
-    def copy_changes(self, object_id: int) -> Changes | None:
-        """Returns how a program changed the attributes of this node's copy of another rank's
-        object. Raises OSError."""
-        return self._copies.changes_of(object_id)
+        files.change(self.path(object_id), changes)
+        return self.attr(object_id)
 
     async def truncate(self, object_id: int, size: int) -> None:
         """Cuts or extends an object of this rank to `size` bytes."""
@@ -114,8 +137,10 @@ class ObjectStore:
     def discard(self, object_id: int) -> None:
         """Removes the file of an object of this rank that no name stands for any more, and the
         copies on other ranks."""
-        self._copies.discarded(object_id)
-        self._on_discard(object_id)
+        for rank in self._readers.pop(object_id, ()):
+            self._peers.tell(rank, "copy.discard", object_id)
+        self.forget(object_id)
+        self.on_discard(object_id)
         with contextlib.suppress(FileNotFoundError):
             path = self.path(object_id)
             if os.lstat(path).st_size >= _SLOW_UNLINK_BYTES:
@@ -132,6 +157,14 @@ class ObjectStore:
             with contextlib.suppress(OSError):
                 os.rmdir(self._prefix + b"%x" % folder)
 
-    async def _apart(self, function: object, *args: object) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._executor, function, *args)  # type: ignore[arg-type]
+    async def _read(self, rank: int, object_id: int, offset: int, size: int) -> bytes:
+        """Answers another rank that copies an object of this one."""
+        self._readers.setdefault(object_id, set()).add(rank)
+        try:
+            return await self._apart(files.read, self.path(object_id), offset, size)
+        except FileNotFoundError:
+            self._readers.pop(object_id, None)
+            raise
+
+    async def _apart(self, function: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)

@@ -10,7 +10,7 @@ import select
 import socket
 import struct
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fanstore.outputs.model.entries import failure
@@ -34,22 +34,6 @@ _BACKLOG = 4096
 _CREDENTIALS = struct.Struct("3i")
 
 
-def listen(directory: str, name: str) -> socket.socket:
-    """Makes a socket at `directory`/`name`, however long that path is, and listens at it."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        listener.bind(f"/proc/self/fd/{fd}/{name}")
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError:
-        listener.close()
-        raise
-    finally:
-        os.close(fd)
-    return listener
-
-
 class Listener:
     """Answers clients by what `run` returns for their requests, or the OSError that it raises;
     `most` clients at once, the others wait. In the loop's thread, which waits for none of them."""
@@ -63,7 +47,9 @@ class Listener:
         segment: NameSegment,
         on_request: Callable[[], None],
     ) -> None:
-        """on_request: called before each is begun."""
+        """listener: a socket that is bound. on_request: called before each is begun."""
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
         self._mount_count = mount_count
         self._run = run
         self._loop = asyncio.get_running_loop()
@@ -75,7 +61,7 @@ class Listener:
         self._closed = False
         self._running: dict[int, asyncio.Task[None]] = {}  # by their clients' descriptors
         self._hang_ups = select.poll()
-        self._resume()
+        self._accept()
 
     def close(self) -> None:
         """Ends all connections and accepts no more. The socket stays the caller's."""
@@ -84,13 +70,11 @@ class Listener:
         for stream in self._live:
             _hang_up(stream)
 
-    def _resume(self) -> None:
-        if not self._closed:
-            self._loop.add_reader(self._listener, self._accept)
-
     def _accept(self) -> None:
+        """Lets clients in while there is room."""
         if self._closed:
             return
+        self._loop.add_reader(self._listener, self._accept)
         announced = self._segment.announced()
         try:
             while len(self._live) < self._most:
@@ -101,7 +85,7 @@ class Listener:
                 self._segment.settle(announced)
             return
         except OSError:  # it has gone again, or there are no descriptors left
-            self._loop.call_later(_PAUSE_S, self._resume)
+            self._loop.call_later(_PAUSE_S, self._accept)
         self._loop.remove_reader(self._listener)  # until there is room
 
     async def _serve(self, stream: socket.socket) -> None:
@@ -109,26 +93,11 @@ class Listener:
         with stream, contextlib.suppress(OSError):
             stream.setblocking(False)
             answer = await self._answer(stream)
-            with self._patience(stream):
-                await self._loop.sock_sendall(stream, answer)
-        self._leave(stream)
-
-    def _leave(self, stream: socket.socket) -> None:
-        """Forgets a connection that has ended, and lets another in if all places were taken."""
-        if len(self._live) == self._most:
-            self._resume()
+            patience = self._loop.call_later(PATIENCE_S, _hang_up, stream)
+            await self._loop.sock_sendall(stream, answer)
+            patience.cancel()
         del self._live[stream]
-        if not (self._live or self._closed) and self._segment.is_changing():
-            self._loop.call_soon(self._accept)
-
-    @contextlib.contextmanager
-    def _patience(self, stream: socket.socket) -> Iterator[None]:
-        """Ends the connection when what is done with it within takes too long."""
-        timer = self._loop.call_later(PATIENCE_S, _hang_up, stream)
-        try:
-            yield
-        finally:
-            timer.cancel()
+        self._loop.call_soon(self._accept)
 
     async def _answer(self, stream: socket.socket) -> bytes:
         """Returns what a client is to be told. Raises OSError when it has gone."""
@@ -136,8 +105,9 @@ class Listener:
         pid, uid, _ = _CREDENTIALS.unpack(found)
         if uid != os.geteuid():
             return serialise_error(errno.EACCES)
-        with self._patience(stream):
-            data = await self._receive(stream)
+        patience = self._loop.call_later(PATIENCE_S, _hang_up, stream)
+        data = await self._receive(stream)
+        patience.cancel()
         try:
             request = parse(data, self._mount_count, pid, uid)
             return serialise(await self.run(stream, request))
@@ -164,7 +134,7 @@ class Listener:
         """Does what a client asks for. What was begun for one that was killed meanwhile comes
         first: whoever has waited for its end finds all that it did, and nothing comes later."""
         self._on_request()
-        orphans = [self._running[fd] for fd, _ in self._hang_ups.poll(0)] if self._running else []
+        orphans = [self._running[fd] for fd, _ in self._hang_ups.poll(0)]
         self._running[stream.fileno()] = self._live[stream]
         self._hang_ups.register(stream, 0)
         try:
@@ -179,6 +149,6 @@ class Listener:
 
 
 def _hang_up(stream: socket.socket) -> None:
-    """Ends what a connection is used for, at both ends."""
+    """Ends what a connection is used for, at both ends; does nothing to one that is closed."""
     with contextlib.suppress(OSError):
         stream.shutdown(socket.SHUT_RDWR)

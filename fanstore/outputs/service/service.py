@@ -8,30 +8,30 @@ import contextlib
 import gc
 import os
 import resource
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import FileIO
 from typing import Any
 
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX, FanstoreError
 from fanstore.outputs.drafts.drafts import Drafts
-from fanstore.outputs.model.entries import OBJECTS, Place
-from fanstore.outputs.model.interfaces import Inputs, Observer
+from fanstore.outputs.model.entries import Place
+from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.model.name_tables import NameTables
 from fanstore.outputs.model.segment import NameSegment
 from fanstore.outputs.namespace.operations import Operations
-from fanstore.outputs.objects.fetch import Copies
 from fanstore.outputs.objects.objects import ObjectStore
-from fanstore.outputs.service.inputs import DatasetInputs, TouchedBits
-from fanstore.outputs.service.listener import Listener, listen
+from fanstore.outputs.service.inputs import DatasetInputs, touched_bitmaps
+from fanstore.outputs.service.listener import Listener
 from fanstore.outputs.stageout.stageout import StageOut
 from fanstore.peers.alone import Alone
 from fanstore.peers.connected import ConnectedPeers
 from fanstore.peers.interface import Peers
 
-COPIES = "copies"
 SOCKET = "outputs"
 PIPE = "changes"
 _WAIT_S = 10.0
@@ -53,33 +53,25 @@ class Mount:
 MakeStageOut = Callable[[Peers, NameTables, ObjectStore], StageOut]
 
 
-class _Relay:
-    """The Observer (model/interfaces.py) for the parts that need one before it is made."""
-
-    to: Observer
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *told: getattr(self.to, name)(*told)
-
-
 class OutputService:
     """Starts once the job's segment is there, and is closed before the job's directory goes. Its
     methods are for one thread that is not the service's own, unless they say otherwise."""
 
     def __init__(
-        self, directory: str, segment: str, mounts: Sequence[Mount],
+        self, directory: str, segment: str, listener: socket.socket, mounts: Sequence[Mount],
         make_stage_out: MakeStageOut, peers: ConnectedPeers | None = None,
         keep_partial: bool = False,
     ) -> None:  # fmt: skip
-        """directory: the job's. peers: given where there are other ranks; not started yet.
-        keep_partial: what killed programs were writing is kept, under names that say so."""
+        """directory: the job's. listener: bound to SOCKET in it; closed with the service. peers:
+        given where there are other ranks; not started yet. keep_partial: what killed programs were
+        writing is kept, under names that say so."""
         self._directory = directory
         self._mounts = mounts
         self._make_stage_out = make_stage_out
         self._joined = peers
         self._keep_partial = keep_partial
-        self._socket = listen(directory, SOCKET)
-        self._touched = TouchedBits(segment)
+        self._socket = listener
+        self._segment = FileIO(segment, "r+")
         self._executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fanstore-outputs", daemon=True)
@@ -91,26 +83,17 @@ class OutputService:
     def start(self) -> None:
         """Answers clients from now on. Raises FanstoreError or OSError; `close` must follow."""
         self._thread.start()
-        self._do(self._open(), _WAIT_S)
+        self._do(self._open())
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
         """Runs a coroutine in the service's thread, where the peers live. May be called from any
         thread, until the service is closed."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def start_flush(self) -> concurrent.futures.Future[None]:
-        """Begins to publish what is finished and to place it; the future is done when that is."""
-        return self.submit(self._flush())
-
     def give_up(self) -> None:
-        """Ends a flush, and what an account waits for: what is not placed by now is not. May be
+        """Ends `flush`, and what `account` waits for: what is not placed by now is not. May be
         called from any thread."""
         self._loop.call_soon_threadsafe(self._stage_out.give_up)
-
-    def start_account(self, unstaged: str) -> concurrent.futures.Future[dict[str, Any]]:
-        """Begins to tell, at the end, what became of all outputs; those not placed are moved to
-        `unstaged`."""
-        return self.submit(self._account(unstaged))
 
     def figures(self) -> dict[str, Any]:
         """Returns counts for people; none before all has started. May be called from any
@@ -118,12 +101,11 @@ class OutputService:
         if self._listener is None:
             return {}
         figures: dict[str, Any] = {**self._drafts.counts, "drafts": len(self._drafts)}
-        figures["unfinished"] = [self._shown(place) for place in self._unfinished[:SHOWN_MAX]]
+        figures["unfinished"] = [
+            os.fsdecode(os.path.join(self._mounts[place.mount].prefixes[0], place.path))
+            for place in self._unfinished[:SHOWN_MAX]
+        ]
         return {**figures, **self._stage_out.figures()}
-
-    def _shown(self, place: Place) -> str:
-        prefix = self._mounts[place.mount].prefixes[0]
-        return os.fsdecode(os.path.join(prefix, place.path))
 
     def close(self) -> None:
         """Ends the thread, whatever it does; nothing is published any more."""
@@ -132,21 +114,21 @@ class OutputService:
         self._closed = True
         if self._thread.is_alive():
             with contextlib.suppress(FanstoreError, OSError):
-                self._do(self._end(), _WAIT_S)
+                self._do(self._end())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_WAIT_S)
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._socket.close()
         if not self._thread.is_alive():
             self._loop.close()
-            self._touched.close()
+            self._segment.close()
 
-    def _do(self, work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Runs a coroutine in the service's thread. Raises FanstoreError when that takes too
         long."""
         future = self.submit(work)
         try:
-            return future.result(limit_s)
+            return future.result(_WAIT_S)
         except concurrent.futures.TimeoutError:
             future.cancel()
             raise FanstoreError("the daemon's thread for outputs does not answer") from None
@@ -155,39 +137,36 @@ class OutputService:
         # What is known of names stays for as long as the job lasts: looking through all of it for
         # garbage, again and again, took a good part of the time in which programs are followed.
         gc.set_threshold(_GARBAGE_AFTER, 50, 100)
-        asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
     async def _open(self) -> None:
         """Makes the parts, connects them and begins to answer."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
-        relay: Any = _Relay()
         segment = NameSegment()
         self._parts.callback(segment.close)
         peers: Peers = Alone() if self._joined is None else self._joined
         with contextlib.suppress(OSError):  # programs ask about each name then
             segment.open(self._directory, peers.rank, peers.world_size)
-        copies = Copies(os.path.join(self._directory, COPIES), peers, self._executor)
-        objects = os.path.join(self._directory, OBJECTS)
-        self._store = ObjectStore(objects, peers, copies, self._executor, relay.discarded)
-        copies.serve(self._store.path, relay.placed_path)
-        keep = relay.drafted if self._keep_partial else None
-        self._drafts = Drafts(self._store, share, keep)
-        self._parts.callback(self._drafts.close)
+        store = ObjectStore(self._directory, peers, self._executor)
+        self._drafts = drafts = Drafts(store, share)
+        self._parts.callback(drafts.close)
         inputs: list[Inputs] = [
-            DatasetInputs(mount.dataset, mount.prefixes, touched)
-            for mount, touched in zip(self._mounts, self._touched.of_mount, strict=True)
+            DatasetInputs(mount.dataset, mount.prefixes, self._segment, touched_at)
+            for mount, touched_at in zip(self._mounts, touched_bitmaps(self._segment), strict=True)
         ]
-        operations = Operations(peers, inputs, self._drafts, self._store, relay, segment)
-        self._operations = operations
-        self._drafts.publisher = operations.publisher
-        self._drafts.take = operations.take_draft
-        self._stage_out = relay.to = self._make_stage_out(
-            operations.peers, operations.name_tables, self._store
+        self._operations = operations = Operations(peers, inputs, drafts, store, segment)
+        self._stage_out = stage_out = self._make_stage_out(
+            operations.peers, operations.name_tables, store
         )
-        self._parts.callback(self._stage_out.close)
-        self._stage_out.start()
+        self._parts.callback(stage_out.close)
+        operations.publisher.observer = stage_out
+        store.on_discard = stage_out.discarded
+        peers.serve("object.placed", lambda _, object_id: stage_out.placed_path(object_id))
+        drafts.publisher, drafts.take = operations.publisher, operations.take_draft
+        if self._keep_partial:
+            drafts.keep = stage_out.drafted
+        stage_out.start()
         if self._joined is not None:
             self._joined.start()
         self._parts.callback(operations.close)
@@ -232,13 +211,16 @@ class OutputService:
         self._loop.add_reader(pipe, wake)
         follow()
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
+        """Publishes what is finished, and waits until it is placed or cannot be. For `submit`."""
         self._operations.settle()
         await self._drafts.flush()
         self._unfinished = self._drafts.places()
         await self._stage_out.flush()
 
-    async def _account(self, unstaged: str) -> dict[str, Any]:
+    async def account(self, unstaged: str) -> dict[str, Any]:
+        """Tells, at the end, what became of all outputs; those not placed are moved to `unstaged`.
+        For `submit`."""
         # What a program writes on is nobody's any more: its close is not to succeed.
         assert self._listener is not None
         self._listener.close()
