@@ -224,6 +224,24 @@ def test_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tree(Path(summary["kept"])) == {"one": b"1" * 1000, "two": b"2"}
 
 
+def test_given_up_where_nothing_is_there(tmp_path: Path) -> None:
+    """Nothing is missing then: the job does not fail for it."""
+    cluster = Cluster(tmp_path)
+    rank = cluster.ranks[0]
+
+    async def whole() -> dict[str, Any]:
+        cluster.start()
+        await rank.stage_out.flush()
+        account = asyncio.ensure_future(cluster.account(rank))
+        await asyncio.sleep(0)
+        rank.stage_out.give_up()
+        summary = await asyncio.wait_for(account, WAIT_S)
+        cluster.close()
+        return summary
+
+    assert asyncio.run(whole())["unplaced"] == []
+
+
 @pytest.mark.parametrize("own", [False, True])
 def test_no_link_leads_out_of_the_output_directory(tmp_path: Path, own: bool) -> None:
     """A link in the place of a directory: somebody's, or the program's own, which another rank has

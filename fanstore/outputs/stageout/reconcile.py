@@ -141,6 +141,10 @@ class Reconciler:
             if place.mount == mount and (place.directory + b"/").startswith(inside)
         ]
 
+    def has_placed(self) -> bool:
+        """Tells whether anything is there that this rank placed."""
+        return bool(self._held)
+
     def is_placed(self, place: Place, entry: Entry) -> bool:
         """Tells whether this rank placed that entry at that place."""
         held = self._held.get(place)

@@ -163,7 +163,7 @@ class StageOut:
         moved to `unstaged`. To be called after all ranks have flushed. partials: objects to be
         named, as their writers were killed."""
         failed = self._undone
-        if not self._given_up:
+        if not self._given_up and self._reconciler.has_placed():
             self._ending = asyncio.get_running_loop().create_task(self._end_names())
             await asyncio.wait([self._ending])
             late = (_NAMES, "not synced: not waited for")
