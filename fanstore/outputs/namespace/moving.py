@@ -54,6 +54,7 @@ async def _rename(context: Context, old: Resolved, new: Resolved, replace: bool)
     try:
         # In one order on all ranks: two renames never wait for one another.
         for place in sorted((source, target)):
+            slots[place] = FREE  # its lock is to go, also where the answer is lost
             slots[place] = await homes.lock(place, token)
         slot, replaced = slots[source], slots[target]
         if not slot.knows(old.identity):

@@ -136,12 +136,12 @@ class ObjectStore:
 
     def discard(self, object_id: int) -> None:
         """Removes the file of an object of this rank that no name stands for any more, and the
-        copies on other ranks."""
+        copies on other ranks. A file that cannot be removed stays until the job ends."""
         for rank in self._readers.pop(object_id, ()):
             self._peers.tell(rank, "copy.discard", object_id)
         self.forget(object_id)
         self.on_discard(object_id)
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             path = self.path(object_id)
             if os.lstat(path).st_size >= _SLOW_UNLINK_BYTES:
                 self._executor.submit(files.unlink, path)

@@ -61,6 +61,7 @@ class Listener:
         self._closed = False
         self._running: dict[int, asyncio.Task[None]] = {}  # by their clients' descriptors
         self._hang_ups = select.poll()
+        self._later: asyncio.TimerHandle | None = None
         self._accept()
 
     def close(self) -> None:
@@ -74,6 +75,8 @@ class Listener:
         """Lets clients in while there is room."""
         if self._closed:
             return
+        if self._later is not None:  # else each client that ends would leave one more running
+            self._later.cancel()
         self._loop.add_reader(self._listener, self._accept)
         announced = self._segment.announced()
         try:
@@ -85,7 +88,7 @@ class Listener:
                 self._segment.settle(announced)
             return
         except OSError:  # it has gone again, or there are no descriptors left
-            self._loop.call_later(_PAUSE_S, self._accept)
+            self._later = self._loop.call_later(_PAUSE_S, self._accept)
         self._loop.remove_reader(self._listener)  # until there is room
 
     async def _serve(self, stream: socket.socket) -> None:
