@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from output_ranks import WAIT_S, Cluster
-from output_staging import run, settled, tree
+from output_ranks import Cluster
+from output_staging import WAIT_S, ended, run, settled, tree
 
 from fanstore.outputs.model.entries import split
 from fanstore.outputs.objects import files
@@ -111,10 +111,7 @@ def test_a_copy_under_way_ends_for_a_link(tmp_path: Path, monkeypatch: pytest.Mo
         flush = asyncio.ensure_future(rank.stage_out.flush())
         await asyncio.sleep(0)
         go_on.set()
-        await asyncio.wait_for(flush, WAIT_S)
-        summary = await cluster.account(rank)
-        cluster.close()
-        return summary
+        return await ended(cluster, flush)
 
     summary = asyncio.run(whole())
     assert tree(cluster.output_dir) == {"file": data}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from output_ranks import Cluster
-from output_staging import WAIT_S, run, settled, tree
+from output_staging import WAIT_S, ended, run, settled, tree
 from small_disk import small_disk
 
 from fanstore.outputs.objects import files
@@ -214,10 +214,7 @@ def test_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.to_thread(began.wait, WAIT_S)
         rank.stage_out.give_up()
         go_on.set()
-        await asyncio.wait_for(flush, WAIT_S)
-        summary = await cluster.account(rank)
-        cluster.close()
-        return summary
+        return await ended(cluster, flush)
 
     summary = asyncio.run(whole())
     assert [name for name, _ in summary["unplaced"]] == ["one", "two"]

@@ -38,6 +38,14 @@ def run(
     return asyncio.run(whole())
 
 
+async def ended(cluster: Cluster, flush: Awaitable[None]) -> dict[str, Any]:
+    """Waits for the flush of the first rank, and ends all; its summary."""
+    await asyncio.wait_for(flush, WAIT_S)
+    summary = await cluster.account(cluster.ranks[0])
+    cluster.close()
+    return summary
+
+
 async def settled(rank: Rank) -> None:
     """Waits until a rank's line is empty, without the haste of the end."""
     await until(lambda: rank.stage_out.figures()["waiting"] == 0)

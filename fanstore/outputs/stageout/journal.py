@@ -55,7 +55,7 @@ class Lone(NamedTuple):
 
     @property
     def is_directory(self) -> bool:
-        """Whether this is a directory."""
+        """Tells whether this is a directory: a link has a target."""
         return not self.target
 
 

@@ -47,6 +47,7 @@ class Supplier:
         self._early = ThreadPoolExecutor(_GROUPS_AHEAD, "stage-out-early")
         self._ended = ffi.new("int32_t *")
         self._unused = False
+        self._links: bool | None = None  # whether one can be made, once that was tried
         self._coming: dict[int, Attr] = {}  # small ones that are not begun, in their order
         self._begun: dict[int, tuple[Attr, asyncio.Future[dict[int, bytes]]]] = {}
         self.current_bytes = 0  # copied so far of a large one
@@ -144,7 +145,9 @@ class Supplier:
             self._bring(object_id, path, attr)
 
     def _may_link(self, object_id: int) -> bool:
-        return self._unused and self._directory.takes_link(self._objects.path(object_id))
+        if self._unused and self._links is None:
+            self._links = self._directory.takes_link(self._objects.path(object_id))
+        return bool(self._links)
 
     def _make_group(self, group: Mapping[int, Attr]) -> dict[int, bytes]:
         """Makes copies that are synced together, in a thread; returns the paths of all that could
