@@ -26,6 +26,15 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
+def test_pages_install_from_the_sources() -> None:
+    """No package index has FanStore: by its name pip can only add extras to one that is installed."""
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for command in re.findall(r"pip (?:install|download) [^`\n#]*", page.read_text()):
+            assert not re.search(r"(?<!/)fanstore-fs(?!\[)", command), f"{page}: {command}"
+    first = re.search(r"^    (.*)", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE)
+    assert first and first[1] == "pip install '.[mpi]'"
+
+
 def test_glossary_names_files_that_are_there() -> None:
     page = (ROOT / "docs" / "glossary.md").read_text()
     rows = re.findall(r"^\| .* \| `(.*): (.*)` \|$", page, re.MULTILINE)

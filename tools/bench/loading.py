@@ -1,5 +1,5 @@
 """fanstore.torch's loader beside torch's own, on one mount, with two workers: records of 4 KiB, and
-JPEGs of about 128 KiB that are decoded to their full size."""
+JPEGs of about 128 KiB, which become tensors of their full size, or of a crop of 224 by 224."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from rows import KIB, Kind
 from warm import Settings, say
 
 TORCHS = "torch"
-RATIOS = {"loading-4k": ("records", 3.0), "loading-jpeg": ("images", 1.3)}
+RATIOS = {
+    "loading-4k": ("records", 3.0), "loading-jpeg": ("images", 1.3), "loading-crop": ("crops", 0.95),
+}  # fmt: skip
 IMAGES, SIZE, QUALITY = 512, (800, 600), 94
 
 
