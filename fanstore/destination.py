@@ -22,6 +22,7 @@ from fanstore._native import check, lib
 from fanstore.dataset import INDEX_NAME
 from fanstore.errors import UsageError
 from fanstore.interruption import Ended, Ending, Interrupted, ending_on_signals
+from fanstore.trees import remove_tree
 
 Result = TypeVar("Result")
 
@@ -85,40 +86,6 @@ def _is_waiting(directory: Path) -> bool:
         ages_s = [time.time() - p.stat().st_mtime for p in directory.glob("*" + DONE_SUFFIX)]
         return min(ages_s, default=_KEPT_AGE_S) < _KEPT_AGE_S
     return False
-
-
-def remove_tree(top: Path) -> None:
-    """Removes a tree as far as we may, however deep: each directory in it is moved to the top
-    before it is emptied, so that neither paths nor open directories grow with the depth."""
-    moved = os.urandom(6).hex()
-    waiting = [str(top)]
-    count = 0
-    while waiting:
-        directory = waiting.pop()
-        for path, is_directory in _emptied(directory):
-            with suppress(OSError):
-                if not is_directory:
-                    os.unlink(path)
-                    continue
-                count += 1
-                os.chmod(path, 0o700)  # what is moved must be writable, too
-                place = f"{top}/{moved}-{count}"
-                os.rename(path, place)
-                waiting.append(place)
-        if directory != str(top):
-            with suppress(OSError):
-                os.rmdir(directory)
-    with suppress(OSError):
-        os.rmdir(top)
-
-
-def _emptied(directory: str) -> list[tuple[str, bool]]:
-    """What is to go from a directory: paths, and whether they are directories."""
-    with suppress(OSError):
-        os.chmod(directory, 0o700)
-        with os.scandir(directory) as found:
-            return [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in found]
-    return []
 
 
 def is_within(path: Path, directory: Path) -> bool:

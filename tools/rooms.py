@@ -72,6 +72,7 @@ _OUTPUTS = {*_BASE, "dataset", "config", "peers"}
 PYTHON_ROOMS: Rooms = {
     "arrays": set(),
     "exit_codes": set(),
+    "trees": set(),
     "wording": set(),
     "errors": {"exit_codes", "wording"},
     "interruption": {"errors", "exit_codes"},
@@ -81,7 +82,7 @@ PYTHON_ROOMS: Rooms = {
     "dataset": _BASE,
     "content": _DATASET,
     "access": _DATASET,
-    "destination": {*_BASE, "dataset", "interruption"},
+    "destination": {*_BASE, "dataset", "interruption", "trees"},
     "prepare": {*_MAKING, "progress"},
     "extract": _MAKING,
     "verify": _DATASET,
@@ -100,7 +101,7 @@ PYTHON_ROOMS: Rooms = {
     "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},
     "analyze": {
         *_DATASET, "policy", "policy.", "whole_file", "trace", "interruption", "calibrate",
-        "report", "simulate",
+        "report", "simulate", "trees",
     },
     "calibrate": {
         *_DATASET, "config", "policy", "simulate", "launcher", "world", "progress", "placement",
@@ -118,11 +119,12 @@ PYTHON_ROOMS: Rooms = {
         "outputs", "model ranks objects drafts namespace stageout service", _OUTPUTS, "."
     ),
     "outputs": {*_OUTPUTS, "outputs."},
-    "load": {*_DATASET, "config", "progress", "placement", "world"},
+    "load": {*_DATASET, "config", "progress", "placement", "trees", "world"},
     "coordinate": {"errors"},
     "serve": {
         *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
-        "peers", "outputs.", "trace", "live", "metrics", "order", "peek", "plan", "coordinate",
+        "peers", "outputs.", "trace", "trees", "live", "metrics", "order", "peek", "plan",
+        "coordinate",
     },
     "torch": {
         *_DATASET, "access", "coordinate", "load", "placement", "policy", "policy.models",

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,28 +26,20 @@ struct work {
 
 /* The directory that a thread has open: that of its last entry. */
 struct place {
+    bool is_open; /* or was to be opened */
     uint64_t parent;
     int fd; /* a descriptor, or -errno */
-    char *path;
-    uint64_t room;
 };
 
 /* 0 or -ENOMEM; a directory that cannot be opened is an error of its entries. */
 static int go_to(const struct fan_scan *scan, uint64_t parent, struct place *place)
 {
-    if (place->path != NULL && place->parent == parent)
+    if (place->is_open && place->parent == parent)
         return 0;
-    if (place->path != NULL && place->fd >= 0)
+    if (place->fd >= 0)
         close(place->fd);
-    place->fd = -EBADF;
-    int64_t bytes =
-        fan_scan_path(scan->entries, scan->names, parent, &place->path, &place->room);
-    if (bytes < 0)
-        return (int)bytes;
-    place->parent = parent;
-    place->fd = fan_scan_open(scan->root_fd, place->path, (uint64_t)bytes,
-                              O_PATH | O_DIRECTORY | O_NOFOLLOW);
-    return 0;
+    *place = (struct place){true, parent, fan_scan_enter(scan, parent, O_PATH)};
+    return place->fd == -ENOMEM ? -ENOMEM : 0;
 }
 
 static int look(const struct fan_scan *scan, struct fan_scan_entry *entry, int dir_fd, char *target)
@@ -92,7 +85,6 @@ static void *examine_some(void *argument)
         atomic_store(&work->error, rc);
     if (place.fd >= 0)
         close(place.fd);
-    free(place.path);
     return NULL;
 }
 

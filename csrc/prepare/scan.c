@@ -218,16 +218,41 @@ static int list_directory(struct fan_scan *scan, uint64_t id, DIR *dir)
     return rc;
 }
 
-static int scan_directory(struct fan_scan *scan, uint64_t id)
+/* Opens the child `entry` of an open directory. */
+static int open_child(int dir_fd, const char *names, const struct fan_scan_entry *entry, int flags)
 {
+    return fan_scan_open(dir_fd, names + entry->name_offset, entry->name_bytes, flags);
+}
+
+int fan_scan_enter(const struct fan_scan *scan, uint64_t id, int flags)
+{
+    flags |= O_DIRECTORY | O_NOFOLLOW;
+    if (scan->listed_fd >= 0 && id == scan->listed)
+        return fan_scan_open(scan->listed_fd, "", 0, flags);
+    if (scan->listed_fd >= 0 && scan->entries[id].parent == scan->listed)
+        return open_child(scan->listed_fd, scan->names, &scan->entries[id], flags);
     char *path = NULL;
     uint64_t room = 0;
     int64_t bytes = fan_scan_path(scan->entries, scan->names, id, &path, &room);
-    if (bytes < 0)
-        return (int)bytes;
-    int fd = fan_scan_open(scan->root_fd, path, (uint64_t)bytes,
-                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    int fd = bytes < 0 ? (int)bytes : fan_scan_open(scan->root_fd, path, (uint64_t)bytes, flags);
     free(path);
+    return fd;
+}
+
+/* Keeps a descriptor of the directory that is listed, where there is one to be had. */
+static void keep_listed(struct fan_scan *scan, uint64_t id, int fd)
+{
+    if (scan->listed_fd >= 0)
+        close(scan->listed_fd);
+    scan->listed = id;
+    scan->listed_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static int scan_directory(struct fan_scan *scan, uint64_t id)
+{
+    int fd = fan_scan_enter(scan, id, O_RDONLY);
+    if (fd == -ENOMEM)
+        return fd;
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
         scan->entries[id].error = fd < 0 ? -fd : errno;
@@ -235,6 +260,7 @@ static int scan_directory(struct fan_scan *scan, uint64_t id)
             close(fd);
         return 0;
     }
+    keep_listed(scan, id, fd);
     int rc = list_directory(scan, id, dir);
     closedir(dir);
     return rc;
@@ -243,7 +269,7 @@ static int scan_directory(struct fan_scan *scan, uint64_t id)
 int fan_scan_init(struct fan_scan *scan, int root_fd, int scratch_fd, uint64_t heap_bytes)
 {
     struct stat st;
-    *scan = (struct fan_scan){.root_fd = root_fd, .scratch_fd = scratch_fd};
+    *scan = (struct fan_scan){.root_fd = root_fd, .scratch_fd = scratch_fd, .listed_fd = -1};
     fan_room_init(&scan->entries_room, scratch_fd, heap_bytes);
     fan_room_init(&scan->names_room, scratch_fd, heap_bytes);
     if (fstat(root_fd, &st) != 0)
@@ -280,6 +306,9 @@ void fan_scan_fini(struct fan_scan *scan)
 {
     fan_room_fini(&scan->entries_room);
     fan_room_fini(&scan->names_room);
+    if (scan->listed_fd >= 0)
+        close(scan->listed_fd);
+    scan->listed_fd = -1;
     scan->entries = NULL;
     scan->names = NULL;
 }

@@ -88,22 +88,25 @@ class Paths:
         for any directories. As with glob.glob, names that begin with "." match only where the
         pattern says so. Links are not followed."""
         self._check_open()
-        return sorted(set(self._matching(ROOT, "", pattern.strip("/").split("/"))))
+        return sorted(set(self._matching(pattern.strip("/").split("/"))))
 
-    def _matching(self, directory: int, prefix: str, parts: list[str]) -> Iterator[str]:
-        """Yields the paths below a directory that match the parts of a pattern."""
-        part, rest = parts[0], parts[1:]
-        if part == "**":
-            yield from self._matching(directory, prefix, rest or ["*"])
-        for name, record in self._tree.entries(directory):
-            text = os.fsdecode(name)
-            if text.startswith(".") and not part.startswith("."):
-                continue
-            is_directory = self._tree.is_directory(record)
-            if part == "**" and is_directory:
-                yield from self._matching(record, f"{prefix}{text}/", parts)
-            elif part != "**" and fnmatchcase(text, part):
-                if not rest:
-                    yield prefix + text
-                elif is_directory:
-                    yield from self._matching(record, f"{prefix}{text}/", rest)
+    def _matching(self, pattern: list[str]) -> Iterator[str]:
+        """Yields the paths that match the parts of a pattern, some of them more than once."""
+        waiting = [(ROOT, "", pattern)]  # directories, and what is to match below them
+        while waiting:
+            directory, prefix, parts = waiting.pop()
+            part, rest = parts[0], parts[1:]
+            if part == "**":
+                waiting.append((directory, prefix, rest or ["*"]))
+            for name, record in self._tree.entries(directory):
+                text = os.fsdecode(name)
+                if text.startswith(".") and not part.startswith("."):
+                    continue
+                is_directory = self._tree.is_directory(record)
+                if part == "**" and is_directory:
+                    waiting.append((record, f"{prefix}{text}/", parts))
+                elif part != "**" and fnmatchcase(text, part):
+                    if not rest:
+                        yield prefix + text
+                    elif is_directory:
+                        waiting.append((record, f"{prefix}{text}/", rest))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +34,7 @@ from fanstore.arrays import np
 from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError
 from fanstore.trace import SOURCES, Trace, read_trace
+from fanstore.trees import remove_tree
 
 PHASES = ("job", "ingest", "prepare", "storage", "cache")
 NAMES = {
@@ -73,7 +73,7 @@ class Analyzer:
                 self._say(phase)
             self.analysis = replace(self.analysis, whole=True)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            remove_tree(scratch)
 
     def _job(self, directory: Path) -> None:
         ran = self._run("job", directory, self._request.command)

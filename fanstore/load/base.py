@@ -16,7 +16,6 @@ leftover, and `sweep` removes it; a job's own end and the clean-up of a killed o
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import pwd
 import stat
@@ -25,6 +24,7 @@ from collections.abc import Callable, Iterator
 
 from fanstore.errors import FanstoreError
 from fanstore.load import locks
+from fanstore.trees import remove_tree
 
 FOLDERS = ("jobs", "datasets", "prefixes")
 _NAME = ".fanstore-"
@@ -71,14 +71,12 @@ def is_within_any(path: str) -> bool:
 def _remove_tree(top: str) -> None:
     """Removes a directory, the folders two levels below it at once; what cannot be removed stays
     there."""
-    import shutil
     from concurrent.futures import ThreadPoolExecutor
 
-    remove = functools.partial(shutil.rmtree, ignore_errors=True)
     folders = [below for folder in _folders_in(top) for below in _folders_in(folder)]
     with ThreadPoolExecutor(_REMOVERS, "fanstore-remove") as pool:
-        list(pool.map(remove, folders))
-    remove(top)
+        list(pool.map(remove_tree, folders))
+    remove_tree(top)
 
 
 def _folders_in(path: str) -> list[str]:

@@ -18,6 +18,7 @@ from fanstore.outputs.stageout.rescue import left_behind, needs_rescue, rescue_l
 from fanstore.outputs.stageout.unstaged import unstaged_of
 from fanstore.serve.job_directory import clean_up, rescue_dead
 from fanstore.serve.prefix import prefix_of
+from fanstore.trees import bottom_up
 
 _JOB = "job"
 _DATASET = "staged dataset"
@@ -139,10 +140,11 @@ class Cleaner:
 def bytes_below(path: str) -> int:
     """Returns the size of all files in a tree, in bytes, without what partial packs lack."""
     total = 0
-    for directory, _, names in os.walk(path):
-        for name in names:
-            with contextlib.suppress(OSError):
-                found = os.lstat(os.path.join(directory, name))
-                is_partial = name.endswith(SPARSE)
-                total += found.st_blocks * _BLOCK_BYTES if is_partial else found.st_size
+    with contextlib.suppress(OSError):
+        for directory in bottom_up(path):
+            for name in directory.others:
+                with contextlib.suppress(OSError):
+                    found = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+                    is_partial = name.endswith(SPARSE)
+                    total += found.st_blocks * _BLOCK_BYTES if is_partial else found.st_size
     return total

@@ -22,6 +22,7 @@ from fanstore.errors import FanstoreError, UsageError
 from fanstore.load import locks
 from fanstore.load.base import Base, is_within_any, make_private, user_name
 from fanstore.load.local_dir import missing_directories
+from fanstore.trees import bottom_up
 
 NOTE_NAME = "SERVED-BY-FANSTORE.txt"
 NOTE = """\
@@ -217,13 +218,14 @@ def _put_note(prefix: str) -> None:
             stream.write(NOTE)
 
 
-def _is_note(path: str, prefix: str) -> bool:
-    """Tells whether a file is the note, or the beginning of it, as a full disk or a kill leaves
-    it."""
-    if path != os.path.join(prefix, NOTE_NAME):
+def _is_note(name: str, at: int) -> bool:
+    """Tells whether a file of a directory is the note, or the beginning of it, as a full disk or a
+    kill leaves it."""
+    if name != NOTE_NAME:
         return False
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+        with open(fd, "rb") as stream:
             return NOTE.encode().startswith(stream.read(len(NOTE) + 1))
     except OSError:
         return False
@@ -233,24 +235,35 @@ def _remove_empty_tree(path: str, base: str) -> list[str]:
     """Removes the empty directories at and under `path`, and the note and the links of `--trap`
     there; returns the names of what is not ours."""
     left = []
-    for directory, directories, files in os.walk(path, topdown=False):
-        for name in [*directories, *files]:
-            full = os.path.join(directory, name)
-            if _is_note(full, path) or _is_traps(full, path, base):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(full)
-            elif os.path.islink(full) or (name in files and os.path.lexists(full)):
-                left.append(full)
-        with contextlib.suppress(OSError):
-            os.rmdir(directory)
+    with contextlib.suppress(OSError):
+        for directory in bottom_up(path):
+            for name in directory.directories:
+                with contextlib.suppress(OSError):
+                    os.rmdir(name, dir_fd=directory.fd)
+            at, is_top = directory.fd, directory.path == path
+            for name in directory.others:
+                if (is_top and _is_note(name, at)) or _is_traps(name, at, path, base):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=at)
+                elif _is_there(name, at):
+                    left.append(f"{directory.path}/{name}")
+        os.rmdir(path)
     return left
 
 
-def _is_traps(link: str, prefix: str, base: str) -> bool:
+def _is_there(name: str, at: int) -> bool:
+    try:
+        os.stat(name, dir_fd=at, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _is_traps(name: str, at: int, prefix: str, base: str) -> bool:
     """Tells whether csrc/trap/names.c made a link: in a spelling of its own, or to FanStore's
     names."""
     try:
-        to = os.readlink(link)
+        to = os.readlink(name, dir_fd=at)
     except OSError:  # no link, or its supervisor was faster
         return False
     return to.startswith("/./") or _within(to, prefix) or _within(to, base)

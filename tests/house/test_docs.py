@@ -27,7 +27,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_pages_install_from_the_sources() -> None:
-    """No package index has FanStore: by its name pip can only add extras to one that is installed."""
+    """No package index has FanStore: by name, pip can only add extras to what is installed."""
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for command in re.findall(r"pip (?:install|download) [^`\n#]*", page.read_text()):
             assert not re.search(r"(?<!/)fanstore-fs(?!\[)", command), f"{page}: {command}"

@@ -26,7 +26,7 @@ from trees import make_odd_tree, snapshot
 
 from fanstore._native import archives
 from fanstore.dataset import open_dataset
-from fanstore.destination import remove_tree
+from fanstore.trees import remove_tree
 
 LIMIT_S = 60.0
 TAR = shutil.which("tar") or ""

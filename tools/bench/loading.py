@@ -21,8 +21,10 @@ from warm import Settings, say
 
 TORCHS = "torch"
 RATIOS = {
-    "loading-4k": ("records", 3.0), "loading-jpeg": ("images", 1.3), "loading-crop": ("crops", 0.95),
-}  # fmt: skip
+    "loading-4k": ("records", 3.0),
+    "loading-jpeg": ("images", 1.3),
+    "loading-crop": ("crops", 0.95),
+}
 IMAGES, SIZE, QUALITY = 512, (800, 600), 94
 
 

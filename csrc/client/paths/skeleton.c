@@ -12,21 +12,33 @@
 #include "../job/mounts.h"
 #include "../machine/spelling.h"
 
-/* Makes the directory `path[0..length)`, relative to `top`, and those above it, down from `start`.
- */
+/* Makes the directory `path[0..length)`, relative to `top`. 0 where it is there already, too. */
+static int make_one(int top, char *path, size_t length)
+{
+    char kept = path[length];
+    path[length] = '\0';
+    long rc = FAN_SYS(mkdirat, top, path, 0700);
+    path[length] = kept;
+    return rc == -EEXIST ? 0 : (int)rc;
+}
+
+/* Makes the directory `path[0..length)`, relative to `top`, and those above it down from `start`: a
+ * deep one takes one call where the one above it is there. */
 static int make_chain(int top, char *path, size_t start, size_t length)
 {
-    for (size_t i = start + 1; i <= length; i++) {
-        if (i < length && path[i] != '/')
-            continue;
-        char kept = path[i];
-        path[i] = '\0';
-        long rc = FAN_SYS(mkdirat, top, path, 0700);
-        path[i] = kept;
-        if (rc < 0 && rc != -EEXIST)
-            return (int)rc;
+    size_t end = length;
+    const char *slash;
+    int rc = make_one(top, path, end);
+    while (rc == -ENOENT && (slash = memrchr(path + start + 1, '/', end - start - 1)) != NULL) {
+        end = (size_t)(slash - path);
+        rc = make_one(top, path, end);
     }
-    return 0;
+    while (rc == 0 && end < length) {
+        const char *next = memchr(path + end + 1, '/', length - end - 1);
+        end = next != NULL ? (size_t)(next - path) : length;
+        rc = make_one(top, path, end);
+    }
+    return rc;
 }
 
 /* The path of a directory in the skeleton. The length or -ENAMETOOLONG. */

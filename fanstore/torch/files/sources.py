@@ -95,11 +95,13 @@ class Packed:
 
     def walk(self, folder: str) -> Walk:
         """Yields what os.walk does below `folder`, relative to the top; links are followed."""
-        inner = {name: f"{folder}/{name}" for name in self._dataset.listdir(folder)}
-        folders = [name for name, path in inner.items() if self._dataset.isdir(path)]
-        yield folder, folders, [name for name in inner if name not in set(folders)]
-        for name in folders:
-            yield from self.walk(inner[name])
+        waiting = [folder]
+        while waiting:
+            folder = waiting.pop()
+            inner = {name: f"{folder}/{name}" for name in self._dataset.listdir(folder)}
+            below = {name: path for name, path in inner.items() if self._dataset.isdir(path)}
+            yield folder, list(below), [name for name in inner if name not in below]
+            waiting += reversed(below.values())
 
     def folders(self) -> list[str]:
         """Returns the names of directories at the top."""
