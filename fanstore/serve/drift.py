@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from fanstore.dataset import Dataset
 from fanstore.errors import DatasetDamaged
+from fanstore.serve.prefix import NOTE_NAME
 
 # How many files are looked at, and how many directories: these tell what was added or removed.
 SAMPLES = 32
@@ -53,8 +54,10 @@ def _named(dataset: Dataset) -> Iterator[tuple[int, str]]:
 def _differs(dataset: Dataset, record: int, path: str) -> bool:
     try:
         found = os.lstat(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return True
+    except OSError:  # such as a path that is too long: nothing is known
+        return False
     packed = dataset.record(record)
     if found.st_mtime_ns != packed.mtime_ns:
         return True
@@ -74,7 +77,8 @@ class _Look:
         self._dataset = dataset
 
     def __call__(self) -> None:
-        if not os.path.isdir(self._source):
+        is_prefix = os.path.lexists(os.path.join(self._source, NOTE_NAME))  # the original is gone
+        if is_prefix or not os.path.isdir(self._source):
             return
         for record, relpath in self._samples:
             path = os.path.join(self._source, relpath).rstrip("/")

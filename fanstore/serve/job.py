@@ -154,7 +154,7 @@ class Job:
         rank, world_size = self.world.rank, self.world.world_size
         segment = self.directory.file("segment")
         write_segment(segment, entries, os.getpid(), rank, world_size, self._lanes)
-        for item in self.served:
+        for item in self.served if rank == 0 else ():  # one warning a job
             self.warnings += drifted_files(item.dataset, item.prefix.path)
         self.directory.describe(self.about())
 

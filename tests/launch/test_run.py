@@ -325,6 +325,15 @@ def test_a_file_that_was_added_since_is_warned_of(stage: Stage) -> None:
     assert "has changed" not in stage.run(dataset, "true").stderr
 
 
+def test_an_original_that_is_gone_has_not_changed(stage: Stage) -> None:
+    """The prefix that is made in its place is not taken for it."""
+    source = stage.source()
+    words = ("run", "--dataset", str(stage.dataset(source)), "--mount", str(source), "--", "true")
+    shutil.rmtree(source)
+    for _ in range(3):  # a start waits for the look no longer than some milliseconds
+        assert "changed" not in stage.call(*words).stderr
+
+
 def test_prefix_through_a_symbolic_link(stage: Stage) -> None:
     dataset = stage.dataset()
     real, link = stage.path / "real", stage.path / "link"

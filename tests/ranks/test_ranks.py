@@ -345,3 +345,14 @@ def test_disks_that_hold_half_of_a_dataset(
         assert filled["kept_records"] == share
         assert end["shared_bytes"] - filled["shared_bytes"] == 16 * 100_000
         assert end["fetched_bytes"] - filled["fetched_bytes"] == (16 - share) * 100_000
+
+
+def test_originals_that_changed_are_told_of_once_a_job(tmp_path: Path) -> None:
+    stage = make_rank_stage(tmp_path)
+    dataset = stage.dataset(stage.source())
+    (tmp_path / "plain" / "f03").write_bytes(b"changed")
+    for _ in range(5):  # a start waits for the look no longer than some milliseconds
+        times = stage.run_ranks(3, dataset, "true").stderr.count("has changed since it was packed")
+        if times > 0:
+            break
+    assert times == 1
