@@ -55,6 +55,9 @@ PRELOAD_FLAGS = (
     "-U_FORTIFY_SOURCE -fvisibility=hidden -fno-plt -ftls-model=initial-exec "
     "-fno-delete-null-pointer-checks -fno-sanitize=nonnull-attribute"
 ).split()
+# A frame has room for one path: programs call from signal handlers and threads with stacks of
+# 16 KiB. What needs more says FAN_OFF_STACK (common/spare.h). Sanitizers make frames larger.
+SMALL_FRAMES = "-Wframe-larger-than=4800"
 LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
 # The wrappers call each other, not what a program defines under the same names (gnulib's renameat2
 # calls syscall(2), which is ours).
@@ -319,7 +322,8 @@ class Builder:
         exports = folder / "exports.map"
         exports.write_text(version_script_text())
         compiler = self.compiler(folder)
-        objects = compiler.compile(sources(PRELOAD_FOLDERS), CSRC, PRELOAD_FLAGS)
+        flags = [*PRELOAD_FLAGS, *([] if self.sanitize else [SMALL_FRAMES])]
+        objects = compiler.compile(sources(PRELOAD_FOLDERS), CSRC, flags)
         self.link(objects, OUTPUTS[1], [f"-Wl,--version-script={exports}", *PRELOAD_LINK_FLAGS])
         own = compiler.compile(sources((TRAP_FOLDER,)), CSRC, PRELOAD_FLAGS)
         compiler.remove_others()

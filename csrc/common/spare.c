@@ -59,3 +59,17 @@ void fan_spare_give(struct fan_spares *spares, void *memory)
     }
     unmap(head);
 }
+
+static struct fan_spares off_stack;
+
+void *fan_off_stack(void)
+{
+    return fan_spare_take(&off_stack, FAN_OFF_STACK_BYTES);
+}
+
+void fan_off_stack_end(void *variable)
+{
+    void *memory = *(void **)variable;
+    if (memory != NULL)
+        fan_spare_give(&off_stack, memory);
+}

@@ -6,6 +6,7 @@
 #ifndef FAN_COMMON_SPARE_H
 #define FAN_COMMON_SPARE_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -23,5 +24,23 @@ struct fan_spares {
 void *fan_spare_take(struct fan_spares *spares, size_t bytes);
 
 void fan_spare_give(struct fan_spares *spares, void *memory);
+
+/*
+ * A variable that is too large for the stack of a signal handler or of a small thread (16 KiB), as
+ * two paths are: a pointer to memory that is given back where its scope ends. NULL: there is no
+ * memory. Not for what ends in exec, which gives nothing back.
+ */
+#define FAN_OFF_STACK(type, name)                                                                  \
+    _Static_assert(sizeof(type) <= FAN_OFF_STACK_BYTES, "too large even for this");                \
+    __attribute__((cleanup(fan_off_stack_end))) type *name = fan_off_stack()
+
+struct fan_path {
+    char text[PATH_MAX];
+};
+
+enum { FAN_OFF_STACK_BYTES = 16 << 10 }; /* of all, so that any kept one will do */
+
+void *fan_off_stack(void);
+void fan_off_stack_end(void *variable);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../machine/spelling.h"
@@ -127,23 +128,28 @@ int fan_real_twin(struct fan_file *file)
 /* A link like one of ours, which has no name any more. */
 static int link_like(const struct fan_file *file)
 {
-    char name[FAN_COPY_NAME_BYTES], path[PATH_MAX], to[PATH_MAX];
+    struct names {
+        char name[FAN_COPY_NAME_BYTES], path[PATH_MAX], to[PATH_MAX];
+    };
+    FAN_OFF_STACK(struct names, room);
     const char *target;
     size_t bytes;
+    if (room == NULL)
+        return -ENOMEM;
     int rc = fan_index_target(&file->dataset->index, file->record, &target, &bytes);
-    if (rc != 0 || bytes >= sizeof(to))
+    if (rc != 0 || bytes >= sizeof(room->to))
         return -EIO;
-    memcpy(to, target, bytes);
-    to[bytes] = '\0';
-    put_name(file, name);
+    memcpy(room->to, target, bytes);
+    room->to[bytes] = '\0';
+    put_name(file, room->name);
     do {
-        rc = put_place(name, path);
-        rc = rc == 0 ? (int)FAN_SYS(symlinkat, to, AT_FDCWD, path) : rc;
+        rc = put_place(room->name, room->path);
+        rc = rc == 0 ? (int)FAN_SYS(symlinkat, room->to, AT_FDCWD, room->path) : rc;
     } while (rc == -EEXIST);
     if (rc != 0)
         return rc;
-    int fd = fan_sys_openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
-    FAN_SYS(unlinkat, AT_FDCWD, path, 0);
+    int fd = fan_sys_openat(AT_FDCWD, room->path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+    FAN_SYS(unlinkat, AT_FDCWD, room->path, 0);
     return fd;
 }
 

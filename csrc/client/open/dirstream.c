@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../machine/copy.h"
 #include "entries.h"
@@ -87,22 +88,23 @@ struct fan_dirstream *fan_dirstream_open(const struct fan_target *target, int *e
 }
 
 /* The path in the mount of an open directory of outputs. */
-static __attribute__((noinline)) int path_of(int fd, char path[PATH_MAX])
+static int path_of(int fd, struct fan_target_room *room)
 {
-    struct fan_target target;
-    if (!fan_locate(fd, "", FAN_EMPTY_PATH, &target) || target.where != FAN_OUTPUT)
+    if (room == NULL)
+        return -ENOMEM;
+    if (!fan_locate(fd, "", FAN_EMPTY_PATH, &room->target) || room->target.where != FAN_OUTPUT)
         return -ENOENT;
-    memcpy(path, target.path, strlen(target.path) + 1);
+    memcpy(room->path, room->target.path, strlen(room->target.path) + 1);
     return 0;
 }
 
 struct fan_dirstream *fan_dirstream_open_fd(int fd, const struct fan_file *file, int *error)
 {
-    char path[PATH_MAX];
+    FAN_OFF_STACK(struct fan_target_room, room);
     bool output = file->kind == FAN_FILE_OUTDIR;
+    *error = output ? path_of(fd, room) : 0;
     struct place place = {file->view, output ? NULL : file->dataset, file->id,
-                          output ? path : NULL};
-    *error = output ? path_of(fd, path) : 0;
+                          output && *error == 0 ? room->path : NULL};
     struct fan_dirstream *stream = *error == 0 ? make(&place, fd, error) : NULL;
     if (stream != NULL)
         stream->position = (uint64_t)atomic_load(&file->slot->offset);
@@ -192,12 +194,11 @@ int fan_dirstream_close(struct fan_dirstream *stream)
     return fd;
 }
 
-static __attribute__((noinline)) int list_outputs(int fd, const struct fan_file *file,
-                                                   struct fan_entries *entries)
+static int list_outputs(int fd, const struct fan_file *file, struct fan_entries *entries)
 {
-    char path[PATH_MAX];
-    int rc = path_of(fd, path);
-    return rc == 0 ? fan_entries_of_output(entries, file->view, path) : rc;
+    FAN_OFF_STACK(struct fan_target_room, room);
+    int rc = path_of(fd, room);
+    return rc == 0 ? fan_entries_of_output(entries, file->view, room->path) : rc;
 }
 
 static int list_file(int fd, const struct fan_file *file, struct fan_entries *entries)

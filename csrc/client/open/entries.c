@@ -6,17 +6,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../machine/spelling.h"
 #include "../paths/resolve.h"
 
 /* What was made beside the children of a directory of the dataset. Where nobody can say what that
  * is any more (EIO: the node daemon, or the home rank, is gone), the children alone are listed. */
-static __attribute__((noinline)) int list_beside(struct fan_entries *entries,
-                                                 const struct fan_view *view, uint64_t id)
+static int list_beside(struct fan_entries *entries, const struct fan_view *view, uint64_t id)
 {
-    char path[PATH_MAX];
-    int64_t bytes = fan_index_path(&entries->dataset->index, id, path, sizeof(path) - 1);
+    FAN_OFF_STACK(struct fan_target_room, room);
+    if (room == NULL)
+        return -ENOMEM;
+    char *path = room->path;
+    int64_t bytes = fan_index_path(&entries->dataset->index, id, path, sizeof(room->path) - 1);
     if (bytes < 0)
         return -EIO;
     path[bytes] = '\0';
@@ -40,24 +43,18 @@ int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
     return list_beside(entries, view, id);
 }
 
-/* Room that the stacks of small threads do not have. */
-struct room {
-    struct fan_target target;
-    char full[PATH_MAX];
-};
-
 /* The inode number of a directory of this mount: the first `bytes` of `path`. -errno. */
 static int64_t inode_of(const struct fan_view *view, const char *path, size_t bytes,
-                        struct room *room)
+                        struct fan_target_room *room)
 {
     struct fan_target *target = &room->target;
-    if (view->prefix.bytes + bytes + 2 > sizeof(room->full))
+    if (view->prefix.bytes + bytes + 2 > sizeof(room->path))
         return -ENAMETOOLONG;
-    char *end = mempcpy(room->full, view->prefix.text, view->prefix.bytes);
+    char *end = mempcpy(room->path, view->prefix.text, view->prefix.bytes);
     if (bytes > 0)
         *end++ = '/';
     *(char *)mempcpy(end, path, bytes) = '\0';
-    if (!fan_locate(AT_FDCWD, room->full, FAN_NOFOLLOW, target))
+    if (!fan_locate(AT_FDCWD, room->path, FAN_NOFOLLOW, target))
         return -ENOENT;
     if (target->where == FAN_INPUT)
         return (int64_t)fan_index_inode(&target->dataset->index, target->id);
@@ -67,14 +64,11 @@ static int64_t inode_of(const struct fan_view *view, const char *path, size_t by
 int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path)
 {
     const char *end = strrchr(path, '/');
-    long at = fan_sys_mmap(NULL, sizeof(struct room), PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fan_sys_failed(at))
+    FAN_OFF_STACK(struct fan_target_room, room);
+    if (room == NULL)
         return -ENOMEM;
-    struct room *room = (struct room *)at;
     int64_t own = inode_of(view, path, strlen(path), room);
     int64_t parent = inode_of(view, path, end != NULL ? (size_t)(end - path) : 0, room);
-    fan_sys_munmap(room, sizeof(*room));
     if (own < 0)
         return (int)own;
     *entries = (struct fan_entries){.own = (uint64_t)own,

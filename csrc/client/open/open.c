@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../content/content_io.h"
 #include "../content/realcopy.h"
@@ -202,22 +203,24 @@ static bool note(int fd, struct fan_view *view, uint64_t id, enum fan_file_kind 
 
 bool fan_open_noticed(int fd, int flags)
 {
-    char real[PATH_MAX];
-    struct fan_target target;
     struct fan_view *view;
     const char *rest;
-    if (fan_job.view_count == 0 || fan_is_far_fd(fd) || fan_fd_path(fd, real, sizeof(real)) <= 0)
+    if (fan_job.view_count == 0 || fan_is_far_fd(fd))
         return false;
-    if (fan_match_prefix(real, &rest) != NULL) {
-        if (!fan_locate(AT_FDCWD, real, 0, &target))
+    FAN_OFF_STACK(struct fan_target_room, room);
+    if (room == NULL || fan_fd_path(fd, room->path, sizeof(room->path)) <= 0)
+        return false;
+    const struct fan_target *target = &room->target;
+    if (fan_match_prefix(room->path, &rest) != NULL) {
+        if (!fan_locate(AT_FDCWD, room->path, 0, &room->target))
             return false;
-        if (target.where == FAN_OUTPUT)
-            return S_ISDIR(target.attr.mode) &&
-                   fan_output_note_directory(fd, target.view, flags) == 0;
-        return target.where == FAN_INPUT && S_ISDIR(target.record->mode) &&
-               note(fd, target.view, target.id, FAN_FILE_DIRECTORY, flags);
+        if (target->where == FAN_OUTPUT)
+            return S_ISDIR(target->attr.mode) &&
+                   fan_output_note_directory(fd, target->view, flags) == 0;
+        return target->where == FAN_INPUT && S_ISDIR(target->record->mode) &&
+               note(fd, target->view, target->id, FAN_FILE_DIRECTORY, flags);
     }
-    size_t above = fan_match_above(real, &view);
+    size_t above = fan_match_above(room->path, &view);
     if (above > 0)
         note(fd, view, above, FAN_FILE_NEAR, 0);
     return false;

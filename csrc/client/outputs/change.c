@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "../../common/names.h"
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../paths/linked.h"
@@ -139,11 +140,10 @@ bool fan_output_is_directory(int fd)
 
 bool fan_output_change_directory(int fd, struct fan_output_call *call, int *rc)
 {
-    struct fan_target target;
-    char path[PATH_MAX];
-    long length = fan_fd_path(fd, path, sizeof(path));
+    FAN_OFF_STACK(struct fan_target_room, room);
+    long length = room != NULL ? fan_fd_path(fd, room->path, sizeof(room->path)) : -ENOMEM;
     if (length >= 0)
-        return fan_output_change(AT_FDCWD, path, FAN_NOFOLLOW, call, &target, rc);
+        return fan_output_change(AT_FDCWD, room->path, FAN_NOFOLLOW, call, &room->target, rc);
     *rc = (int)length;
     return true;
 }

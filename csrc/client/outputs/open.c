@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../job/known.h"
 #include "../job/objects.h"
@@ -231,12 +232,13 @@ void fan_output_reopened(int fd, const char *path, int flags)
 
 void fan_output_received(int fd)
 {
-    char name[PATH_MAX];
-    struct fan_target target;
+    if (fan_job.view_count == 0)
+        return;
+    FAN_OFF_STACK(struct fan_target_room, room);
     int flags = fan_sys_fcntl(fd, F_GETFL, 0);
-    uint64_t object = fan_job.view_count > 0 ? fan_output_of_fd(fd, name) : 0;
+    uint64_t object = room != NULL ? fan_output_of_fd(fd, room->path) : 0;
     if (object != 0 && (flags & O_ACCMODE) == O_RDONLY &&
-        fan_locate(AT_FDCWD, name, FAN_NOFOLLOW, &target) && target.where == FAN_OUTPUT &&
-        target.attr.object == object)
-        note(fd, target.view, &target.attr, flags, false);
+        fan_locate(AT_FDCWD, room->path, FAN_NOFOLLOW, &room->target) &&
+        room->target.where == FAN_OUTPUT && room->target.attr.object == object)
+        note(fd, room->target.view, &room->target.attr, flags, false);
 }

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../job/mounts.h"
 #include "../machine/vfork.h"
@@ -74,11 +75,17 @@ long fan_cwd_path(char *buffer, size_t capacity)
 
 static struct fan_cwd ask(void)
 {
-    char path[PATH_MAX + 256];
+    struct path {
+        char text[PATH_MAX + 256];
+    };
+    FAN_OFF_STACK(struct path, room);
     const char *rest;
     struct fan_view *view;
     struct fan_cwd cwd = {.kind = FAN_CWD_FAR};
-    long length = fan_cwd_path(path, sizeof(path));
+    if (room == NULL)
+        return cwd;
+    char *path = room->text;
+    long length = fan_cwd_path(path, sizeof(room->text));
     if (length <= 0 || path[0] != '/')
         return cwd;
     view = fan_match_prefix(path, &rest);

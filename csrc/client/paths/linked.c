@@ -6,6 +6,7 @@
 #include <linux/openat2.h>
 #include <string.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../job/mounts.h"
 #include "../machine/spelling.h"
@@ -21,14 +22,19 @@ bool fan_linked(int dirfd, const char *path)
     return fd < 0 && fd != -ENOENT && fd != -ENOTDIR;
 }
 
+struct paths {
+    char rest[PATH_MAX], done[PATH_MAX], target[PATH_MAX];
+};
+
 static bool starts_near(int dirfd, const char *path)
 {
-    char here[PATH_MAX];
     const char *rest;
     struct fan_view *view;
-    return dirfd != AT_FDCWD && path[0] != '/' && !fan_is_far_fd(dirfd) &&
-           fan_fd_path(dirfd, here, sizeof(here)) > 0 &&
-           (fan_match_prefix(here, &rest) != NULL || fan_match_above(here, &view) > 0);
+    if (dirfd == AT_FDCWD || path[0] == '/' || fan_is_far_fd(dirfd))
+        return false;
+    FAN_OFF_STACK(struct paths, room);
+    return room != NULL && fan_fd_path(dirfd, room->done, sizeof(room->done)) > 0 &&
+           (fan_match_prefix(room->done, &rest) != NULL || fan_match_above(room->done, &view) > 0);
 }
 
 bool fan_may_lead_in(int dirfd, const char *path, bool follow)
@@ -74,18 +80,18 @@ static bool make_absolute(int dirfd, const char *path, char *rest, size_t capaci
 
 /* Reads the link at `done`; its target goes in front of what is left of `rest`. -EINVAL: no
  * link. */
-static long expand(char *done, size_t *length, size_t before, char *rest, size_t capacity)
+static long expand(struct paths *room, size_t *length, size_t before)
 {
-    char target[PATH_MAX];
-    long bytes = FAN_SYS(readlinkat, AT_FDCWD, done, target, sizeof(target) - 1);
+    char *done = room->done, *rest = room->rest, *target = room->target;
+    long bytes = FAN_SYS(readlinkat, AT_FDCWD, done, target, sizeof(room->target) - 1);
     if (bytes < 0)
         return bytes;
     target[bytes] = '\0';
-    bytes = fan_unskeleton(target, (size_t)bytes, sizeof(target)); /* of /proc/self/fd */
+    bytes = fan_unskeleton(target, (size_t)bytes, sizeof(room->target)); /* of /proc/self/fd */
     if (bytes < 0)
         return -ENAMETOOLONG;
     size_t left = strlen(rest);
-    if ((size_t)bytes + left + 2 > capacity)
+    if ((size_t)bytes + left + 2 > sizeof(room->rest))
         return -ENAMETOOLONG;
     memmove(rest + bytes + 1, rest, left + 1);
     memcpy(rest, target, (size_t)bytes);
@@ -111,11 +117,12 @@ static bool reached(const char *done, const char *rest, char *to, size_t capacit
 
 bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t capacity)
 {
-    char rest[PATH_MAX], done[PATH_MAX];
+    FAN_OFF_STACK(struct paths, room);
     size_t length = 0;
     unsigned links = 0;
-    if (!make_absolute(dirfd, path, rest, sizeof(rest)))
+    if (room == NULL || !make_absolute(dirfd, path, room->rest, sizeof(room->rest)))
         return false;
+    char *rest = room->rest, *done = room->done;
     done[0] = '\0';
     while (!reached(done, rest, to, capacity)) {
         char *name = rest;
@@ -129,7 +136,7 @@ bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t 
             while (length > 0 && done[--length] != '/') {
             }
         } else if (bytes != 1 || name[0] != '.') {
-            if (length + bytes + 2 > sizeof(done))
+            if (length + bytes + 2 > sizeof(room->done))
                 return false;
             done[length++] = '/';
             memcpy(done + length, name, bytes);
@@ -140,7 +147,7 @@ bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t 
         if (length <= before)
             continue;
         bool as_it_is = !follow && rest[0] == '\0';
-        long rc = as_it_is ? -EINVAL : expand(done, &length, before, rest, sizeof(rest));
+        long rc = as_it_is ? -EINVAL : expand(room, &length, before);
         if ((rc == 0 && ++links > 40) || (rc != 0 && rc != -EINVAL))
             return reached(done, rest, to, capacity);
     }

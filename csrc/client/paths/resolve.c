@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../machine/spelling.h"
@@ -22,22 +23,22 @@ static inline bool is_far(const char *path, size_t bytes)
     return !kernels_own && !fan_has_odd_part(path, bytes);
 }
 
-static bool follows_to(const struct fan_walk *walk, int dirfd, const char *path,
-                       char plain[PATH_MAX])
+static bool follows_to(const struct fan_walk *walk, int dirfd, const char *path, struct fan_path *to)
 {
-    return fan_linked_path(dirfd, path, !(walk->flags & FAN_NOFOLLOW), plain, PATH_MAX);
+    bool follow = !(walk->flags & FAN_NOFOLLOW);
+    return fan_linked_path(dirfd, path, follow, to->text, sizeof(to->text));
 }
 
 /* Where a link of the mount led outside, links there may lead in again: what the kernel would find
  * by them is a skeleton at best. */
 static __attribute__((noinline)) enum fan_walk_end back(struct fan_walk *walk, const char *path)
 {
-    char plain[PATH_MAX];
-    if (walk->links++ > FAN_LINKS_MAX ||
+    FAN_OFF_STACK(struct fan_path, plain);
+    if (plain == NULL || walk->links++ > FAN_LINKS_MAX ||
         !fan_may_lead_in(AT_FDCWD, path, !(walk->flags & FAN_NOFOLLOW)) ||
         !follows_to(walk, AT_FDCWD, path, plain))
         return fan_walk_outside(walk->target, AT_FDCWD, path);
-    memcpy(walk->target->buffer, plain, strlen(plain) + 1);
+    memcpy(walk->target->buffer, plain->text, strlen(plain->text) + 1);
     return FAN_WALK_ON;
 }
 
@@ -51,13 +52,16 @@ static enum fan_walk_end outside_or_back(struct fan_walk *walk, const char *path
  * resolves it. */
 static enum fan_walk_end odd(struct fan_walk *walk, const char *path)
 {
-    char plain[PATH_MAX];
+    FAN_OFF_STACK(struct fan_path, plain);
     const char *rest;
-    if (fan_normalise(path, plain, sizeof(plain)) != 0 || fan_match_prefix(plain, &rest) == NULL)
+    if (plain == NULL)
+        return fan_walk_missing(walk, ENOMEM, false);
+    if (fan_normalise(path, plain->text, sizeof(plain->text)) != 0 ||
+        fan_match_prefix(plain->text, &rest) == NULL)
         return outside_or_back(walk, path);
     if (walk->links++ > FAN_LINKS_MAX || !follows_to(walk, AT_FDCWD, path, plain))
         return fan_walk_outside(walk->target, AT_FDCWD, path);
-    memcpy(walk->target->buffer, plain, strlen(plain) + 1);
+    memcpy(walk->target->buffer, plain->text, strlen(plain->text) + 1);
     return FAN_WALK_ON;
 }
 
@@ -207,10 +211,9 @@ static bool plausible(const char *path)
 /* Follows links outside. true when they lead into a mount. */
 static bool locate_linked(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
-    char plain[PATH_MAX];
+    FAN_OFF_STACK(struct fan_path, plain);
     struct fan_walk walk = {.target = target, .flags = flags};
-    return fan_linked_path(dirfd, path, !(flags & FAN_NOFOLLOW), plain, sizeof(plain)) &&
-           absolute(&walk, plain);
+    return plain != NULL && follows_to(&walk, dirfd, path, plain) && absolute(&walk, plain->text);
 }
 
 static bool locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)

@@ -44,6 +44,12 @@ struct fan_target {
     char buffer[PATH_MAX];
 };
 
+/* A target, and a path: together more than a stack may have room for (FAN_OFF_STACK). */
+struct fan_target_room {
+    struct fan_target target;
+    char path[PATH_MAX];
+};
+
 enum fan_resolve_flags {
     FAN_NOFOLLOW = 1,   /* the last component is not followed when it is a link */
     FAN_EMPTY_PATH = 2, /* "" is dirfd itself (AT_EMPTY_PATH) */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../job/known.h"
 #include "../job/mounts.h"
@@ -62,8 +63,10 @@ static int64_t make_real(const struct fan_view *view, const char *relpath, char 
 
 /* The deepest spelling that works: the mount's own path where it is real, else the skeleton's. */
 static int64_t real_path(const struct fan_view *view, const struct fan_dataset *dataset,
-                         uint64_t id, char *path, size_t capacity)
+                         uint64_t id, struct fan_path *room)
 {
+    char *path = room->text;
+    size_t capacity = sizeof(room->text);
     if (!view->prefix_made) {
         int64_t length = fan_full_path(view, dataset, id, path, capacity);
         struct stat st;
@@ -86,18 +89,16 @@ static int64_t real_path(const struct fan_view *view, const struct fan_dataset *
 
 int fan_skeleton_open(struct fan_view *view, struct fan_dataset *dataset, uint64_t id, int flags)
 {
-    char path[PATH_MAX];
-    int64_t length = real_path(view, dataset, id, path, sizeof(path));
-    if (length < 0)
-        return (int)length;
-    return fan_sys_openat(AT_FDCWD, path, flags, 0);
+    FAN_OFF_STACK(struct fan_path, path);
+    int64_t length = path == NULL ? -ENOMEM : real_path(view, dataset, id, path);
+    return length < 0 ? (int)length : fan_sys_openat(AT_FDCWD, path->text, flags, 0);
 }
 
 int fan_skeleton_chdir(struct fan_view *view, struct fan_dataset *dataset, uint64_t id)
 {
-    char path[PATH_MAX];
-    int64_t length = real_path(view, dataset, id, path, sizeof(path));
-    return length < 0 ? (int)length : (int)FAN_SYS(chdir, path);
+    FAN_OFF_STACK(struct fan_path, path);
+    int64_t length = path == NULL ? -ENOMEM : real_path(view, dataset, id, path);
+    return length < 0 ? (int)length : (int)FAN_SYS(chdir, path->text);
 }
 
 static int open_top(const struct fan_view *view)

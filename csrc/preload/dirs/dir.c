@@ -13,6 +13,7 @@
 #include "../../client/paths/near.h"
 #include "../../client/open/open.h"
 #include "../../client/paths/skeleton.h"
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../by_path.h"
 #include "../cancel.h"
@@ -32,16 +33,17 @@ static DIR *open_ours(const struct fan_target *target)
 /* The kernel opened a directory: by a link it may be one of a mount. */
 static DIR *check_opened(DIR *dir)
 {
-    char path[PATH_MAX];
     const char *rest;
-    struct fan_target target;
-    if (dir == NULL || fan_job.view_count == 0 || fan_is_far_fd(REAL(dirfd)(dir)) ||
-        fan_fd_path(REAL(dirfd)(dir), path, sizeof(path)) <= 0 ||
-        fan_match_prefix(path, &rest) == NULL || !fan_locate(AT_FDCWD, path, 0, &target) ||
-        (target.where != FAN_INPUT && target.where != FAN_OUTPUT))
+    if (dir == NULL || fan_job.view_count == 0 || fan_is_far_fd(REAL(dirfd)(dir)))
+        return dir;
+    FAN_OFF_STACK(struct fan_target_room, room);
+    if (room == NULL || fan_fd_path(REAL(dirfd)(dir), room->path, sizeof(room->path)) <= 0 ||
+        fan_match_prefix(room->path, &rest) == NULL ||
+        !fan_locate(AT_FDCWD, room->path, 0, &room->target) ||
+        (room->target.where != FAN_INPUT && room->target.where != FAN_OUTPUT))
         return dir;
     REAL(closedir)(dir);
-    return open_ours(&target);
+    return open_ours(&room->target);
 }
 
 FAN_EXPORT DIR *opendir(const char *path)

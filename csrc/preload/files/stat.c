@@ -12,6 +12,7 @@
 #include "../../client/open/open.h"
 #include "../../client/handoff/received.h"
 #include "../../client/open/stat.h"
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../by_path.h"
 #include "../log.h"
@@ -250,29 +251,33 @@ static ssize_t give_text(const char *text, size_t length, char *buffer, size_t b
 /* "/proc/self/fd/N" of a virtual descriptor names a placeholder: show the file instead. */
 static ssize_t readlink_proc(const char *path, char *buffer, size_t bytes)
 {
-    struct fan_target target;
-    char full[PATH_MAX];
-    bool proc = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/fd/", 8) == 0;
-    if (!proc || !fan_locate(AT_FDCWD, path, 0, &target) || target.where == FAN_MISSING)
+    if (strncmp(path, "/proc/", 6) != 0 && strncmp(path, "/dev/fd/", 8) != 0)
         return -1;
-    int64_t length = fan_target_path(&target, full, sizeof(full));
-    return length < 0 ? fan_answer(length) : give_text(full, (size_t)length, buffer, bytes);
+    FAN_OFF_STACK(struct fan_target_room, room);
+    if (room == NULL || !fan_locate(AT_FDCWD, path, 0, &room->target) ||
+        room->target.where == FAN_MISSING)
+        return -1;
+    int64_t length = fan_target_path(&room->target, room->path, sizeof(room->path));
+    return length < 0 ? fan_answer(length) : give_text(room->path, (size_t)length, buffer, bytes);
 }
 
 /* "/proc/self/exe" of a program that was made real: show the mount's path. */
 static ssize_t readlink_program(int dirfd, const char *path, char *buffer, size_t bytes)
 {
-    char full[PATH_MAX];
     const char *rest, *end = strrchr(path, '/');
     if (strncmp(path, "/proc/", 6) != 0 || strcmp(end, "/exe") != 0)
         return -1;
-    long length = FAN_SYS(readlinkat, dirfd, path, full, sizeof(full) - 1);
+    FAN_OFF_STACK(struct fan_target_room, room);
+    if (room == NULL)
+        return -1;
+    char *full = room->path;
+    long length = FAN_SYS(readlinkat, dirfd, path, full, sizeof(room->path) - 1);
     if (length <= 0)
         return -1;
     full[length] = '\0';
     if (fan_code_match(full, &rest) == NULL)
         return -1;
-    length = fan_unskeleton(full, (size_t)length, sizeof(full));
+    length = fan_unskeleton(full, (size_t)length, sizeof(room->path));
     return length > 0 ? give_text(full, (size_t)length, buffer, bytes) : -1;
 }
 
@@ -347,15 +352,14 @@ static char *give_path(const char *path, size_t length, char *resolved)
     return to;
 }
 
-static char *realpath_ours(const struct fan_target *target, char *resolved)
+static char *realpath_ours(struct fan_target_room *room, char *resolved)
 {
-    char full[PATH_MAX];
-    int64_t length = fan_target_path(target, full, sizeof(full));
+    int64_t length = fan_target_path(&room->target, room->path, sizeof(room->path));
     if (length < 0) {
         errno = (int)-length;
         return NULL;
     }
-    return give_path(full, (size_t)length, resolved);
+    return give_path(room->path, (size_t)length, resolved);
 }
 
 /* A directory's real path may lie in a skeleton of ours. */
@@ -368,22 +372,27 @@ static char *shown(char *path)
 
 FAN_EXPORT char *realpath(const char *path, char *resolved)
 {
-    struct fan_target target;
-    char own[PATH_MAX];
     if (fan_job.view_count == 0)
         return REAL(realpath)(path, resolved);
-    if (fan_locate(AT_FDCWD, path, 0, &target))
-        return fan_logged_pointer("realpath", path, &target, realpath_ours(&target, resolved));
-    char *got = REAL(realpath)(target.path, own);
+    FAN_OFF_STACK(struct fan_target_room, room);
+    if (room == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    struct fan_target *target = &room->target;
+    char *own = room->path;
+    if (fan_locate(AT_FDCWD, path, 0, target))
+        return fan_logged_pointer("realpath", path, target, realpath_ours(room, resolved));
+    char *got = REAL(realpath)(target->path, own);
     if (got != NULL) {
         shown(got);
         got = give_path(got, strlen(got), resolved);
-    } else if (errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target)) {
-        got = realpath_ours(&target, resolved);
+    } else if (errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, target)) {
+        got = realpath_ours(room, resolved);
     } else if (resolved != NULL) {
-        memcpy(resolved, own, sizeof(own)); /* where it failed, as glibc leaves it */
+        memcpy(resolved, own, sizeof(room->path)); /* where it failed, as glibc leaves it */
     }
-    return fan_logged_pointer("realpath", path, &target, got);
+    return fan_logged_pointer("realpath", path, target, got);
 }
 
 FAN_EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room)

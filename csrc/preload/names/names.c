@@ -11,6 +11,7 @@
 #include "../../client/paths/cwd.h"
 #include "../../client/open/open.h"
 #include "../../client/paths/skeleton.h"
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../log.h"
 #include "../real.h"
@@ -138,6 +139,10 @@ static int real_rename(const struct fan_target *from, const struct fan_target *t
                       : REAL(renameat2)(from->dirfd, from->path, to->dirfd, to->path, flags);
 }
 
+struct ends {
+    struct fan_end old, new;
+};
+
 /* A line for each of two paths. */
 static int logged_pair(const char *call, const char *from, const struct fan_end *old,
                        const char *to, const struct fan_end *new, int rc)
@@ -146,24 +151,26 @@ static int logged_pair(const char *call, const char *from, const struct fan_end 
     return (int)fan_logged("  to", to, &new->target, rc);
 }
 
-static __attribute__((noinline)) int rename_any(int from_fd, const char *from, int to_fd,
-                                                const char *to, unsigned flags)
+static int rename_any(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
-    struct fan_end old, new;
+    FAN_OFF_STACK(struct ends, ends);
+    if (ends == NULL)
+        return (int)fan_answer(-ENOMEM);
+    struct fan_end *old = &ends->old, *new = &ends->new;
     int rc = FAN_END_MOVED;
-    fan_end_locate(&old, from_fd, from, FAN_NOFOLLOW);
-    fan_end_locate(&new, to_fd, to, FAN_NOFOLLOW);
-    bool plain_names = (!old.ours || last_of(from) == LAST_NAME) &&
-                       (!new.ours || last_of(to) == LAST_NAME);
+    fan_end_locate(old, from_fd, from, FAN_NOFOLLOW);
+    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW);
+    bool plain_names =
+        (!old->ours || last_of(from) == LAST_NAME) && (!new->ours || last_of(to) == LAST_NAME);
     for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
-        if (!old.ours && !new.ours) {
-            rc = real_rename(&old.target, &new.target, flags);
-            return logged_pair("rename", from, &old, to, &new, rc);
+        if (!old->ours && !new->ours) {
+            rc = real_rename(&old->target, &new->target, flags);
+            return logged_pair("rename", from, old, to, new, rc);
         }
-        rc = rename_ends(&old, &new, plain_names, flags);
+        rc = rename_ends(old, new, plain_names, flags);
     }
     rc = (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
-    return logged_pair("rename", from, &old, to, &new, rc);
+    return logged_pair("rename", from, old, to, new, rc);
 }
 
 /* Which directory this is, is found out before two paths are on a stack that may be small. */
@@ -212,26 +219,28 @@ static int link_ends(struct fan_end *from, struct fan_end *to, unsigned flags)
     return rc != 0 ? rc : link_across(to);
 }
 
-static __attribute__((noinline)) int link_any(int from_fd, const char *from, int to_fd,
-                                              const char *to, int flags)
+static int link_any(int from_fd, const char *from, int to_fd, const char *to, int flags)
 {
-    struct fan_end old, new;
+    FAN_OFF_STACK(struct ends, ends);
+    if (ends == NULL)
+        return (int)fan_answer(-ENOMEM);
+    struct fan_end *old = &ends->old, *new = &ends->new;
     int rc = FAN_END_MOVED;
     unsigned how = (flags & AT_SYMLINK_FOLLOW ? 0u : FAN_NOFOLLOW) |
                    (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
-    fan_end_locate(&old, from_fd, from, how);
-    fan_end_locate(&new, to_fd, to, FAN_NOFOLLOW);
+    fan_end_locate(old, from_fd, from, how);
+    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW);
     for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
-        if (!old.ours && !new.ours) {
-            rc = REAL(linkat)(old.target.dirfd, old.target.path, new.target.dirfd,
-                              new.target.path, flags);
-            return logged_pair("link", from, &old, to, &new, rc);
+        if (!old->ours && !new->ours) {
+            rc = REAL(linkat)(old->target.dirfd, old->target.path, new->target.dirfd,
+                              new->target.path, flags);
+            return logged_pair("link", from, old, to, new, rc);
         }
         rc = flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) ? -EINVAL
-                                                          : link_ends(&old, &new, (unsigned)flags);
+                                                          : link_ends(old, new, (unsigned)flags);
     }
     rc = (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
-    return logged_pair("link", from, &old, to, &new, rc);
+    return logged_pair("link", from, old, to, new, rc);
 }
 
 FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "../../client/paths/resolve.h"
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../files/of_file.h"
 #include "../real.h"
@@ -32,15 +33,15 @@ static int stand_in(const struct fan_target *target, char path[PATH_MAX])
 
 static int watch_ours(int fd, const struct fan_target *target, uint32_t mask)
 {
-    char path[PATH_MAX];
     if (target->where == FAN_MISSING)
         return (int)fan_answer(-target->error);
     if (target->where != FAN_INPUT || S_ISDIR(target->mode))
         return (int)fan_answer(-EOPNOTSUPP);
-    int rc = fan_permitted(target->dataset, target->id, 4, true);
+    FAN_OFF_STACK(struct fan_target_room, room);
+    int rc = room != NULL ? fan_permitted(target->dataset, target->id, 4, true) : -ENOMEM;
     if (rc == 0)
-        rc = stand_in(target, path);
-    return rc == 0 ? REAL(inotify_add_watch)(fd, path, mask) : (int)fan_answer(rc);
+        rc = stand_in(target, room->path);
+    return rc == 0 ? REAL(inotify_add_watch)(fd, room->path, mask) : (int)fan_answer(rc);
 }
 
 FAN_EXPORT int inotify_add_watch(int fd, const char *path, uint32_t mask)

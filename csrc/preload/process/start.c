@@ -283,7 +283,10 @@ static int search(const char *name, struct start *start, bool shell)
     }
 }
 
-/* execveat(2) of what may be outside, and of a descriptor itself. */
+/* execveat(2) of what may be outside, and of a descriptor itself. Nobody would give back what is
+ * not on the stack once the program has started. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
 static int start_at(const struct fan_program *program, struct start *start)
 {
     struct fan_target target;
@@ -294,6 +297,7 @@ static int start_at(const struct fan_program *program, struct start *start)
     int64_t length = fan_target_path(&target, full, sizeof(full));
     return length < 0 ? (int)length : start_path(full, start);
 }
+#pragma GCC diagnostic pop
 
 static int start_as(const struct fan_program *program, struct start *start)
 {

@@ -106,7 +106,7 @@ void fan_raw_begin(const char *redirect)
 static bool file_has_mark(int fd)
 {
     struct fan_elf elf;
-    char piece[4096];
+    char piece[2048];
     if (fan_elf_read(&elf, fd) != 0 || elf.strings_bytes > NAMES_BYTES_MAX)
         return false;
     bool found = false;
