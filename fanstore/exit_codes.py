@@ -21,7 +21,7 @@ TABLE = (
     (
         str(FAILED),
         "FanStore failed, or was used wrongly; or CMD succeeded, but an output is not in the "
-        "output directory, or the node daemon died.",
+        "output directory, the job's directory was removed, or the node daemon died.",
     ),
     (str(NOT_EXECUTABLE), "CMD cannot be executed."),
     (str(NOT_FOUND), "CMD was not found."),

@@ -42,7 +42,7 @@ def command(job: str | None, local_dir: str | None, flush: bool) -> int:
     process = start_report(summary)
     if process is not None:
         tell_report(summary, process.wait(), quiet=False)
-    return FanstoreError.exit_code if report.is_short_of_outputs(summary) else 0
+    return FanstoreError.exit_code if report.went_wrong(summary) else 0
 
 
 def remove_dead(job_id: str, directory: str) -> int:

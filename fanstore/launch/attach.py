@@ -58,7 +58,7 @@ class Started:
         lines = report.warning_lines(summary)
         for line in [*lines, *report.summary_lines(summary)]:
             report.say(line)
-        return FanstoreError.exit_code if report.is_short_of_outputs(summary) else 0
+        return FanstoreError.exit_code if report.went_wrong(summary) else 0
 
 
 def start(plan: JobPlan) -> Started:

@@ -76,6 +76,15 @@ def raw_call_lines(summary: dict[str, Any]) -> list[str]:
     ]
 
 
+def removed_lines(summary: dict[str, Any]) -> list[str]:
+    """Names what somebody else removed of the job's directory while the job ran."""
+    names = ", ".join(summary.get("removed", []))
+    return [
+        f"removed from {summary['job_directory']} while the job ran, by somebody else: {names}; "
+        "programs that needed it failed. A cleaner of the local disk? Use another --local-dir"
+    ] if names else []  # fmt: skip
+
+
 def warning_lines(summary: dict[str, Any]) -> list[str]:
     """Returns what is said of a job's end even with --quiet."""
     return [
@@ -119,19 +128,20 @@ def unseen_lines(summary: dict[str, Any], entered: int) -> list[str]:
     ]
 
 
-def is_short_of_outputs(summary: dict[str, Any]) -> bool:
+def went_wrong(summary: dict[str, Any]) -> bool:
     """Tells whether an output of this rank, or of one that was lost, is not in the output
-    directory."""
+    directory, or programs missed what somebody removed."""
     outputs = summary["outputs"]
-    counts = (outputs.get("unplaced_count", 0), outputs.get("lost_count", 0))
-    return any(counts) or bool(outputs.get("failed") or outputs.get("unfinished"))
+    missed = ("unplaced_count", "lost_count", "failed", "unfinished")
+    return any(outputs.get(name) for name in missed) or bool(summary.get("removed"))
 
 
 def problem_lines(summary: dict[str, Any]) -> list[str]:
-    """Names the outputs that are not where they ought to be."""
+    """Names the outputs that are not where they ought to be, and what the job missed."""
     outputs = summary["outputs"]
     where = outputs.get("output_dir", "")
-    lines = [f"outputs: {outputs['failed']}"] if outputs.get("failed") else []
+    lines = removed_lines(summary)
+    lines += [f"outputs: {outputs['failed']}"] if outputs.get("failed") else []
     unplaced = [f"{name}: {reason}" for name, reason in outputs.get("unplaced", [])]
     lines += lines_naming(f"not in {where}", unplaced, outputs.get("unplaced_count", 0))
     unfinished = outputs.get("unfinished", [])

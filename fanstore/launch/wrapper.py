@@ -107,7 +107,7 @@ class Wrapper:
             report.say(f"left in the mount prefix, not FanStore's: {name}")
         if self._ran:
             self._make_report(summary)
-        if report.is_short_of_outputs(summary):
+        if report.went_wrong(summary):
             return code or FanstoreError.exit_code
         return code
 

@@ -38,7 +38,6 @@ from fanstore.serve.protocol import bind, listen
 from fanstore.serve.segment import (
     MountEntry,
     default_lanes,
-    mark_ended,
     read_counters,
     read_damaged,
     read_processes,
@@ -74,6 +73,7 @@ class Job:
         self.coordinations: CoordinateService | None = None
         self._stop = stop
         self._preload = ""
+        self._segment_fd = -1  # a cleaner of the local disk may take the name while the job runs
         self._entered = False
         self._staged: dict[str, StagedDirectory] = {}
         self._node_plan: NodePlan | None = None
@@ -154,6 +154,7 @@ class Job:
         rank, world_size = self.world.rank, self.world.world_size
         segment = self.directory.file("segment")
         write_segment(segment, entries, os.getpid(), rank, world_size, self._lanes)
+        self._segment_fd = os.open(segment, os.O_RDONLY)
         for item in self.served if rank == 0 else ():  # one warning a job
             self.warnings += drifted_files(item.dataset, item.prefix.path)
         self.directory.describe(self.about())
@@ -321,13 +322,19 @@ class Job:
     def status(self) -> dict[str, Any]:
         """Returns the job and its counters. May be called from any thread."""
         figures = self.figures()  # first: with them comes what was found damaged
-        return {**self.about(), "state": "serving", **figures}
+        removed = self.directory.removed()
+        return {**self.about(), "state": "serving", "removed": removed, **figures}
+
+    @property
+    def _segment(self) -> str:
+        """A path of the segment that leads there also when its name is gone."""
+        return f"/proc/self/fd/{self._segment_fd}"
 
     def figures(self) -> dict[str, Any]:
         """What clients and the block cache have counted so far."""
         node = {"lost_ranks": [], "node": {}} if self.server is None else self.server.figures()
         outputs = {} if self.outputs is None else self.outputs.figures()
-        segment = self.directory.file("segment")
+        segment = self._segment
         counters, processes = read_counters(segment), read_processes(segment)
         if node["node"].get("damaged_records"):
             self._note_damage(segment)
@@ -347,7 +354,7 @@ class Job:
             "limit_bytes": self.plan.budget.limit_bytes,
             "cache_bytes": int(node.get("cache_bytes", 0)),
             "staged_bytes": sum(whole_files(path)[1] for path in staged),
-            "tables_bytes": os.stat(self.directory.file("segment")).st_size,
+            "tables_bytes": os.stat(self._segment).st_size,
         }
 
     def _note_damage(self, segment: str) -> None:
@@ -407,9 +414,9 @@ class Job:
     def close(self) -> list[str]:
         """Gives all locks back and removes what nobody uses. Returns the names of what had to
         stay."""
-        segment = self.directory.file("segment")
-        if os.path.exists(segment):
-            mark_ended(segment)
+        if self._segment_fd >= 0:
+            os.close(self._segment_fd)
+            self._segment_fd = -1
         for item in self.served:
             item.hold.release()
         for staged in self._staged.values():

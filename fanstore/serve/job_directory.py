@@ -33,8 +33,10 @@ from fanstore.load.base import Base
 from fanstore.load.staged import sweep_datasets
 from fanstore.outputs.stageout.rescue import Rescued, needs_rescue, rescue
 from fanstore.serve.prefix import sweep_prefixes
+from fanstore.serve.segment import mark_ended
 
 PLACEHOLDER_TARGET = "fanstore-virtual-file"
+_NEEDED = ("segment", "placeholder", "sock", "names", "outputs", "objects")
 
 
 class JobDirectory:
@@ -42,20 +44,30 @@ class JobDirectory:
 
     def __init__(self, base: Base) -> None:
         self.job_id = os.urandom(4).hex()
+        self._base_path = base.path
         self.path = os.path.join(base.folder("jobs"), self.job_id)
         self.lock_path = os.path.join(self.path, "lock")
         self._fd: int | None = None
+        self._kept: int | None = None
 
     def make(self) -> None:
         """Makes the directory and takes its lock. To be called under the base's lock."""
         os.mkdir(self.path, 0o700)
         self._fd = locks.take(self.lock_path, exclusive=False)
+        # systemd-tmpfiles leaves a locked directory alone, and all below it, however old it is.
+        self._kept = os.open(self._base_path, os.O_RDONLY | os.O_DIRECTORY)
+        locks.try_lock(self._kept, exclusive=False)
         os.symlink(PLACEHOLDER_TARGET, os.path.join(self.path, "placeholder"))
         self.describe({})
 
     def file(self, *names: str) -> str:
         """Returns a path inside the directory."""
         return os.path.join(self.path, *names)
+
+    def removed(self) -> list[str]:
+        """Returns the names of what clients need and somebody else has removed, as cleaners of /tmp
+        do."""
+        return [name for name in _NEEDED if not os.path.lexists(self.file(name))]
 
     def raw_calls(self) -> list[str]:
         """The programs and libraries whose own system calls a client could not redirect
@@ -85,9 +97,10 @@ class JobDirectory:
 
     def release(self) -> None:
         """Gives the lock back; the next sweep removes the directory."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        for fd in (self._fd, self._kept):
+            if fd is not None:
+                os.close(fd)
+        self._fd = self._kept = None
 
 
 def sweep(base: Base) -> list[str]:
@@ -97,6 +110,7 @@ def sweep(base: Base) -> list[str]:
     for path in base.entries("jobs"):
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
             if unused and not needs_rescue(path):
+                mark_ended(os.path.join(path, "segment"))
                 base.discard(path)
     left = sweep_prefixes(base)
     sweep_datasets(base)

@@ -114,6 +114,7 @@ class PrefixHold:
         self.lock_path = os.path.join(base.folder("prefixes"), digest)
         self._base = base
         self._fd: int | None = None
+        self._directories: list[str] = []
 
     def hold(self) -> None:
         """Joins or makes the prefix. To be called under the base's lock, leftovers swept. Raises
@@ -130,10 +131,13 @@ class PrefixHold:
             ) from error
 
     def release(self) -> None:
-        """Gives the prefix back; the last holder's is removed by the next sweep."""
+        """Gives the prefix back; the last holder's is removed by the next sweep, or now, where
+        somebody removed the entry and no sweep would find it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+        if self.made and not os.path.lexists(self.lock_path):
+            _remove_made(self._base, self._directories)
 
     def _refuse_nesting(self) -> None:
         for entry in self._base.entries("prefixes"):
@@ -150,6 +154,7 @@ class PrefixHold:
         self._fd = locks.take(self.lock_path, exclusive=False)
         os.makedirs(self.prefix, 0o700, exist_ok=True)
         _put_note(self.prefix)
+        self._directories = _read_entry(self.lock_path)
         self.made = True
         return True
 
@@ -186,6 +191,7 @@ class PrefixHold:
             os.unlink(self.lock_path)
             raise
         _put_note(self.prefix)
+        self._directories = missing
         self.made = True
 
 
@@ -272,9 +278,13 @@ def _is_traps(name: str, at: int, prefix: str, base: str) -> bool:
 def remove_prefix(base: Base, entry: str) -> list[str]:
     """Removes the directories that an entry names, and the entry. Returns the names of what had to
     stay."""
-    made = _read_entry(entry)
-    left = _remove_empty_tree(made[-1], base.path) if made else []
+    left = _remove_made(base, _read_entry(entry))
     os.unlink(entry)
+    return left
+
+
+def _remove_made(base: Base, made: list[str]) -> list[str]:
+    left = _remove_empty_tree(made[-1], base.path) if made else []
     for path in reversed(made[:-1]):
         try:
             os.rmdir(path)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
@@ -246,7 +247,7 @@ def read_damaged(path: str, mount: int) -> list[int]:
 
 
 def mark_ended(path: str) -> None:
-    """Tells clients that nobody serves this job any more."""
+    """Tells programs that live on that the job is over, and its directory goes."""
     offset = dict(ffi.typeof("struct fan_job_header").fields)["state"].offset
-    with open(path, "r+b", buffering=0) as stream:
+    with contextlib.suppress(FileNotFoundError), open(path, "r+b", buffering=0) as stream:
         os.pwrite(stream.fileno(), int(lib.FAN_JOB_ENDED).to_bytes(4, "little"), offset)

@@ -303,7 +303,7 @@ static void scenario_abandon(void)
 {
     touch(P "x");
     control->lie = OUTPUTS_GONE;
-    CHECK(open_path(P "abandoned", O_CREAT | O_WRONLY) == -ENOENT);
+    CHECK(open_path(P "abandoned", O_CREAT | O_WRONLY) == -EIO);
     CHECK(last_asked(FAN_OUTPUT_ABANDON)->object_count == 1);
     unsigned before = asked_so_far();
     CHECK(open_path(P "abandoned", O_RDONLY) == -ESTALE);

@@ -12,12 +12,12 @@
 
 struct fan_job fan_job __attribute__((aligned(4096)));
 
-/* Maps a whole file. The mapping or NULL, its size in `bytes`. */
-static void *map_file(const char *path, int writable, uint64_t *bytes)
+/* Maps a whole file. The mapping or -errno, its size in `bytes`. */
+static long map_file(const char *path, int writable, uint64_t *bytes)
 {
     int fd = fan_sys_openat(AT_FDCWD, path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
     if (fd < 0)
-        return NULL;
+        return fd;
     struct stat st;
     long at = FAN_SYS(fstat, fd, &st);
     if (at == 0 && st.st_size > 0) {
@@ -28,7 +28,7 @@ static void *map_file(const char *path, int writable, uint64_t *bytes)
         at = -EINVAL;
     }
     fan_sys_close(fd);
-    return fan_sys_failed(at) ? NULL : (void *)at;
+    return at;
 }
 
 enum { TEXT_MAX = 4096 };
@@ -156,9 +156,10 @@ int fan_job_attach(const char *directory, const char *library)
     memcpy(path + length, "/segment", sizeof("/segment"));
 
     uint64_t bytes;
-    char *segment = map_file(path, 1, &bytes);
-    if (segment == NULL)
-        return -ENOENT;
+    long at = map_file(path, 1, &bytes);
+    if (fan_sys_failed(at))
+        return (int)at;
+    char *segment = (char *)at;
     struct fan_job_header *header = (void *)segment;
     if (!fan_is_job_segment(header, bytes))
         return -EINVAL;
@@ -177,6 +178,7 @@ int fan_job_attach(const char *directory, const char *library)
     rc = attach_trace(segment, bytes, header->trace_offset);
     if (rc != 0)
         return rc;
+    fan_job.header = header;
     fan_job.world_size = header->world_size;
     fan_job.view_count = header->mount_count;
     __atomic_fetch_add(&header->processes, 1, __ATOMIC_RELAXED);
@@ -201,9 +203,10 @@ static void load_codecs(const struct fan_index *index)
 struct fan_dataset *fan_view_map(struct fan_view *view)
 {
     uint64_t bytes;
-    void *base = map_file(view->index_path.text, 0, &bytes);
-    if (base == NULL)
+    long mapped = map_file(view->index_path.text, 0, &bytes);
+    if (fan_sys_failed(mapped))
         return NULL;
+    void *base = (void *)mapped;
     struct fan_fault fault;
     struct fan_index index;
     size_t room = sizeof(struct fan_dataset) + view->pack_count * sizeof(struct fan_pack_view);

@@ -67,6 +67,7 @@ struct fan_job {
     unsigned view_count; /* 0: no job, everything passes through */
     uint32_t world_size;
     struct fan_text directory;
+    const struct fan_job_header *header;
     const char *variable; /* "FANSTORE_JOB_DIR=" and the directory */
     const char *preload;  /* "LD_PRELOAD=" and the library; NULL: not known */
     char texts[2048];     /* where they are kept, and the strings of the views, if they fit */
@@ -81,6 +82,10 @@ extern struct fan_job fan_job;
 /* Attaches to the job in `directory` (FANSTORE_JOB_DIR); `library` is the path of the preload
  * library, or NULL. 0, or -errno and no job. */
 int fan_job_attach(const char *directory, const char *library);
+
+/* Whether a program that is started now can attach, too. -EIO, and a line on stderr, where the job's
+ * segment or this library was removed while the job runs. Neither allocates nor locks. */
+int fan_job_joinable(void);
 
 /* The dataset of a view, mapped on first use. NULL when its index cannot be used: -EIO. */
 struct fan_dataset *fan_view_map(struct fan_view *view);

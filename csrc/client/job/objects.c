@@ -93,5 +93,7 @@ int fan_output_object_open(char *file, int flags, unsigned mode)
     if (!(flags & O_CREAT) || (fd != -ENOENT && fd != -EACCES))
         return fd;
     int rc = make_folder(file);
+    if (rc == -ENOENT) /* of the job directory, not the program's own */
+        return -EIO;
     return rc == 0 ? fan_sys_openat(AT_FDCWD, file, flags, mode) : rc;
 }

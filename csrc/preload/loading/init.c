@@ -1,21 +1,28 @@
 /* Attaching to the job when a program starts. */
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../client/handoff/process.h"
 #include "../../pack/codec.h"
 #include "../../client/files/filetable.h"
 #include "../../client/handoff/handoff.h"
 #include "../../client/job/job.h"
+#include "../../client/machine/spelling.h"
 #include "../../client/outputs/outputs.h"
+#include "../../common/sys.h"
 #include "../files/cookie.h"
 #include "../log.h"
 #include "../process/environment.h"
 #include "../syscall/raw.h"
 #include "load.h"
 #include "python_hook.h"
+
+enum { EXIT_FAILED = 125 }; /* fanstore/exit_codes.py */
 
 /* The value of a variable in an environment, taken out of it when `take`: from the one
  * that the constructor is given, which nobody has changed yet. */
@@ -49,6 +56,36 @@ static const char *own_path(char **env)
     return dladdr((const void *)&fan_job, &own) != 0 ? own.dli_fname : NULL;
 }
 
+/* Whether a mount prefix is FanStore's own directory, which is empty but for the note for programs
+ * without the library (fanstore/serve/prefix.py). */
+static bool is_bare(const char *prefix)
+{
+    static const char note[] = "SERVED-BY-FANSTORE.txt";
+    char path[PATH_MAX];
+    return fan_join(path, sizeof(path), prefix, strlen(prefix), note) &&
+           FAN_SYS(faccessat, AT_FDCWD, path, F_OK) == 0;
+}
+
+/* Ends a program of a job that it cannot attach to, rather than let it find an empty directory. One
+ * goes on that has nothing to do with mounts any more: the job is over, belongs to another user, or
+ * is not to be seen in this mount namespace. */
+static void refuse(char **env, const char *directory, int error)
+{
+    static const char prefix[] = "FANSTORE_MOUNT_PREFIX";
+    bool wrong = error != -ENOENT && error != -ENOTDIR && error != -EACCES;
+    for (char **at = env; !wrong && *at != NULL; at++) {
+        const char *value = strncmp(*at, prefix, sizeof(prefix) - 1) == 0 ? strchr(*at, '=') : NULL;
+        wrong = value != NULL && is_bare(value + 1);
+    }
+    if (!wrong)
+        return;
+    dprintf(STDERR_FILENO,
+            "fanstore: the job in %s cannot be joined: %s. The program would not see the mounts, so "
+            "it ends. If it needs none: FANSTORE_OFF=1 in its environment.\n",
+            directory, strerror(-error));
+    FAN_SYS(exit_group, EXIT_FAILED);
+}
+
 __attribute__((constructor)) static void fan_init(int argc, char **argv, char **env)
 {
     (void)argc;
@@ -57,9 +94,12 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     const char *handed = variable(env, FAN_HANDOFF_ENV, 1);
     fan_codec_load_with(dlopen); /* ours, which knows of mounts */
     bool off = fan_environment_off(variable(env, FAN_OFF_ENV, 0));
-    bool attached = !off && directory != NULL && fan_process_attach(directory, own_path(env)) == 0;
+    bool member = !off && directory != NULL && directory[0] != '\0';
+    int error = member ? fan_process_attach(directory, own_path(env)) : 0;
+    if (error != 0)
+        refuse(env, directory, error);
     fan_environment_hide(env);
-    if (!attached)
+    if (fan_job.view_count == 0)
         return;
     fan_log_begin(variable(env, FAN_LOG_ENV, 0));
     fan_load_begin(env);

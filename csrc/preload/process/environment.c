@@ -58,7 +58,9 @@ int fan_environment_measure(struct fan_environment *made, char *const env[])
     made->bytes =
         (count + ENTRIES_MORE) * sizeof(char *) + sizeof(HANDOFF) + made->need.bytes + merged;
     made->counted = fan_in_vfork_child();
-    return made->bytes <= BYTES_MAX ? 0 : -E2BIG;
+    if (made->bytes > BYTES_MAX)
+        return -E2BIG;
+    return made->off ? 0 : fan_job_joinable();
 }
 
 /* The handoff's text after its name, where there is anything to hand on. */

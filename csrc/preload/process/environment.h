@@ -32,7 +32,8 @@ struct fan_environment {
     size_t bytes;                /* of memory to be given to fan_environment_fill */
 };
 
-/* How much memory the environment made of `env` needs. 0 or -E2BIG. */
+/* How much memory the environment made of `env` needs. 0, -E2BIG, or -EIO: nothing is to be started
+ * (fan_job_joinable). */
 int fan_environment_measure(struct fan_environment *made, char *const env[]);
 
 /* Makes it. To be undone with fan_environment_fini when the exec failed. */

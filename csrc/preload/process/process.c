@@ -1,5 +1,6 @@
 /* Processes: fork, vfork, and the shells that libc starts by itself. */
 #include <alloca.h>
+#include <errno.h>
 #include <pty.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -120,11 +121,12 @@ struct lent {
     bool lent;
 };
 
-static bool can_lend(struct lent *lent)
+/* 1: there is one to be lent, 0: none, -EIO: no shell is to be started. */
+static int can_lend(struct lent *lent)
 {
-    lent->lent = fan_job.view_count > 0 &&
-                 fan_environment_measure(&lent->environment, environ) == 0;
-    return lent->lent;
+    int rc = fan_job.view_count > 0 ? fan_environment_measure(&lent->environment, environ) : -E2BIG;
+    lent->lent = rc == 0;
+    return rc == -EIO ? rc : lent->lent;
 }
 
 static void lend(struct lent *lent, void *memory)
@@ -150,7 +152,10 @@ static void take_back(struct lent *lent)
 FAN_EXPORT int system(const char *command)
 {
     struct lent lent = {.lent = false};
-    lend(&lent, command != NULL && can_lend(&lent) ? alloca(lent.environment.bytes) : NULL);
+    int rc = command != NULL ? can_lend(&lent) : 0;
+    if (rc < 0)
+        return (int)fan_answer(rc);
+    lend(&lent, rc > 0 ? alloca(lent.environment.bytes) : NULL);
     int status = REAL(system)(command);
     take_back(&lent);
     return status;
@@ -159,7 +164,12 @@ FAN_EXPORT int system(const char *command)
 FAN_EXPORT FILE *popen(const char *command, const char *mode)
 {
     struct lent lent = {.lent = false};
-    lend(&lent, can_lend(&lent) ? alloca(lent.environment.bytes) : NULL);
+    int rc = can_lend(&lent);
+    if (rc < 0) {
+        errno = -rc;
+        return NULL;
+    }
+    lend(&lent, rc > 0 ? alloca(lent.environment.bytes) : NULL);
     FILE *stream = REAL(popen)(command, mode);
     take_back(&lent);
     return stream;

@@ -314,11 +314,12 @@ static int start_as(const struct fan_program *program, struct start *start)
 int fan_start(const struct fan_program *program, char *const argv[], char *const env[])
 {
     struct start start = {.argv = argv};
-    if (count(argv) > ARGUMENTS_MAX || fan_environment_measure(&start.environment, env) != 0)
-        return -E2BIG;
+    int rc = count(argv) > ARGUMENTS_MAX ? -E2BIG : fan_environment_measure(&start.environment, env);
+    if (rc != 0)
+        return rc;
     fan_environment_fill(&start.environment, alloca(start.environment.bytes), env);
     fan_output_before_exec();
-    int rc = start_as(program, &start);
+    rc = start_as(program, &start);
     fan_output_after_failed_exec();
     fan_environment_fini(&start.environment);
     return rc;
