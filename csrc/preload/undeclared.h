@@ -44,6 +44,8 @@ off_t llseek(int fd, off_t offset, int whence);
 off_t __lseek(int fd, off_t offset, int whence);
 int __dup2(int from, int to);
 int __fcntl(int fd, int command, ...);
+struct open_how;
+int openat2(int dirfd, const char *path, const struct open_how *how, size_t bytes);
 int __poll(struct pollfd *fds, nfds_t count, int timeout);
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);

@@ -6,8 +6,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -32,7 +30,6 @@
 #include "../../client/handoff/process.h"
 #include "../../client/files/filetable.h"
 #include "../../client/content/mapped.h"
-#include "../../client/machine/copy.h"
 #include "../../client/machine/park.h"
 #include "../../client/open/open.h"
 #include "../../common/sys.h"
@@ -114,24 +111,6 @@ static long control(long number, const struct fan_arguments *x)
         return fcntl((int)x->a, (int)x->b, x->c);
     bool gives = x->b == F_DUPFD || x->b == F_DUPFD_CLOEXEC;
     return gives ? given(number, x) : fan_syscall_pass(number, x);
-}
-
-/* openat2(2). In a mount there are no rules for what a path may lead through: ENOSYS, as on a
- * kernel without the call, so that programs see to it themselves. */
-static long open_with(long number, const struct fan_arguments *x)
-{
-    struct fan_target target;
-    struct open_how how;
-    const char *path = (const char *)x->b;
-    if ((size_t)x->d < sizeof(how) || fan_copy(&how, (const void *)x->c, sizeof(how)) != 0)
-        return fan_syscall_pass(number, x); /* refused */
-    bool below = how.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT);
-    if (!fan_locate((int)x->a, below ? "" : path,
-                    below ? FAN_EMPTY_PATH : fan_open_resolve((int)how.flags), &target))
-        return fan_syscall_pass(number, x);
-    if ((size_t)x->d > sizeof(how) || how.resolve != 0 || how.flags > INT_MAX)
-        return fan_answer(-ENOSYS);
-    return openat((int)x->a, path, (int)how.flags, (mode_t)how.mode);
 }
 
 static long change_mode(int dirfd, const char *path, mode_t mode, int flags)

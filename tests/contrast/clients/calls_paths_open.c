@@ -5,40 +5,96 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 
-static long openat2(int dir, const char *path, unsigned long flags, unsigned long resolve)
+static long rules(int dir, const char *path, unsigned long flags, unsigned long resolve)
 {
     struct open_how how = {.flags = flags, .resolve = resolve};
     return syscall(SYS_openat2, dir, path, &how, sizeof(how));
 }
 
-/* With rules for what the path may lead through: followed, or ENOSYS. */
-CASE(openat2_with_rules)
+/* Every path by every rule, from two directories. */
+CASE(openat2_rules)
 {
-    const unsigned long rules[] = {RESOLVE_BENEATH, RESOLVE_IN_ROOT, RESOLVE_NO_SYMLINKS,
-                                   RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV};
-    int dir = open(in_r("sub"), O_PATH | O_DIRECTORY);
-    for (int i = 0; i < 5; i++) {
-        SHOW("%d", openat2(dir, "inner", O_RDONLY, rules[i]) >= 0 || errno == ENOSYS);
+    const unsigned long all[] = {RESOLVE_BENEATH, RESOLVE_IN_ROOT, RESOLVE_NO_SYMLINKS,
+                                 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_XDEV,
+                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS, RESOLVE_IN_ROOT | RESOLVE_NO_XDEV};
+    const char *const paths[] = {
+        "small", "inner", "sub/inner", "/small", "/sub/inner", "sub/../small", "../small", "..", "sub/..",
+        "sub/../../small", "/../../small", "deep/../inner", "deep/../../small", ".", "./small", "sub/.",
+        "sub/", "small/", "small/.", "small/x", "small/..", "none", "none/x", "none/..", "sub//inner", "",
+        "to_file", "to_dir", "to_dir/", "to_dir/inner", "to_dir/../small", "to_none", "loop_a", "loop_a/x",
+        "to_dir/back", "sub/deep/leaf", "up", "up/small", "dangling", "out", "to_dir_slash", "to_file_slash", "chain4", "chain5"};
+    int dirs[] = {open(in_r(""), O_PATH | O_DIRECTORY), open(in_r("sub"), O_RDONLY | O_DIRECTORY)};
+    for (int d = 0; d < 2; d++) {
+        for (int i = 0; i < 7; i++) {
+            for (size_t at = 0; at < sizeof(paths) / sizeof(paths[0]); at++) {
+                char label[80];
+                snprintf(label, sizeof(label), "%d %lx %s", d, all[i], paths[at]);
+                errno = 0;
+                show_open(label, (int)rules(dirs[d], paths[at], O_RDONLY, all[i]));
+            }
+        }
     }
-    SHOW("%d", openat2(dir, "../small", O_RDONLY, RESOLVE_BENEATH) < 0);
-    SHOW("%d", openat2(AT_FDCWD, in_r("to_file"), O_RDONLY, RESOLVE_NO_SYMLINKS) < 0);
-    OPENS(openat2(dir, "inner", O_RDONLY, 0));
-    OPENS(openat2(dir, "../small", O_RDONLY, 0));
+}
+
+CASE(openat2_of_links)
+{
+    int dir = open(in_r(""), O_RDONLY | O_DIRECTORY);
+    OPENS(rules(dir, "to_file", O_RDONLY | O_NOFOLLOW, RESOLVE_BENEATH));
+    SHOW("%d", rules(dir, "to_file", O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS) >= 0);
+    SHOW("%d", rules(dir, "to_file/", O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS) >= 0);
+    OPENS(rules(dir, "to_dir", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, RESOLVE_BENEATH));
+    OPENS(rules(dir, "small", O_RDONLY | O_DIRECTORY, RESOLVE_BENEATH));
+    OPENS(rules(AT_FDCWD, in_r("to_dir/inner"), O_RDONLY, RESOLVE_NO_MAGICLINKS));
+    OPENS(rules(AT_FDCWD, in_r("to_dir/inner"), O_RDONLY, RESOLVE_BENEATH));
+    OK(chdir(in_r("sub")) == 0);
+    OPENS(rules(AT_FDCWD, "inner", O_RDONLY, RESOLVE_BENEATH));
+    OPENS(rules(AT_FDCWD, "../small", O_RDONLY, RESOLVE_BENEATH));
+    OPENS(rules(AT_FDCWD, "/inner", O_RDONLY, RESOLVE_IN_ROOT));
+    OPENS(rules(AT_FDCWD, "../small", O_RDONLY, RESOLVE_NO_SYMLINKS));
+}
+
+CASE(openat2_no_magiclinks)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", reader("small"));
+    OPENS(rules(AT_FDCWD, path, O_RDONLY, RESOLVE_NO_MAGICLINKS));
+    OPENS(rules(AT_FDCWD, path, O_RDONLY, RESOLVE_NO_SYMLINKS));
+    OPENS(rules(AT_FDCWD, path, O_RDONLY, 0));
+}
+
+/* RESOLVE_CACHED may always say EAGAIN, and has to where the file is to be made. */
+CASE(openat2_cached)
+{
+    int dir = open(in_r(""), O_RDONLY | O_DIRECTORY);
+    SHOW("%d", rules(dir, "small", O_RDONLY, 0x20) >= 0 || errno == EAGAIN);
+    TELL(rules(dir, "small", O_RDONLY | O_CREAT, 0x20));
 }
 
 CASE(openat2_refusals)
 {
     struct open_how how = {.flags = O_RDONLY};
-    char large[100] = {0};
+    char large[5000] = {0};
     TELL(syscall(SYS_openat2, AT_FDCWD, in_r("small"), &how, sizeof(how) - 1));
     TELL(syscall(SYS_openat2, AT_FDCWD, in_r("small"), &how, 0));
+    OPENS(syscall(SYS_openat2, AT_FDCWD, in_r("small"), large, 100));
+    TELL(syscall(SYS_openat2, AT_FDCWD, in_r("small"), large, sizeof(large)));
     large[90] = 1;
-    SHOW("%d", syscall(SYS_openat2, AT_FDCWD, in_r("small"), large, sizeof(large)) < 0);
-    SHOW("%d", openat2(AT_FDCWD, in_r("small"), O_RDONLY, 1 << 20) < 0);
-    SHOW("%d", openat2(AT_FDCWD, in_r("small"), 1UL << 40, 0) < 0);
+    TELL(syscall(SYS_openat2, AT_FDCWD, in_r("small"), large, 100));
+    TELL(rules(AT_FDCWD, in_r("small"), O_RDONLY, 1 << 20));
+    TELL(rules(AT_FDCWD, in_r("small"), O_RDONLY, RESOLVE_BENEATH | RESOLVE_IN_ROOT));
+    TELL(rules(AT_FDCWD, in_r("small"), 1UL << 40, 0));
+    TELL(rules(AT_FDCWD, in_r("small"), O_PATH | O_RDWR, 0));
+    TELL(rules(AT_FDCWD, in_r("small"), __O_TMPFILE, 0));
+    how.mode = 0644;
+    TELL(syscall(SYS_openat2, AT_FDCWD, in_r("small"), &how, sizeof(how)));
+    how = (struct open_how){.flags = O_RDONLY | O_CREAT, .mode = 0200000};
+    TELL(syscall(SYS_openat2, AT_FDCWD, in_r("small"), &how, sizeof(how)));
     TELL(syscall(SYS_openat2, AT_FDCWD, in_r("none"), (void *) 16, sizeof(how)));
-    TELL(openat2(-1, "small", O_RDONLY, 0));
-    TELL(openat2(reader("small"), "small", O_RDONLY, 0));
+    TELL(syscall(SYS_openat2, AT_FDCWD, NULL, &how, sizeof(how)));
+    TELL(rules(-1, "small", O_RDONLY, 0));
+    TELL(rules(-1, "small", O_RDONLY, RESOLVE_BENEATH));
+    TELL(rules(reader("small"), "small", O_RDONLY, 0));
+    TELL(rules(reader("small"), "small", O_RDONLY, RESOLVE_BENEATH));
 }
 
 CASE(open_by_syscall)

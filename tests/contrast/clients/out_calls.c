@@ -72,6 +72,27 @@ CASE(system_calls)
     show_file("g");
 }
 
+CASE(openat2_by_rules)
+{
+    struct open_how how = {.flags = O_RDWR | O_CREAT, .mode = 0640, .resolve = RESOLVE_BENEATH};
+    const char *const paths[] = {"d/f", "../f", "d/../../f", "link/g", "to_new", "away", "sub/x"};
+    int dir = open(getenv("D"), O_RDONLY);
+    OK(mkdirat(dir, "d", 0755) == 0);
+    OK(symlinkat("d", dir, "link") == 0);
+    OK(symlinkat("d/new", dir, "to_new") == 0);
+    OK(symlinkat(getenv("D"), dir, "away") == 0);
+    for (int i = 0; i < 7; i++) {
+        SHOW("%s", paths[i]);
+        TELL(close(syscall(SYS_openat2, dir, paths[i], &how, sizeof(how))));
+    }
+    how.resolve = RESOLVE_NO_SYMLINKS;
+    TELL(syscall(SYS_openat2, dir, "link/h", &how, sizeof(how)));
+    TELL(close(syscall(SYS_openat2, dir, "d/h", &how, sizeof(how))));
+    how.resolve = RESOLVE_IN_ROOT;
+    TELL(close(syscall(SYS_openat2, dir, "/../d/i", &how, sizeof(how))));
+    show_file("d/new");
+}
+
 CASE(temporary_names)
 {
     char path[PATH_MAX];
