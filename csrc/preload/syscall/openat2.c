@@ -12,6 +12,7 @@
 #include "../../client/machine/copy.h"
 #include "../../client/machine/spelling.h"
 #include "../../client/paths/walk.h"
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../real.h"
 #include "../undeclared.h"
@@ -139,9 +140,9 @@ static int follow(struct way *way)
 /* Opens a path of a mount by the rules. -1 and errno on failure. */
 static int open_by_rules(int dirfd, const char *path, const struct open_how *how)
 {
-    struct way way = {.dirfd = dirfd, .rules = how->resolve};
-    int rc = path[0] == '\0' ? -ENOENT : 0;
-    if (strlen(path) >= sizeof(way.rest))
+    FAN_OFF_STACK(struct way, way);
+    int rc = way == NULL ? -ENOMEM : path[0] == '\0' ? -ENOENT : 0;
+    if (strlen(path) >= sizeof(way->rest))
         rc = -ENAMETOOLONG;
     if (path[0] == '/' && (how->resolve & RESOLVE_BENEATH))
         rc = -EXDEV;
@@ -149,14 +150,15 @@ static int open_by_rules(int dirfd, const char *path, const struct open_how *how
         rc = -EAGAIN;
     if (rc < 0)
         return (int)fan_answer(rc);
-    way.follow = !(fan_open_resolve((int)how->flags) & FAN_NOFOLLOW);
-    strcpy(way.rest, path);
-    while ((rc = follow(&way)) == 1) {
-        if (!is_ours(AT_FDCWD, way.rest, how))
-            return (int)fan_answer(FAN_SYS(openat2, AT_FDCWD, way.rest, how, sizeof(*how)));
+    *way = (struct way){.dirfd = dirfd, .rules = how->resolve};
+    way->follow = !(fan_open_resolve((int)how->flags) & FAN_NOFOLLOW);
+    strcpy(way->rest, path);
+    while ((rc = follow(way)) == 1) {
+        if (!is_ours(AT_FDCWD, way->rest, how))
+            return (int)fan_answer(FAN_SYS(openat2, AT_FDCWD, way->rest, how, sizeof(*how)));
     }
     return rc < 0 ? (int)fan_answer(rc)
-                  : openat(way.dirfd, way.done[0] != '\0' ? way.done : ".",
+                  : openat(way->dirfd, way->done[0] != '\0' ? way->done : ".",
                            (int)how->flags | O_NOFOLLOW, (mode_t)how->mode);
 }
 
