@@ -28,6 +28,9 @@ int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
 #endif
 pid_t _Fork(void);
+int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv,
+                      void (*init)(void), void (*fini)(void), void (*at_end)(void),
+                      void *stack_end);
 void closefrom(int first);
 int close_range(unsigned first, unsigned last, int flags);
 int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);

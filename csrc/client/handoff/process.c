@@ -1,5 +1,7 @@
 #include "process.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "../content/far.h"
@@ -30,4 +32,11 @@ void fan_process_after_fork_child(void)
     fan_file_after_fork_child();
     fan_session_after_fork_child();
     fan_output_after_fork_child();
+}
+
+void fan_process_watch_forks(void)
+{
+    static atomic_flag begun = ATOMIC_FLAG_INIT;
+    if (fan_job.view_count > 0 && !atomic_flag_test_and_set(&begun))
+        pthread_atfork(fan_file_before_fork, NULL, fan_process_after_fork_child);
 }

@@ -12,4 +12,8 @@ int fan_process_attach(const char *directory, const char *library);
  * forgotten, and the node daemon is told whose outputs this process has, too. */
 void fan_process_after_fork_child(void);
 
+/* Has libc call fan_file_before_fork and fan_process_after_fork_child, from the first call on. It
+ * allocates. */
+void fan_process_watch_forks(void);
+
 #endif

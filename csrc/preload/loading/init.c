@@ -2,8 +2,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +17,8 @@
 #include "../../common/sys.h"
 #include "../files/cookie.h"
 #include "../log.h"
+#include "../real.h"
+#include "../undeclared.h"
 #include "../process/environment.h"
 #include "../syscall/raw.h"
 #include "load.h"
@@ -24,22 +26,15 @@
 
 enum { EXIT_FAILED = 125 }; /* fanstore/exit_codes.py */
 
-/* The value of a variable in an environment, taken out of it when `take`: from the one
- * that the constructor is given, which nobody has changed yet. */
-static const char *variable(char **env, const char *name, int take)
+/* The value of a variable ("NAME=") in the environment that the constructor is given, which nobody
+ * has changed yet; taken out of it when `take`. */
+static const char *variable(char **env, const char *name_and_equals, int take)
 {
-    size_t length = strlen(name);
-    for (char **at = env; at != NULL && *at != NULL; at++) {
-        if (strncmp(*at, name, length) != 0 || (*at)[length] != '=')
-            continue;
-        const char *value = *at + length + 1;
-        if (take) {
-            for (char **rest = at; *rest != NULL; rest++)
-                rest[0] = rest[1];
-        }
-        return value;
-    }
-    return NULL;
+    char **at = fan_environment_find(env, name_and_equals);
+    const char *value = at != NULL ? *at + strlen(name_and_equals) : NULL;
+    if (take)
+        fan_environment_remove(at);
+    return value;
 }
 
 /* The path of this library: what LD_PRELOAD names where that is all it names, for dladdr goes
@@ -47,11 +42,15 @@ static const char *variable(char **env, const char *name, int take)
 static const char *own_path(char **env)
 {
     static const char name[] = "/libfanstore_preload.so";
-    const char *preload = variable(env, FAN_PRELOAD_ENV, 0);
+    const char *preload = variable(env, FAN_PRELOAD_ENV "=", 0);
     size_t length = preload != NULL ? strlen(preload) : 0;
     Dl_info own;
-    if (length >= sizeof(name) && preload[0] == '/' && strpbrk(preload, ": $") == NULL &&
-        strcmp(preload + length - (sizeof(name) - 1), name) == 0)
+    size_t plain = 0; /* strpbrk and strcmp may be TSan's, which is not ready yet */
+    while (plain < length && preload[plain] != ':' && preload[plain] != ' ' &&
+           preload[plain] != '$')
+        plain++;
+    if (length >= sizeof(name) && preload[0] == '/' && plain == length &&
+        memcmp(preload + length - (sizeof(name) - 1), name, sizeof(name)) == 0)
         return preload;
     return dladdr((const void *)&fan_job, &own) != 0 ? own.dli_fname : NULL;
 }
@@ -86,14 +85,17 @@ static void refuse(char **env, const char *directory, int error)
     FAN_SYS(exit_group, EXIT_FAILED);
 }
 
+/* Comes before all other initialisation (-z initfirst), also that of libc, whose environ is not set
+ * then, and of what stands in front of libc (an allocator, a sanitizer). So nothing here may
+ * allocate, or call what those are known to replace. */
 __attribute__((constructor)) static void fan_init(int argc, char **argv, char **env)
 {
     (void)argc;
     (void)argv;
-    const char *directory = variable(env, FAN_JOB_ENV, 0);
-    const char *handed = variable(env, FAN_HANDOFF_ENV, 1);
+    const char *directory = variable(env, FAN_JOB_ENV "=", 0);
+    const char *handed = variable(env, FAN_HANDOFF_ENV "=", 1);
     fan_codec_load_with(dlopen); /* ours, which knows of mounts */
-    bool off = fan_environment_off(variable(env, FAN_OFF_ENV, 0));
+    bool off = fan_environment_off(variable(env, FAN_OFF_ENV "=", 0));
     bool member = !off && directory != NULL && directory[0] != '\0';
     int error = member ? fan_process_attach(directory, own_path(env)) : 0;
     if (error != 0)
@@ -101,15 +103,25 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     fan_environment_hide(env);
     if (fan_job.view_count == 0)
         return;
-    fan_log_begin(variable(env, FAN_LOG_ENV, 0));
+    fan_log_begin(variable(env, FAN_LOG_ENV "=", 0));
     fan_load_begin(env);
-    fan_raw_begin(variable(env, FAN_REDIRECT_ENV, 0));
-    fan_python_begin();
-    pthread_atfork(fan_file_before_fork, NULL, fan_process_after_fork_child);
-    if (handed == NULL)
-        return;
-    fan_handoff_adopt(handed);
-    fan_stream_take_stdin();
+    if (handed != NULL)
+        fan_handoff_adopt(handed);
+}
+
+/* Called by a program's first instructions, when all libraries are ready: the rest, which
+ * allocates. */
+FAN_EXPORT int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv,
+                                 void (*init)(void), void (*fini)(void), void (*at_end)(void),
+                                 void *stack_end)
+{
+    if (fan_job.view_count > 0) {
+        fan_raw_begin(getenv(FAN_REDIRECT_ENV));
+        fan_python_begin();
+        fan_process_watch_forks();
+        fan_stream_take_stdin();
+    }
+    return REAL(__libc_start_main)(start, argc, argv, init, fini, at_end, stack_end);
 }
 
 /* Libraries may write after this, and libc flushes its streams: the daemon looks at the outputs

@@ -299,27 +299,11 @@ struct onward fan_load_dlopen(const char *path, int mode, void *caller)
     return to;
 }
 
-static char **find_variable(char **env, const char *name)
-{
-    size_t length = strlen(name);
-    for (; env != NULL && *env != NULL; env++) {
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return env;
-    }
-    return NULL;
-}
-
-static void remove_variable(char **at)
-{
-    for (; *at != NULL; at++)
-        at[0] = at[1];
-}
-
 void fan_load_begin(char **env)
 {
-    char **now = find_variable(env, FAN_LIBRARY_PATH);
-    char **was = find_variable(env, FAN_LIBRARY_PATH_WAS);
-    char **none = find_variable(env, FAN_LIBRARY_PATH_NONE);
+    char **now = fan_environment_find(env, FAN_LIBRARY_PATH "=");
+    char **was = fan_environment_find(env, FAN_LIBRARY_PATH_WAS "=");
+    char **none = fan_environment_find(env, FAN_LIBRARY_PATH_NONE "=");
     fan_real_call(
         FAN_REAL_dlerror); /* looked up later, it would find its text gone: dlsym drops it */
     if (now != NULL && fan_code_mentions_mount(*now))
@@ -327,12 +311,9 @@ void fan_load_begin(char **env)
     library_path_replaced = library_path != NULL && (was != NULL || none != NULL);
     if (now != NULL && was != NULL)
         *now = *was + sizeof(FAN_LIBRARY_PATH_WAS) - sizeof(FAN_LIBRARY_PATH);
-    if (was != NULL)
-        remove_variable(was);
-    now = find_variable(env, FAN_LIBRARY_PATH);
-    if (now != NULL && none != NULL)
-        remove_variable(now);
-    none = find_variable(env, FAN_LIBRARY_PATH_NONE);
+    fan_environment_remove(was);
+    now = fan_environment_find(env, FAN_LIBRARY_PATH "=");
     if (none != NULL)
-        remove_variable(none);
+        fan_environment_remove(now);
+    fan_environment_remove(fan_environment_find(env, FAN_LIBRARY_PATH_NONE "="));
 }

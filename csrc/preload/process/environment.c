@@ -16,9 +16,14 @@
 /* The preload, the job, what was added, the handoff and the end. */
 enum { ENTRIES_MORE = 5, BYTES_MAX = 1 << 24 };
 
+/* strncmp may be a sanitizer's, which is not ready yet when a program starts. */
 static bool is_variable(const char *entry, const char *name_and_equals)
 {
-    return strncmp(entry, name_and_equals, strlen(name_and_equals)) == 0;
+    while (*name_and_equals != '\0' && *entry == *name_and_equals) {
+        entry++;
+        name_and_equals++;
+    }
+    return *name_and_equals == '\0';
 }
 
 /* Whether an LD_PRELOAD that a program made names the library already. */
@@ -35,7 +40,7 @@ static bool is_others_preload(const char *entry)
 
 bool fan_environment_off(const char *value)
 {
-    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+    return value != NULL && value[0] != '\0' && !(value[0] == '0' && value[1] == '\0');
 }
 
 static bool is_off(const char *entry)
@@ -132,8 +137,7 @@ void fan_environment_fini(struct fan_environment *made)
     fan_handoff_cancel(made->counted);
 }
 
-/* The place of a variable, or NULL. */
-static char **place_of(char **env, const char *name_and_equals)
+char **fan_environment_find(char **env, const char *name_and_equals)
 {
     for (; env != NULL && *env != NULL; env++) {
         if (is_variable(*env, name_and_equals))
@@ -142,7 +146,7 @@ static char **place_of(char **env, const char *name_and_equals)
     return NULL;
 }
 
-static void take_out(char **at)
+void fan_environment_remove(char **at)
 {
     for (; at != NULL && *at != NULL; at++)
         at[0] = at[1];
@@ -158,15 +162,15 @@ static void drop_first_library(char **at)
 
 void fan_environment_hide(char **env)
 {
-    char **at = place_of(env, ADDED);
+    char **at = fan_environment_find(env, ADDED);
     const char *what = at != NULL ? *at + sizeof(ADDED) - 1 : "";
-    take_out(at);
+    fan_environment_remove(at);
     for (; *what != '\0'; what++) {
         if (*what == 'p')
-            take_out(place_of(env, PRELOAD));
+            fan_environment_remove(fan_environment_find(env, PRELOAD));
         else if (*what == 'm')
-            drop_first_library(place_of(env, PRELOAD));
+            drop_first_library(fan_environment_find(env, PRELOAD));
         else if (*what == 'j')
-            take_out(place_of(env, JOB));
+            fan_environment_remove(fan_environment_find(env, JOB));
     }
 }

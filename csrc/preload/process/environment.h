@@ -50,4 +50,9 @@ bool fan_environment_off(const char *value);
 /* When a program starts: takes what FANSTORE_ADDED names out of its environment again. */
 void fan_environment_hide(char **env);
 
+/* The place of a variable ("NAME=") in an environment, or NULL; and what removes the entry at a
+ * place, if there is one. */
+char **fan_environment_find(char **env, const char *name_and_equals);
+void fan_environment_remove(char **at);
+
 #endif

@@ -26,6 +26,7 @@ FILE *_IO_popen(const char *command, const char *mode);
 
 FAN_EXPORT pid_t fork(void)
 {
+    fan_process_watch_forks(); /* a constructor's comes before main */
     pid_t pid = REAL(fork)();
     if (pid < 0 && fan_job.view_count > 0)
         fan_file_after_failed_fork();
