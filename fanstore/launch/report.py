@@ -70,8 +70,8 @@ def rank_lines(summary: dict[str, Any]) -> list[str]:
 def raw_call_lines(summary: dict[str, Any]) -> list[str]:
     """Names programs and libraries whose own system calls went past FanStore on this node."""
     return [
-        f"{path} makes system calls by itself, which could not be redirected here: what it opened "
-        "or saved under the mount went past FanStore; use --trap"
+        f"{path} makes system calls by itself, which could not be redirected here: if it opened "
+        "or saved files under the mount, these went past FanStore, and it needs --trap"
         for path in summary["raw_calls"]
     ]
 

@@ -95,6 +95,8 @@ class Wrapper:
             if ready["trace"]:
                 report.say(f"trace: up to then it is {ready['trace']['path']}")
             return code or FanstoreError.exit_code
+        if self._plan.settings.trap:
+            summary["raw_calls"] = []  # which were caught
         for line in report.warning_lines(summary):
             report.say(line)
         if not self._plan.settings.quiet:

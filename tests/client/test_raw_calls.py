@@ -47,6 +47,12 @@ except Exception as error:
     print("os error 2" in str(error))
 """
 
+GO = r"""
+__asm__(".section .note.go.buildid,\"a\",@note\n"
+        ".long 4, 4, 4; .asciz \"Go\"; .byte 0; .long 1; .text");
+int main(void) { return 0; }
+"""
+
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64", reason="the calls are redirected on x86_64"
 )
@@ -123,7 +129,20 @@ def test_where_code_may_not_be_changed_the_report_says_so(stage: Stage, built: P
     if done.returncode == 77:
         pytest.skip("this kernel cannot forbid it")
     assert f"{library} makes system calls by itself" in done.stderr
-    assert "use --trap" in done.stderr
+    assert "needs --trap" in done.stderr
+
+
+@pytest.mark.parametrize("trap", [False, True])
+def test_a_program_in_go_is_named_in_the_report(stage: Stage, tmp_path: Path, trap: bool) -> None:
+    (tmp_path / "go.c").write_text(GO)
+    program = str(tmp_path / "program")
+    subprocess.run(["cc", "-o", program, str(tmp_path / "go.c")], check=True)
+    dataset = stage.dataset(stage.source(files=FILES))
+    where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--quiet")
+    # Not the command itself: of that its start says so already.
+    command = (*where, *(["--trap"] if trap else []), "--", "sh", "-c", f"{program}; true")
+    said = stage.call("run", *command).stderr
+    assert (f"{program} makes system calls by itself" in said) != trap
 
 
 def test_doctor_says_where_code_may_not_be_changed(stage: Stage) -> None:

@@ -35,7 +35,19 @@ static bool is_code(const ElfW(Phdr) *segment)
            (segment->p_flags & (PF_R | PF_W | PF_X)) == (PF_R | PF_X);
 }
 
-static void redirect_segments(const struct dl_phdr_info *info, const char *path)
+/* For the report. A program has no name there, and libc may not know it yet. */
+static void note(const char *path)
+{
+    char program[PATH_MAX];
+    if (path[0] == '\0') {
+        long length = FAN_SYS(readlinkat, AT_FDCWD, "/proc/self/exe", program, PATH_MAX - 1);
+        program[length > 0 ? length : 0] = '\0';
+        path = program;
+    }
+    fan_job_note("raw-calls", path);
+}
+
+static void redirect_segments(const struct dl_phdr_info *info)
 {
     int rc = 0;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
@@ -45,7 +57,7 @@ static void redirect_segments(const struct dl_phdr_info *info, const char *path)
             rc = fan_raw_redirect(begin, begin + segment->p_filesz);
     }
     if (rc < 0)
-        fan_job_note("raw-calls", path); /* for the report */
+        note(info->dlpi_name);
 }
 
 /* 1: this is the library, and the search ends. */
@@ -55,7 +67,7 @@ static int take_library(struct dl_phdr_info *info, size_t bytes, void *argument)
     (void)bytes;
     if (info->dlpi_addr != map->l_addr || strcmp(info->dlpi_name, map->l_name) != 0)
         return 0;
-    redirect_segments(info, map->l_name);
+    redirect_segments(info);
     return 1;
 }
 
@@ -77,30 +89,36 @@ static const char *names_of(const ElfW(Dyn) *entry, uintptr_t base, size_t *byte
     return (const char *)(names != 0 && names < base ? names + base : names);
 }
 
-/* The first one is the program. */
+static bool is_off;
+
+/* The first one is the program. Go's runtime takes the numbers of its calls from variables, so that
+ * none of them is found: the report names the program. */
 static int take_program(struct dl_phdr_info *info, size_t bytes, void *argument)
 {
+    static const char go_note[] = "Go\0";
     const char *names = NULL;
     size_t names_bytes = 0;
     (void)bytes;
+    (void)argument;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const void *begin = (const void *)(info->dlpi_addr + segment->p_vaddr);
         if (segment->p_type == PT_DYNAMIC)
-            names = names_of((const ElfW(Dyn) *)(info->dlpi_addr + segment->p_vaddr),
-                             info->dlpi_addr, &names_bytes);
+            names = names_of(begin, info->dlpi_addr, &names_bytes);
+        if (segment->p_type == PT_NOTE &&
+            memmem(begin, segment->p_memsz, go_note, sizeof(go_note)) != NULL)
+            note(info->dlpi_name);
     }
-    if (names != NULL && names_bytes <= NAMES_BYTES_MAX && has_mark(names, names_bytes))
-        redirect_segments(info, argument);
+    if (FAN_RAW_CALLS && !is_off && names != NULL && names_bytes <= NAMES_BYTES_MAX &&
+        has_mark(names, names_bytes))
+        redirect_segments(info);
     return 1;
 }
-
-static bool is_off;
 
 void fan_raw_begin(const char *redirect)
 {
     is_off = redirect != NULL && strcmp(redirect, "0") == 0;
-    if (FAN_RAW_CALLS && !is_off)
-        dl_iterate_phdr(take_program, program_invocation_name);
+    dl_iterate_phdr(take_program, NULL);
 }
 
 static bool file_has_mark(int fd)
