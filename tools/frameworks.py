@@ -3,9 +3,10 @@ with --trap. Makes docs/frameworks.md.
 
     tools/frameworks.py [--check] [--venv DIR] [NAME ...]
 
-The programs are in tools/frameworks/. What they need goes into a virtual environment outside the
-repository (about 4 GB for all); what is missing there is installed. --check compares outcomes with
-the page instead of writing it: exit code 1 where one differs. With NAMEs the other rows stay.
+The programs are in tools/frameworks/; those in shell need theirs to be installed. Python packages
+go into a virtual environment outside the repository (13 GB for all; all programs take an hour on
+two cores); what is missing there is installed, in its newest version. --check compares outcomes
+with the page instead of writing it: exit code 1 where one differs. With NAMEs the other rows stay.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +33,11 @@ PROGRAMS = Path(__file__).with_name("frameworks")
 MODES = ("plain", "preload", "trap")
 
 _LIMIT_S = 300.0
-_HEADER = re.compile(r"^# (does|needs|version|remark): *(.*)$", re.MULTILINE)
+_HEADER = re.compile(r"^# (does|needs|alone|version|remark): *(.*)$", re.MULTILINE)
+_RANDOM = re.compile(
+    r"(\b[0-9a-f]{2}/)*[0-9a-f]{16,}(-\d+)?|\b[a-z2-7]{40,}|\d{10,}|\d{8}_\d{6}"
+    r"|\btmp[a-z0-9_]{8}\b|\b\d+(?=\.0$)"
+)
 _ROW = re.compile(r"^\| `(\w+)` \|.*$", re.MULTILINE)
 _QUIET = {
     "HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu",
@@ -54,15 +60,54 @@ class Walk {
     }
 }
 """,
+    "main.rs": """use std::{env, fs, path::Path};
+fn walk(at: &Path) {
+    let mut all: Vec<_> = fs::read_dir(at).unwrap().map(|e| e.unwrap().path()).collect();
+    all.sort();
+    for path in all {
+        println!("{} {}", path.display(), fs::metadata(&path).unwrap().is_dir());
+        if path.is_dir() { walk(&path) }
+    }
+}
+fn main() {
+    let top = env::args().nth(1).unwrap();
+    walk(&Path::new(&top).join("files"));
+    fs::copy(format!("{top}/files/a.txt"), format!("{top}/out/r.txt")).unwrap();
+    println!("{}", fs::read_to_string(format!("{top}/out/r.txt")).unwrap().len());
+}
+""",
+    "main.go": """package main
+import ("fmt"; "io/fs"; "os"; "path/filepath")
+func main() {
+	top := os.Args[1]
+	filepath.WalkDir(top+"/files", func(path string, e fs.DirEntry, err error) error {
+		fmt.Println(path, e.IsDir(), err)
+		return err
+	})
+	text, err := os.ReadFile(top + "/files/a.txt")
+	fmt.Println(len(text), err, os.WriteFile(top+"/out/g.txt", text, 0o644))
+	os.Rename(top+"/out/g.txt", top+"/out/h.txt")
+}
+""",
+    "main.js": "import { x } from './x.js'; console.log(x);\n", "x.js": "export const x = 7;\n",
 }  # fmt: skip
 
-HEAD = """# Frameworks that were tried
+HEAD = """# Frameworks and tools that were tried
 
-Made by `tools/frameworks.py`: each row is a small program (`tools/frameworks/`) that reads inputs
-and writes outputs, run on a plain directory, under `fanstore run` and under `fanstore run --trap`,
-in a prefix that FanStore made. **same**: the exit code, all that it printed and the names of what
-it wrote are those of the plain directory, and every output is in the output directory with the
-bytes that the program saw. A row says what was tried, and no more.
+Most programs run under `fanstore run` as they are. Those written in Go, and those linked
+statically, need `fanstore run --trap` ([trap.md](trap.md) says how that works and what it costs).
+The table names them.
+
+Each row is one small program in `tools/frameworks/`. It does what users do with the framework: it
+reads a dataset and writes results beside it. `tools/frameworks.py` runs it on a plain directory,
+under `fanstore run` and under `fanstore run --trap`, and makes this page.
+
+- **same**: the exit code, all that it printed and the names of its outputs are those of the plain
+  directory, and the output directory holds every output with the right bytes.
+- **needs `--trap`**: it fails, or finds no files, without that option.
+- **not yet** in a remark: it reads the dataset, but FanStore cannot yet write outputs in its way.
+
+A row shows that this program works, and promises nothing about the rest of its framework.
 
 """
 
@@ -75,6 +120,7 @@ class Program:
     path: Path
     does: str = ""
     needs: list[str] = field(default_factory=list)
+    alone: list[str] = field(default_factory=list)  # without what they ask for
     version: str = ""
     remark: str = ""
 
@@ -86,6 +132,7 @@ class Program:
             path,
             found["does"],
             found.get("needs", "").split(),
+            found.get("alone", "").split(),
             found.get("version", ""),
             found.get("remark", ""),
         )
@@ -113,17 +160,30 @@ def prepare_venv(venv: Path, chosen: Sequence[Program]) -> str:
     python = venv / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-    for needed in sorted({need for program in chosen for need in program.needs}):
-        if _version(str(python), needed) is None:
-            pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, needed], check=False)
+    # All in one call: what one of them asks for must not replace what another has.
+    install(str(python), [need for program in chosen for need in program.needs])
+    install(str(python), [need for program in chosen for need in program.alone], "--no-deps")
     return str(python)
 
 
+def install(python: str, needs: Sequence[str], *more: str) -> None:
+    """Adds those of these packages that are missing."""
+    missing = [need for need in sorted(set(needs)) if _version(python, need) is None]
+    if missing:
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *more, *missing], check=True)
+
+
+def _bare(needed: str) -> str:
+    """The name of a package without its extras and without what is said of its version."""
+    return re.split(r"[\[=<>]", needed)[0]
+
+
 def _version(python: str, needed: str) -> str | None:
-    name = needed.partition("==")[0]
     code = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
-    done = subprocess.run([python, "-c", code, name], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python, "-c", code, _bare(needed)], capture_output=True, text=True, check=False
+    )
     return done.stdout.strip() if done.returncode == 0 else None
 
 
@@ -137,9 +197,10 @@ def versions(program: Program, python: str) -> str | None:
             first = (done.stdout or done.stderr).splitlines()[0]
             return re.sub(r" \([^)]*\)| *(Copyright|multi-call|protocol).*", "", first).strip()
         return None
-    if not program.needs:
+    needs = [*program.alone, *program.needs]
+    if not needs:
         return f"Python {sys.version.split()[0]}"
-    found = [(need.partition("==")[0], _version(python, need)) for need in program.needs]
+    found = [(_bare(need), _version(python, need)) for need in needs]
     if any(version is None for _, version in found):
         return None
     return f"{found[0][0]} {found[0][1]}"
@@ -169,21 +230,25 @@ def run_limited(argv: Sequence[str]) -> dict[str, object]:
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         errors="replace", env={**os.environ, **_QUIET}, start_new_session=True,
     ) as process:  # fmt: skip
+        started = time.monotonic()
         try:
             stdout, stderr = process.communicate(timeout=_LIMIT_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             stdout, stderr = process.communicate()
             stderr += f"\nkilled after {_LIMIT_S:.0f} s"
-    return {"code": process.returncode, "stdout": stdout, "stderr": stderr}
+    took = time.monotonic() - started
+    return {"code": process.returncode, "stdout": stdout, "stderr": stderr, "seconds": took}
 
 
 def digests(directory: Path) -> dict[str, str]:
     """The content of each file below, by name; symbolic links by where they lead."""
     found = {}
-    for base, _, names in os.walk(directory):
-        for name in names:
+    for base, folders, names in os.walk(directory):
+        for name in [*folders, *names]:
             path = Path(base, name)
+            if path.is_dir() and not path.is_symlink():
+                continue
             what = os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
             found[str(path.relative_to(directory))] = hashlib.sha256(what).hexdigest()
     return found
@@ -246,7 +311,7 @@ def _names(result: dict) -> list[str]:
     """Of what was written, without what is new in each run: places, digests and random parts."""
     place = result["base"].replace("/", "_")
     names = [name.replace(place, "BASE") for name in result["files"]]
-    return sorted(re.sub(r"[0-9a-f]{16,}(-\d+)?|\d{10,}", "N", name) for name in names)
+    return sorted(_RANDOM.sub("N", name) for name in names)
 
 
 def rows(
@@ -254,14 +319,16 @@ def rows(
 ) -> Iterator[tuple[str, str]]:
     """A row of the table for each program that was run, by name."""
     for program in chosen:
-        if program.name not in shown or program.name not in results["plain"]:
-            cells = ["not tried", "", "", ""]
+        plain = results["plain"].get(program.name)
+        if program.name not in shown or plain is None:
+            cells = ["not tried", "", ""]
+        elif plain["code"] != 0:
+            cells = [f"not tried: exit code {plain['code']} on a plain directory", "", ""]
         else:
-            plain = results["plain"][program.name]
-            ran = "exit code 0" if plain["code"] == 0 else f"exit code {plain['code']}"
-            others = [outcome(plain, results[mode][program.name]) for mode in MODES[1:]]
-            worst = any(other != "same" for other in others)
-            cells = [ran, *others, program.remark if worst else ""]
+            preload, trap = (outcome(plain, results[mode][program.name]) for mode in MODES[1:])
+            if preload != "same" and trap == "same":
+                preload = "needs `--trap`"
+            cells = [preload, trap, "" if preload == trap == "same" else program.remark]
         said = shown.get(program.name, "")
         yield program.name, f"| `{program.name}` | {said} | {program.does} | {' | '.join(cells)} |"
 
@@ -270,8 +337,7 @@ def page(table: dict[str, str]) -> str:
     """The whole document; programs that were never run have a row that says so."""
     untried = rows(programs(), {}, {"plain": {}})
     table = {**dict(untried), **table}
-    head = ["program", "version", "what it does", "plain directory", "under FanStore"]
-    head += ["with `--trap`", "remark"]
+    head = ["program", "version", "it does", "`fanstore run`", "with `--trap`", "remark"]
     lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     return HEAD + "\n".join([*lines, *(table[name] for name in sorted(table))]) + "\n"
 
@@ -282,7 +348,7 @@ def listed() -> dict[str, str]:
 
 
 def _outcomes(row: str) -> list[str]:
-    return [cell.strip() for cell in row.split("|")][4:7]
+    return [cell.strip() for cell in row.split("|")][4:6]
 
 
 def try_all(chosen: Sequence[Program], venv: Path, details: Path | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ def run(make: Callable[[Path], object], use: Callable[[Path], object]) -> None:
     """What the command line asks for."""
     action, directory = sys.argv[1], Path(sys.argv[2])
     if action == "use":
-        (directory / "out").mkdir()
+        (directory / "out").mkdir(exist_ok=True)
         use(directory)
     else:
         make(directory)

@@ -1,4 +1,4 @@
 # does: read a JSON file (Go)
 # version: gron --version
-# remark: written in Go, whose runtime makes system calls by itself: use `--trap`
+# remark: written in Go
 gron "$1/files/a.json"

@@ -1,5 +1,5 @@
 # does: load_from_disk, load_dataset of parquet with its cache in the mount, map, save_to_disk
-# needs: datasets
+# needs: datasets>=5.2
 import datasets
 from case import run
 

@@ -1,5 +1,5 @@
 # does: Trainer with ModelCheckpoint and CSVLogger, resumed from its checkpoint
-# needs: lightning torch==2.13.0
+# needs: lightning torch
 import logging
 import warnings
 

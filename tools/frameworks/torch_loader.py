@@ -1,5 +1,5 @@
 # does: DataLoader with 2 workers (fork, then spawn), torch.save and load (also with mmap)
-# needs: torch==2.13.0 numpy
+# needs: torch numpy
 import numpy as np
 import torch
 from case import run
