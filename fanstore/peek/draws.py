@@ -88,7 +88,8 @@ class Draws:
         self._searches -= 1
         try:
             row = self._rows.rest_of(iterator, self._recent)
-        except Exception:  # of whatever the sampler has there
+        except (AttributeError, LookupError, NotImplementedError, TypeError, ValueError):
+            # of the sampler's own code
             row = None
         if row and self._drops_last:
             del row[len(row) // self._batch * self._batch :]

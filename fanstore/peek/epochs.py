@@ -81,8 +81,8 @@ class Epochs:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        self._off = True
         self._teller.failed(error)
+        self._off = True
 
     def _forget(self) -> None:
         """A process that was forked has told nothing yet."""

@@ -52,7 +52,7 @@ def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
 def _length(value: Any) -> int:
     try:
         return len(value)
-    except Exception:  # whatever the job's own code raises
+    except (AttributeError, NotImplementedError, TypeError):  # it has no length
         return -1
 
 

@@ -84,7 +84,6 @@ def _measure(loader_module: Any, stages: Any) -> None:
 
 
 def _start() -> None:
-    teller = _part("teller").Teller(os.path.dirname(_HERE))
     try:
         torch = sys.modules["torch"]
         data = sys.modules["torch.utils.data"]
@@ -96,7 +95,7 @@ def _start() -> None:
         draws_of = functools.partial(_part("draws").Draws, _part("rows"))
         files_of = functools.partial(_part("files").paths_of, data)
         note_sample = globals()["note_sample"]  # of python_hook.c
-        tags = _part("tags").Tags(note_sample, files_of)
+        tags = _part("tags").Tags(note_sample, files_of, of_a_handler)
         _watch(loader_module, _part("epochs").Epochs(sampler_of, draws_of, files_of, tags, teller))
         _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
         teller.began()
@@ -104,4 +103,7 @@ def _start() -> None:
         teller.failed(error)
 
 
+part = _part("teller")
+teller, of_a_handler = part.Teller(os.path.dirname(_HERE)), part.of_a_handler
+begun = True  # for python_hook.c: what is raised from here on is the job's own
 _start()

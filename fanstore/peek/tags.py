@@ -21,13 +21,18 @@ _TEXT_MAX = 4096
 
 class Tags:
     """Notes samples. note_sample: does so, given the number of one and that of its dataset.
-    files_of: the files of a dataset, None where it has no list of them."""
+    files_of: the files of a dataset, None where it has no list of them. of_a_handler: tells whether
+    a signal handler of the job raised an exception, which is passed on."""
 
     def __init__(
-        self, note_sample: Callable[[int, int], None], files_of: Callable[[Any], Any]
+        self,
+        note_sample: Callable[[int, int], None],
+        files_of: Callable[[Any], Any],
+        of_a_handler: Callable[[Exception], bool],
     ) -> None:
         self._note_sample = note_sample
         self._files_of = files_of
+        self._of_a_handler = of_a_handler
         # Of datasets: weak references, and what `name_of` returns.
         self._names: list[tuple[Any, list[Any] | None]] = []
 
@@ -45,7 +50,9 @@ class Tags:
                 text = "\n".join(_about(dataset, 0))[:_TEXT_MAX]
                 number = zlib.crc32(text.encode("utf-8", "replace")) & _NUMBER_MASK
                 name = [text, number, len(dataset)]
-        except Exception:  # of the dataset's own code; or it is a plain list
+        except Exception as error:  # of the dataset's own code; or it is a plain list
+            if self._of_a_handler(error):
+                raise
             return None
         self._names.append((reference, name))
         return name

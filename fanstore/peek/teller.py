@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import array
 import fcntl
+import functools
 import json
 import os
+import signal
 import socket
 from typing import TYPE_CHECKING
 
@@ -50,7 +52,10 @@ class Teller:
                 os.close(fd)
 
     def failed(self, error: Exception) -> None:
-        """Says why this process looks at no loader any more: once."""
+        """Says why this process looks at no loader any more: once. Raises what a signal handler of
+        the job raised."""
+        if of_a_handler(error):
+            raise error
         if not self._failed:
             self._failed = True
             try:
@@ -60,8 +65,9 @@ class Teller:
                 line = 0 if where is None else where.tb_lineno
                 why = f"{type(error).__name__}: {error} (line {line})"
                 self._send(json.dumps({"failed": why[:500]}).encode(), [])
-            except Exception:
-                pass
+            except Exception as another:
+                if of_a_handler(another):
+                    raise
 
     def _send(self, text: bytes, fds: list[int]) -> None:
         directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -73,6 +79,24 @@ class Teller:
                 link.sendmsg([text], [rights] if fds else [])
         finally:
             os.close(directory)
+
+
+def of_a_handler(error: BaseException) -> bool:
+    """Tells whether a signal handler of the job raised an exception, which then belongs to the job:
+    a handler runs between two lines of whatever its process is doing, and so within this code."""
+    codes = [_code_of(signal.getsignal(number)) for number in signal.valid_signals()]
+    step = error.__traceback__
+    while step is not None and step.tb_frame.f_code not in codes:
+        step = step.tb_next
+    return step is not None
+
+
+def _code_of(handler: Any) -> Any:
+    """Returns the code that a handler begins with, or None."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    call = type(handler).__call__ if callable(handler) else None  # of an object that is called
+    return getattr(handler, "__code__", None) or getattr(call, "__code__", None)
 
 
 def _memory_file(pieces: Iterable[bytes]) -> int:

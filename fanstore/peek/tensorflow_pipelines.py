@@ -58,8 +58,8 @@ class Pipelines:
             else:
                 self._lose_count(dataset, 0)
         except Exception as error:
-            self._off = True
             self._teller.failed(error)
+            self._off = True
 
     def _tell(self, dataset: Any) -> None:
         found = self._found(dataset, 0)

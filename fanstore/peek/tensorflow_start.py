@@ -37,7 +37,6 @@ def _watch(iterators: Any, pipelines: Any) -> None:
 
 
 def _start() -> None:
-    teller = _part("teller").Teller(os.path.dirname(_HERE))
     try:
         iterators = sys.modules["tensorflow.python.data.ops.iterator_ops"]
         is_ours = _part("files")._is_ours
@@ -47,4 +46,6 @@ def _start() -> None:
         teller.failed(error)
 
 
+teller = _part("teller").Teller(os.path.dirname(_HERE))
+begun = True  # for python_hook.c: what is raised from here on is the job's own
 _start()

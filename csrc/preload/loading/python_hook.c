@@ -26,7 +26,11 @@ enum { FILE_INPUT = 257, TEXT_BYTES_MAX = 64 << 10 }; /* Py_file_input */
 static struct {
     void *(*PyDict_New)(void);
     int (*PyDict_SetItemString)(void *dict, const char *key, void *value);
+    void *(*PyDict_GetItemString)(void *dict, const char *key);
     void (*PyErr_Clear)(void);
+    int (*PyErr_ExceptionMatches)(void *kind);
+    void *(*PyErr_Occurred)(void);
+    void **PyExc_Exception;
     void *(*PyEval_EvalCode)(void *code, void *globals, void *locals);
     void *(*PyEval_GetBuiltins)(void);
     int (*PyArg_ParseTuple)(void *arguments, const char *format, ...);
@@ -49,7 +53,11 @@ static const struct {
 #define LOOK_UP(name) {#name, (void **)&python.name}
     LOOK_UP(PyDict_New),
     LOOK_UP(PyDict_SetItemString),
+    LOOK_UP(PyDict_GetItemString),
     LOOK_UP(PyErr_Clear),
+    LOOK_UP(PyErr_ExceptionMatches),
+    LOOK_UP(PyErr_Occurred),
+    LOOK_UP(PyExc_Exception),
     LOOK_UP(PyEval_EvalCode),
     LOOK_UP(PyEval_GetBuiltins),
     LOOK_UP(PyArg_ParseTuple),
@@ -125,7 +133,15 @@ static void put(void *dict, const char *key, void *value)
     python.Py_DecRef(value);
 }
 
-/* Runs code in a namespace of its own. */
+/* Whether what code has raised belongs to the job, whose signal handlers run wherever its process is:
+ * Ctrl-C, and all once the code has begun, which lets nothing else out. */
+static bool is_the_jobs(void *globals)
+{
+    return globals != NULL && (python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0 ||
+                               python.PyDict_GetItemString(globals, "begun") != NULL);
+}
+
+/* Runs code in a namespace of its own. False: it failed, or left an exception of the job's. */
 static bool run(const char *text, const char *path)
 {
     void *code = python.Py_CompileString(text, path, FILE_INPUT);
@@ -139,7 +155,7 @@ static bool run(const char *text, const char *path)
         result = python.PyEval_EvalCode(code, globals, globals);
     }
     bool ran = result != NULL;
-    if (!ran)
+    if (!ran && !is_the_jobs(globals))
         python.PyErr_Clear();
     python.Py_DecRef(result);
     python.Py_DecRef(globals);
@@ -185,6 +201,8 @@ static int hear(const char *event, void *arguments, void *unused)
         if (loaders[i].state == LOADING && loaded(loaders[i].module, loaders[i].last)) {
             loaders[i].state = DONE;
             start(loaders[i].file);
+            if (python.PyErr_Occurred() != NULL)
+                return -1; /* the import is where the job hears of it */
         } else if (loaders[i].state == WAITING && text != NULL &&
                    strcmp(text, loaders[i].module) == 0) {
             loaders[i].state = LOADING;
