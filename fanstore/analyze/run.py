@@ -61,7 +61,9 @@ class Analyzer:
 
     def run(self) -> None:
         """Runs all phases. Raises FanstoreError where the job itself fails."""
-        scratch = Path(tempfile.mkdtemp(prefix=".scratch-", dir=self._out))
+        # Absolute: processes of the job write there, too, wherever they go. (mkdtemp makes it so
+        # from Python 3.12 on.)
+        scratch = Path(os.path.abspath(tempfile.mkdtemp(prefix=".scratch-", dir=self._out)))
         try:
             for phase in PHASES:
                 if phase == "ingest" and (self._loader is None or self._request.ingest):

@@ -16,6 +16,9 @@ from mpiexec import MPIEXEC, needs_ranks
 from serving import Stage, make_stage, wait_for
 
 from fanstore.analyze.aside import problem
+from fanstore.analyze.request import Request
+from fanstore.analyze.run import Analyzer
+from fanstore.errors import FanstoreError
 
 _TOOLS = Path(__file__).resolve().parents[2] / "tools"
 _JOB, _SLOW = str(_TOOLS / "analyzed" / "sleeping_job.py"), _TOOLS / "slow" / "slow.c"
@@ -39,10 +42,12 @@ def stage(tmp_path: Path) -> Stage:
     return stage
 
 
-def analysis_words(stage: Stage, *command: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+def analysis_words(
+    stage: Stage, *command: str, options: tuple[str, ...] = (), out: str = ""
+) -> tuple[str, ...]:
     where = ("--dataset", str(stage.path / "data"), "--mount", str(stage.path / "plain"))
     options = (*(("--writes", "real") if NO_NAMESPACE else ()), *options)
-    return ("analyze", "--out", str(stage.path / "out"), *options, *where, "--", *command)
+    return ("analyze", "--out", out or str(stage.path / "out"), *options, *where, "--", *command)
 
 
 def analyse(
@@ -50,11 +55,30 @@ def analyse(
 ) -> subprocess.CompletedProcess[str]:
     """An analysis to its end. Its five runs may take minutes on a busy machine."""
     done = subprocess.run(
-        [sys.executable, "-m", "fanstore", *analysis_words(stage, *job, options=options)],
+        [sys.executable, "-m", "fanstore", *analysis_words(stage, *job, options=options, out="out")],
         env={**stage.env, **env}, capture_output=True, text=True, timeout=600, check=False,
+        cwd=stage.path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def test_files_of_a_phase_have_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job's processes write there from wherever they are; --out is relative by default."""
+    seen = []
+
+    class Stopped(Analyzer):
+        def _job(self, directory: Path) -> None:
+            seen.append(directory)
+            raise FanstoreError("seen")
+
+    monkeypatch.chdir(tmp_path)
+    Path("out").mkdir()
+    with pytest.raises(FanstoreError, match="seen"):
+        Stopped(Request((), (), (), 1, 1.0), Path("out"), print).run()
+    assert seen[0].is_absolute()
 
 
 def analysis_of(stage: Stage) -> dict[str, Any]:
