@@ -7,6 +7,7 @@ import mmap
 import multiprocessing
 import os
 import socket
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -52,6 +53,13 @@ def join(
     return Coordination(directory, wanted, prepare)
 
 
+def _end(pid: int, workers: list[Any]) -> None:
+    """Ends the workers of process `pid`, unless this is a child that it has forked."""
+    for worker in workers if os.getpid() == pid else ():
+        worker.kill()  # one that was stopped does not hear SIGTERM; none has anything to tidy up
+        worker.join(5.0)
+
+
 class Coordination:
     """A membership, which `join` returns; a context manager, which leaves at its end. For one
     thread of one process. directory: the job's. wanted: what `join` was asked for. prepare: as of
@@ -72,6 +80,9 @@ class Coordination:
         self._slot_bytes: int = answer["slot_bytes"]
         context = multiprocessing.get_context("fork")
         rest = (self._area, self._slot_bytes, prepare, reports)
+        # Also at the exit of a program that does not close it: multiprocessing would wait there for
+        # a worker that stands still.
+        self._end_workers = weakref.finalize(self, _end, self._pid, self._workers)
         for _ in range(wanted["workers"]):
             arguments = (directory, wanted["name"], answer["member"], *rest)
             self._workers.append(context.Process(target=work, args=arguments, daemon=True))
@@ -100,10 +111,7 @@ class Coordination:
         if os.getpid() != self._pid:
             return
         self._drop()
-        for worker in self._workers:
-            worker.terminate()
-            worker.join(5.0)
-        self._workers = []
+        self._end_workers()
 
     def __enter__(self) -> Coordination:
         return self

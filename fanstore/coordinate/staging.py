@@ -44,6 +44,7 @@ class Staging:
     epoch: int = -1
     roster: tuple[int, ...] = ()
     able: set[int] = field(default_factory=set)
+    stalled: set[int] = field(default_factory=set)  # members that owe, and ask for no work since
     members: set[int] = field(default_factory=set)
     waiting: set[int] = field(default_factory=set)  # members that want the next epoch
     at: dict[int, int] = field(default_factory=dict)  # the batch that each member uses next
@@ -66,6 +67,7 @@ class Staging:
         self.members.discard(member)
         self.waiting.discard(member)
         self.able.discard(member)
+        self.stalled.discard(member)
         self.at.pop(member, None)
         if not self.able:  # those taken for stalled are all that is left
             self.able = self.at.keys() - self.failed.keys()
@@ -83,6 +85,7 @@ class Staging:
 
     def readmit(self, member: int) -> None:
         """Says that a worker asks for work: a member that was taken for stalled prepares again."""
+        self.stalled.discard(member)
         if member in self.at and member not in self.failed:
             self.able.add(member)
 
@@ -161,6 +164,7 @@ class Staging:
         late.sort(key=lambda m: self._due_s[m])
         late = late[: max(0, len(self.able) - 1)]
         self.able.difference_update(late)
+        self.stalled.update(late)
         self.revoked |= {w for w, grant in self.grants.items() if grant.member in late}
         return late
 
@@ -205,6 +209,8 @@ class Staging:
             return
         self.epoch += 1
         self.roster = tuple(sorted(self.members))
-        self.able, self.waiting, self.failed = set(self.roster), set(), {}
+        # Who stalled costs the others one wait, not one an epoch.
+        self.able = self.members - self.stalled or set(self.roster)
+        self.waiting, self.failed = set(), {}
         self.at = dict.fromkeys(self.roster, 0)
         self.ready, self._due_s = {}, {}

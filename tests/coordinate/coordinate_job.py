@@ -5,7 +5,9 @@ usage: coordinate_job.py DIRECTORY NAME JOBS BATCHES EPOCHS [OPTION=VALUE...]
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import time
 
@@ -34,6 +36,8 @@ def prepare(epoch: int, batch: int) -> list[np.ndarray]:
     time.sleep(float(OPTIONS.get("pause_s", "0.001")))
     if OPTIONS.get("stall") == NAME:
         time.sleep(60)
+    if OPTIONS.get("stop") == NAME:
+        os.kill(os.getpid(), signal.SIGSTOP)
     return [np.full((ROOM // 8,), epoch * 10000 + batch), np.arange(3, dtype=np.float32)]
 
 
@@ -50,12 +54,13 @@ def check_fork(member: Coordination) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
-with join(
+member = join(
     prepare, jobs=JOBS, batches=BATCHES, batch_bytes=int(OPTIONS.get("room", 2 * ROOM)),
     fingerprint={"seed": OPTIONS.get(f"seed-{NAME}", "1")},
     window=int(OPTIONS.get("window", "4")), workers=int(OPTIONS.get("workers", "1")),
     deadline_s=float(OPTIONS.get("deadline_s", "30")), wait_s=float(OPTIONS.get("wait_s", "50")),
-) as member:  # fmt: skip
+)  # fmt: skip
+with contextlib.nullcontext() if "open" in OPTIONS else member:
     if OPTIONS.get("fork") == NAME:
         check_fork(member)
     for _ in range(EPOCHS):

@@ -119,6 +119,16 @@ def test_a_stalled_job_s_batches_are_taken_over(tmp_path: Path) -> None:
         assert lines(stage, "used", "a") == lines(stage, "used", "b") == all_batches(epochs=1)
 
 
+@pytest.mark.parametrize("left", [{}, {"open": "at its end"}], ids=["closed", "open"])
+def test_a_worker_that_stands_still_keeps_no_job_from_its_end(
+    tmp_path: Path, left: dict[str, str]
+) -> None:
+    with started(tmp_path) as stage:
+        finish(begin(stage, "a", "b", stop="b", deadline_s="0.3", **left))
+        assert lines(stage, "used", "a") == lines(stage, "used", "b") == all_batches()
+        assert len(lines(stage, "prepared", "b")) == 1
+
+
 def test_a_job_that_never_comes_is_named_at_the_deadline(tmp_path: Path) -> None:
     with started(tmp_path) as stage:
         said = finish(begin(stage, "a", jobs="3", wait_s="0.5"), 1)[0]

@@ -132,3 +132,26 @@ def test_members_that_join_take_part_from_the_next_epoch_on() -> None:
     assert staging.roster == (first,) and not staging.has_begun(late)
     staging.begin(first)
     assert staging.epoch == 1 and staging.roster == (first, late)
+
+
+def test_a_member_that_stalls_is_not_waited_for_in_later_epochs() -> None:
+    staging = Staging(jobs=2, batches=2, window=2, spare=2, deadline_s=1.0)
+    first, second = staging.join(), staging.join()
+    for epoch in range(3):
+        staging.begin(first)
+        staging.begin(second)
+        if epoch == 0:
+            assert staging.able == {first, second}
+            assert staging.work(first, first) and staging.filled(first, None)
+            assert staging.work(second, second) is not None
+            assert staging.expire(0.0) == [] and staging.expire(9.0) == [second]
+        assert staging.able == {first}
+        while (grant := staging.work(first, first)) is not None:
+            assert staging.filled(first, None) and grant.member == first
+        for member in (first, second):
+            while staging.at[member] < 2:
+                staging.used(member)
+    staging.readmit(second)
+    staging.begin(first)
+    staging.begin(second)
+    assert staging.able == {first, second}
