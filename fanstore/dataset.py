@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 
 from fanstore._native import dtype_of, ffi, lib
-from fanstore.errors import DatasetDamaged, FanstoreError
+from fanstore.errors import DatasetDamaged, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -333,7 +333,7 @@ def open_dataset(path: str | os.PathLike[str], verify: bool = False) -> Dataset:
     """Opens the dataset in the directory `path`. The header is always checked, the body's
     checksum when `verify` is set.
 
-    Raises FanstoreError when there is no dataset, DatasetDamaged when it is not sound.
+    Raises UsageError when there is no dataset, DatasetDamaged when it is not sound.
     """
     directory = Path(path)
     return open_index(directory / INDEX_NAME, directory, verify)
@@ -360,7 +360,7 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
         if any(directory.glob("pack-*.fsp")):
             reason = "missing; `fanstore rebuild-index` makes it from the packs"
             raise DatasetDamaged(index_path, "file", 0, reason) from error
-        raise FanstoreError(f"{directory}: {_why_no_dataset(directory)}") from error
+        raise UsageError(f"{directory}: {_why_no_dataset(directory)}") from error
     dataset = Dataset(directory, index_path, mapping)
     if verify:
         dataset.check_body()

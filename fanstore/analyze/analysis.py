@@ -81,9 +81,14 @@ def read(path: Path) -> Analysis:
             told.get("compression"), told.get("nodes", 1), told.get("processor_s", {}),
         )  # fmt: skip
         _check(analysis)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise UsageError(f"{path}: is no analysis of `fanstore analyze`: {reason}") from None
+        if isinstance(error, FileNotFoundError):
+            reason = "there is no such file"
+        raise UsageError(
+            f"{path}: is no analysis ({reason}): name the directory that `fanstore analyze` made, "
+            "or the analysis.json in it"
+        ) from None
     return analysis
 
 

@@ -25,6 +25,7 @@ def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]
         if not quiet:
             print(f"fanstore: {text}", file=sys.stderr, flush=True)
 
+    was_there = out.exists()
     out.mkdir(parents=True, exist_ok=True)
     analyzer = Analyzer(request, out, tell)
     code, problem = 0, ""
@@ -35,6 +36,8 @@ def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]
             code, problem = SIGNALLED + ended.number, "it was interrupted"
         except FanstoreError as error:
             if not analyzer.analysis.rates:
+                if not was_there:
+                    out.rmdir()
                 raise  # and an earlier report stays
             code, problem = error.exit_code, str(error)
         ending.ignore()

@@ -7,6 +7,7 @@ called, so that `fanstore --help` loads neither NumPy nor the compiled libraries
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,7 +23,7 @@ from fanstore.cli.streams import (
     output_error,
     past_click,
 )
-from fanstore.exit_codes import FAILED, INTERRUPTED
+from fanstore.exit_codes import FAILED, INTERRUPTED, USAGE
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -128,6 +129,18 @@ def describe(error: OSError) -> str:
     return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
 
 
+def expanded(arguments: list[str]) -> list[str]:
+    """Returns the arguments with the home directory for "~" in `--option=~/path`, where shells
+    leave it; the words of a command, behind "--", as they are."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    own = [re.sub(r"^(--[a-z-]+=)(~.*)", _at_home, word) for word in arguments[:end]]
+    return own + arguments[end:]
+
+
+def _at_home(option: re.Match[str]) -> str:
+    return option[1] + os.path.expanduser(option[2])
+
+
 def usage_exit_code(error: click.ClickException) -> int:
     context = getattr(error, "ctx", None)
     wraps = context is not None and context.info_name in WRAPPERS
@@ -148,19 +161,25 @@ def call(arguments: list[str] | None) -> Any:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """The console script: errors as one line on stderr, with their exit codes."""
-    from fanstore.errors import FanstoreError
+    from fanstore.errors import FanstoreError, UsageError
 
     complete_streams()
     message: object = None
+    words = expanded(sys.argv[1:] if arguments is None else arguments)
+    usage = FAILED if words[:1] and words[0] in WRAPPERS else USAGE
     try:
-        result = call(arguments)
+        result = call(words)
         code = result if isinstance(result, int) else 0
+    except UsageError as error:
+        message, code = error, usage
     except FanstoreError as error:
         message, code = error, error.exit_code
     except KeyboardInterrupt:
         code = INTERRUPTED
     except PipeBroken as error:
         message, code = error, FAILED
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        message, code = describe(error), usage
     except OSError as error:
         message, code = describe(error), FAILED
     except MemoryError as error:

@@ -30,9 +30,12 @@ def command(local_dir: str | None, dry_run: bool, unstaged: bool, as_json: bool)
     brought there (the folder `unstaged`) stay, unless --unstaged says that they may go. The exit
     code is 125 when an output had to be kept.
     """
+    from fanstore.errors import UsageError
     from fanstore.serve.cleaning import Cleaner
 
     directory = local_directory(local_dir)
+    if not os.path.isdir(directory):
+        raise UsageError(f"local directory {directory}: no such directory")
     cleaner = Cleaner(directory, unstaged)
     found = cleaner.look() if dry_run else cleaner.clean()
     if as_json:

@@ -22,10 +22,15 @@ def command(trace: str, out: str | None, datasets: tuple[str, ...], as_json: boo
     It says who waited for what, and what to do about it, and shows it in plots. It is one HTML file
     that fetches nothing. A trace that is damaged is shown as far as it is sound.
     """
-    from fanstore.errors import FanstoreError
+    from fanstore.errors import FanstoreError, UsageError
     from fanstore.report.places import NO_PLOTS, can_draw, page_at
     from fanstore.report.write import figures_of, write_report
 
+    if not os.path.isfile(trace):
+        what = "is a directory" if os.path.isdir(trace) else "no such file"
+        raise UsageError(
+            f"{trace}: {what}; a trace is kept by `fanstore run --trace FILE ... -- CMD`"
+        )
     if as_json and out is None:
         click.echo(json.dumps(figures_of(trace, datasets), indent=1))
         return

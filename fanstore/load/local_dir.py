@@ -156,7 +156,7 @@ def choose(
     no candidate is left."""
     if named is not None:
         made = _make(os.path.abspath(named), source) if make else []
-        directory = examine(os.path.abspath(named), source)
+        directory = (examine if make else examine_named)(os.path.abspath(named), source)
         if directory.refusal is not None:
             _remove(made)
             where = spoken(source, "local_dir")

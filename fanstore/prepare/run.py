@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from fanstore import __version__
 from fanstore.arrays import np
 from fanstore.dataset import INDEX_NAME, MANIFEST_NAME, PackInfo
 from fanstore.destination import Destination, check_destination, make_whole
-from fanstore.errors import SourceProblems, UsageError
+from fanstore.errors import FanstoreError, SourceProblems, UsageError
 from fanstore.prepare.codecs import Codec
 from fanstore.prepare.footer import Footers
 from fanstore.prepare.index import build_index
@@ -100,15 +101,39 @@ def open_source(path: Path, options: Options, scratch: Path) -> tuple[Source, Pr
 def _check_room(tree: Tree, codec: Codec, path: Path, scratch: Path) -> None:
     """Raises UsageError where the content that an archive declares cannot fit, however well it is
     compressed: a small archive may declare any amount."""
-    content = tree.content
-    total_bytes = sum(sum(tree.entries["size"][content[p]].tolist()) for p in pieces(len(content)))
-    found = os.statvfs(scratch)
-    free_bytes = found.f_bavail * found.f_frsize
+    total_bytes, free_bytes = _content_bytes(tree), _free_bytes(scratch)
     if total_bytes // codec.ratio_max > free_bytes:
         raise UsageError(
             f"{path}: its members hold {show_bytes(total_bytes)}, and {show_bytes(free_bytes)} are "
             f"free in {scratch.parent}"
         )
+
+
+def _content_bytes(tree: Tree) -> int:
+    content = tree.content
+    return sum(sum(tree.entries["size"][content[p]].tolist()) for p in pieces(len(content)))
+
+
+def _free_bytes(directory: Path) -> int:
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize
+
+
+@contextmanager
+def _naming_room(tree: Tree, codec: Codec, scratch: Path) -> Iterator[None]:
+    """Says how much room packs take where they find none."""
+    free_bytes = _free_bytes(scratch)
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        smaller = "" if not codec.stores else ", or have it compressed (--codec zstd)"
+        raise FanstoreError(
+            f"{scratch.parent}: {error.strerror}: the source has "
+            f"{show_bytes(_content_bytes(tree))} in its files, and {show_bytes(free_bytes)} were "
+            f"free; make room{smaller}"
+        ) from None
 
 
 def _leave_out_problems(source: Source, left_out: Problems, skip: bool) -> None:
@@ -164,7 +189,8 @@ def prepare_from(
             update = Update(source.tree, base) if base else None
             changed = update is None or not update.is_nothing()
             if changed:
-                made = _pack(source, options, destination, left_out, update)
+                with _naming_room(source.tree, options.codec, destination.scratch):
+                    made = _pack(source, options, destination, left_out, update)
             else:
                 assert base is not None
                 made = _manifest(source.tree, options, base.packs, base.dataset.dataset_id)

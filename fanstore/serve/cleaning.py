@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from fanstore.load import locks
 from fanstore.load.base import Base
-from fanstore.load.resident import SPARSE
 from fanstore.load.staged import KEEP
 from fanstore.outputs.stageout.rescue import left_behind, needs_rescue, rescue_lines
 from fanstore.outputs.stageout.unstaged import unstaged_of
@@ -138,13 +137,12 @@ class Cleaner:
 
 
 def bytes_below(path: str) -> int:
-    """Returns the size of all files in a tree, in bytes, without what partial packs lack."""
+    """Returns the size of all files in a tree, in bytes, without their holes."""
     total = 0
     with contextlib.suppress(OSError):
         for directory in bottom_up(path):
             for name in directory.others:
                 with contextlib.suppress(OSError):
                     found = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
-                    is_partial = name.endswith(SPARSE)
-                    total += found.st_blocks * _BLOCK_BYTES if is_partial else found.st_size
+                    total += min(found.st_size, found.st_blocks * _BLOCK_BYTES)
     return total

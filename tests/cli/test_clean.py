@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from serving import Stage, command_of, make_stage, runs, wait_for
 
+from fanstore.serve.cleaning import bytes_below
+
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
@@ -117,3 +119,10 @@ def test_outputs_that_are_nowhere_else_go_only_when_that_is_said(stage: Stage) -
     assert kept.exists()
     assert "removed: unstaged outputs" in stage.call("clean", "--unstaged").stdout
     assert stage.leftovers() == []
+
+
+def test_holes_of_files_are_not_counted(tmp_path: Path) -> None:
+    with (tmp_path / "names").open("wb") as stream:
+        stream.truncate(1 << 30)
+    (tmp_path / "small").write_bytes(b"five\n")
+    assert bytes_below(str(tmp_path)) == 5

@@ -90,7 +90,7 @@ def test_output_that_cannot_be_written(data: Path, redirection: str) -> None:
 def test_a_closed_standard_error_does_not_reach_the_output(data: Path) -> None:
     argv = [sys.executable, "-m", "fanstore", "ls", str(data), "no/such"]
     done = subprocess.run(["bash", "-c", '"$@" 2>&-', "sh", *argv], stdout=subprocess.PIPE)
-    assert (done.returncode, done.stdout) == (125, b"")
+    assert (done.returncode, done.stdout) == (2, b"")
 
 
 def test_unknown_subcommand_is_a_usage_error() -> None:
@@ -121,7 +121,7 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     assert exit_code_when(monkeypatch, damaged) == 3
     assert exit_code_when(monkeypatch, KeyboardInterrupt()) == 130
     capsys.readouterr()
-    assert exit_code_when(monkeypatch, FileNotFoundError(2, "No such file", "x")) == 125
+    assert exit_code_when(monkeypatch, FileNotFoundError(2, "No such file", "x")) == 2
     assert capsys.readouterr().err == "fanstore: error: x: No such file\n"
     assert exit_code_when(monkeypatch, MemoryError()) == 125
     assert capsys.readouterr().err == "fanstore: error: out of memory\n"
@@ -140,7 +140,17 @@ NONE = "none"  # a path where nothing is
     (125, "exec -- true", "`fanstore start` starts one"),
     (125, "stop --job x", "no job x under "),
     (0, "status --all", "no job here"),
-    (2, f"clean --local-dir {NONE}", "(--local-dir): not a directory"),
+    (2, f"clean --local-dir {NONE}", "no such directory"),
+    (125, f"run --dataset {NONE} --local-dir {__file__} -- true", "(--local-dir): not a directory"),
+    (2, f"verify {NONE}", f"{NONE}: no such directory"),
+    (2, f"simulate ./{NONE}.toml", f"{NONE}.toml: No such file or directory"),
+    (2, f"whatif {NONE}", "name the directory that `fanstore analyze` made"),
+    (2, f"whatif {__file__}", "name the directory that `fanstore analyze` made"),
+    (2, f"report {NONE}", "no such file; a trace is kept by"),
+    (2, "report .", "is a directory; a trace is kept by"),
+    (125, f"status --local-dir {NONE}", "`fanstore start` starts one"),
+    (125, f"top --local-dir {NONE}", "`fanstore start` starts one"),
+
     (2, f"sbatch -N 2 --site {NONE} --dataset d -- true", f"File '{NONE}' does not exist"),
 ])  # fmt: skip
 def test_mistakes_are_named_with_their_remedy(
@@ -191,3 +201,13 @@ def test_one_of_anything_is_told_as_one(tmp_path: Path) -> None:
     assert re.search(r"\b1 (files|directories|packs|bytes|entries|links)", told) is None, told
     assert "1 file, 1 byte" in told
     assert [counted(n, "entry") for n in (0, 1, 2000)] == ["0 entries", "1 entry", "2,000 entries"]
+
+
+def test_a_tilde_that_the_shell_leaves_is_the_home_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/one")
+    words = ["run", "--mount=~/x", "--local-dir=~", "~/y", "--", "cmd", "--out=~/z"]
+    assert cli.expanded(words) == [
+        "run", "--mount=/home/one/x", "--local-dir=/home/one", "~/y", "--", "cmd", "--out=~/z"
+    ]  # fmt: skip

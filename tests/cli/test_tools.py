@@ -68,20 +68,20 @@ def test_ls_long_is_as_ls_prints_it(data: Path, source: Path) -> None:
 @pytest.mark.parametrize("tool", ["ls", "extract"])
 def test_a_path_that_is_not_there(data: Path, tmp_path: Path, tool: str) -> None:
     where = () if tool == "ls" else (tmp_path / "out",)
-    done = call(tool, data, *where, "no/such", code=125)
+    done = call(tool, data, *where, "no/such", code=2)
     assert done.stderr == "fanstore: error: no/such: no such file in the dataset\n"
 
 
 @pytest.mark.parametrize("arguments", [("ls",), ("info",), ("verify",), ("extract", "{out}")])
 def test_what_is_no_dataset(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     tool, *rest = (word.format(out=tmp_path / "out") for word in arguments)
-    done = call(tool, tmp_path, *rest, code=125)
+    done = call(tool, tmp_path, *rest, code=2)
     said = r"not a dataset \(no index\.fsi\): `fanstore prepare` makes one of a directory"
     assert re.fullmatch(rf"fanstore: error: .*: {said}\n", done.stderr)
-    assert "none: no such directory\n" in call(tool, tmp_path / "none", *rest, code=125).stderr
+    assert "none: no such directory\n" in call(tool, tmp_path / "none", *rest, code=2).stderr
     file = tmp_path / "index.fsi"
     file.write_bytes(b"")
-    assert "name the one that holds index.fsi" in call(tool, file, *rest, code=125).stderr
+    assert "name the one that holds index.fsi" in call(tool, file, *rest, code=2).stderr
     file.rename(tmp_path / "pack-00000.fsp")
     assert "`fanstore rebuild-index` makes it" in call(tool, tmp_path, *rest, code=3).stderr
     call(tool, code=2)

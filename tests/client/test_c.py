@@ -1,4 +1,5 @@
-"""The tests in C (tests/c) pass without sanitizers; `make asan` and `make tsan` run them with."""
+"""The tests in C (tests/c) pass without sanitizers, too: `make test-c` runs them at once, and `make
+asan tsan` with."""
 
 from __future__ import annotations
 
@@ -6,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 600
 
 
+@pytest.mark.soak
 def test_all() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "fuzz" / "build.py", "--sanitize", "none"],

@@ -119,6 +119,7 @@ def test_a_large_directory_costs_as_much_an_entry_as_a_small_one(tmp_path: Path)
     assert large < 4 * small, times  # what grew with the directory would be 100 times as much
 
 
+@pytest.mark.soak
 def test_a_large_index_is_made_in_little_memory(tmp_path: Path) -> None:
     """At 0.45 KB a file this would take 450 MB."""
     most_bytes = 256 << 20

@@ -103,7 +103,7 @@ def test_damage_is_told_with_its_exit_code(made: Path, tmp_path: Path) -> None:
     )
     (tmp_path / "p").write_text("[system]")
     assert "not a plan of FanStore" in call("plan", "--show", tmp_path / "p", code=3).stderr
-    assert "missing: No such file" in call("plan", "--show", tmp_path / "missing", code=125).stderr
+    assert "missing: No such file" in call("plan", "--show", tmp_path / "missing", code=2).stderr
     assert "is a directory" in call("plan", "--show", tmp_path, code=2).stderr
 
 

@@ -163,6 +163,7 @@ def make_empty(directory: Path, count: int) -> None:
         (directory / f"file-{number:08d}").touch()
 
 
+@pytest.mark.soak
 def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
     make_empty(tmp_path / "few", 4_000)
     make_empty(tmp_path / "many", 60_000)  # 440 bytes each would be 26 MB

@@ -23,6 +23,7 @@ import pytest
 import tqdm  # noqa: F401
 import zstandard
 from inprocess import call
+from small_disk import small_disk
 from trees import Facts, make_deep_tree, make_odd_tree, snapshot
 
 import fanstore.cli.extract
@@ -537,3 +538,16 @@ def test_options_out_of_range_are_refused(
     done = call("prepare", small, tmp_path / "data", *options, code=2)
     assert "rror: " in done.stderr
     nothing_left(tmp_path, "small")
+
+
+def test_a_full_disk_is_named_with_the_room_it_takes(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in "abcd":
+        (source / name).write_bytes(os.urandom(1 << 20))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk, "2m"):
+        said = call("prepare", source, disk / "data", code=125).stderr
+        assert "No space left on device: the source has 4.0 MiB in its files, and 2.0 MiB" in said
+        assert os.listdir(disk) == []

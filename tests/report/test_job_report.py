@@ -156,7 +156,7 @@ def test_a_job_that_never_starts_leaves_no_directory_for_its_report(
     command = ("--", "true") if verb == "run" else ()
     missing = (*FANSTORE, verb, *stage.where(stage.path / "no-dataset"))
     for out in (stage.path / "new" / "report", stage.path / "mine"):
-        stage.finished([*missing, "--report", str(out), *command], 125)
+        stage.finished([*missing, "--report", str(out), *command], 125 if verb == "run" else 2)
     trace = ("--trace", str(stage.path / "no" / "trace"))
     refused = [*FANSTORE, verb, *stage.where(packed(stage)), *trace]
     report = ("--report", str(stage.path / "new" / "report"))
