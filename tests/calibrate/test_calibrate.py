@@ -189,6 +189,7 @@ def test_a_signal_leaves_nothing(places: tuple[Path, Path, Path], number: int) -
 
 
 @needs_ranks
+@pytest.mark.soak
 def test_two_ranks_measure_the_network_between_them(places: tuple[Path, Path, Path]) -> None:
     command = [str(MPIEXEC), "-n", "2", sys.executable, "-m", "fanstore", "calibrate"]
     done = subprocess.run(

@@ -367,6 +367,7 @@ def test_a_damaged_index_is_refused_on_all(ranks: Ranks) -> None:
     assert found[1]["error"] == "rank 0: " + found[0]["error"]
 
 
+@pytest.mark.soak
 def test_what_staging_costs_a_rank_as_ranks_grow(tmp_path: Path) -> None:
     """The collective calls of a rank stay as many, and MPI makes about log N messages of each. What
     it is told of all grows by some hundred bytes for each rank; without replicas it sends nothing.

@@ -202,6 +202,7 @@ def test_sources_compile_without_a_warning(tmp_path: Path) -> None:
         assert subprocess.run(command, timeout=LIMIT_S).returncode == 0
 
 
+@pytest.mark.soak
 def test_an_mpicc_at_a_path_with_a_space(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
