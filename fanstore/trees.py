@@ -87,7 +87,7 @@ def remove_tree(top: Path | str) -> None:
                     os.unlink(path)
                     continue
                 count += 1
-                os.chmod(path, 0o700)  # what is moved must be writable, too
+                _make_writable(path)  # else it cannot be moved
                 place = f"{top}/{moved}-{count}"
                 os.rename(path, place)
                 waiting.append(place)
@@ -100,8 +100,13 @@ def remove_tree(top: Path | str) -> None:
 
 def _emptied(directory: str) -> list[tuple[str, bool]]:
     """What is to go from a directory: paths, and whether they are directories."""
+    _make_writable(directory)
+    with suppress(OSError), os.scandir(directory) as found:
+        return [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in found]
+    return []
+
+
+def _make_writable(directory: str) -> None:
+    """Lets us change a directory; that of another user may let us already."""
     with suppress(OSError):
         os.chmod(directory, 0o700)
-        with os.scandir(directory) as found:
-            return [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in found]
-    return []

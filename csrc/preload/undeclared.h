@@ -31,6 +31,7 @@ pid_t _Fork(void);
 int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv,
                       void (*init)(void), void (*fini)(void), void (*at_end)(void),
                       void *stack_end);
+const char *__asan_default_options(void);
 void closefrom(int first);
 int close_range(unsigned first, unsigned last, int flags);
 int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);

@@ -15,6 +15,7 @@ from fanstore.analyze.written import write_report
 from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
 from fanstore.interruption import Ended, ending_on_signals
+from fanstore.report.places import make_folder, remove_empty
 
 
 def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]) -> int:
@@ -25,8 +26,7 @@ def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]
         if not quiet:
             print(f"fanstore: {text}", file=sys.stderr, flush=True)
 
-    was_there = out.exists()
-    out.mkdir(parents=True, exist_ok=True)
+    made = make_folder(out)
     analyzer = Analyzer(request, out, tell)
     code, problem = 0, ""
     with ending_on_signals() as ending:
@@ -36,8 +36,7 @@ def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]
             code, problem = SIGNALLED + ended.number, "it was interrupted"
         except FanstoreError as error:
             if not analyzer.analysis.rates:
-                if not was_there:
-                    out.rmdir()
+                remove_empty(made)
                 raise  # and an earlier report stays
             code, problem = error.exit_code, str(error)
         ending.ignore()

@@ -7,9 +7,10 @@ called, so that `fanstore --help` loads neither NumPy nor the compiled libraries
 from __future__ import annotations
 
 import os
-import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -81,6 +82,9 @@ class LazyGroup(click.Group):
             return None
         command = import_module(f"fanstore.cli.{SUBCOMMANDS[name][0]}").command
         assert isinstance(command, click.Command)
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                parameter.callback = at_home
         if VARIABLE in os.environ:
             return with_proposals(command)
         return command
@@ -129,26 +133,27 @@ def describe(error: OSError) -> str:
     return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
 
 
-def expanded(arguments: list[str]) -> list[str]:
-    """Returns the arguments with the home directory for "~" in `--option=~/path`, where shells
-    leave it; the words of a command, behind "--", as they are."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    own = [re.sub(r"^(--[a-z-]+=)(~.*)", _at_home, word) for word in arguments[:end]]
-    return own + arguments[end:]
+def at_home(ctx: click.Context, option: click.Parameter, value: Any) -> Any:
+    """Returns the value of an option with the home directory for "~": shells leave the tilde of
+    `--option=~/path` as it is."""
+    if isinstance(value, tuple):
+        return tuple(at_home(ctx, option, each) for each in value)
+    if isinstance(value, str | Path) and (str(value) == "~" or str(value).startswith("~/")):
+        return type(value)(os.path.expanduser(value))
+    return value
 
 
-def _at_home(option: re.Match[str]) -> str:
-    return option[1] + os.path.expanduser(option[2])
+def is_wrong_path(error: OSError, words: Sequence[str]) -> bool:
+    """Whether a path that stands in a command line, alone or as --option=path, is not there or of
+    the wrong kind."""
+    if not isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
+        return False
+    named = (os.path.normpath(word.partition("=")[2] or word) for word in words)
+    return error.filename is not None and os.path.normpath(os.fsdecode(error.filename)) in named
 
 
-def usage_exit_code(error: click.ClickException) -> int:
-    context = getattr(error, "ctx", None)
-    wraps = context is not None and context.info_name in WRAPPERS
-    return FAILED if wraps else error.exit_code
-
-
-def call(arguments: list[str] | None) -> Any:
-    """Runs a subcommand; click's ways to end become exit codes."""
+def call(arguments: Sequence[str], usage: int) -> Any:
+    """Runs a subcommand; click's ways to end become exit codes. usage: that of a wrong usage."""
     try:
         return cli.main(args=arguments, prog_name="fanstore", standalone_mode=False)
     except click.Abort:
@@ -156,7 +161,7 @@ def call(arguments: list[str] | None) -> Any:
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
         error.show()
-        sys.exit(usage_exit_code(error))
+        sys.exit(usage)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -165,10 +170,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
     complete_streams()
     message: object = None
-    words = expanded(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
     usage = FAILED if words[:1] and words[0] in WRAPPERS else USAGE
     try:
-        result = call(words)
+        result = call(words, usage)
         code = result if isinstance(result, int) else 0
     except UsageError as error:
         message, code = error, usage
@@ -178,10 +183,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = INTERRUPTED
     except PipeBroken as error:
         message, code = error, FAILED
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        message, code = describe(error), usage
     except OSError as error:
-        message, code = describe(error), FAILED
+        message, code = describe(error), usage if is_wrong_path(error, words) else FAILED
     except MemoryError as error:
         message, code = f"out of memory: {error}".removesuffix(": "), FAILED
     end(message, code)

@@ -58,7 +58,7 @@ def command(
     launcher = detect(os.environ)
 
     def work(world: World) -> None:
-        local = choose(for_rank(local_dir, launcher))
+        local = choose(for_rank(local_dir, launcher), make=True)
         _measure(Orders(shared, local, _budget_bytes(budget), repeats), world, path, out is None,
                  force, quiet)  # fmt: skip
 

@@ -26,7 +26,7 @@ def command(trace: str, out: str | None, datasets: tuple[str, ...], as_json: boo
     from fanstore.report.places import NO_PLOTS, can_draw, page_at
     from fanstore.report.write import figures_of, write_report
 
-    if not os.path.isfile(trace):
+    if os.path.isdir(trace) or not os.path.exists(trace):
         what = "is a directory" if os.path.isdir(trace) else "no such file"
         raise UsageError(
             f"{trace}: {what}; a trace is kept by `fanstore run --trace FILE ... -- CMD`"

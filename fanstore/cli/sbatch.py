@@ -7,6 +7,7 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,26 @@ def serving_words(ctx: click.Context, serving: Mapping[str, Any]) -> tuple[tuple
     pair_mounts(order, serving["dataset"], serving["mount"])
     config.resolve(serving)
     return tuple(words for name, words in given if name != "local_dir")
+
+
+def say_what_is_missing(datasets: Sequence[str], nodes: int) -> None:
+    """Warns of what would end the job at its start, as far as this machine tells; its nodes may
+    have what is missing here."""
+    from fanstore.dataset import open_dataset
+    from fanstore.errors import FanstoreError
+
+    problems = []
+    for dataset in datasets:
+        try:
+            open_dataset(dataset).close()
+        except (FanstoreError, OSError) as error:
+            problems.append(str(error))
+    if nodes > 1 and find_spec("mpi4py") is None:
+        problems.append(
+            "several nodes need MPI, and mpi4py is not installed: pip install 'fanstore-fs[mpi]'"
+        )
+    for problem in problems:
+        print(f"fanstore: warning: on this machine the job would fail: {problem}", file=sys.stderr)
 
 
 def our_program() -> str:
@@ -155,4 +176,5 @@ def command(
         sbatch=more,
     )
     described = sbatch.load_site(site) if site else sbatch.Site()
+    say_what_is_missing(others["dataset"], nodes)
     sys.stdout.buffer.write(os.fsencode(sbatch.render(job, described)))

@@ -12,7 +12,7 @@ import click
 
 from fanstore.cli.dataset_options import serving_options
 from fanstore.cli.prepare import ByteCount
-from fanstore.cli.sbatch import SbatchCommand, our_program, serving_words
+from fanstore.cli.sbatch import SbatchCommand, our_program, say_what_is_missing, serving_words
 
 # What only a scheduler can be asked for: (parameter, option).
 _ASKED = (
@@ -83,12 +83,14 @@ def command(
     options = serving_words(ctx, others)
     if trap:
         options = (*options, ("--trap",))
+    nodes = asked["nodes"] or (hosts or "").count(",") + 1
     described = sbatch.load_site(site) if site else sbatch.Site()
     about = {"command": command, "options": options, "local_dir": others["local_dir"]}
     if scheduler == "slurm":
         text = _for_slurm(asked, about, described)
     else:
         text = _for_hosts(scheduler, hosts, asked, about, described)
+    say_what_is_missing(others["dataset"], nodes)
     sys.stdout.buffer.write(os.fsencode(text))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_ASAN_ORDER = "verify_asan_link_order=0"
-
 
 def command_environment(environ: Mapping[str, str], job: Mapping[str, Any]) -> dict[str, str]:
     """`environ` with the preload (ours first), the job, its ranks and the mount prefixes.
@@ -15,8 +13,6 @@ def command_environment(environ: Mapping[str, str], job: Mapping[str, Any]) -> d
     "datasets").
 
     FANSTORE_MOUNT_PREFIX is the first prefix; further ones are FANSTORE_MOUNT_PREFIX_2 ...
-    Where ASan is a shared library, it refuses to come behind another one. It may come behind
-    FanStore's, which has no malloc: ASAN_OPTIONS says so, in front of what it says otherwise.
     """
     preload = job["preload"]
     inherited = [
@@ -31,8 +27,6 @@ def command_environment(environ: Mapping[str, str], job: Mapping[str, Any]) -> d
         if not _is_prefix(name) and name not in dropped
     }
     changed["LD_PRELOAD"] = ":".join([preload, *inherited])
-    options = (_ASAN_ORDER, *filter(None, [environ.get("ASAN_OPTIONS")]))
-    changed["ASAN_OPTIONS"] = ":".join(dict.fromkeys(options))
     changed["FANSTORE_JOB_DIR"] = job["job_directory"]
     changed["FANSTORE_RANK"] = str(job["rank"])
     changed["FANSTORE_WORLD_SIZE"] = str(job["world_size"])

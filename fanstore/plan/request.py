@@ -28,8 +28,12 @@ from fanstore.simulate.sizes import DATASET_KEYS
 from fanstore.wording import counted
 
 _PARTS = ("about", "system", "dataset", "job")
-# What the file of a machine may leave open, since it is of the job.
-_OPEN = ("nodes", "ranks_per_node", "compute", "preprocess", "network")
+# What a plan needs, as options give it.
+_NEEDED = {
+    "nodes": "--nodes N", "ranks_per_node": "--ranks-per-node N", "compute": "--compute RATE",
+    "preprocess": "--preprocess RATE", "network": "--set network=RATE", "epochs": "--epochs N",
+    "batch": "--batch N", "order": "--order NAME",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,26 +65,21 @@ class Options:
 def request_of(options: Options, dataset: Dataset, samples: Samples) -> Request:
     """Returns what is asked for a dataset. Raises UsageError with file, key and what is allowed."""
     file, table = _tables(options, dataset)
-    fields = Fields(file, "", table, _PARTS)
+    Fields(file, "", table, _PARTS)
     table = changed(file, table, options.changes)
     system_table = dict(table.get("system", {}))
-    for key in _OPEN:
-        if key not in system_table and not (key == "network" and system_table.get("nodes") == 1):
-            where = f"in the file, or --set {key}=VALUE"
-            raise Fields(file, "system", {}, ()).wrong(key, "is missing", where)
-    given = _options_by_key(options, system_table)
-    system_fields = Fields(file, "system", system_table, SYSTEM_KEYS, given)
-    system, files = read_system(system_fields), len(samples.records)
-    if system.ranks > files and not options.recorded:
-        what = f"makes {counted(system.ranks, 'rank')}, which is more than {counted(files, 'file')}"
-        raise system_fields.wrong("nodes", what, "as many ranks as files, or fewer")
     job_table = dict(table.get("job", {}))
     if options.recorded:
         job_table["order"] = {"name": RECORDED}
     elif options.order is not None:
         job_table["order"] = options.order
-    if "order" not in job_table:
-        raise fields.wrong("job.order", "is missing", "in a scenario, or --order or --recorded")
+    given = _options_by_key(options, system_table)
+    system_fields = Fields(file, "system", system_table, SYSTEM_KEYS, given)
+    _check_complete(file, system_table, job_table)
+    system, files = read_system(system_fields), len(samples.records)
+    if system.ranks > files and not options.recorded:
+        what = f"makes {counted(system.ranks, 'rank')}, which is more than {counted(files, 'file')}"
+        raise system_fields.wrong("nodes", what, "as many ranks as files, or fewer")
     if not options.recorded:
         source = "" if options.order is None else "--order"
         job = read_job(file, Fields(file, "job", job_table, JOB_KEYS, given), source)
@@ -90,6 +89,14 @@ def request_of(options: Options, dataset: Dataset, samples: Samples) -> Request:
     job = Job(*epochs_and_batch(fields), RECORDED, {})
     request = Request(file, system_table, job_table, system, job)
     return _recorded(request, options, dataset, samples)
+
+
+def _check_complete(file: str, system: Mapping[str, Any], job: Mapping[str, Any]) -> None:
+    """Raises UsageError that names the options of all that is missing."""
+    known = {*system, *job, *(["network"] if system.get("nodes") == 1 else [])}
+    missing = [option for key, option in _NEEDED.items() if key not in known]
+    if missing:
+        raise UsageError(f"{file} does not say all that a plan needs; add {' '.join(missing)}")
 
 
 def _options_by_key(options: Options, system_table: Mapping[str, Any]) -> dict[str, str]:

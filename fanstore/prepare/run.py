@@ -109,9 +109,14 @@ def _check_room(tree: Tree, codec: Codec, path: Path, scratch: Path) -> None:
         )
 
 
-def _content_bytes(tree: Tree) -> int:
-    content = tree.content
-    return sum(sum(tree.entries["size"][content[p]].tolist()) for p in pieces(len(content)))
+def _content_bytes(tree: Tree, update: Update | None = None) -> int:
+    """How many bytes are packed."""
+    total = 0
+    for part in pieces(len(tree.content)):
+        ids = tree.content[part]
+        packed = ids if update is None else ids[update.is_new(ids)]
+        total += sum(tree.entries["size"][packed].tolist())
+    return total
 
 
 def _free_bytes(directory: Path) -> int:
@@ -120,7 +125,7 @@ def _free_bytes(directory: Path) -> int:
 
 
 @contextmanager
-def _naming_room(tree: Tree, codec: Codec, scratch: Path) -> Iterator[None]:
+def _naming_room(tree: Tree, codec: Codec, scratch: Path, update: Update | None) -> Iterator[None]:
     """Says how much room packs take where they find none."""
     free_bytes = _free_bytes(scratch)
     try:
@@ -129,10 +134,11 @@ def _naming_room(tree: Tree, codec: Codec, scratch: Path) -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         smaller = "" if not codec.stores else ", or have it compressed (--codec zstd)"
+        files = "files" if update is None else "new and changed files"
         raise FanstoreError(
             f"{scratch.parent}: {error.strerror}: the source has "
-            f"{show_bytes(_content_bytes(tree))} in its files, and {show_bytes(free_bytes)} were "
-            f"free; make room{smaller}"
+            f"{show_bytes(_content_bytes(tree, update))} in its {files}, and "
+            f"{show_bytes(free_bytes)} were free; make room{smaller}"
         ) from None
 
 
@@ -189,7 +195,7 @@ def prepare_from(
             update = Update(source.tree, base) if base else None
             changed = update is None or not update.is_nothing()
             if changed:
-                with _naming_room(source.tree, options.codec, destination.scratch):
+                with _naming_room(source.tree, options.codec, destination.scratch, update):
                     made = _pack(source, options, destination, left_out, update)
             else:
                 assert base is not None

@@ -157,13 +157,17 @@ class Update:
             same[part] = same[tree.first[part]]
         return same
 
+    def is_new(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these entries have content that is packed anew."""
+        return np.asarray(self._same[ids] < 0)
+
     def is_nothing(self) -> bool:
         """Whether readers would see what they see now."""
         tree, dataset = self._tree, self.base.dataset
         content = tree.content
         if len(tree) != len(dataset.records):
             return False
-        if any((self._same[content[p]] < 0).any() for p in tree.room.pieces(len(content))):
+        if any(self.is_new(content[p]).any() for p in tree.room.pieces(len(content))):
             return False
         stored = Stored(len(tree), tree.room)
         self.fill(stored)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Callable
 
 import xxhash
@@ -76,6 +77,11 @@ def _replace(folder: str, name: str, content: bytes) -> None:
     that of the user's cache is."""
     try:
         os.mkdir(folder)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            _open_to_the_same(fd, os.path.dirname(folder))
+        finally:
+            os.close(fd)
     except FileExistsError:
         pass
     except FileNotFoundError:
@@ -83,6 +89,7 @@ def _replace(folder: str, name: str, content: bytes) -> None:
     part = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         with open(part, "xb") as stream:
+            _open_to_the_same(stream.fileno(), folder)
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
@@ -90,3 +97,13 @@ def _replace(folder: str, name: str, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(part)
+
+
+def _open_to_the_same(fd: int, folder: str) -> None:
+    """Lets those use a file or directory of ours who may use the directory that it lies in: the
+    other members of a group, whatever the umask."""
+    allowed = os.stat(folder).st_mode & 0o2777
+    if not stat.S_ISDIR(os.fstat(fd).st_mode):
+        allowed &= 0o666
+    with contextlib.suppress(PermissionError):  # some file systems have no modes
+        os.fchmod(fd, allowed)

@@ -145,10 +145,12 @@ def test_a_full_disk_is_named_and_nothing_is_left(places: tuple[Path, Path, Path
 
 def test_bad_arguments_are_named(places: tuple[Path, Path, Path]) -> None:
     shared, local, out = places
+    a_file = out.with_name("a file")
+    a_file.touch()
     for changed, message, code in (
         ((shared / "missing", local, out), "missing: there is no such directory", 2),
         ((Path("/proc"), local, out), "/proc", 125),
-        ((shared, out, out), "not a directory", 2),
+        ((shared, a_file, out), "not a directory", 2),
         ((shared, local, shared / "no" / "m"), "there is no directory ", 2),
         ((shared, local, shared), "is a directory", 2),
     ):
@@ -156,6 +158,7 @@ def test_bad_arguments_are_named(places: tuple[Path, Path, Path]) -> None:
     for size in ("5", "1 MB/s", "1000 B", "-1 MB"):
         said = call("calibrate", *options(places), "--bytes", size, code=2).stderr
         assert f"--bytes is {size!r}; allowed: a number with a unit, from 1 MiB on" in said
+    a_file.unlink()
     assert left(places) == []
 
 

@@ -104,12 +104,13 @@ def test_wrong_use_of_run_is_a_failure_of_its_own() -> None:
 
 def exit_code_when(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
     @click.command()
-    def command() -> None:
+    @click.argument("names", nargs=-1)
+    def command(names: tuple[str, ...]) -> None:
         raise error
 
     monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: command)
     with pytest.raises(SystemExit) as caught:
-        cli.main(["info"])
+        cli.main(["info", "named"])
     assert isinstance(caught.value.code, int)
     return caught.value.code
 
@@ -121,8 +122,11 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     assert exit_code_when(monkeypatch, damaged) == 3
     assert exit_code_when(monkeypatch, KeyboardInterrupt()) == 130
     capsys.readouterr()
-    assert exit_code_when(monkeypatch, FileNotFoundError(2, "No such file", "x")) == 2
-    assert capsys.readouterr().err == "fanstore: error: x: No such file\n"
+    assert exit_code_when(monkeypatch, FileNotFoundError(2, "No such file", "named")) == 2
+    assert capsys.readouterr().err == "fanstore: error: named: No such file\n"
+    assert exit_code_when(monkeypatch, FileNotFoundError(2, "No such file", "x")) == 125
+    assert exit_code_when(monkeypatch, PermissionError(13, "not allowed", "named")) == 125
+    capsys.readouterr()
     assert exit_code_when(monkeypatch, MemoryError()) == 125
     assert capsys.readouterr().err == "fanstore: error: out of memory\n"
 
@@ -204,10 +208,16 @@ def test_one_of_anything_is_told_as_one(tmp_path: Path) -> None:
 
 
 def test_a_tilde_that_the_shell_leaves_is_the_home_directory(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", "/home/one")
-    words = ["run", "--mount=~/x", "--local-dir=~", "~/y", "--", "cmd", "--out=~/z"]
-    assert cli.expanded(words) == [
-        "run", "--mount=/home/one/x", "--local-dir=/home/one", "~/y", "--", "cmd", "--out=~/z"
-    ]  # fmt: skip
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "file").write_bytes(b"x")
+    data = str(tmp_path / "data")
+    fanstore("prepare", str(tmp_path / "source"), data)
+    words = ["--dataset=~/data", "--mount=~/seen", "--local-dir=~/local", "--quiet"]
+    for separator in ([], ["--"]):
+        told = fanstore("run", *words, *separator, "echo", "--out=~/z", "~/y").stdout
+        assert told == "--out=~/z ~/y\n"
+    told = fanstore("run", *words, "sh", "-c", "echo $FANSTORE_MOUNT_PREFIX").stdout
+    assert told == f"{tmp_path}/seen\n"

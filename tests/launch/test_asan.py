@@ -38,6 +38,8 @@ def test_programs_with_asan(tmp_path: Path) -> None:
     dataset = stage.dataset(stage.source(files={"right": b"3", "wrong": b"4"}))
     stage.run(dataset, str(program), f"{stage.mount}/right")
     stage.run(dataset, "sh", "-c", f"{program} {stage.mount}/right; exit $?")
+    stage.run(dataset, "env", "ASAN_OPTIONS=detect_leaks=0", str(program), f"{stage.mount}/right")
+    stage.run(dataset, "env", "-i", str(program), f"{stage.mount}/right")
     options = {"ASAN_OPTIONS": "exitcode=42:detect_leaks=0"}
     words = ("run", "--dataset", str(dataset), "--mount", str(stage.mount), "--", str(program))
     done = stage.call(*words, f"{stage.mount}/wrong", code=42, **options)

@@ -437,6 +437,38 @@ def test_options_are_those_of_run_in_their_order() -> None:
     assert "#SBATCH --nodes=3\n" in script and "#SBATCH --mem=4G\n" in script
 
 
+def test_a_dataset_that_is_not_there_is_said_when_the_script_is_printed(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere")
+    for words in (["sbatch", "-N1"], ["script", "--scheduler", "ssh", "--hosts", "a"]):
+        command = [sys.executable, "-m", "fanstore", *words, "--dataset", nowhere, "--", "true"]
+        done = subprocess.run(command, capture_output=True, timeout=60, text=True)
+        assert done.returncode == 0 and nowhere in done.stdout
+        assert done.stderr == (
+            f"fanstore: warning: on this machine the job would fail: {nowhere}: no such directory\n"
+        )
+
+
+def test_several_nodes_without_mpi4py_are_said_when_the_script_is_printed(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden.py"
+    hidden.write_text(
+        "import importlib.util as util, sys\n"
+        "find = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if name == 'mpi4py' else find(name, *more)\n"
+        "from fanstore.cli import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    said = "mpi4py is not installed: pip install 'fanstore-fs[mpi]'"
+    for words in (
+        ["sbatch", "-N2"], ["script", "--scheduler", "ssh", "--hosts", "a,b"],
+        ["script", "--scheduler", "pbs", "-N", "2"],
+    ):  # fmt: skip
+        command = [sys.executable, str(hidden), *words, "--dataset", "d", "--", "true"]
+        done = subprocess.run(command, capture_output=True, timeout=60, text=True)
+        assert done.returncode == 0 and said in done.stderr
+    command[command.index("2")] = "1"
+    assert said not in subprocess.run(command, capture_output=True, timeout=60, text=True).stderr
+
+
 def test_names_that_are_no_text_are_printed_as_they_are() -> None:
     assert "'--dataset'" not in (
         script := call("-N", "1", "--dataset", b"\xff'", "--", "true").stdout

@@ -12,9 +12,11 @@ pytest.importorskip("torch", reason="torch is not installed")
 theirs = pytest.importorskip("torchvision.datasets", reason="torchvision is not installed")
 Image = pytest.importorskip("PIL.Image")
 
+from deep import make_deep  # noqa: E402
 from loader_sets import packed  # noqa: E402
 
 from fanstore.torch import ImageFolder  # noqa: E402
+from fanstore.trees import remove_tree  # noqa: E402
 
 
 @pytest.fixture
@@ -78,3 +80,11 @@ def test_exceptions_are_those_of_torchvision(source: Path, tmp_path: Path) -> No
         expected = said(lambda: theirs.ImageFolder(root, **options))  # noqa: B023
         assert said(lambda: ImageFolder(root, **options)) == expected  # noqa: B023
     assert ImageFolder(source, allow_empty=True).classes == ["Z", "a", "b", "void"]
+
+
+def test_a_deep_class_is_walked(tmp_path: Path) -> None:
+    make_deep(tmp_path / "images", 1500, "1.png")
+    assert [len(Path(path).parents) for path, _ in ImageFolder(tmp_path / "images").samples] == [
+        len((tmp_path / "images").parents) + 1501
+    ]
+    remove_tree(tmp_path / "images")

@@ -192,7 +192,28 @@ def test_one_node_needs_no_network(dataset: Path, tmp_path: Path) -> None:
     machine(tmp_path, ("nodes = 4", "nodes = 1"), ('network = "1 GB/s"\n', ""))
     plan(tmp_path, dataset, *JOB)
     refused = plan(tmp_path, dataset, *JOB, "--nodes", "2", "--force", code=2)
-    assert "system.network is missing; allowed: in the file, or --set network=" in refused.stderr
+    assert (
+        "machine.toml does not say all that a plan needs; add --set network=RATE\n"
+        in refused.stderr
+    )
+
+
+def test_all_that_a_measured_machine_leaves_open_is_named_at_once(
+    dataset: Path, tmp_path: Path
+) -> None:
+    text = machine(tmp_path).read_text()
+    keys = ("nodes", "ranks_per_node", "compute", "preprocess", "network")
+    kept = [line for line in text.splitlines() if line.partition(" = ")[0] not in keys]
+    (tmp_path / "machine.toml").write_text("\n".join(kept))
+    refused = plan(tmp_path, dataset, code=2).stderr
+    assert refused.endswith(
+        "machine.toml does not say all that a plan needs; add --nodes N --ranks-per-node N "
+        "--compute RATE --preprocess RATE --set network=RATE --epochs N --batch N --order NAME\n"
+    )
+    refused = plan(tmp_path, dataset, "--nodes", "1", "--recorded", "r", code=2).stderr
+    assert refused.endswith(
+        "add --ranks-per-node N --compute RATE --preprocess RATE --epochs N --batch N\n"
+    )
 
 
 def test_nothing_is_kept_where_there_are_no_storage_classes(dataset: Path, tmp_path: Path) -> None:
@@ -209,7 +230,7 @@ def test_nothing_is_kept_where_there_are_no_storage_classes(dataset: Path, tmp_p
 
 
 BAD_MACHINES = {
-    "unknown": (('compute = "', 'computer = "'), "system.compute is missing"),
+    "unknown": (('compute = "', 'computer = "'), "system.computer is unknown (is compute meant?)"),
     "misspelt": (("threads = 2\nwrite", "thread = 2\nwrite"), "staging_buffer.thread is unknown"),
     "no unit": (('"2 MB/s"', "2"), "system.compute is 2; allowed: a number above 0 with a unit"),
     "negative": (('"1 GB/s"', '"-1 GB/s"'), "system.network is '-1 GB/s'; allowed"),

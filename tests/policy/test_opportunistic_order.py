@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from soak import sampled
 
 from fanstore.policy.orders.opportunistic import Opportunistic
 
@@ -60,7 +59,12 @@ def test_a_full_shuffle_has_the_level_1_and_less_memory_a_lower_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "held", "together"), sampled([(4, 2, 1), (6, 4, 2), (6, 5, 2)], [(4, 2, 1)])
+    ("count", "held", "together"),
+    [
+        (4, 2, 1),
+        pytest.param(6, 4, 2, marks=pytest.mark.soak),
+        pytest.param(6, 5, 2, marks=pytest.mark.soak),
+    ],
 )
 def test_the_level_is_the_entropy_of_the_orders_that_come(
     count: int, held: int, together: int

@@ -234,7 +234,7 @@ def test_what_does_not_go_with_it(source: Path, tmp_path: Path, option: str) -> 
 
 def test_no_dataset_and_a_damaged_one(source: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    assert "no such directory" in call("prepare", "--update", source, data, code=125).stderr
+    assert "no such directory" in call("prepare", "--update", source, data, code=2).stderr
     assert not data.exists()
     call("prepare", "--quiet", source, data)
     (data / pack_name(0)).write_bytes(b"short")
@@ -250,7 +250,8 @@ def test_a_full_disk_changes_nothing(source: Path, tmp_path: Path) -> None:
         before = facts(data)
         (source / "large").write_bytes(b"".join(b"%9d" % n for n in range(1_500_000)))
         done = call("prepare", "--quiet", "--update", source, data, code=125)
-        assert "No space left on device" in done.stderr
+        assert "No space left on device: the source has 12.9 MiB" in done.stderr
+        assert "in its new and changed files" in done.stderr
         assert facts(data) == before
         nothing_else(data.parent)
         (source / "large").unlink()

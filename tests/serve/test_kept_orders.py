@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 import textwrap
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from inprocess import call
 from serving import Stage, make_stage
 from small_disk import small_disk
 
@@ -127,6 +132,58 @@ def test_what_makes_no_sense_is_not_used(
     files.write("order-0-of-1", np.array(words, "<u4").tobytes())
     assert KeptOrders(files, 50, 0, 1).load() == []
     assert len(said) == 1 and "not used" in said[0]
+
+
+def test_the_members_of_a_group_share_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, said = files_in(tmp_path, monkeypatch)
+    (tmp_path / "data").chmod(0o2770)
+    previous = os.umask(0o077)
+    try:
+        files.write("order-0-of-1", b"content")
+    finally:
+        os.umask(previous)
+    learnt = tmp_path / "data" / "learnt"
+    assert oct(learnt.stat().st_mode & 0o7777) == oct(0o2770)
+    assert oct((learnt / "order-0-of-1").stat().st_mode & 0o7777) == oct(0o660)
+    assert said == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become two users")
+def test_another_member_of_the_group_replaces_the_dataset() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # where every user may look
+        place = Path(name)
+        place.chmod(0o777)
+        (place / "source").mkdir()
+        (place / "source" / "file").touch()
+        prepare = ("prepare", "--quiet", "--force", place / "source", place / "data")
+        call(*prepare)  # what it imports is imported then
+        shutil.rmtree(place / "data")
+        as_user(60001, 0o002, lambda: call(*prepare))
+        files = KeptFiles(str(place / "data"), ID, pytest.fail)
+        as_user(60001, 0o077, lambda: files.write("order-0-of-1", b"content"))
+        as_user(60002, 0o002, lambda: call(*prepare))
+        assert sorted(os.listdir(place)) == ["data", "source"]
+        assert (place / "data").stat().st_uid == 60002
+
+
+def as_user(user: int, umask: int, work: Callable[[], object]) -> None:
+    """Does something in a process of another user, of one group."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(60000)
+            os.setuid(user)
+            os.umask(umask)
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_the_cache_takes_what_the_dataset_does_not(

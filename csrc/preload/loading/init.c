@@ -124,6 +124,14 @@ FAN_EXPORT int __libc_start_main(int (*start)(int, char **, char **), int argc, 
     return REAL(__libc_start_main)(start, argc, argv, init, fini, at_end, stack_end);
 }
 
+/* Where AddressSanitizer is a shared library, it ends a program in which another library comes
+ * before it, for its malloc would not be in use. Ours has none. It asks here before it looks;
+ * what ASAN_OPTIONS says goes before. */
+FAN_EXPORT const char *__asan_default_options(void)
+{
+    return "verify_asan_link_order=0";
+}
+
 /* Libraries may write after this, and libc flushes its streams: the daemon looks at the outputs
  * when the process has gone. */
 __attribute__((destructor)) static void fan_fini(void)

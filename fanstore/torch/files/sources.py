@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,17 @@ from fanstore.torch.batches.slots import Array
 
 Walk = Iterator[tuple[str, list[str], list[str]]]
 Room = Callable[[int], "Array | None"]  # rows of so many bytes, or None
+
+
+def _listed(folder: str) -> tuple[list[str], list[str]]:
+    """The names of directories and of what else is in a directory; of one that cannot be read
+    none."""
+    folders: list[str] = []
+    others: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            (folders if entry.is_dir() else others).append(entry.name)
+    return folders, others
 
 
 class Directory:
@@ -39,9 +51,14 @@ class Directory:
         return found
 
     def walk(self, folder: str) -> Walk:
-        """Yields what os.walk does below `folder`, relative to the top; links are followed."""
-        for path, folders, names in os.walk(os.path.join(self.top, folder), followlinks=True):
+        """Yields what os.walk does below `folder`, relative to the top; links are followed. Before
+        Python 3.12 os.walk itself fails in a deep tree."""
+        waiting = [os.path.join(self.top, folder)]
+        while waiting:
+            path = waiting.pop()
+            folders, names = _listed(path)
             yield os.path.relpath(path, self.top), folders, names
+            waiting += [os.path.join(path, each) for each in reversed(folders)]
 
     def folders(self) -> list[str]:
         """Returns the names of directories at the top. Raises OSError."""
