@@ -4,11 +4,13 @@
  * A partial pack, pack-00042.fsp.sparse, is a sparse file of the pack's size with the same offsets.
  * All jobs of the user that serve the dataset on this node map the one file and share the packs. A
  * record's bit is set (release) after its bytes were written and found right, and is cleared by
- * nobody while the file is in use, so that no reader ever meets a hole.
+ * nobody while the file is in use, so that no reader ever meets a hole. The first job that takes
+ * the file over turns all bits into claims: what they speak of may have rotted since, or may never
+ * have reached the disk. A claim is checked before its bit is set again.
  *
- *     header | inode of each partial pack, 0 until there is one | a bit for each record
+ *     header | inode of each partial pack, 0 until there is one | a bit for each record | its claim
  *
- * A file of another inode is not the partial pack that the bits speak of. The inodes and the bits
+ * A file of another inode is not the partial pack that the bits speak of. Inodes, bits and claims
  * are atomic.
  */
 #ifndef FAN_FORMAT_RESIDENT_FORMAT_H
@@ -19,20 +21,15 @@
 #define FAN_RESIDENT_MAGIC "FANRESI\n"
 
 /* cffi: begin */
-enum { FAN_RESIDENT_VERSION = 1, FAN_RESIDENT_LAYOUT_ID = 0x46520001 };
+enum { FAN_RESIDENT_VERSION = 2, FAN_RESIDENT_LAYOUT_ID = 0x46520002 };
 
-/* boot_id: of the kernel under which the bits were set, as text. They are good under no other: what
- * the packs hold may not have reached the disk. A copy that was made before the packs were synced,
- * resident.synced, has the XXH3-64 of all before it behind it (8 bytes, big-endian), and is good
- * under any. */
 struct fan_resident_header {
     uint8_t magic[8];
     uint32_t version;
     uint32_t layout_id;
     uint64_t record_count;
     uint64_t pack_count;
-    uint8_t boot_id[40];
-    uint8_t reserved[56];
+    uint8_t reserved[96];
 };
 /* cffi: end */
 
@@ -41,9 +38,15 @@ static inline uint64_t fan_resident_bits_offset(uint64_t pack_count)
     return sizeof(struct fan_resident_header) + pack_count * sizeof(uint64_t);
 }
 
-static inline uint64_t fan_resident_bytes(uint64_t record_count, uint64_t pack_count)
+static inline uint64_t fan_resident_claims_offset(uint64_t record_count, uint64_t pack_count)
 {
     return fan_resident_bits_offset(pack_count) + (record_count / 64 + 1) * sizeof(uint64_t);
+}
+
+static inline uint64_t fan_resident_bytes(uint64_t record_count, uint64_t pack_count)
+{
+    return fan_resident_claims_offset(record_count, pack_count) +
+           (record_count / 64 + 1) * sizeof(uint64_t);
 }
 
 #endif

@@ -5,7 +5,7 @@
  * marked atomic change, through the accessors of shm_atomics.h. Offsets count from the start of
  * the segment; a string is its offset and length, not terminated by NUL.
  *
- *     header | mounts | pack places | damage and touched bitmaps | strings | trace (trace_format.h)
+ *     header | mounts | pack places | bitmaps | strings | trace (trace_format.h)
  */
 #ifndef FAN_FORMAT_SHM_FORMAT_H
 #define FAN_FORMAT_SHM_FORMAT_H
@@ -15,7 +15,7 @@
 #define FAN_JOB_MAGIC "FANJOBS\n"
 
 /* cffi: begin */
-enum { FAN_JOB_VERSION = 4, FAN_JOB_LAYOUT_ID = 0x464a0004, FAN_JOB_MOUNTS_MAX = 16 };
+enum { FAN_JOB_VERSION = 5, FAN_JOB_LAYOUT_ID = 0x464a0005, FAN_JOB_MOUNTS_MAX = 16 };
 
 enum fan_job_state {
     FAN_JOB_STARTING = 0,
@@ -35,9 +35,7 @@ enum fan_place_state {
     FAN_PLACE_PARTIAL = 4
 };
 
-enum fan_place_flags {
-    FAN_PLACE_HAS_DAMAGE = 1
-};
+enum fan_place_flags { FAN_PLACE_HAS_DAMAGE = 1, FAN_PLACE_HAS_UNCHECKED = 2 };
 
 struct fan_shm_string {
     uint64_t offset;
@@ -55,8 +53,10 @@ struct fan_place {
 
 /* prefix: canonical, absolute, no slash at the end. alias: another spelling of it (through a
  * symbolic link), or empty. skeleton: where directories are made real; the prefix itself when
- * FanStore made it. places: pack_count entries. damage, touched: bitmaps of record_count bits,
- * atomic; touched: the directories in which an output was ever made, on any rank. */
+ * FanStore made it. places: pack_count entries. damage, unchecked, touched: bitmaps of
+ * record_count bits, atomic; unchecked: files of whole packs that an earlier job left, which are
+ * asked of the node daemon until it has checked them, set by that from the flags of their places;
+ * touched: the directories in which an output was ever made, on any rank. */
 struct fan_mount {
     struct fan_shm_string prefix;
     struct fan_shm_string alias;
@@ -66,6 +66,7 @@ struct fan_mount {
     struct fan_shm_string dataset_dir;
     uint64_t places_offset;
     uint64_t damage_offset;
+    uint64_t unchecked_offset;
     uint64_t touched_offset;
     uint64_t record_count;
     uint64_t device;

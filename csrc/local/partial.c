@@ -34,6 +34,9 @@ static int map_resident(struct fan_partial *partial, int fd)
     partial->inodes = (uint64_t *)(partial->base + sizeof(struct fan_resident_header));
     partial->bits =
         (uint64_t *)(partial->base + fan_resident_bits_offset(partial->index->pack_count));
+    partial->claims =
+        (uint64_t *)(partial->base + fan_resident_claims_offset(partial->index->record_count,
+                                                                partial->index->pack_count));
     return is_of(base, partial->index) ? 0 : -EINVAL;
 }
 

@@ -23,6 +23,7 @@ struct fan_partial {
     uint64_t bytes;
     uint64_t *inodes;
     uint64_t *bits;
+    uint64_t *claims;
     pthread_mutex_t making;
     pthread_mutex_t locks[FAN_PARTIAL_LOCKS];
 };
@@ -38,6 +39,19 @@ void fan_partial_fini(struct fan_partial *partial);
 static inline bool fan_partial_has(const struct fan_partial *partial, uint64_t id)
 {
     return (__atomic_load_n(&partial->bits[id / 64], __ATOMIC_ACQUIRE) >> id % 64 & 1) != 0;
+}
+
+/* Whether a record is said to be here by an earlier job: its bytes are to be checked. */
+static inline bool fan_partial_is_claimed(const struct fan_partial *partial, uint64_t id)
+{
+    return !fan_partial_has(partial, id) &&
+           (__atomic_load_n(&partial->claims[id / 64], __ATOMIC_RELAXED) >> id % 64 & 1) != 0;
+}
+
+/* The claim is wrong. */
+static inline void fan_partial_drop_claim(struct fan_partial *partial, uint64_t id)
+{
+    __atomic_fetch_and(&partial->claims[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELAXED);
 }
 
 /* For whoever brings a record here: others that want the same wait. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "inner.h"
+#include "machine/shared.h"
 #include "storage/run.h"
 
 /* Bytes between two records of a run: alignment, and what is not of this share. */
@@ -73,6 +74,32 @@ int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *reco
     *node->ahead.end = list;
     node->ahead.end = &list->after;
     return 0;
+}
+
+static int check_kept(struct fan_node *node, uint32_t number)
+{
+    const struct fan_node_mount *mount = &node->mounts.mounts[number];
+    uint64_t most = mount->unchecked_count, count = 0;
+    uint64_t *records = malloc((most + 1) * sizeof(*records));
+    if (records == NULL)
+        return -ENOMEM;
+    for (uint64_t id = 0; count < most; id++) {
+        if ((fan_relaxed64(&mount->unchecked[id / 64]) >> id % 64 & 1) != 0)
+            records[count++] = id;
+    }
+    int rc = fan_ahead_append(node, number, records, count);
+    free(records);
+    return rc;
+}
+
+int fan_ahead_check_kept(struct fan_node *node)
+{
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < node->mounts.count; i++) {
+        if (node->mounts.mounts[i].unchecked_count > 0)
+            rc = check_kept(node, i);
+    }
+    return rc;
 }
 
 int fan_ahead_first(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count)

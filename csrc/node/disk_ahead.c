@@ -14,16 +14,10 @@ struct disk_reading {
     struct fan_fetch_request request;
 };
 
-static bool is_staged(const struct fan_node_mount *mount, const struct fan_fetch_request *whole)
-{
-    return fan_acquire32(&mount->places[whole->pack].state) == FAN_PLACE_STAGED;
-}
-
 bool fan_disk_ahead_serves(const struct fan_node *node, const struct fan_fetch_request *whole)
 {
     const struct fan_node_mount *mount = &node->mounts.mounts[whole->mount];
-    return is_staged(mount, whole) || fan_share_has(mount, whole) ||
-           fan_share_wants(&node->mounts, whole);
+    return fan_staged_has(mount, whole) || fan_share_wants(&node->mounts, whole);
 }
 
 static int read_pages(struct fan_reading *reading)
@@ -68,7 +62,7 @@ enum fan_bring fan_disk_keep(struct fan_node *node, const struct fan_fetch_reque
 enum fan_bring fan_disk_ahead(struct fan_node *node, const struct fan_fetch_request *whole)
 {
     const struct fan_node_mount *mount = &node->mounts.mounts[whole->mount];
-    if (!is_staged(mount, whole) && !fan_share_has(mount, whole))
+    if (!fan_staged_has(mount, whole))
         return fan_disk_keep(node, whole);
     struct fan_fetch_request piece = *whole;
     bool begun = false;

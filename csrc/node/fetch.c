@@ -6,6 +6,7 @@
 #include "inner.h"
 #include "replies.h"
 #include "cache/unread.h"
+#include "storage/staged.h"
 #include "storage/keep.h"
 #include "machine/shared.h"
 
@@ -147,8 +148,8 @@ static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight
         return FAN_NO_RANK;
     uint32_t keepers[FAN_TRIED_MOST];
     uint32_t count = fan_share_ranks(mount, request, keepers, FAN_TRIED_MOST);
-    if (count > 0 && !flight->read_shared &&
-        (fan_share_has(mount, request) || fan_share_wants(&node->mounts, request)))
+    if (!flight->read_shared &&
+        (fan_staged_has(mount, request) || fan_share_wants(&node->mounts, request)))
         return FAN_NO_RANK;
     if (count == 0) {
         keepers[0] = fan_share_memory_rank(mount, request);

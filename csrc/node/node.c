@@ -239,6 +239,8 @@ int fan_node_start(struct fan_node *node, void *transport)
         return -EINVAL;
     node->transport = transport;
     node->drained = false;
+    fan_ahead_check_kept(node); /* what it lacks memory for is checked when it is read */
+    fan_put64(&node->stats.filling_ahead, !fan_ahead_is_done(&node->ahead));
     fan_messages_admit(&node->messages);
     int rc = fan_start_thread(&node->thread, fan_node_thread, node);
     node->running = rc == 0;
@@ -318,6 +320,7 @@ void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats)
     stats->kept_bytes = fan_relaxed64(&counts->kept_bytes);
     stats->full_disks = fan_relaxed64(&counts->full_disks);
     stats->damaged_records = fan_relaxed64(&counts->damaged_records);
+    stats->mended_records = fan_relaxed64(&counts->mended_records);
 }
 
 int fan_node_stop(struct fan_node *node)

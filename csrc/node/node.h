@@ -46,6 +46,7 @@ struct fan_node_stats {
     uint64_t kept_bytes;
     uint64_t full_disks;       /* datasets of which the disk took no more */
     uint64_t damaged_records;  /* found on the way */
+    uint64_t mended_records;   /* of what an earlier job left: wrong, and brought anew */
     uint64_t filling_ahead;    /* whether something is still to be brought */
     uint64_t served;           /* requests of other ranks answered with bytes */
     uint64_t served_bytes;

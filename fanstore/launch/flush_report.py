@@ -1,5 +1,4 @@
-"""Tells people how far outputs are while they are waited for at the end, and that kept packs are
-written to the disk."""
+"""Tells people how far outputs are while they are waited for at the end."""
 
 from __future__ import annotations
 
@@ -22,14 +21,11 @@ class FlushReport:
         self._last: dict[str, Any] = {}
         self._copied_before = 0
         self._blocked = ""
-        self._syncs = False
         self._meter: Meter | None = None
         self._stack = contextlib.ExitStack()
 
     def hear(self, message: dict[str, Any]) -> None:
-        """Takes a message of the daemon's; only "flushing" and "syncing" are shown."""
-        if message.get("type") == "syncing":
-            self._show_syncing()
+        """Takes a message of the daemon's; only "flushing" is shown."""
         if message.get("type") != "flushing":
             return
         self._last = message
@@ -41,8 +37,6 @@ class FlushReport:
 
     def waited_for(self) -> str:
         """Returns what is waited for, for people."""
-        if self._syncs:
-            return "the disk to take the packs that are kept"
         count = self._last.get("waiting", 0)
         if count == 0:
             return "the output directory" if self._last else "the node daemon"
@@ -53,12 +47,6 @@ class FlushReport:
         """Ends the progress that is shown."""
         self._stack.close()
         self._since_s = None
-
-    def _show_syncing(self) -> None:
-        if not self._syncs:
-            self._syncs = True
-            if not self._quiet:
-                report.say("writing the packs that are kept to the disk")
 
     def _show(self, message: dict[str, Any]) -> None:
         if self._meter is None:

@@ -324,10 +324,9 @@ class Wrapper:
         """Shows how far the outputs are, as the daemon says every second. The first signal is
         answered with that, the next one gives them up. Returns whether anybody has been heard."""
         heard = False
-        for kind in ("flushing", "syncing"):
-            while (message := self._take(kind)) is not None:
-                self._flush.hear(message)
-                heard = True
+        while (message := self._take("flushing")) is not None:
+            self._flush.hear(message)
+            heard = True
         if self._messages:
             self._flush.close()
             return heard

@@ -79,12 +79,9 @@ def stage_index(
 
 
 def _is_kept(crew: Crew, info: DatasetInfo, staged: StagedDirectory) -> bool:
-    """Tells whether this rank has kept a copy; where others may get it, its checksum is checked
-    first."""
+    """Tells whether this rank has kept a copy that has its checksum."""
     if staged.damaged_in(INDEX_NAME, info.index) is None:
         return False
-    if crew.world.world_size == 1:
-        return True
     crew.submit(_is_sound, staged.file(INDEX_NAME), info)
     (sound,) = crew.settle()
     if not sound:

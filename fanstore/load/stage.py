@@ -33,6 +33,7 @@ class StageReport:
     """What staging one dataset did on this rank. damaged: record ids by pack.
 
     copied: from the shared file system; received: from other ranks; reused: there already.
+    unchecked: packs that an earlier job left, whose content is still to be checked.
     shared_bytes: read of packs on the shared file system, to copy or to check them.
     """
 
@@ -43,6 +44,7 @@ class StageReport:
     reused_packs: int = 0
     shared_bytes: int = 0
     damaged: dict[int, list[int]] = field(default_factory=dict)
+    unchecked: list[int] = field(default_factory=list)
 
 
 def stream(

@@ -7,7 +7,6 @@ datasets/<dataset id>/lock             held shared by its users
                       index.fsi.lock   held by whoever copies it
                       keep             stay when the last user goes
                       resident         what the partial packs hold (see fanstore.load.resident)
-                      resident.synced  what they held when they were synced
                       pack-*.sparse    a partial pack
 """
 
@@ -25,8 +24,7 @@ from fanstore.load.resident import (
     SPARSE,
     forget_resident,
     resident_bytes,
-    sync_resident,
-    tidy_resident,
+    take_over,
 )
 from fanstore.wording import show_bytes
 
@@ -51,16 +49,14 @@ class StagedDirectory:
         self.lock_path = os.path.join(self.path, "lock")
         self._fd: int | None = None
 
-    def hold(self, keep: bool = False, whole_only: bool = False) -> None:
+    def hold(self, keep: bool = False) -> None:
         """Makes the directory and takes its shared lock. To be called under the base's lock. A sole
-        user tidies it first. keep: the files stay should this job be killed; whole_only: partial
-        packs count for nothing, and go."""
+        user tidies it first, and has partial packs checked again. keep: the files stay should this
+        job be killed."""
         make_private(self.path)
         fd = locks.take(self.lock_path, exclusive=True)
         if fd is not None:
             tidy(self.path)
-            if whole_only:
-                forget_resident(self.path)
             locks.try_lock(fd, exclusive=False)
         else:
             fd = locks.take(self.lock_path, exclusive=False)
@@ -93,11 +89,6 @@ class StagedDirectory:
                 os.unlink(os.path.join(self.path, KEEP))
         os.close(self._fd)
         self._fd = None
-
-    def sync(self) -> None:
-        """Has what is here in part written to the disk, so that it is there after a reboot. Waits
-        for the disk. Raises OSError where that does not take it."""
-        sync_resident(self.path)
 
     def _mark_kept(self) -> None:
         mark = os.path.join(self.path, KEEP)
@@ -259,7 +250,7 @@ def tidy(path: str) -> None:
             marker = _read_marker(target[: -len(".ok")])
             if marker is None or marker["damaged"]:
                 os.unlink(target)
-    tidy_resident(path)
+    take_over(path)
 
 
 def sweep_datasets(base: Base) -> None:

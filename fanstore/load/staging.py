@@ -53,7 +53,7 @@ from fanstore.placement import (
 from fanstore.world import World
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-_RECORDS_PER_BYTE = 4  # of the job's segment, which has two bits for each
+_SEGMENT_BITS = 3  # of the job's segment for each record
 # Of what an earlier job left in partial packs, the part that must be of this job's share.
 _WORTH_KEEPING = 0.5
 
@@ -143,7 +143,7 @@ def _stage_datasets(
     for info, staged in datasets:
         if info.dataset_id not in opened:
             dataset, written = stage_index(crew, info, staged, room)
-            room = less(room, written + dataset.header.record_count // _RECORDS_PER_BYTE)
+            room = less(room, written + dataset.header.record_count * _SEGMENT_BITS // 8)
             opened[info.dataset_id] = _part_of(crew, dataset, staged)
     parts = list(opened.values())
     rooms = of_shared_memory(_tell_held(crew, parts, room, settings.verify))
@@ -190,7 +190,8 @@ def _tell_held(crew: Crew, parts: list[_Part], room: Room, verify: bool) -> list
 
 
 def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
-    """Returns the packs that this rank has kept; with `verify` their content is checked."""
+    """Returns the packs that this rank has kept; with `verify` their content is checked, else that
+    is done while the job runs."""
     found = {}
     for pack in range(len(part.packs.file_bytes)):
         damaged = part.staged.damaged_in(pack_name(pack), part.stager.expected(pack))
@@ -204,6 +205,7 @@ def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
         found = {pack: damaged for pack, damaged in found.items() if answers[pack]}
     for pack, damaged in found.items():
         part.stager.note(pack, damaged, "reused")
+    part.stager.report.unchecked = [] if verify else list(found)
     return set(found)
 
 
@@ -336,13 +338,13 @@ def _share_of(
         fits = [room.share_bytes for room in rooms]
         memory = [room.cache_bytes for room in rooms]
         shares = divide(dataset.records, amounts, fits, rank, most_bytes, memory)
-    _drop_what_is_of_no_share(crew, part, shares, settings.verify)
+    _drop_what_is_of_no_share(crew, part, shares)
     header = dataset.header
     make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)
     return shares
 
 
-def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares, verify: bool) -> None:
+def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares) -> None:
     """Removes partial packs of an earlier job with another division, which would take the room of
     this one's, unless a job that runs uses them."""
     kept_bytes = part.resident_bytes[crew.world.rank]
@@ -350,13 +352,8 @@ def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares, verify: b
         return
     own = shares.own[resident_of(part.staged.path, shares.own)]
     sizes = part.stager.dataset.records["stored_size"]
-    if not verify and int(sizes[own].sum()) >= kept_bytes * _WORTH_KEEPING:
-        return
-    if not part.staged.forget_partial(crew.check) and verify:
-        raise FanstoreError(
-            f"{part.name}: --verify, but another job of yours uses what is resident of it; end "
-            "that first"
-        )
+    if int(sizes[own].sum()) < kept_bytes * _WORTH_KEEPING:
+        part.staged.forget_partial(crew.check)
 
 
 def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> Outcome:

@@ -119,7 +119,6 @@ class Daemon:
             if self._wrapped and not self._ended:
                 self._outwait_command()
             self._flush()
-            self._sync_kept()
             self._outwait_ranks()
         outputs = self._account()
         summary = {"type": "summary", **self._summary(outputs)}
@@ -157,23 +156,6 @@ class Daemon:
         if outputs is None:
             return
         self._outwait(outputs, outputs.submit(outputs.flush()))
-
-    def _sync_kept(self) -> None:
-        """Waits until what is kept of partial packs is on the disk; answers all the while. Whoever
-        gives up, or tells a daemon by itself to end again, does not wait for that."""
-        sync = self.job.sync_of_kept(self._wake)
-        if sync is None:
-            return
-        told_to_end = self.stop.is_set()
-        self.stop.clear()
-        sync.start()
-        while not (sync.is_done() or self._no_flush or (self.stop.is_set() and not self._wrapped)):
-            self._handle_events(FLUSH_TELL_S)
-            if not sync.is_done():
-                self._tell({"type": "syncing"})
-        if told_to_end and not self._wrapped:
-            self.stop.set()
-        self.job.warnings += sync.problems()
 
     def _account(self) -> dict[str, Any]:
         """Returns what became of the outputs, which are all either placed or kept by then."""

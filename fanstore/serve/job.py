@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +43,9 @@ from fanstore.serve.segment import (
     write_segment,
 )
 from fanstore.serve.served import ServedDataset, about_dataset, traced_dataset
-from fanstore.serve.syncing import Sync
 from fanstore.serve.trace_join import part_path
 from fanstore.serve.watching import Watching
+from fanstore.wording import counted
 from fanstore.world import World
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class Job:
         """Takes the locks of all that the job uses; removes the leftovers of others."""
         self.directory.make()
         for staged in self._staged.values():
-            staged.hold(self.plan.settings.keep_staged, whole_only=self.plan.settings.verify)
+            staged.hold(self.plan.settings.keep_staged)
         self.warnings += [f"left in an old mount prefix: {name}" for name in sweep(self.base)]
         for item in self.served:
             item.hold.hold()
@@ -192,6 +191,7 @@ class Job:
             prefix_made=item.hold.made,
             places=[place.state for place in item.staging.places],
             damaged=damaged,
+            unchecked=item.staging.report.unchecked,
         )
 
     def serve(self) -> None:
@@ -199,7 +199,8 @@ class Job:
         local disk, or what is read next."""
         elsewhere = {int(_native.lib.FAN_PLACE_REMOTE), int(_native.lib.FAN_PLACE_PARTIAL)}
         states = {place.state for item in self.served for place in item.staging.places}
-        if self.world.world_size > 1 or states & elsewhere or self.plan.order_file:
+        unchecked = any(item.staging.report.unchecked for item in self.served)
+        if self.world.world_size > 1 or states & elsewhere or unchecked or self.plan.order_file:
             segment = self.directory.file("segment")
             server = NodeServer(
                 self.world, segment, self.plan.budget.cache_bytes, self.plan.settings
@@ -298,21 +299,18 @@ class Job:
         if self.lanes is not None:
             self.lanes.stop()
         whole = self.server is None or self.server.stop()
-        if self.server is not None and self.server.figures()["node"]["full_disks"]:
+        found = {} if self.server is None else self.server.figures()["node"]
+        if found.get("full_disks"):
             self.warnings.append(
                 f"{self.plan.local.path}: the disk is full: not all that was to be kept here is; "
                 "the rest was read from the shared file system"
             )
+        if found.get("mended_records"):
+            self.warnings.append(
+                f"{self.plan.local.path}: {counted(found['mended_records'], 'file')} that an "
+                "earlier job had left there had changed, and came anew from the shared file system"
+            )
         return whole
-
-    def sync_of_kept(self, wake: Callable[[], None]) -> Sync | None:
-        """Returns the work of writing what is kept in part to the disk, which is not begun; None
-        where nothing is."""
-        if not self.plan.settings.keep_staged:
-            return None
-        partial = [item for item in self.served if item.outcome and item.outcome.shares]
-        staged = dict.fromkeys(item.staged for item in partial if item.staged is not None)
-        return Sync(list(staged), wake) if staged else None
 
     def ranks_to_serve(self) -> int:
         """Returns how many other ranks may still read from this one, now that its command has

@@ -9,7 +9,7 @@ import mmap
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +25,8 @@ _LANE_BYTES = ffi.sizeof("struct fan_lane")
 
 @dataclass(frozen=True)
 class MountEntry:
-    """One mount as clients see it. Paths are absolute; damaged: record ids by pack; places: the
-    FAN_PLACE_* of each pack."""
+    """One mount as clients see it. Paths are absolute; places: the FAN_PLACE_* of each pack;
+    damaged: record ids by pack; unchecked: packs that an earlier job left."""
 
     prefix: str
     alias: str
@@ -39,6 +39,7 @@ class MountEntry:
     prefix_made: bool
     places: Sequence[int]
     damaged: dict[int, list[int]] = field(default_factory=dict)
+    unchecked: Collection[int] = ()
 
 
 _STRINGS = ("prefix", "alias", "skeleton", "index_path", "staged_dir", "dataset_dir")
@@ -62,6 +63,7 @@ def _fill_places(image: memoryview, offset: int, entry: MountEntry) -> None:
     for pack, place in enumerate(places):
         place.state = entry.places[pack]
         place.flags = int(lib.FAN_PLACE_HAS_DAMAGE) if entry.damaged.get(pack) else 0
+        place.flags |= int(lib.FAN_PLACE_HAS_UNCHECKED) if pack in entry.unchecked else 0
 
 
 def _fill_damage(image: memoryview, offset: int, entry: MountEntry) -> None:
@@ -77,6 +79,7 @@ def _bitmap_bytes(entry: MountEntry) -> int:
 def _fill_mount(mount: Any, image: memoryview, layout: _Layout, entry: MountEntry) -> None:
     mount.places_offset = layout.take(ffi.sizeof("struct fan_place") * len(entry.places))
     mount.damage_offset = layout.take(_bitmap_bytes(entry))
+    mount.unchecked_offset = layout.take(_bitmap_bytes(entry))
     mount.touched_offset = layout.take(_bitmap_bytes(entry))
     mount.record_count = entry.record_count
     mount.pack_count = len(entry.places)
@@ -96,9 +99,9 @@ def _size_bytes(entries: Sequence[MountEntry]) -> int:
     """Returns an upper bound of the segment's size, without the trace."""
     size = 4096 + len(entries) * ffi.sizeof("struct fan_mount")
     for entry in entries:
-        size += ffi.sizeof("struct fan_place") * len(entry.places) + 2 * _bitmap_bytes(entry)
+        size += ffi.sizeof("struct fan_place") * len(entry.places) + 3 * _bitmap_bytes(entry)
         size += sum(len(os.fsencode(getattr(entry, name))) for name in _STRINGS)
-        size += (3 + len(_STRINGS)) * _ALIGN_BYTES
+        size += (4 + len(_STRINGS)) * _ALIGN_BYTES
     return int(size)
 
 

@@ -1,8 +1,7 @@
-"""What is kept of staged datasets: who may let go of it, and what a disk that fails leaves."""
+"""What is kept of staged datasets: who may let go of it."""
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 
@@ -54,27 +53,3 @@ def test_a_job_that_keeps_nothing_leaves_the_mark_of_one_that_does(base: Base) -
     assert sweep(base)
     held(base).release(keep=False)
     assert not sweep(base)
-
-
-def test_what_a_disk_once_refused_is_never_noted(
-    base: Base, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel tells of a failed write once: the next fsync succeeds."""
-    staged = held(base, keep=True)
-    synced = Path(staged.path, "resident.synced")
-    staged.sync()
-    assert synced.exists()
-
-    def refuse(_: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    with monkeypatch.context() as patched, pytest.raises(OSError, match="Input/output"):
-        patched.setattr(os, "fsync", refuse)
-        staged.sync()
-    staged.sync()
-    assert not synced.exists()
-    staged.release(keep=True)
-    held(base).release(keep=True)  # whoever comes next, alone, forgets it
-    staged = held(base, keep=True)
-    staged.sync()
-    assert synced.exists()

@@ -167,7 +167,7 @@ def test_a_segment_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     with small_disk(tmp_path):
         path = str(tmp_path / "segment")
         entry = MountEntry("/m", "", "/m", "/i", "/s", "/d", 1, 10_000_000, True, [0])
-        with pytest.raises(FanstoreError, match=r"segment: 4\.\d MiB .* are needed .*are free"):
+        with pytest.raises(FanstoreError, match=r"segment: 5\.\d MiB .* are needed .*are free"):
             write_segment(path, [entry], os.getpid())
 
 

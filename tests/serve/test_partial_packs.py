@@ -7,9 +7,7 @@ import errno
 import hashlib
 import json
 import os
-import shlex
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -205,8 +203,6 @@ def test_what_was_kept_serves_the_next_job(stage: Stage, dataset: Path) -> None:
     with serving(stage, dataset, "--stage", "plan", "--keep-staged") as mount:
         assert read(stage, mount) == [expected(stage)]
         assert until_filled(stage)["kept_records"] == shared_bytes(stage) == 0
-    with serving(stage, dataset, "--stage", "plan", "--verify") as mount:
-        assert until_filled(stage)["kept_records"] == len(SIZES)
 
 
 def test_a_job_with_less_room_keeps_no_more_than_it_may(stage: Stage, dataset: Path) -> None:
@@ -235,13 +231,6 @@ def test_a_killed_daemon_leaves_what_is_right(stage: Stage, dataset: Path) -> No
         assert read(stage, mount, 2) == [expected(stage)] * 2
 
 
-def reboot(stage: Stage) -> None:
-    """Has the bitmap be of another run of the kernel."""
-    (resident,) = stage.local.rglob("resident")
-    content = resident.read_bytes()
-    resident.write_bytes(content[:32] + b"0" * 36 + content[68:])
-
-
 def make_holes(stage: Stage) -> None:
     """As after a crash: the sizes of partial packs reached the disk, their bytes did not."""
     for pack in sparse_packs(stage):
@@ -250,9 +239,7 @@ def make_holes(stage: Stage) -> None:
         os.truncate(pack, size)
 
 
-def test_what_a_killed_job_kept_counts_for_nothing_after_a_reboot(
-    stage: Stage, dataset: Path
-) -> None:
+def test_what_never_reached_the_disk_is_not_read(stage: Stage, dataset: Path) -> None:
     where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--stage", "plan"]
     with stage.running("run", *where, "--keep-staged", "--", "sleep", "60") as run:
         wait_for(lambda: command_of(run.pid), "the command")
@@ -260,115 +247,9 @@ def test_what_a_killed_job_kept_counts_for_nothing_after_a_reboot(
         os.kill(daemon_of(run.pid), signal.SIGKILL)
         os.kill(command_of(run.pid), signal.SIGTERM)
         run.communicate(timeout=60)
-    reboot(stage)
     make_holes(stage)
     with serving(stage, dataset, "--stage", "plan") as mount:
         assert read(stage, mount, 2) == [expected(stage)] * 2
-
-
-def test_what_was_synced_is_there_after_a_reboot(stage: Stage, dataset: Path) -> None:
-    """And nothing else: bits that were set later speak of bytes that may be lost."""
-    with serving(stage, dataset, "--stage", "lazy", "--keep-staged") as mount:
-        name = "f03"
-        stage.call("exec", "--job", job_of(stage, "mount").name, "--", "cksum", str(mount / name))
-    (resident,) = stage.local.rglob("resident")
-    bits = resident.read_bytes()[128:]
-    assert any(bits)
-    resident.write_bytes(resident.read_bytes()[:128] + bytes(8) + b"\xff" * (len(bits) - 8))
-    reboot(stage)
-    with serving(stage, dataset, "--stage", "lazy", "--keep-staged") as mount:
-        held = resident.read_bytes()
-        assert held[128:] == bits and held[32:68] != b"0" * 36
-        stage.call("exec", "--job", job_of(stage, "mount").name, "--", "cksum", str(mount / name))
-        assert shared_bytes(stage) == 0
-        assert read(stage, mount) == [expected(stage)]
-
-
-def test_a_note_with_bits_that_were_not_noted_counts_for_nothing(
-    stage: Stage, dataset: Path
-) -> None:
-    with serving(stage, dataset, "--stage", "lazy", "--keep-staged") as mount:
-        first = str(mount / "f03")
-        stage.call("exec", "--job", job_of(stage, "mount").name, "--", "cksum", first)
-    (synced,) = stage.local.rglob("resident.synced")
-    content = synced.read_bytes()
-    synced.write_bytes(content[:-16] + b"\xff" * 8 + content[-8:])  # all files of the dataset
-    reboot(stage)
-    with serving(stage, dataset, "--stage", "lazy") as mount:
-        assert read(stage, mount, 2) == [expected(stage)] * 2
-
-
-@pytest.mark.parametrize("how", sampled(["cut", "flipped", "another pack"], ["flipped"]))
-def test_a_note_of_what_was_synced_that_is_damaged_counts_for_nothing(
-    stage: Stage, dataset: Path, how: str
-) -> None:
-    with serving(stage, dataset, "--stage", "plan", "--keep-staged"):
-        until_filled(stage)
-    (synced,) = stage.local.rglob("resident.synced")
-    if how == "cut":
-        os.truncate(synced, synced.stat().st_size - 1)
-    if how == "flipped":
-        flip(synced, 130)
-    if how == "another pack":
-        pack = sparse_packs(stage)[0]
-        pack.rename(pack.with_name("away"))
-        pack.write_bytes(bytes(pack.with_name("away").stat().st_size))
-    reboot(stage)
-    make_holes(stage)
-    with serving(stage, dataset, "--stage", "plan") as mount:
-        assert read(stage, mount, 2) == [expected(stage)] * 2
-
-
-# fsync(2) of a partial pack waits until the file GATE is there.
-SLOW_DISK = r"""
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-int fsync(int fd)
-{
-    char link[32], path[PATH_MAX] = "";
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    if (readlink(link, path, sizeof(path) - 1) > 0 && strstr(path, ".sparse") != NULL)
-        while (access(getenv("GATE"), F_OK) != 0)
-            usleep(10000);
-    return (int)syscall(SYS_fsync, fd);
-}
-"""
-
-
-@pytest.mark.parametrize("how", ["waited for", "given up"])
-def test_a_disk_that_takes_long_is_waited_for_and_may_be_given_up(
-    stage: Stage, dataset: Path, how: str
-) -> None:
-    source, library, gate = (stage.path / name for name in ("slow.c", "slow.so", "gate"))
-    source.write_text(SLOW_DISK)
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    command = [*compiler, "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(library), str(source)]
-    subprocess.run(command, check=True)
-    said = stage.path / "said"
-    where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--stage", "plan"]
-    env = {"LD_PRELOAD": str(library), "GATE": str(gate)}
-    with (
-        said.open("wb") as stderr,
-        stage.running(
-            "run", *where, "--keep-staged", "--", "true", stderr=stderr.fileno(), **env
-        ) as run,
-    ):
-        wait_for(lambda: b"writing the packs that are kept" in said.read_bytes(), "the wait")
-        if how == "waited for":
-            gate.touch()
-        else:
-            run.send_signal(signal.SIGTERM)
-            wait_for(lambda: b"once more gives up" in said.read_bytes(), "the question")
-            run.send_signal(signal.SIGTERM)
-        assert run.wait(60) == 0
-    assert b"died" not in said.read_bytes()
-    noted = list(stage.local.rglob("resident.synced"))
-    assert len(noted) == (how == "waited for")
 
 
 @pytest.mark.parametrize(
@@ -465,15 +346,6 @@ def test_two_datasets_share_the_room(stage: Stage, dataset: Path) -> None:
         with serving(stage, dataset, *where):
             assert until_filled(stage)["damaged_records"] == 0
             assert allowed - 2 * MIB < disk_bytes(stage) <= allowed
-
-
-def test_verify_wants_what_is_resident_for_itself(stage: Stage, dataset: Path) -> None:
-    """What others have mapped cannot be thrown away, and nobody checked it again."""
-    with serving(stage, dataset, "--stage", "plan"):
-        until_filled(stage)
-        where = ("--dataset", str(dataset), "--mount", str(stage.path / "other"))
-        refused = stage.call("start", *where, "--stage", "plan", "--verify", code=125)
-    assert "another job of yours uses what is resident of it" in refused.stderr
 
 
 def test_a_division_that_is_another_throws_the_old_one_away(stage: Stage, dataset: Path) -> None:

@@ -39,8 +39,9 @@ int fan_content_open(struct fan_file *file)
     if (rc != 0 || record->logical_size == 0)
         return rc;
     const char *base = fan_pack_map(file->view, file->dataset, record->pack);
-    if (fan_view_damaged(file->view, record->pack, file->id))
-        return fan_job.world_size > 1 ? 0 : -EIO;
+    enum fan_bar bar = fan_view_bar(file->view, record->pack, file->id);
+    if (__builtin_expect(bar != FAN_NOT_BARRED, 0))
+        return bar == FAN_UNCHECKED || fan_job.world_size > 1 ? 0 : -EIO;
     if (base != NULL) {
         file->data = base + record->offset;
         return 0;

@@ -99,7 +99,7 @@ void fan_hint(struct fan_file *file, int64_t offset, int64_t bytes)
     const char *data = file->data;
     if (data != NULL)
         hint_mapped(data, range);
-    else if (!fan_view_damaged(file->view, file->record->pack, file->id))
+    else if (fan_view_bar(file->view, file->record->pack, file->id) == FAN_NOT_BARRED)
         hint_place(file, range);
     atomic_fetch_sub(&file->waiting, 1);
 }

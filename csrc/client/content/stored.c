@@ -140,8 +140,9 @@ static int read_partial(struct request *request)
 static int read_from_place(struct request *request)
 {
     const struct fan_file *file = request->file;
-    if (fan_view_damaged(file->view, file->record->pack, file->id))
-        return read_elsewhere(request);
+    enum fan_bar bar = fan_view_bar(file->view, file->record->pack, file->id);
+    if (bar != FAN_NOT_BARRED)
+        return bar == FAN_DAMAGED ? read_elsewhere(request) : read_remote(request);
     switch (fan_view_place(file->view, file->record->pack)) {
     case FAN_PLACE_STAGED:
         return read_pack(request, FAN_PACK_STAGED);

@@ -108,6 +108,8 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
                          sizeof(struct fan_place)) ||
         !fan_segment_has(bytes, mount->damage_offset, mount->record_count / 64 + 1,
                          sizeof(uint64_t)) ||
+        !fan_segment_has(bytes, mount->unchecked_offset, mount->record_count / 64 + 1,
+                         sizeof(uint64_t)) ||
         !fan_segment_has(bytes, mount->touched_offset, mount->record_count / 64 + 1,
                          sizeof(uint64_t)))
         return -EINVAL;
@@ -117,6 +119,7 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
     view->pack_count = mount->pack_count;
     view->places = (struct fan_place *)(segment + mount->places_offset);
     view->damage = (_Atomic uint64_t *)(segment + mount->damage_offset);
+    view->unchecked = (_Atomic uint64_t *)(segment + mount->unchecked_offset);
     view->touched = (_Atomic uint64_t *)(segment + mount->touched_offset);
     return 0;
 }

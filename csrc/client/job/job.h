@@ -58,6 +58,7 @@ struct fan_view {
     uint32_t number;
     struct fan_place *places;
     _Atomic uint64_t *damage;
+    _Atomic uint64_t *unchecked;
     _Atomic uint64_t *touched;
     _Atomic(struct fan_dataset *) dataset;
 };
@@ -102,14 +103,24 @@ static inline uint32_t fan_view_place(const struct fan_view *view, uint32_t pack
     return __atomic_load_n(&view->places[pack].state, __ATOMIC_ACQUIRE);
 }
 
-/* Whether the daemon found this file damaged. */
-static inline bool fan_view_damaged(const struct fan_view *view, uint32_t pack, uint64_t id)
+/* Whether the daemon found this file damaged, or has still to check it: its bytes are not to be
+ * read from its pack then. */
+enum fan_bar { FAN_NOT_BARRED, FAN_DAMAGED, FAN_UNCHECKED };
+
+static inline bool fan_view_bit(const _Atomic uint64_t *bits, uint64_t id)
+{
+    return (atomic_load_explicit(&bits[id / 64], memory_order_acquire) >> (id % 64) & 1) != 0;
+}
+
+static inline enum fan_bar fan_view_bar(const struct fan_view *view, uint32_t pack, uint64_t id)
 {
     uint32_t flags = __atomic_load_n(&view->places[pack].flags, __ATOMIC_ACQUIRE);
-    if (__builtin_expect((flags & FAN_PLACE_HAS_DAMAGE) == 0, 1))
-        return false;
-    uint64_t word = atomic_load_explicit(&view->damage[id / 64], memory_order_relaxed);
-    return (word >> (id % 64) & 1) != 0;
+    if (__builtin_expect(flags == 0, 1))
+        return FAN_NOT_BARRED;
+    if ((flags & FAN_PLACE_HAS_DAMAGE) != 0 && fan_view_bit(view->damage, id))
+        return FAN_DAMAGED;
+    bool unchecked = (flags & FAN_PLACE_HAS_UNCHECKED) != 0 && fan_view_bit(view->unchecked, id);
+    return unchecked ? FAN_UNCHECKED : FAN_NOT_BARRED;
 }
 
 /* Whether an output was ever made in directory `id`, on any rank: only then its missing names are
@@ -117,8 +128,7 @@ static inline bool fan_view_damaged(const struct fan_view *view, uint32_t pack, 
  * returned. */
 static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
 {
-    uint64_t word = atomic_load_explicit(&view->touched[id / 64], memory_order_acquire);
-    return (word >> (id % 64) & 1) != 0;
+    return fan_view_bit(view->touched, id);
 }
 
 long fan_count_eio(void) __attribute__((cold));

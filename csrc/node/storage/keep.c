@@ -9,7 +9,9 @@
 #include "../../local/sound.h"
 #include "../../local/whole.h"
 #include "mounts.h"
+#include "settle.h"
 #include "shared_packs.h"
+#include "staged.h"
 #include "../machine/shared.h"
 
 enum { LOCK_S = 5 };
@@ -85,6 +87,11 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
     struct fan_fetch_request all = fan_share_whole(mount, request->mount, request->record);
     pthread_mutex_t *lock = fan_partial_lock(&mount->share.partial, request->record);
     *stored = NULL;
+    if (fan_mount_is_unchecked(mount, request->record)) {
+        int rc = fan_settle(mounts, request->mount, &request->record, 1);
+        if (rc != -ENODATA)
+            return rc;
+    }
     if (lock_for_a_while(lock) != 0)
         return -EBUSY;
     int rc = 0;
@@ -103,11 +110,10 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
 }
 
 /* Reads a record that is here. */
-static int read_here(const struct fan_node_mount *mount, const struct fan_fetch_request *request,
+static int read_here(struct fan_node_mount *mount, const struct fan_fetch_request *request,
                      void *to)
 {
-    struct fan_partial *partial = (struct fan_partial *)&mount->share.partial;
-    int fd = fan_partial_open(partial, request->pack, false);
+    int fd = fan_staged_open(mount, request->pack, false);
     if (fd < 0)
         return fd;
     int rc = fan_read_whole(fd, to, request->offset, request->bytes);
@@ -122,12 +128,12 @@ static bool is_whole(const struct fan_node_mount *mount, const struct fan_fetch_
 
 int fan_keep_and_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
 {
-    const struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    struct fan_node_mount *mount = &mounts->mounts[request->mount];
     char *stored = NULL;
     int rc = -EBUSY;
     if (fan_share_wants(mounts, request))
         rc = fan_keep_record(mounts, request, &stored);
-    else if (fan_share_has(mount, request))
+    else if (fan_staged_has(mount, request))
         rc = 0;
     if (stored != NULL) {
         uint64_t from = request->offset - fan_mount_record(mount, request->record)->offset;

@@ -61,10 +61,14 @@ static int attach_mount(const struct fan_mounts *mounts, const struct fan_mount 
 {
     uint64_t bytes = mounts->segment_bytes;
     if (!fan_segment_has(bytes, from->places_offset, from->pack_count, sizeof(struct fan_place)) ||
-        !fan_segment_has(bytes, from->damage_offset, from->record_count / 64 + 1, sizeof(uint64_t)))
+        !fan_segment_has(bytes, from->damage_offset, from->record_count / 64 + 1,
+                         sizeof(uint64_t)) ||
+        !fan_segment_has(bytes, from->unchecked_offset, from->record_count / 64 + 1,
+                         sizeof(uint64_t)))
         return -EINVAL;
     mount->places = (void *)(mounts->segment + from->places_offset);
     mount->damage = (void *)(mounts->segment + from->damage_offset);
+    mount->unchecked = (void *)(mounts->segment + from->unchecked_offset);
     mount->staged_dir = copy_text(mounts, from->staged_dir);
     mount->dataset_dir = copy_text(mounts, from->dataset_dir);
     mount->replicas = calloc((size_t)from->pack_count + 1, sizeof(*mount->replicas));
@@ -81,6 +85,40 @@ static int attach_mount(const struct fan_mounts *mounts, const struct fan_mount 
     return rc;
 }
 
+/* The record of a file with content, checked against its pack; or NULL. */
+static const struct fan_record *content_record(const struct fan_mounts *mounts, uint32_t mount,
+                                               uint64_t id)
+{
+    if (mount >= mounts->count)
+        return NULL;
+    const struct fan_index *index = &mounts->mounts[mount].index;
+    const struct fan_record *record = fan_index_record(index, id);
+    if (record == NULL || fan_content_check(index, record) != 0 || record->logical_size == 0)
+        return NULL;
+    return record;
+}
+
+static bool has_unchecked(const struct fan_node_mount *mount, uint32_t pack)
+{
+    return (fan_acquire32(&mount->places[pack].flags) & FAN_PLACE_HAS_UNCHECKED) != 0;
+}
+
+/* Has all files in the packs that an earlier job left be checked. No client is there yet. */
+static void note_unchecked(struct fan_mounts *mounts, uint32_t number)
+{
+    struct fan_node_mount *mount = &mounts->mounts[number];
+    uint32_t pack = 0;
+    while (pack < mount->pack_count && !has_unchecked(mount, pack))
+        pack++;
+    for (uint64_t id = 0; pack < mount->pack_count && id < mount->index.record_count; id++) {
+        if (content_record(mounts, number, id) == NULL ||
+            !has_unchecked(mount, fan_mount_record(mount, id)->pack))
+            continue;
+        mount->unchecked[id / 64] |= UINT64_C(1) << id % 64;
+        mount->unchecked_count++;
+    }
+}
+
 static int attach_all(struct fan_mounts *mounts)
 {
     const struct fan_job_header *header = (const void *)mounts->segment;
@@ -92,6 +130,8 @@ static int attach_all(struct fan_mounts *mounts)
     for (uint32_t i = 0; rc == 0 && i < header->mount_count; i++) {
         mounts->count = i + 1;
         rc = attach_mount(mounts, &from[i], &mounts->mounts[i]);
+        if (rc == 0)
+            note_unchecked(mounts, i);
     }
     return rc;
 }
@@ -164,19 +204,6 @@ int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t 
     return 0;
 }
 
-/* The record of a file with content, checked against its pack; or NULL. */
-static const struct fan_record *content_record(const struct fan_mounts *mounts, uint32_t mount,
-                                               uint64_t id)
-{
-    if (mount >= mounts->count)
-        return NULL;
-    const struct fan_index *index = &mounts->mounts[mount].index;
-    const struct fan_record *record = fan_index_record(index, id);
-    if (record == NULL || fan_content_check(index, record) != 0 || record->logical_size == 0)
-        return NULL;
-    return record;
-}
-
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request)
 {
@@ -224,6 +251,29 @@ bool fan_mounts_is_damaged(const struct fan_mounts *mounts, uint32_t number, uin
         return false;
     uint64_t word = fan_relaxed64(&mount->damage[record / 64]);
     return (word >> record % 64 & 1) != 0;
+}
+
+bool fan_mount_is_unchecked(const struct fan_node_mount *mount, uint64_t id)
+{
+    uint32_t pack = fan_mount_record(mount, id)->pack;
+    if (fan_acquire32(&mount->places[pack].state) == FAN_PLACE_PARTIAL)
+        return mount->share.starts != NULL && fan_partial_is_claimed(&mount->share.partial, id);
+    if (!has_unchecked(mount, pack))
+        return false;
+    uint64_t word = __atomic_load_n(&mount->unchecked[id / 64], __ATOMIC_ACQUIRE);
+    return (word >> id % 64 & 1) != 0;
+}
+
+/* Once all are checked, clients need not look at bits any more. */
+void fan_mount_note_checked(struct fan_node_mount *mount, uint64_t id)
+{
+    uint64_t bit = UINT64_C(1) << id % 64;
+    if ((__atomic_fetch_and(&mount->unchecked[id / 64], ~bit, __ATOMIC_RELEASE) & bit) == 0 ||
+        __atomic_sub_fetch(&mount->unchecked_count, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    for (uint32_t pack = 0; pack < mount->pack_count; pack++)
+        __atomic_fetch_and(&mount->places[pack].flags, ~(uint32_t)FAN_PLACE_HAS_UNCHECKED,
+                           __ATOMIC_RELEASE);
 }
 
 void fan_mounts_mark_damaged(struct fan_mounts *mounts, uint32_t number, uint64_t record)

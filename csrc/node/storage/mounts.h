@@ -19,7 +19,8 @@ struct fan_replicas {
     uint32_t count;
 };
 
-/* places, damage: in the job segment. mapped: the mapping of each pack that is staged, or here in
+/* places, damage, unchecked: in the job segment. unchecked_count: how many records of whole packs
+ * are still to be checked, atomic. mapped: the mapping of each pack that is staged, or here in
  * part, or NULL. shared: a descriptor + 1 of each pack on the shared file system, or 0; by any
  * thread. */
 struct fan_node_mount {
@@ -31,6 +32,8 @@ struct fan_node_mount {
     uint32_t pack_count;
     struct fan_place *places;
     uint64_t *damage;
+    uint64_t *unchecked;
+    uint64_t unchecked_count;
     struct fan_replicas *replicas;
     char **mapped;
     int32_t *shared;
@@ -51,6 +54,7 @@ struct fan_mounts_counts {
     uint64_t kept_bytes;
     uint64_t full_disks;
     uint64_t damaged_records;
+    uint64_t mended_records;
 };
 
 /* kept, kept_most: descriptors of packs on the shared file system; kept is atomic, as is `ending`:
@@ -87,6 +91,12 @@ bool fan_mounts_is_damaged(const struct fan_mounts *mounts, uint32_t mount, uint
 
 /* Whether a record is that of a file with content, and lies inside its pack. */
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
+
+/* Whether a record was left by an earlier job, and is still to be checked. By any thread. */
+bool fan_mount_is_unchecked(const struct fan_node_mount *mount, uint64_t id);
+
+/* That one of a whole pack was checked. By any thread. */
+void fan_mount_note_checked(struct fan_node_mount *mount, uint64_t id);
 
 /* Has a record count as damaged from now on: clients get EIO for it. By any thread. */
 void fan_mounts_mark_damaged(struct fan_mounts *mounts, uint32_t mount, uint64_t record);

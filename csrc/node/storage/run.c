@@ -6,68 +6,12 @@
 #include <unistd.h>
 
 #include "../../format/pack_format.h"
-#include "../../local/sound.h"
 #include "../../local/whole.h"
 #include "keep.h"
 #include "mounts.h"
+#include "settle.h"
 #include "shared_packs.h"
 #include "../machine/shared.h"
-
-/* The stored bytes of a record as they were written to its partial pack, until the node ends. */
-struct written {
-    const struct fan_mounts *mounts;
-    int fd;
-    uint64_t from;
-    char *buffer;
-    uint64_t room;
-};
-
-static const char *written_at(const struct fan_stored *stored, uint64_t offset, uint64_t bytes)
-{
-    struct written *written = stored->of;
-    if (fan_relaxed32(&written->mounts->ending) != 0)
-        return NULL;
-    if (bytes > written->room) {
-        free(written->buffer);
-        written->buffer = malloc(bytes);
-        written->room = written->buffer != NULL ? bytes : 0;
-    }
-    if (written->buffer == NULL)
-        return NULL;
-    int rc = fan_read_whole(written->fd, written->buffer, written->from + offset, bytes);
-    return rc == 0 ? written->buffer : NULL;
-}
-
-static int check_written(const struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
-{
-    const struct fan_node_mount *mount = &mounts->mounts[number];
-    const struct fan_record *record = fan_mount_record(mount, id);
-    struct written written = {.mounts = mounts, .fd = fd, .from = record->offset};
-    const struct fan_stored stored = {.at = written_at, .of = &written};
-    int rc = fan_check_sound(&mount->index, record, &stored);
-    free(written.buffer);
-    return rc;
-}
-
-/* Copies the stored bytes of a long record, piece by piece, until the node ends. */
-static int copy_long(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd, char *buffer)
-{
-    const struct fan_node_mount *mount = &mounts->mounts[number];
-    const struct fan_record *record = fan_mount_record(mount, id);
-    struct fan_fetch_request piece = fan_share_whole(mount, number, id);
-    uint64_t end = record->offset + record->stored_size;
-    for (; piece.offset < end; piece.offset += piece.bytes) {
-        uint64_t rest = end - piece.offset;
-        piece.bytes = rest < FAN_FILL_MAX_BYTES ? (uint32_t)rest : FAN_FILL_MAX_BYTES;
-        int rc = fan_relaxed32(&mounts->ending) != 0 ? -ECANCELED
-                                                     : fan_shared_read(mounts, &piece, buffer);
-        if (rc == 0)
-            rc = fan_write_whole(fd, buffer, piece.offset, piece.bytes);
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
-}
 
 /* What is written unchecked must not go over what was found right: neither what another job did, so
  * one writes while it has the lock; nor what lies there under another of the file's names. 0,
@@ -84,22 +28,6 @@ static int lock_long(const struct fan_node_mount *mount, uint64_t id, int fd)
     return fan_partial_has(&mount->share.partial, id) ? -EEXIST : 0;
 }
 
-static int copy_and_check(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
-{
-    char *buffer = malloc(FAN_FILL_MAX_BYTES);
-    int rc = buffer != NULL ? -EIO : -ENOMEM;
-    for (unsigned i = 0; i < FAN_KEEP_READINGS && rc == -EIO; i++) {
-        rc = copy_long(mounts, number, id, fd, buffer);
-        if (rc != 0)
-            break;
-        rc = check_written(mounts, number, id, fd);
-        if (rc == -EIO && i + 1 == FAN_KEEP_READINGS)
-            fan_mounts_mark_damaged(mounts, number, id);
-    }
-    free(buffer);
-    return rc;
-}
-
 static int fill_long(struct fan_mounts *mounts, uint32_t number, uint64_t id)
 {
     struct fan_node_mount *mount = &mounts->mounts[number];
@@ -108,7 +36,7 @@ static int fill_long(struct fan_mounts *mounts, uint32_t number, uint64_t id)
         return fan_keep_note(mounts, mount, id, fd);
     int rc = lock_long(mount, id, fd);
     if (rc == 0)
-        rc = fan_keep_note(mounts, mount, id, copy_and_check(mounts, number, id, fd));
+        rc = fan_keep_note(mounts, mount, id, fan_copy_and_check(mounts, number, id, fd));
     close(fd);
     return rc == -EEXIST ? 0 : rc;
 }
@@ -201,12 +129,28 @@ static int keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *
     return rc;
 }
 
+/* Settles what an earlier job left of a run. Whether there is more to bring: what could not be
+ * settled now stays for later. */
+static bool is_more_missing(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
+                            uint64_t count)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[number];
+    bool more = false;
+    fan_settle(mounts, number, records, count);
+    for (uint64_t i = 0; i < count; i++)
+        more |= !fan_mount_is_unchecked(mount, records[i]) &&
+                fan_share_is_missing(mounts, number, records[i]);
+    return more;
+}
+
 int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
                  uint64_t count)
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
     struct fan_fetch_request run = fan_share_whole(mount, number, records[0]);
     uint64_t bytes = 0;
+    if (!is_more_missing(mounts, number, records, count))
+        return 0;
     for (uint64_t i = 0; i < count; i++) {
         const struct fan_record *record = fan_mount_record(mount, records[i]);
         uint64_t to = record->offset - run.offset + record->stored_size;

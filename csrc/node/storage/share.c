@@ -163,9 +163,12 @@ static bool is_missing(const struct fan_mounts *mounts, const struct fan_fetch_r
 {
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     const struct fan_share *share = &mount->share;
+    if (fan_mounts_is_damaged(mounts, request->mount, request->record))
+        return false;
+    if (fan_mount_is_unchecked(mount, request->record))
+        return true;
     return is_own(mount, request) && fan_relaxed32(&share->full) == 0 &&
-           fan_relaxed32(&share->spoiled[request->pack]) == 0 && !fan_share_has(mount, request) &&
-           !fan_mounts_is_damaged(mounts, request->mount, request->record);
+           fan_relaxed32(&share->spoiled[request->pack]) == 0 && !fan_share_has(mount, request);
 }
 
 bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint64_t record)

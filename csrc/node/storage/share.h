@@ -64,10 +64,11 @@ uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
 /* Whether the record of a request is here, in a partial pack. */
 bool fan_share_has(const struct fan_node_mount *mount, const struct fan_fetch_request *request);
 
-/* Whether the record of a request is to be kept here, is not, and may be read whole for it. */
+/* Whether the record of a request is to be kept here and is not, or is still to be checked, and may
+ * be read whole for it. */
 bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
-/* Whether a record is to be kept here and is not. */
+/* Whether a record is to be kept here and is not, or is still to be checked. */
 bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
 /* A request for all of a record's stored bytes. */

@@ -19,21 +19,20 @@
 
 enum { PAGE_MIN_BYTES = 4096 };
 
-/* Whether the bytes of a request are on the local disk. */
-static bool is_here(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
+bool fan_staged_has(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
 {
-    return fan_acquire32(&mount->places[request->pack].state) == FAN_PLACE_STAGED ||
-           fan_share_has(mount, request);
+    if (fan_acquire32(&mount->places[request->pack].state) == FAN_PLACE_STAGED)
+        return !fan_mount_is_unchecked(mount, request->record);
+    return fan_share_has(mount, request);
 }
 
-/* Opens a pack on the local disk: the staged one, or the one that is here in part. */
-static int open_here(struct fan_node_mount *mount, uint32_t pack)
+int fan_staged_open(struct fan_node_mount *mount, uint32_t pack, bool to_write)
 {
     char path[PATH_MAX];
     if (fan_acquire32(&mount->places[pack].state) == FAN_PLACE_PARTIAL)
-        return fan_partial_open(&mount->share.partial, pack, false);
+        return fan_partial_open(&mount->share.partial, pack, to_write);
     int rc = fan_pack_path(mount->staged_dir, pack, path);
-    return rc == 0 ? fan_open_file(path, O_RDONLY) : rc;
+    return rc == 0 ? fan_open_file(path, to_write ? O_RDWR : O_RDONLY) : rc;
 }
 
 static int map_pack(struct fan_node_mount *mount, uint32_t pack)
@@ -41,7 +40,8 @@ static int map_pack(struct fan_node_mount *mount, uint32_t pack)
     uint64_t bytes = mount->index.packs[pack].file_bytes;
     if (mount->mapped[pack] != NULL)
         return 0;
-    int rc = fan_map_file(open_here(mount, pack), PROT_READ, &bytes, &mount->mapped[pack]);
+    int rc =
+        fan_map_file(fan_staged_open(mount, pack, false), PROT_READ, &bytes, &mount->mapped[pack]);
     return rc == 0 ? 0 : -ENOENT;
 }
 
@@ -49,7 +49,7 @@ static int map_pack(struct fan_node_mount *mount, uint32_t pack)
 static int try_read(struct fan_node_mount *mount, const struct fan_fetch_request *request)
 {
     char *scratch = malloc(request->bytes);
-    int fd = open_here(mount, request->pack);
+    int fd = fan_staged_open(mount, request->pack, false);
     int rc = -EIO;
     if (fd >= 0 && scratch != NULL)
         rc = fan_read_whole(fd, scratch, request->offset, request->bytes);
@@ -114,5 +114,5 @@ int fan_staged_admit(struct fan_mounts *mounts, const struct fan_fetch_request *
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
     if (fan_mounts_is_damaged(mounts, request->mount, request->record))
         return -EIO;
-    return is_here(mount, request) ? map_pack(mount, request->pack) : -ENOENT;
+    return fan_staged_has(mount, request) ? map_pack(mount, request->pack) : -ENOENT;
 }

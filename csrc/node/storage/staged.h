@@ -10,6 +10,14 @@
 #include "../machine/transport.h"
 
 struct fan_mounts;
+struct fan_node_mount;
+
+/* Opens a pack on the local disk: the staged one, or the one that is here in part. A descriptor or
+ * -errno. By any thread. */
+int fan_staged_open(struct fan_node_mount *mount, uint32_t pack, bool to_write);
+
+/* Whether the bytes of a request are on the local disk, and were checked. */
+bool fan_staged_has(const struct fan_node_mount *mount, const struct fan_fetch_request *request);
 
 /* Whether the bytes that another rank asks for are here; reads none. 0, -EINVAL (no such bytes),
  * -ENOENT (they are not here), -EIO (damaged). The functions below are for requests that this let
