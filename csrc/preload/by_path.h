@@ -8,13 +8,13 @@
 
 /* The body of a call. `path` is resolved into `target`; one of a mount is answered with `ours`, any
  * other with `real`. Where that finds nothing (ENOENT), and a link outside leads into a mount after
- * all, `ours` answers. Both name `target`. */
+ * all, `ours` answers, or `real` where a link there led out again. Both name `target`. */
 #define FAN_BY_PATH(dirfd, path, how, ours, real)                                                  \
     struct fan_target target;                                                                      \
     bool found = fan_locate(dirfd, path, how, &target);                                            \
     long got = found ? ours : real;                                                                \
     if (!found && got < 0 && errno == ENOENT && fan_relocate(dirfd, path, how, &target))           \
-        got = ours;                                                                                \
+        got = target.where == FAN_OUTSIDE ? real : ours;                                                                               \
     return (__typeof__(ours))fan_logged(__func__, path, &target, got)
 
 #endif

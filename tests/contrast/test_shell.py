@@ -108,6 +108,18 @@ DIRECTORY = [
         'cd "$T/text" && cat "../../${T##*/}/hard/one" ../../../../etc/passwd',
     ),
     Case("cd_into_from_the_parent", 'cd "$T/.." && cd "${T##*/}" && cd text && pwd && cat x'),
+    Case(
+        "absolute_link_by_proc",
+        'cd "$T/links" && for p in "$PWD" /proc/self/cwd "/proc/self/root$PWD"; do '
+        'cat "$p/outside"; head -1 < "$p/outside"; stat -L -c %s "$p/outside"; '
+        'stat -c %F "$p/outside"; test -r "$p/outside"; echo $?; done',
+    ),
+    Case(
+        "absolute_link_by_a_link",
+        'ln -s "$T/links" here && cat here/outside && realpath here/outside && '
+        'grep -c root here/outside && sed -n 1p here/outside && awk "NR==1" here/outside && '
+        "test -f here/outside; echo $?",
+    ),
     Case("cd_link", 'cd "$T/links/to_dir" && cat hello.txt && cd .. && pwd'),
     Case("cd_P_link", 'cd -P "$T/links/to_dir" && pwd && cd -P .. && pwd'),
     Case("cd_outside_link", 'cd "$O/dir" && cat x && /bin/pwd && cd sub && cat inner.txt'),

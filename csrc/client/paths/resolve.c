@@ -208,12 +208,16 @@ static bool plausible(const char *path)
     return (uintptr_t)path >= 4096 && (intptr_t)path > 0;
 }
 
-/* Follows links outside. true when they lead into a mount. */
+/* Follows links outside. Whether they lead into a mount; a link there may have led out again. */
 static bool locate_linked(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
     FAN_OFF_STACK(struct fan_path, plain);
     struct fan_walk walk = {.target = target, .flags = flags};
-    return plain != NULL && follows_to(&walk, dirfd, path, plain) && absolute(&walk, plain->text);
+    if (plain == NULL || !follows_to(&walk, dirfd, path, plain))
+        return false;
+    memcpy(target->buffer, plain->text, strlen(plain->text) + 1);
+    absolute(&walk, target->buffer);
+    return true;
 }
 
 static bool locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
@@ -257,7 +261,7 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
     if (!(flags & FAN_THROUGH) || followed || path[0] == '\0' ||
         !fan_may_lead_in(dirfd, path, !(flags & FAN_NOFOLLOW)))
         return false;
-    return locate_linked(dirfd, path, flags, target) || fan_walk_outside(target, dirfd, path);
+    return locate_linked(dirfd, path, flags, target) && target->where != FAN_OUTSIDE;
 }
 
 bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_target *target)

@@ -87,8 +87,8 @@ bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_t
 bool fan_locate_again(struct fan_target *target, const char *path, unsigned flags);
 
 /* After the real call answered ENOENT, or a directory that may be a skeleton's: whether a symbolic
- * link or an open directory outside leads into a mount after all. true with `target` filled. errno
- * is left alone. */
+ * link or an open directory outside leads into a mount after all. true with `target` filled, with
+ * FAN_OUTSIDE where a link there led out again. errno is left alone. */
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
 
 /* The absolute path of a target: an input, or an output (followed to the end). Its length or

@@ -52,7 +52,7 @@ FAN_EXPORT DIR *opendir(const char *path)
     bool ours = fan_locate(AT_FDCWD, path, 0, &target);
     DIR *dir = ours ? open_ours(&target) : REAL(opendir)(target.path);
     if (!ours && dir == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
-        dir = open_ours(&target);
+        dir = target.where == FAN_OUTSIDE ? REAL(opendir)(target.path) : open_ours(&target);
     else if (!ours)
         dir = check_opened(dir);
     return fan_logged_pointer("opendir", path, &target, dir);
@@ -267,7 +267,7 @@ FAN_EXPORT int chdir(const char *path)
     bool ours = fan_locate(AT_FDCWD, path, 0, &target);
     int rc = ours ? chdir_ours(&target) : REAL(chdir)(target.path);
     if (!ours && rc < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
-        rc = chdir_ours(&target);
+        rc = target.where == FAN_OUTSIDE ? REAL(chdir)(target.path) : chdir_ours(&target);
     fan_cwd_changed();
     return (int)fan_logged("chdir", path, &target, rc);
 }

@@ -52,7 +52,8 @@ static int open_at(int dirfd, const char *path, int flags, mode_t mode)
     if (!ours && fd >= 0 && fan_job.view_count > 0)
         note_real(fd, path, flags);
     else if (!ours && fd < 0 && errno == ENOENT && fan_relocate(dirfd, path, how, &target))
-        fd = open_ours(&target, flags, mode);
+        fd = target.where == FAN_OUTSIDE ? real_open(&target, flags, mode)
+                                         : open_ours(&target, flags, mode);
     return (int)fan_logged("open", path, &target, fd);
 }
 

@@ -75,9 +75,10 @@ static int stat_target(int dirfd, const char *path, struct stat *st, int flags,
         return fstat(dirfd, st);
     int rc = real_stat(target->dirfd, target->path, st, flags);
     bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(st->st_mode, st->st_uid);
-    if (look && fan_relocate(dirfd, path, at_flags(flags), target))
-        return stat_ours(target, st);
-    return rc;
+    if (!look || !fan_relocate(dirfd, path, at_flags(flags), target))
+        return rc;
+    return target->where == FAN_OUTSIDE ? real_stat(target->dirfd, target->path, st, flags)
+                                        : stat_ours(target, st);
 }
 
 static int stat_at(int dirfd, const char *path, struct stat *st, int flags)
@@ -191,9 +192,11 @@ static int statx_target(int dirfd, const char *path, int flags, unsigned mask, s
         target->path = path;
     int rc = REAL(statx)(target->dirfd, target->path, flags, mask, stx);
     bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(stx->stx_mode, stx->stx_uid);
-    if (look && fan_relocate(dirfd, name, at_flags(flags), target))
-        return statx_ours(target, stx);
-    return rc;
+    if (!look || !fan_relocate(dirfd, name, at_flags(flags), target))
+        return rc;
+    return target->where == FAN_OUTSIDE
+               ? REAL(statx)(target->dirfd, target->path, flags, mask, stx)
+               : statx_ours(target, stx);
 }
 
 FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx)
@@ -312,9 +315,11 @@ static ssize_t readlink_target(int dirfd, const char *path, char *buffer, size_t
             return shown;
     }
     ssize_t got = REAL(readlinkat)(target->dirfd, target->path, buffer, bytes);
-    if (got < 0 && errno == ENOENT && fan_relocate(dirfd, path, FAN_NOFOLLOW, target))
-        return readlink_ours(target, path, buffer, bytes);
-    return got;
+    if (got >= 0 || errno != ENOENT || !fan_relocate(dirfd, path, FAN_NOFOLLOW, target))
+        return got;
+    return target->where == FAN_OUTSIDE
+               ? REAL(readlinkat)(target->dirfd, target->path, buffer, bytes)
+               : readlink_ours(target, path, buffer, bytes);
 }
 
 FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t bytes)
@@ -384,11 +389,14 @@ FAN_EXPORT char *realpath(const char *path, char *resolved)
     if (fan_locate(AT_FDCWD, path, 0, target))
         return fan_logged_pointer("realpath", path, target, realpath_ours(room, resolved));
     char *got = REAL(realpath)(target->path, own);
+    if (got == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, target)) {
+        if (target->where != FAN_OUTSIDE)
+            return fan_logged_pointer("realpath", path, target, realpath_ours(room, resolved));
+        got = REAL(realpath)(target->path, own);
+    }
     if (got != NULL) {
         shown(got);
         got = give_path(got, strlen(got), resolved);
-    } else if (errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, target)) {
-        got = realpath_ours(room, resolved);
     } else if (resolved != NULL) {
         memcpy(resolved, own, sizeof(room->path)); /* where it failed, as glibc leaves it */
     }

@@ -222,7 +222,8 @@ static int start_path(const char *path, struct start *start)
         return start_ours(&target, path, start);
     int rc = start_outside(target.path, start);
     if (rc == -ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
-        return start_ours(&target, path, start);
+        return target.where == FAN_OUTSIDE ? start_outside(target.path, start)
+                                           : start_ours(&target, path, start);
     return rc;
 }
 

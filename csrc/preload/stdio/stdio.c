@@ -134,7 +134,8 @@ FAN_EXPORT FILE *fopen(const char *path, const char *mode)
     FILE *stream = ours ? open_stream(&target, mode) : REAL(fopen)(target.path, mode);
     if (!ours && stream == NULL && errno == ENOENT &&
         fan_relocate(AT_FDCWD, path, how, &target)) {
-        stream = open_stream(&target, mode);
+        stream = target.where == FAN_OUTSIDE ? REAL(fopen)(target.path, mode)
+                                             : open_stream(&target, mode);
     } else if (!ours) {
         forget_number(stream);
         fan_output_settle();
@@ -239,10 +240,11 @@ static FILE *reopen(const char *path, const char *mode, FILE *stream)
         return reopen_cookie(path, mode, stream);
     if (path == NULL)
         return reopen_same(mode, stream);
-    if (fan_locate(AT_FDCWD, path, resolve_for(mode), &target))
+    /* A stream is closed where it cannot be reopened: there is no second try. */
+    if (fan_locate(AT_FDCWD, path, resolve_for(mode) | FAN_THROUGH, &target))
         return reopen_native(&target, mode, stream);
     forget_number(stream);
-    return REAL(freopen)(path, mode, stream);
+    return REAL(freopen)(target.path, mode, stream);
 }
 
 FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)

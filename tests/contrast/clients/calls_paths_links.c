@@ -139,6 +139,10 @@ CASE(proc_self_cwd)
     SHOW("%s", text);
     TELL(readlink("/proc/self/cwd", text, sizeof(text)));
     SHOW("%s", text);
+    FILE *stream = freopen("/proc/self/cwd/inner", "r", fopen("/dev/null", "r"));
+    OK(stream != NULL);
+    SHOW("first %d", fgetc(stream));
+    fclose(stream);
 }
 
 CASE(proc_self_root)
