@@ -83,8 +83,20 @@ static const char *below_process(const char *path, pid_t tid, pid_t *whose)
     return *end == '/' ? end + 1 : NULL;
 }
 
-/* The name in /proc/WHOSE of one of a process's own things: "cwd", "root" or "fd/N" in `name`; NULL
- * or the rest of the path behind it. */
+/* How many bytes of a path below /proc/WHOSE name one of a process's own things; 0: none. */
+static size_t thing_bytes(const char *at)
+{
+    static const char *const things[] = {"cwd", "exe", "root"};
+    for (size_t i = 0; i < sizeof(things) / sizeof(things[0]); i++) {
+        if (strncmp(at, things[i], strlen(things[i])) == 0)
+            return strlen(things[i]);
+    }
+    size_t digits = strncmp(at, "fd/", 3) == 0 ? strspn(at + 3, "0123456789") : 0;
+    return digits > 0 ? 3 + digits : 0;
+}
+
+/* The name in /proc/WHOSE of one of a process's own things, such as "cwd" or "fd/N", in `name`;
+ * NULL or the rest of the path behind it. */
 static const char *own_thing(const char *path, pid_t tid, pid_t *whose, char name[32])
 {
     static const char *const streams[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
@@ -102,10 +114,7 @@ static const char *own_thing(const char *path, pid_t tid, pid_t *whose, char nam
     }
     if (at == NULL)
         return NULL;
-    size_t bytes = strncmp(at, "fd/", 3) == 0 && at[3] >= '0' && at[3] <= '9'
-                       ? 3 + strspn(at + 3, "0123456789")
-                   : strncmp(at, "cwd", 3) == 0 ? 3
-                                                : 0;
+    size_t bytes = thing_bytes(at);
     if (bytes == 0 || bytes >= 32 || (at[bytes] != '/' && at[bytes] != '\0'))
         return NULL;
     memcpy(name, at, bytes);
@@ -126,6 +135,8 @@ static int through_proc(pid_t tid, bool follow, char to[PATH_MAX])
         if (length < 0 || there[0] != '/')
             break;
         size_t left = strlen(rest);
+        if (length == 1 && left > 0) /* the root, with the slash that `rest` begins with */
+            length = 0;
         if ((size_t)length + left >= PATH_MAX)
             return -ENAMETOOLONG;
         memmove(to + length, rest, left + 1);

@@ -476,3 +476,29 @@ def test_a_go_program(stage: Stage, clients: Path) -> None:
     done = stage.run(dataset, program, str(stage.mount), options=output_options(stage))
     assert done.stdout == plain_output(program, str(source))
     assert (stage.path / "out" / "made").read_text() == "go"
+
+
+def test_a_program_finds_libraries_beside_itself(stage: Stage) -> None:
+    """By $ORIGIN, and links of /proc that lead into the mount."""
+    source = stage.source(files={"a.txt": b"hello\n", "far/b.txt": b"far\n"})
+    for name, text in (("f", "int f(void) { return 7; }"), ("p", "int f(void); int main(void) "
+                       "{ return f(); }")):  # fmt: skip
+        (stage.path / f"{name}.c").write_text(text)
+    build = ("cc", "-o")
+    near = ["-L", str(source), "-lf", "-Wl,-rpath,$ORIGIN"]
+    library = (*build, source / "libf.so", "-shared", "-fPIC", stage.path / "f.c")
+    subprocess.run(library, check=True)
+    subprocess.run((*build, source / "program", stage.path / "p.c", *near), check=True)
+    (source / "absolute").symlink_to(stage.path / "p.c")
+    dataset = stage.dataset(source, "data")
+    script = (
+        '"$1/program"; echo $?; cd "$1" && ./program; echo $?; cat /proc/self/cwd/absolute; '
+        'cat "/proc/self/root$1/a.txt" "/proc/self/root/$1/far/b.txt"; cat /proc/self/cwd/a.txt'
+    )
+    expected = plain_output("sh", "-c", script, "sh", str(source))
+    assert expected.startswith("7\n7\nint f")
+    # Where the library is not there either, the system calls alone are served.
+    for before in ((), ("env", "-u", "LD_PRELOAD")):
+        command = (*before, "sh", "-c", script, "sh", str(stage.mount))
+        done = stage.run(dataset, *command, options=("--trap", "--quiet"))
+        assert done.stdout == expected
