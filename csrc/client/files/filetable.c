@@ -8,6 +8,7 @@
 #include "../../common/sys.h"
 #include "../../format/pack_format.h"
 #include "../machine/park.h"
+#include "../machine/restricted.h"
 #include "arena.h"
 #include "moved.h"
 #include "overlay.h"
@@ -330,7 +331,7 @@ void fan_file_remove_range(unsigned first, unsigned last)
     }
 }
 
-static int open_placeholder(void)
+static int open_another_placeholder(bool cloexec)
 {
     char path[4096];
     static const char name[] = "/placeholder";
@@ -338,14 +339,20 @@ static int open_placeholder(void)
         return -ENAMETOOLONG;
     memcpy(path, fan_job.directory.text, fan_job.directory.bytes);
     memcpy(path + fan_job.directory.bytes, name, sizeof(name));
-    int fd = fan_sys_openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
-    if (fd < 0)
-        return fd == -EMFILE || fd == -ENFILE ? fd : -EIO;
-    return fan_park(fd, &placeholder);
+    int fd = fan_sys_openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | (cloexec ? O_CLOEXEC : 0), 0);
+    return fd >= 0 || fd == -EMFILE || fd == -ENFILE ? fd : -EIO;
+}
+
+static int open_placeholder(void)
+{
+    int fd = open_another_placeholder(true);
+    return fd >= 0 ? fan_park(fd, &placeholder) : fd;
 }
 
 int fan_placeholder(int minimum, bool cloexec)
 {
+    if (fan_restricted() && minimum == 0)
+        return open_another_placeholder(cloexec);
     int fd = fan_parked(&placeholder);
     if (__builtin_expect(fd < 0, 0)) {
         fd = open_placeholder();
@@ -364,11 +371,16 @@ static void prepare_sharing(int fd, struct fan_file *file, void *context)
     fan_moved_prepare(file);
 }
 
-void fan_file_before_vfork(void)
+void fan_file_make_ready(void)
 {
     if (fan_parked(&placeholder) < 0)
         open_placeholder();
     fan_arena_slot(0);
+}
+
+void fan_file_before_vfork(void)
+{
+    fan_file_make_ready();
     fan_file_each(prepare_sharing, NULL);
 }
 

@@ -160,6 +160,9 @@ void fan_file_remove_range(unsigned first, unsigned last);
  * kernel answers EBADF or ELOOP to whatever slips past the library. Or -errno. */
 int fan_placeholder(int minimum, bool cloexec);
 
+/* Makes what first files need. */
+void fan_file_make_ready(void);
+
 /* Before vfork: makes what its child must not make, for the parent would miss the descriptors. */
 void fan_file_before_vfork(void);
 

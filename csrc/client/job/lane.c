@@ -9,6 +9,7 @@
 #include "../../common/sys.h"
 #include "../machine/clock.h"
 #include "../machine/fault.h"
+#include "../machine/restricted.h"
 #include "../machine/vfork.h"
 
 enum { NO_PROGRAM = UINT32_MAX };
@@ -118,6 +119,10 @@ bool fan_lane_claim(void)
     uint32_t program = program_number();
     if (own->shares == program)
         return false;
+    if (fan_restricted()) {
+        own->shares = program;
+        return false;
+    }
     fan_fault_init(); /* the lanes may be lost */
     uint64_t before, all = ~(UINT64_C(1) << (SIGBUS - 1) | UINT64_C(1) << (SIGSEGV - 1));
     FAN_SYS(rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));

@@ -126,12 +126,13 @@ static bool skip(const char **text, const char *word)
 /* Behind "/proc/": this process, under one of its names, and "fd/". */
 static bool skip_own(const char **text)
 {
-    long process = FAN_SYS(getpid);
     if (!skip(text, "self/") && !skip(text, "thread-self/") &&
-        (number_at(text) != process || !skip(text, "/")))
+        (**text < '1' || **text > '9' || number_at(text) != FAN_SYS(getpid) || !skip(text, "/")))
         return false;
-    if (skip(text, "task/") && (FAN_SYS(tgkill, process, number_at(text), 0) != 0 ||
-                                !skip(text, "/")))
+    if (!skip(text, "task/"))
+        return skip(text, "fd/");
+    long process = FAN_SYS(getpid);
+    if (FAN_SYS(tgkill, process, number_at(text), 0) != 0 || !skip(text, "/"))
         return false;
     return skip(text, "fd/");
 }

@@ -6,18 +6,34 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 #include <utmp.h>
 
 #include "../../client/handoff/process.h"
 #include "../../client/paths/cwd.h"
 #include "../../client/files/filetable.h"
+#include "../../client/open/restrict.h"
 #include "../../client/outputs/outputs.h"
 #include "../../client/files/overlay.h"
 #include "../../common/sys.h"
 #include "../real.h"
 #include "../undeclared.h"
 #include "environment.h"
+
+/* A filter ends the program for calls that it does not expect. */
+FAN_EXPORT int prctl(int option, ...)
+{
+    unsigned long given[4];
+    va_list list;
+    va_start(list, option);
+    for (unsigned i = 0; i < 4; i++)
+        given[i] = va_arg(list, unsigned long);
+    va_end(list);
+    if (option == PR_SET_SECCOMP)
+        fan_restrict();
+    return REAL(prctl)(option, given[0], given[1], given[2], given[3]);
+}
 
 /* Names that no header declares. */
 pid_t __fork(void);

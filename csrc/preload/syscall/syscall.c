@@ -16,6 +16,7 @@
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -32,6 +33,7 @@
 #include "../../client/content/mapped.h"
 #include "../../client/machine/park.h"
 #include "../../client/open/open.h"
+#include "../../client/open/restrict.h"
 #include "../../common/sys.h"
 #include "../cancel.h"
 #include "../real.h"

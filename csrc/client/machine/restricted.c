@@ -1,0 +1,3 @@
+#include "restricted.h"
+
+atomic_bool fan_restricted_flag;
