@@ -17,8 +17,9 @@ import os
 import pickle
 import select
 import signal
+import sysconfig
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fanstore._native import share_names
@@ -30,6 +31,7 @@ _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.01
 _FAREWELL_S = 5.0
 _START_PATIENCES = 5  # ranks are started one after the other, from a slow file system at times
 _SHM = "/dev/shm"
+OPEN_MPI = "Open MPI"
 
 Buffer = bytes | bytearray | memoryview
 
@@ -97,7 +99,10 @@ class MpiWorld(World):
                 self.comm, beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
                 self._farewell.Barrier()
         finally:
-            _remove_shared_memory()
+            if (
+                vendor_of(mpi) != OPEN_MPI
+            ):  # whose launcher tidies up, and complains of what is gone
+                _remove_shared_memory()
         for comm in (self.comm, beats, self._farewell):
             comm.Set_errhandler(mpi.ERRORS_RETURN)
         self.rank, self.world_size = self.comm.rank, self.comm.size
@@ -208,11 +213,14 @@ class MpiWorld(World):
         return True
 
     def _beat(self) -> None:
-        """Hears and tells. Raises RankLost where another rank failed."""
+        """Hears and tells. Raises RankLost where another rank failed, or the others have given this
+        one up, which stood still: they are gone, or about to go."""
         self._beats.beat()
         failure = self._beats.failure
-        if failure is not None and failure[0] != self.rank:
-            rank, message, told = failure
+        if failure is None:
+            return
+        rank, message, told = failure
+        if rank != self.rank or not told:
             raise RankLost(f"rank {rank}: {message}", told)
 
 
@@ -273,6 +281,30 @@ def outlive_neighbours() -> None:
     os.environ.setdefault("UCX_TLS", "^cma")
 
 
+def vendor_of(mpi: Any) -> str:
+    """Returns the name of an MPI, such as "MPICH"."""
+    return str(mpi.get_vendor()[0])
+
+
+def check_launcher(environ: Mapping[str, str], mpi: Any) -> None:
+    """Raises FanstoreError where another MPI's launcher started this rank: MPI itself would end the
+    process, or see one rank."""
+    launcher = ""
+    if detect(environ).is_hydra:
+        launcher = "MPICH"
+    elif "PMI_RANK" not in environ and "OMPI_COMM_WORLD_RANK" in environ:
+        launcher = OPEN_MPI
+    vendor = vendor_of(mpi)
+    if launcher == "" or (launcher == OPEN_MPI) == (vendor == OPEN_MPI):
+        return
+    own = os.path.join(sysconfig.get_path("scripts"), "mpiexec")
+    which = own if os.access(own, os.X_OK) else f"the mpiexec of {vendor}"
+    raise FanstoreError(
+        f"the launcher of {launcher} started this rank, but mpi4py runs on {vendor}: start the job "
+        f"with {which}, or install {launcher} for mpi4py in place of {vendor}"
+    )
+
+
 def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
     """Returns mpi4py's MPI module, initialised by hand: it must not finalise when a rank was
     lost."""
@@ -292,6 +324,7 @@ def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
         raise FanstoreError(
             f"mpi4py finds no MPI library ({error}): load the site's MPI, or pip install mpich"
         ) from None
+    check_launcher(os.environ, MPI)
     if not MPI.Is_initialized():
         with _bounded(limit_s, check):
             MPI.Init_thread(MPI.THREAD_SERIALIZED)

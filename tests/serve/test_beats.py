@@ -9,6 +9,7 @@ import pytest
 
 from fanstore import beats
 from fanstore.beats import FAN_OUT, Beats, neighbours
+from fanstore.world import MpiWorld, RankLost
 
 PATIENCE_S = 10.0
 ANY_SOURCE = -1
@@ -128,3 +129,26 @@ def test_who_stood_still_itself_finds_nobody_silent(monkeypatch: pytest.MonkeyPa
     ranks[0].hear()
     ranks[0].beat()
     assert ranks[0].failure is None
+
+
+def test_a_rank_that_others_have_given_up_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stood still, and goes on: who told it is gone, and says nothing more."""
+    Clock(monkeypatch)
+    network = Network(3)
+    world = MpiWorld.__new__(MpiWorld)
+    world.rank = 2
+    world._beats = Beats(Comm(network, 2), ANY_SOURCE, lambda: Comm(network, 2), PATIENCE_S)
+    other = Beats(Comm(network, 0), ANY_SOURCE, lambda: Comm(network, 0), PATIENCE_S)
+    other.fail((2, "not heard of for 10 s", False))
+    with pytest.raises(RankLost, match="rank 2: not heard of for 10 s"):
+        world._beat()
+
+
+def test_a_rank_that_failed_itself_tidies_up_undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch)
+    network = Network(3)
+    world = MpiWorld.__new__(MpiWorld)
+    world.rank = 2
+    world._beats = Beats(Comm(network, 2), ANY_SOURCE, lambda: Comm(network, 2), PATIENCE_S)
+    world._beats.fail((2, "the disk is full", True))
+    world._beat()
