@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -80,7 +82,7 @@ class Announced:
         """Ends it, when all that was opened is counted."""
         self._stopping = True
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # ends a wait in accept
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends the wait for it
         self._thread.join(_END_WAIT_S)
         self._listener.close()
 
@@ -114,28 +116,37 @@ class Announced:
                     kept.add(orders[mount])
 
     def _listen(self) -> None:
+        # poll and not accept with a timeout, which spins to its end on a socket that was shut down.
+        poll = select.poll()
+        poll.register(self._listener, select.POLLIN)
+        self._listener.setblocking(False)
         passed_s, heard = 0.0, False
         while not self._stopping:
             pause_s = self._pause_s(heard)
-            heard = False
-            self._listener.settimeout(pause_s)
-            try:
-                link, _ = self._listener.accept()
-            except TimeoutError:
+            asked = poll.poll(None if pause_s is None else pause_s * 1000)
+            if self._stopping:
+                break
+            heard = bool(asked) and self._accept()
+            if not asked:
                 passed_s += pause_s or 0.0
                 if self._loaders is None and self._lanes and self._lanes.noted() >= _NOTES_MIN:
                     self._begin()
-            except OSError:
-                break
-            else:
-                heard = True
-                with link:
-                    self._hear(link)
             self._follow()
             if passed_s >= _LOOK_S and self._loaders is not None:
                 passed_s = 0.0
                 self._loaders.forget(_is_alive)
         self._follow()
+
+    def _accept(self) -> bool:
+        """Hears whoever connects; tells whether somebody did."""
+        try:
+            link, _ = self._listener.accept()
+        except OSError:  # it has gone again, or there are no descriptors left
+            time.sleep(_HASTE_S)
+            return False
+        with link:
+            self._hear(link)
+        return True
 
     def _pause_s(self, heard: bool) -> float | None:
         """Returns how long nobody looks. heard: an epoch has begun just now."""

@@ -8,14 +8,17 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from serving import Stage, make_stage, wait_for
 
 from fanstore.peek.teller import Teller
+from fanstore.serve import announced
 
 SEQUENTIAL = {"kind": "SequentialSampler", "samples": 20, "batch": 4, "drop_last": False}
 RIGHT = {
@@ -202,3 +205,16 @@ def test_orders_can_be_left_alone(tmp_path: Path) -> None:
     done = stage.call("run", *where, "--", sys.executable, "-c", code, FANSTORE_ORDER="off")
     assert "'peek'" not in done.stdout
     assert "'order'" not in done.stdout
+
+
+def test_the_end_burns_no_processor_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accept with a timeout, on a socket that was shut down, spins until the time is over."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    monkeypatch.setattr(announced, "Lanes", lambda _: SimpleNamespace(noted=lambda: 0))
+    begun_s = time.process_time()
+    for _ in range(4):
+        heard = announced.Announced(".", [])
+        heard.start()
+        heard.stop()
+        Path("order").unlink(missing_ok=True)
+    assert time.process_time() - begun_s < 0.5  # and not 1 s
