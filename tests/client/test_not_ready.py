@@ -40,6 +40,8 @@ def run(stage: Stage, script: str) -> subprocess.CompletedProcess[str]:
 def test_nothing_is_called_before_it_is_ready(stage: Stage) -> None:
     program = compiled(stage, "-fno-builtin", "-rdynamic")
     assert run(stage, f"{program} < $f").stdout == "content"
+    for path in ("/nowhere", f"{stage.mount}/lib:/nowhere"):
+        assert run(stage, f"LD_LIBRARY_PATH={path} {program} < $f").stdout == "content"
 
 
 @pytest.mark.parametrize("library", PRELOADS)
