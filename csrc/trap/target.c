@@ -63,21 +63,22 @@ int fan_target_fd_link(pid_t tid, int fd, char to[PATH_MAX])
     return fan_target_link(tid, name, to);
 }
 
-/* Behind "/proc/self/", "/proc/thread-self/" or "/proc/<number>/[task/<number>/]": what follows,
- * and whose it is. NULL: none of these. */
+/* Behind "/proc/self/", "/proc/thread-self/" or "/proc/<number>/", each perhaps with
+ * "task/<number>/": what follows, and whose it is. NULL: none of these. */
 static const char *below_process(const char *path, pid_t tid, pid_t *whose)
 {
-    static const char *const own[] = {"/proc/self/", "/proc/thread-self/"};
+    static const char *const own[] = {"/proc/self", "/proc/thread-self"};
+    char *end = NULL;
     for (size_t i = 0; i < 2; i++) {
-        if (strncmp(path, own[i], strlen(own[i])) == 0) {
-            *whose = tid;
-            return path + strlen(own[i]);
-        }
+        if (strncmp(path, own[i], strlen(own[i])) == 0)
+            end = (char *)path + strlen(own[i]);
     }
-    char *end;
-    if (strncmp(path, "/proc/", 6) != 0 || path[6] < '1' || path[6] > '9')
-        return NULL;
-    *whose = (pid_t)strtol(path + 6, &end, 10);
+    *whose = tid;
+    if (end == NULL) {
+        if (strncmp(path, "/proc/", 6) != 0 || path[6] < '1' || path[6] > '9')
+            return NULL;
+        *whose = (pid_t)strtol(path + 6, &end, 10);
+    }
     if (strncmp(end, "/task/", 6) == 0)
         *whose = (pid_t)strtol(end + 6, &end, 10);
     return *end == '/' ? end + 1 : NULL;

@@ -129,6 +129,7 @@ echo dynamic >{m}/other; ./rest cat {m}/other
 until test "$(wc -l <{out}/daemon)" = 2; do sleep 0.02; done
 cat {out}/daemon
 cd {m}/link; {clients}/rest cat x; cd -P ..; {clients}/rest cat deep/x
+sh -c 'exec {clients}/rest cat /proc/self/task/$$/cwd/deep/x'
 {clients}/rest cat /proc/self/fd/7 7<{m}/a.txt; echo inherited $?
 env -i {clients}/rest cat {m}/a.txt
 """
@@ -148,6 +149,7 @@ dynamic
 half 1
 hello
 0
+deep
 deep
 deep
 hello
