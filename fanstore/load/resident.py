@@ -101,11 +101,14 @@ def take_over(directory: str) -> None:
     for pack in _sparse_packs(directory):
         if pack.inode() not in inodes:
             os.unlink(pack.path)
+    if not any(bits):
+        return
     for at, word in enumerate(bits):
         claims[at] |= word
-        bits[at] = 0
-    path.with_name(NAME + ".part").write_bytes(content)
-    os.rename(path.with_name(NAME + ".part"), path)
+    # In place, for the disk may be full; claims first, so that a kill between the two loses none.
+    with path.open("r+b", buffering=0) as stream:
+        os.pwrite(stream.fileno(), claims, len(content) - claims.nbytes)
+        os.pwrite(stream.fileno(), bytes(bits.nbytes), len(content) - 2 * claims.nbytes)
 
 
 def _parts(content: bytearray) -> tuple[memoryview, memoryview, memoryview] | None:

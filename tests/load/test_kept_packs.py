@@ -53,3 +53,22 @@ def test_a_job_that_keeps_nothing_leaves_the_mark_of_one_that_does(base: Base) -
     assert sweep(base)
     held(base).release(keep=False)
     assert not sweep(base)
+
+
+def test_bits_become_claims(base: Base) -> None:
+    """And what was claimed already stays so."""
+    staged = held(base, keep=True)
+    path = Path(staged.path, "resident")
+    size, word = path.stat().st_size, (0b101).to_bytes(8, "little")
+    with path.open("r+b") as stream:
+        stream.seek(size - 32)  # bits and claims have two words each, and an inode is before them
+        stream.write(word + bytes(8) + (0b10).to_bytes(8, "little"))
+    inode = os.stat(os.path.join(staged.path, "pack-00000.fsp.sparse")).st_ino
+    with path.open("r+b") as stream:
+        stream.seek(size - 40)
+        stream.write(inode.to_bytes(8, "little"))
+    staged.release(keep=True)
+    held(base, keep=True).release(keep=True)
+    content = path.read_bytes()
+    assert len(content) == size
+    assert content[-32:] == bytes(16) + (0b111).to_bytes(8, "little") + bytes(8)
