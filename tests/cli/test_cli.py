@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,7 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 
 NONE = "none"  # a path where nothing is
+FILE = shlex.quote(__file__)
 
 
 @pytest.mark.parametrize(("code", "words", "said"), [
@@ -145,11 +147,11 @@ NONE = "none"  # a path where nothing is
     (125, "stop --job x", "no job x under "),
     (0, "status --all", "no job here"),
     (2, f"clean --local-dir {NONE}", "no such directory"),
-    (125, f"run --dataset {NONE} --local-dir {__file__} -- true", "(--local-dir): not a directory"),
+    (125, f"run --dataset {NONE} --local-dir {FILE} -- true", "(--local-dir): not a directory"),
     (2, f"verify {NONE}", f"{NONE}: no such directory"),
     (2, f"simulate ./{NONE}.toml", f"{NONE}.toml: No such file or directory"),
     (2, f"whatif {NONE}", "name the directory that `fanstore analyze` made"),
-    (2, f"whatif {__file__}", "name the directory that `fanstore analyze` made"),
+    (2, f"whatif {FILE}", "name the directory that `fanstore analyze` made"),
     (2, f"report {NONE}", "no such file; a trace is kept by"),
     (2, "report .", "is a directory; a trace is kept by"),
     (125, f"status --local-dir {NONE}", "`fanstore start` starts one"),
@@ -163,7 +165,7 @@ def test_mistakes_are_named_with_their_remedy(
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("FANSTORE", "SLURM"))}
     (tmp_path / "local").mkdir()
     env = {**kept, "FANSTORE_LOCAL_DIR": str(tmp_path / "local")}
-    command = [sys.executable, "-m", "fanstore", *words.split()]
+    command = [sys.executable, "-m", "fanstore", *shlex.split(words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env,
                           cwd=tmp_path)  # fmt: skip
     assert said in done.stdout + done.stderr

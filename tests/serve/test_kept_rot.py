@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -185,7 +186,8 @@ def test_other_ranks_get_nothing_that_rotted(tmp_path: Path) -> None:
     right = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     program = tmp_path / "program.py"
     program.write_text(DIGESTS)
-    script = f"{sys.executable} {program} $FANSTORE_MOUNT_PREFIX 2 > {tmp_path}/said-$FANSTORE_RANK"
+    read = shlex.join([sys.executable, str(program)])
+    script = f"{read} $FANSTORE_MOUNT_PREFIX 2 > {tmp_path}/said-$FANSTORE_RANK"
     for _ in range(2):
         stage.run_ranks(2, dataset, "sh", "-c", script, options=("--keep-staged",))
         for rank in range(2):
