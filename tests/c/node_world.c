@@ -23,7 +23,7 @@
 
 enum { RECORDS = WORLD_FILES + 1, SLOTS = 2 * RECORDS, NAME_BYTES = 8, DIRECTORY_MAX = 2048 };
 enum { MIB = 1 << 20, SEGMENT_BYTES = 32768, MOUNT = 256, PLACES = 1024, DAMAGE = 2048 };
-enum { TEXT = 4096 };
+enum { UNCHECKED = 3072, TEXT = 4096 };
 
 static const uint64_t sizes[] = {1,       100,     4096,    4097,        70000,   131072,
                                  500000,  300000,  MIB - 1, MIB,         MIB + 1, 3 * MIB + 12345};
@@ -186,7 +186,33 @@ void world_share_path(uint32_t rank, char path[4096])
     snprintf(path, 4096, "%s/share-%u", directory, rank);
 }
 
-static void write_resident(uint32_t rank)
+int world_has_rotted(uint64_t record)
+{
+    return record % 4 == 0;
+}
+
+/* The partial pack that a job before left, with all of its files. Its inode number. */
+static uint64_t write_claimed(uint32_t rank, uint32_t pack)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/share-%u/pack-%05u.fsp.sparse", directory, rank, pack);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && ftruncate(fd, (off_t)pack_bytes(pack)) == 0 && fstat(fd, &st) == 0);
+    for (uint64_t record = 1; record <= WORLD_FILES; record++) {
+        uint64_t bytes = world_file_bytes(record), at = world_file_offset(record);
+        if (world_file_pack(record) != pack)
+            continue;
+        CHECK(pwrite(fd, world_content(record), bytes, (off_t)at) == (ssize_t)bytes);
+        uint8_t wrong = (uint8_t)~world_content(record)[bytes - 1];
+        if (world_has_rotted(record))
+            CHECK(pwrite(fd, &wrong, 1, (off_t)(at + bytes - 1)) == 1);
+    }
+    close(fd);
+    return st.st_ino;
+}
+
+static void write_resident(uint32_t rank, int claimed)
 {
     static char image[4096] __attribute__((aligned(64)));
     struct fan_resident_header *header = (void *)image;
@@ -202,6 +228,11 @@ static void write_resident(uint32_t rank)
     header->layout_id = FAN_RESIDENT_LAYOUT_ID;
     header->record_count = RECORDS;
     header->pack_count = WORLD_PACKS;
+    uint64_t *inodes = (uint64_t *)(image + sizeof(*header));
+    uint64_t *claims = (uint64_t *)(image + fan_resident_claims_offset(RECORDS, WORLD_PACKS));
+    *claims = claimed ? UINT64_MAX : 0;
+    for (uint32_t pack = 0; pack < WORLD_PACKS; pack++)
+        inodes[pack] = claimed ? write_claimed(rank, pack) : 0;
     snprintf(name, sizeof(name), "share-%u/resident", rank);
     write_file(name, image, fan_resident_bytes(RECORDS, WORLD_PACKS));
 }
@@ -278,8 +309,11 @@ static void write_segment(const struct world *world, uint32_t rank)
                                       .mount_count = 1,
                                       .state = FAN_JOB_SERVING};
     memcpy(header->magic, FAN_JOB_MAGIC, sizeof(header->magic));
-    *mount = (struct fan_mount){.places_offset = PLACES, .damage_offset = DAMAGE,
-                                .record_count = RECORDS, .pack_count = WORLD_PACKS};
+    *mount = (struct fan_mount){.places_offset = PLACES,
+                                .damage_offset = DAMAGE,
+                                .unchecked_offset = UNCHECKED,
+                                .record_count = RECORDS,
+                                .pack_count = WORLD_PACKS};
     mount->prefix = put(segment, &used, "/fanstore-world");
     mount->index_path = put(segment, &used, index_path);
     world_share_path(rank, share);
@@ -290,7 +324,7 @@ static void write_segment(const struct world *world, uint32_t rank)
                              : world_has(world, rank, pack) ? FAN_PLACE_STAGED
                                                             : FAN_PLACE_REMOTE;
     if (world->shape.partial)
-        write_resident(rank);
+        write_resident(rank, world->shape.claimed);
     world_segment_path(rank, job);
     *strrchr(job, '/') = '\0';
     CHECK(mkdir(job, 0700) == 0 || errno == EEXIST);

@@ -19,7 +19,8 @@ enum {
 /* replicas: pack p is staged on ranks p, p + 1, ... of the world. shared: the shared file system
  * has all of them. partial: each rank keeps a share of the files, and none is there at first; with
  * `shared`. memory: the share is kept in the block cache instead of on the disk. chosen: which
- * files is said one by one (world_keeps). */
+ * files is said one by one (world_keeps). claimed: each rank's disk has all files of a job before,
+ * those that world_has_rotted says with a wrong byte; with `partial`. */
 struct world_shape {
     uint32_t ranks;
     uint32_t replicas;
@@ -30,6 +31,7 @@ struct world_shape {
     int partial;
     int memory;
     int chosen;
+    int claimed;
 };
 
 struct world {
@@ -71,6 +73,8 @@ void world_fill_ahead(struct world *world, uint32_t rank);
 /* Whether a rank keeps a file of a world that is `chosen`: all ranks keep every third, no rank
  * every fifth, and one rank each of the others. */
 int world_keeps(const struct world *world, uint32_t rank, uint64_t record);
+
+int world_has_rotted(uint64_t record);
 
 /* Where a rank keeps its share. */
 void world_share_path(uint32_t rank, char path[4096]);

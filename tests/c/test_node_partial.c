@@ -306,8 +306,46 @@ static void test_chosen_when_read(void)
     world_close(&world);
 }
 
+static uint64_t rotted_bytes(void)
+{
+    uint64_t bytes = 0;
+    for (uint64_t record = 1; record <= WORLD_FILES; record++)
+        bytes += world_has_rotted(record) ? world_file_bytes(record) : 0;
+    return bytes;
+}
+
+/* What a job before left is checked, whoever asks for it first and while others do; only what is
+ * wrong is read again, once on each disk. */
+static void test_claimed(void)
+{
+    const struct world_shape shape = {.ranks = RANKS,
+                                      .cache_bytes = WORLD_LARGE_BYTES,
+                                      .deadline_ms = DEADLINE_MS,
+                                      .policy = FAN_POLICY_CLOSE,
+                                      .shared = true,
+                                      .partial = true,
+                                      .claimed = true};
+    struct world world;
+    world_open(&world, shape, 0);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        world_fill_ahead(&world, rank);
+    read_on(&world, RANKS, 1);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        read_all(&world, rank, 0);
+    EVENTUALLY(SUM(&world, filling_ahead) == 0);
+    CHECK(SUM(&world, mended_records) == RANKS * (WORLD_FILES / 4));
+    CHECK(SUM(&world, shared_bytes) >= RANKS * rotted_bytes() && SUM(&world, failures) == 0);
+    atomic_store(&gone, true);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        read_all(&world, rank, 0);
+    atomic_store(&gone, false);
+    CHECK(SUM(&world, damaged_records) == 0 && SUM(&world, kept_records) == 0);
+    world_close(&world);
+}
+
 int main(void)
 {
+    test_claimed();
     test_once();
     test_ahead();
     test_chosen();
