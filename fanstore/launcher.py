@@ -13,6 +13,7 @@ _PAIRS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
+NO_MPI4PY = "several ranks need MPI, and mpi4py is not installed: pip install 'fanstore-fs[mpi]'"
 _MPI_PREFIXES = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDRA_", "HYDI_")
 
 

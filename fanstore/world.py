@@ -25,7 +25,7 @@ from typing import Any
 from fanstore._native import share_names
 from fanstore.beats import Beats
 from fanstore.errors import FanstoreError
-from fanstore.launcher import detect, process_manager_fd
+from fanstore.launcher import NO_MPI4PY, detect, process_manager_fd
 
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.01
 _FAREWELL_S = 5.0
@@ -99,9 +99,8 @@ class MpiWorld(World):
                 self.comm, beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
                 self._farewell.Barrier()
         finally:
-            if (
-                vendor_of(mpi) != OPEN_MPI
-            ):  # whose launcher tidies up, and complains of what is gone
+            # Open MPI's launcher removes them itself, and complains where they are gone.
+            if vendor_of(mpi) != OPEN_MPI:
                 _remove_shared_memory()
         for comm in (self.comm, beats, self._farewell):
             comm.Set_errhandler(mpi.ERRORS_RETURN)
@@ -311,9 +310,7 @@ def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
     try:
         import mpi4py
     except ImportError:
-        raise FanstoreError(
-            "several ranks need MPI, and mpi4py is not installed: pip install 'fanstore-fs[mpi]'"
-        ) from None
+        raise FanstoreError(NO_MPI4PY) from None
     mpi4py.rc.initialize = False
     mpi4py.rc.finalize = False
     outlive_neighbours()

@@ -41,14 +41,14 @@ static inline bool fan_partial_has(const struct fan_partial *partial, uint64_t i
     return (__atomic_load_n(&partial->bits[id / 64], __ATOMIC_ACQUIRE) >> id % 64 & 1) != 0;
 }
 
-/* Whether a record is said to be here by an earlier job: its bytes are to be checked. */
+/* Whether an earlier job says that a record is here, and nobody has checked its bytes since. */
 static inline bool fan_partial_is_claimed(const struct fan_partial *partial, uint64_t id)
 {
     return !fan_partial_has(partial, id) &&
            (__atomic_load_n(&partial->claims[id / 64], __ATOMIC_RELAXED) >> id % 64 & 1) != 0;
 }
 
-/* The claim is wrong. */
+/* Forgets what an earlier job says of a record. */
 static inline void fan_partial_drop_claim(struct fan_partial *partial, uint64_t id)
 {
     __atomic_fetch_and(&partial->claims[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELAXED);

@@ -40,12 +40,12 @@ void fan_ahead_fini(struct fan_ahead *ahead);
 int fan_ahead_append(struct fan_node *node, uint32_t mount, const uint64_t *records,
                      uint64_t count);
 
-/* Appends what an earlier job left in whole packs, to be checked. 0 or -ENOMEM. */
-int fan_ahead_check_kept(struct fan_node *node);
-
-/* The same as appending, before all that was appended and behind what was first already. The number
- * of the list, above 0, or -ENOMEM. */
+/* The same, before all that was appended and behind what was first already. The number of the list,
+ * above 0, or -ENOMEM. */
 int fan_ahead_first(struct fan_node *node, uint32_t mount, const uint64_t *records, uint64_t count);
+
+/* Appends all records of whole packs that an earlier job left: they are checked. 0 or -ENOMEM. */
+int fan_ahead_check_kept(struct fan_node *node);
 
 /* Begins what may be begun. Whether there is more to be looked at. */
 bool fan_ahead_advance(struct fan_node *node);

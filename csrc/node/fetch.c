@@ -6,8 +6,8 @@
 #include "inner.h"
 #include "replies.h"
 #include "cache/unread.h"
-#include "storage/staged.h"
 #include "storage/keep.h"
+#include "storage/staged.h"
 #include "machine/shared.h"
 
 enum {

@@ -144,8 +144,8 @@ def at_home(ctx: click.Context, option: click.Parameter, value: Any) -> Any:
 
 
 def is_wrong_path(error: OSError, words: Sequence[str]) -> bool:
-    """Whether a path that stands in a command line, alone or as --option=path, is not there or of
-    the wrong kind."""
+    """Tells whether the user named a wrong path: the path of `error` is one of the words, or of the
+    values in --option=value, and it is not there or of the wrong kind."""
     if not isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return False
     named = (os.path.normpath(word.partition("=")[2] or word) for word in words)

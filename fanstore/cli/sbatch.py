@@ -15,6 +15,7 @@ import click
 
 from fanstore import config
 from fanstore.cli.dataset_options import ServingCommand, pair_mounts, serving_options
+from fanstore.launcher import NO_MPI4PY
 
 # Options of sbatch itself that have a name of their own here.
 _LIMITS = ("job_name", "partition", "account", "gpus_per_node", "mem", "output")
@@ -73,9 +74,7 @@ def say_what_is_missing(datasets: Sequence[str], nodes: int) -> None:
         except (FanstoreError, OSError) as error:
             problems.append(str(error))
     if nodes > 1 and find_spec("mpi4py") is None:
-        problems.append(
-            "several nodes need MPI, and mpi4py is not installed: pip install 'fanstore-fs[mpi]'"
-        )
+        problems.append(NO_MPI4PY)
     for problem in problems:
         print(f"fanstore: warning: on this machine the job would fail: {problem}", file=sys.stderr)
 

@@ -28,7 +28,7 @@ from fanstore.simulate.sizes import DATASET_KEYS
 from fanstore.wording import counted
 
 _PARTS = ("about", "system", "dataset", "job")
-# What a plan needs, as options give it.
+# A plan needs all of these keys; the option that gives each.
 _NEEDED = {
     "nodes": "--nodes N", "ranks_per_node": "--ranks-per-node N", "compute": "--compute RATE",
     "preprocess": "--preprocess RATE", "network": "--set network=RATE", "epochs": "--epochs N",

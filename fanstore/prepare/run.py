@@ -110,7 +110,8 @@ def _check_room(tree: Tree, codec: Codec, path: Path, scratch: Path) -> None:
 
 
 def _content_bytes(tree: Tree, update: Update | None = None) -> int:
-    """How many bytes are packed."""
+    """Returns how many bytes of content are packed: all of the tree's, or only those that an update
+    packs anew."""
     total = 0
     for part in pieces(len(tree.content)):
         ids = tree.content[part]

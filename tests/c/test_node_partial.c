@@ -314,8 +314,8 @@ static uint64_t rotted_bytes(void)
     return bytes;
 }
 
-/* What a job before left is checked, whoever asks for it first and while others do; only what is
- * wrong is read again, once on each disk. */
+/* A job before left all files on each disk. Each disk checks its own, while all ranks read, and
+ * reads again only those that are wrong, once. */
 static void test_claimed(void)
 {
     const struct world_shape shape = {.ranks = RANKS,

@@ -131,13 +131,19 @@ def test_who_stood_still_itself_finds_nobody_silent(monkeypatch: pytest.MonkeyPa
     assert ranks[0].failure is None
 
 
+def world_of(network: Network, rank: int) -> MpiWorld:
+    """A rank's world, as far as its heartbeats go."""
+    world = MpiWorld.__new__(MpiWorld)
+    world.rank = rank
+    world._beats = Beats(Comm(network, rank), ANY_SOURCE, lambda: Comm(network, rank), PATIENCE_S)
+    return world
+
+
 def test_a_rank_that_others_have_given_up_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """It stood still, and goes on: who told it is gone, and says nothing more."""
     Clock(monkeypatch)
     network = Network(3)
-    world = MpiWorld.__new__(MpiWorld)
-    world.rank = 2
-    world._beats = Beats(Comm(network, 2), ANY_SOURCE, lambda: Comm(network, 2), PATIENCE_S)
+    world = world_of(network, 2)
     other = Beats(Comm(network, 0), ANY_SOURCE, lambda: Comm(network, 0), PATIENCE_S)
     other.fail((2, "not heard of for 10 s", False))
     with pytest.raises(RankLost, match="rank 2: not heard of for 10 s"):
@@ -146,9 +152,6 @@ def test_a_rank_that_others_have_given_up_ends(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_rank_that_failed_itself_tidies_up_undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     Clock(monkeypatch)
-    network = Network(3)
-    world = MpiWorld.__new__(MpiWorld)
-    world.rank = 2
-    world._beats = Beats(Comm(network, 2), ANY_SOURCE, lambda: Comm(network, 2), PATIENCE_S)
+    world = world_of(Network(3), 2)
     world._beats.fail((2, "the disk is full", True))
     world._beat()

@@ -103,8 +103,8 @@ static inline uint32_t fan_view_place(const struct fan_view *view, uint32_t pack
     return __atomic_load_n(&view->places[pack].state, __ATOMIC_ACQUIRE);
 }
 
-/* Whether the daemon found this file damaged, or has still to check it: its bytes are not to be
- * read from its pack then. */
+/* Why nobody may read the bytes of a file from its pack: the daemon found it damaged, or has not
+ * checked it yet. */
 enum fan_bar { FAN_NOT_BARRED, FAN_DAMAGED, FAN_UNCHECKED };
 
 static inline bool fan_view_bit(const _Atomic uint64_t *bits, uint64_t id)

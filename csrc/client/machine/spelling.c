@@ -129,11 +129,11 @@ static bool skip_own(const char **text)
     if (!skip(text, "self/") && !skip(text, "thread-self/") &&
         (**text < '1' || **text > '9' || number_at(text) != FAN_SYS(getpid) || !skip(text, "/")))
         return false;
-    if (!skip(text, "task/"))
-        return skip(text, "fd/");
-    long process = FAN_SYS(getpid);
-    if (FAN_SYS(tgkill, process, number_at(text), 0) != 0 || !skip(text, "/"))
-        return false;
+    if (skip(text, "task/")) {
+        long process = FAN_SYS(getpid);
+        if (FAN_SYS(tgkill, process, number_at(text), 0) != 0 || !skip(text, "/"))
+            return false;
+    }
     return skip(text, "fd/");
 }
 

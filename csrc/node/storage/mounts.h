@@ -92,10 +92,11 @@ bool fan_mounts_is_damaged(const struct fan_mounts *mounts, uint32_t mount, uint
 /* Whether a record is that of a file with content, and lies inside its pack. */
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
-/* Whether a record was left by an earlier job, and is still to be checked. By any thread. */
+/* Whether an earlier job left a record on the local disk, and nobody has checked it since. By any
+ * thread. */
 bool fan_mount_is_unchecked(const struct fan_node_mount *mount, uint64_t id);
 
-/* That one of a whole pack was checked. By any thread. */
+/* Notes that a record of a whole pack was checked. By any thread. */
 void fan_mount_note_checked(struct fan_node_mount *mount, uint64_t id);
 
 /* Has a record count as damaged from now on: clients get EIO for it. By any thread. */

@@ -19,11 +19,7 @@
 static int lock_long(const struct fan_node_mount *mount, uint64_t id, int fd)
 {
     const struct fan_record *record = fan_mount_record(mount, id);
-    struct flock lock = {.l_type = F_WRLCK,
-                         .l_whence = SEEK_SET,
-                         .l_start = (off_t)record->offset,
-                         .l_len = (off_t)record->stored_size};
-    if (record->nlink > 1 || fcntl(fd, F_OFD_SETLK, &lock) != 0)
+    if (record->nlink > 1 || fan_lock_record(record, fd, F_WRLCK) != 0)
         return -EBUSY;
     return fan_partial_has(&mount->share.partial, id) ? -EEXIST : 0;
 }

@@ -14,7 +14,7 @@
 #include "staged.h"
 #include "../machine/shared.h"
 
-/* The stored bytes of a record as they were written to its partial pack, until the node ends. */
+/* The stored bytes of a record as they are in its local pack, until the node ends. */
 struct written {
     const struct fan_mounts *mounts;
     int fd;
@@ -50,8 +50,8 @@ static int check_written(const struct fan_mounts *mounts, uint32_t number, uint6
     return rc;
 }
 
-/* Copies the stored bytes of a long record, piece by piece, until the node ends. */
-static int copy_long(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd, char *buffer)
+/* Copies the stored bytes of a record, piece by piece, until the node ends. */
+static int copy(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd, char *buffer)
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
     const struct fan_record *record = fan_mount_record(mount, id);
@@ -75,7 +75,7 @@ int fan_copy_and_check(struct fan_mounts *mounts, uint32_t number, uint64_t id, 
     char *buffer = malloc(FAN_FILL_MAX_BYTES);
     int rc = buffer != NULL ? -EIO : -ENOMEM;
     for (unsigned i = 0; i < FAN_KEEP_READINGS && rc == -EIO; i++) {
-        rc = copy_long(mounts, number, id, fd, buffer);
+        rc = copy(mounts, number, id, fd, buffer);
         if (rc != 0)
             break;
         rc = check_written(mounts, number, id, fd);
@@ -92,8 +92,7 @@ static bool is_whole_pack(const struct fan_node_mount *mount, uint64_t id)
     return fan_acquire32(&mount->places[pack].state) == FAN_PLACE_STAGED;
 }
 
-/* One at a time, of all jobs: what one mends is not to be written over by another. 0 or -EBUSY. */
-static int lock_bytes(const struct fan_record *record, int fd, short type)
+int fan_lock_record(const struct fan_record *record, int fd, short type)
 {
     struct flock lock = {.l_type = type,
                          .l_whence = SEEK_SET,
@@ -140,10 +139,10 @@ static int note(struct fan_mounts *mounts, uint32_t number, uint64_t id, int rc)
 static int settle(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
-    int rc = lock_bytes(fan_mount_record(mount, id), fd, F_WRLCK);
+    int rc = fan_lock_record(fan_mount_record(mount, id), fd, F_WRLCK);
     if (rc == 0 && fan_mount_is_unchecked(mount, id))
         rc = note(mounts, number, id, check_or_mend(mounts, number, id, fd));
-    lock_bytes(fan_mount_record(mount, id), fd, F_UNLCK);
+    fan_lock_record(fan_mount_record(mount, id), fd, F_UNLCK);
     return rc;
 }
 

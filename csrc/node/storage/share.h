@@ -64,12 +64,12 @@ uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
 /* Whether the record of a request is here, in a partial pack. */
 bool fan_share_has(const struct fan_node_mount *mount, const struct fan_fetch_request *request);
 
-/* Whether the record of a request is to be kept here and is not, or is still to be checked, and may
- * be read whole for it. */
-bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
-
-/* Whether a record is to be kept here and is not, or is still to be checked. */
+/* Whether a record has to be brought, for it is of this rank's share and not here; or checked, for
+ * an earlier job left it. */
 bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
+
+/* The same of the record of a request, which must also be short enough to be read whole. */
+bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 /* A request for all of a record's stored bytes. */
 struct fan_fetch_request fan_share_whole(const struct fan_node_mount *mount, uint32_t number,

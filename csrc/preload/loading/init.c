@@ -124,9 +124,9 @@ FAN_EXPORT int __libc_start_main(int (*start)(int, char **, char **), int argc, 
     return REAL(__libc_start_main)(start, argc, argv, init, fini, at_end, stack_end);
 }
 
-/* Where AddressSanitizer is a shared library, it ends a program in which another library comes
- * before it, for its malloc would not be in use. Ours has none. It asks here before it looks;
- * what ASAN_OPTIONS says goes before. */
+/* AddressSanitizer, as a shared library, ends a program that loads another library before it, which
+ * might replace malloc. Ours does not. It asks here before it looks at the order; ASAN_OPTIONS
+ * comes after this, and counts. */
 FAN_EXPORT const char *__asan_default_options(void)
 {
     return "verify_asan_link_order=0";
