@@ -5,7 +5,7 @@
  * marked atomic change, through the accessors of shm_atomics.h. Offsets count from the start of
  * the segment; a string is its offset and length, not terminated by NUL.
  *
- *     header | mounts | pack places | bitmaps | strings | trace (trace_format.h)
+ *     header | mounts | pack places | bitmaps | strings | outputs | trace (trace_format.h)
  */
 #ifndef FAN_FORMAT_SHM_FORMAT_H
 #define FAN_FORMAT_SHM_FORMAT_H
@@ -15,7 +15,7 @@
 #define FAN_JOB_MAGIC "FANJOBS\n"
 
 /* cffi: begin */
-enum { FAN_JOB_VERSION = 5, FAN_JOB_LAYOUT_ID = 0x464a0005, FAN_JOB_MOUNTS_MAX = 16 };
+enum { FAN_JOB_VERSION = 6, FAN_JOB_LAYOUT_ID = 0x464a0006, FAN_JOB_MOUNTS_MAX = 16 };
 
 enum fan_job_state {
     FAN_JOB_STARTING = 0,
@@ -53,10 +53,11 @@ struct fan_place {
 
 /* prefix: canonical, absolute, no slash at the end. alias: another spelling of it (through a
  * symbolic link), or empty. skeleton: where directories are made real; the prefix itself when
- * FanStore made it. places: pack_count entries. damage, unchecked, touched: bitmaps of
- * record_count bits, atomic; unchecked: files of whole packs that an earlier job left, which are
- * asked of the node daemon until it has checked them, set by that from the flags of their places;
- * touched: the directories in which an output was ever made, on any rank. */
+ * FanStore made it. outputs: the directory below which this mount's outputs lie, each at its
+ * path in the mount; empty in jobs of several ranks. places: pack_count entries. damage, unchecked,
+ * touched: bitmaps of record_count bits, atomic; unchecked: files of whole packs that an earlier
+ * job left, which are asked of the node daemon until it has checked them, set by that from the
+ * flags of their places; touched: the directories in which an output was ever made, on any rank. */
 struct fan_mount {
     struct fan_shm_string prefix;
     struct fan_shm_string alias;
@@ -64,6 +65,7 @@ struct fan_mount {
     struct fan_shm_string index_path;
     struct fan_shm_string staged_dir;
     struct fan_shm_string dataset_dir;
+    struct fan_shm_string outputs;
     uint64_t places_offset;
     uint64_t damage_offset;
     uint64_t unchecked_offset;
@@ -82,12 +84,37 @@ struct fan_job_header {
     uint64_t segment_bytes;
     uint64_t mounts_offset;
     uint64_t trace_offset;
+    uint64_t outputs_offset;
     uint32_t mount_count;
     uint32_t state;
     uint32_t daemon_pid;
     uint32_t rank;
     uint32_t world_size;
     uint32_t processes;
+};
+/* A file that a process has open for writing. process: 0, the entry is free; else its number, or
+ * that it was killed while it had the file open. silent: the process does not say when it closes
+ * it (csrc/trap). */
+enum { FAN_WRITERS = 4096, FAN_WRITER_KILLED = 0x7fffffff };
+struct fan_writer {
+    uint32_t process;
+    uint32_t silent;
+    uint64_t inode;
+};
+
+/* Outputs of this node, all atomic; they lie in ordinary directories (fan_mount.outputs). changes:
+ * how often something changed there. moves_begun, moves_done: renames; a walk over the directories
+ * sees each file when both are the same before it and after it. links: there may be symbolic links.
+ * killed: entries of writers that were killed. namespace_inode: of the PID namespace of `process`.
+ */
+struct fan_outputs {
+    uint64_t changes;
+    uint64_t moves_begun;
+    uint64_t moves_done;
+    uint64_t namespace_inode;
+    uint32_t links;
+    uint32_t killed;
+    struct fan_writer writers[FAN_WRITERS];
 };
 /* cffi: end */
 

@@ -14,7 +14,7 @@
     bool found = fan_locate(dirfd, path, how, &target);                                            \
     long got = found ? ours : real;                                                                \
     if (!found && got < 0 && errno == ENOENT && fan_relocate(dirfd, path, how, &target))           \
-        got = target.where == FAN_OUTSIDE ? real : ours;                                           \
+        got = fan_target_is_real(&target) ? real : ours;                                           \
     return (__typeof__(ours))fan_logged(__func__, path, &target, got)
 
 #endif

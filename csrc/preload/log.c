@@ -47,9 +47,9 @@ static const char *name_of(int error)
 
 static const char *taken_for(const struct fan_target *target, int error)
 {
-    static const char *const names[] = {
-        [FAN_OUTSIDE] = "outside", [FAN_INPUT] = "input", [FAN_MISSING] = "missing",
-        [FAN_BEYOND] = "output", [FAN_OUTPUT] = "output"};
+    static const char *const names[] = {[FAN_OUTSIDE] = "outside", [FAN_INPUT] = "input",
+                                        [FAN_MISSING] = "missing", [FAN_BEYOND] = "output",
+                                        [FAN_OUTPUT] = "output",   [FAN_TREE] = "output"};
     bool none = error == ENOENT && target->where != FAN_OUTSIDE; /* so the node daemon said */
     return none ? "missing" : names[target->where];
 }

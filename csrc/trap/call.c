@@ -68,7 +68,7 @@ bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned
     if (spot->given[0] == '\0' && fan_match_prefix(spot->path, &rest) == NULL)
         return false; /* an open descriptor leads nowhere else */
     unsigned flags = (follow ? 0u : FAN_NOFOLLOW) | FAN_THROUGH | FAN_DEFER;
-    if (!fan_locate(AT_FDCWD, spot->path, flags, &spot->target)) {
+    if (!fan_locate(AT_FDCWD, spot->path, flags, &spot->target) && spot->target.where != FAN_TREE) {
         if (spot->target.path != spot->path)
             fan_names_lead(spot->path); /* a link leads out of a mount: the kernel needs the link */
         return false;

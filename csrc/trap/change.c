@@ -9,10 +9,21 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include "../client/outputs/writers.h"
 #include "../common/sys.h"
 #include "handlers.h"
 #include "target.h"
 #include "tree.h"
+
+/* What a process that ends by itself has open is finished. */
+long fan_handle_exit(const struct fan_call *call, const struct fan_handler *handler)
+{
+    struct fan_target_status status;
+    (void)handler;
+    if (fan_job.outputs != NULL && fan_target_status(call->tid, &status) == 0)
+        fan_writer_release_of((uint32_t)status.tgid);
+    return FAN_CALL_CONTINUE;
+}
 
 long fan_act_truncate(const struct fan_call *call, struct fan_spot *spot)
 {
@@ -23,7 +34,7 @@ static long remove_at(struct fan_spot *spot, int flags)
 {
     long rc = fan_call_result(unlinkat(AT_FDCWD, spot->path, flags));
     if (rc == 0 && (flags & AT_REMOVEDIR))
-        fan_tree_remove(spot->path);
+        fan_trap_tree_remove(spot->path);
     return rc;
 }
 
@@ -183,7 +194,7 @@ long fan_handle_rename(const struct fan_call *call, const struct fan_handler *ha
     ask_for_caller(call);
     long rc = fan_call_result(renameat2(AT_FDCWD, from.path, AT_FDCWD, to.path, flags));
     if (rc == 0)
-        fan_tree_move(from.path, to.path);
+        fan_trap_tree_move(from.path, to.path);
     return rc;
 }
 

@@ -51,6 +51,7 @@ const struct fan_handler fan_handlers[] = {
     PATH(unlinkat, fan_act_unlinkat, 0, 1, FAN_FOLLOW_NOT),
     MAKES(mkdirat, fan_act_mkdirat, 0, 1),
     MAKES(mknodat, fan_act_mknodat, 0, 1),
+    OWN(exit_group, fan_handle_exit),
     OWN(renameat2, fan_handle_rename),
     OWN(linkat, fan_handle_link),
     OWN(symlinkat, fan_handle_symlink),

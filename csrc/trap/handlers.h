@@ -38,6 +38,7 @@ long fan_handle_fstatat(const struct fan_call *call, const struct fan_handler *h
 long fan_handle_statx(const struct fan_call *call, const struct fan_handler *handler);
 long fan_handle_readlink(const struct fan_call *call, const struct fan_handler *handler);
 long fan_handle_getcwd(const struct fan_call *call, const struct fan_handler *handler);
+long fan_handle_exit(const struct fan_call *call, const struct fan_handler *handler);
 long fan_handle_rename(const struct fan_call *call, const struct fan_handler *handler);
 long fan_handle_link(const struct fan_call *call, const struct fan_handler *handler);
 long fan_handle_symlink(const struct fan_call *call, const struct fan_handler *handler);

@@ -30,7 +30,7 @@ static int open_directory(int fd, int flags)
     if (view == NULL)
         return length < 0 ? (int)length : -ENOENT;
     bool fixed = file->record != NULL && !fan_view_touched(view, file->id);
-    return fan_tree_open(view, rest, path, fixed ? file->id : FAN_TREE_CHANGES, flags);
+    return fan_trap_tree_open(view, rest, path, fixed ? file->id : FAN_TRAP_TREE_CHANGES, flags);
 }
 
 /* A descriptor that means nothing to the library any more. */
@@ -64,8 +64,8 @@ static long give_output(const struct fan_call *call, int fd, int flags)
     fd = readable(bare(fd), flags);
     if (fd < 0)
         return fd;
-    return writable ? fan_call_give_output(call, fd, cloexec, object)
-                    : fan_call_give(call, fd, cloexec);
+    return writable && fan_job.outputs == NULL ? fan_call_give_output(call, fd, cloexec, object)
+                                               : fan_call_give(call, fd, cloexec);
 }
 
 /* Hands over what was opened here. */

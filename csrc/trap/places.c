@@ -34,7 +34,7 @@ static void lead_in_tree(const struct fan_call *call, const char *path)
     here[bytes > 0 ? bytes : 0] = '\0';
     if (view == NULL || !fan_origin_is_ours(here))
         return;
-    int fd = fan_tree_open(view, rest, path, FAN_TREE_CHANGES, 0);
+    int fd = fan_trap_tree_open(view, rest, path, FAN_TRAP_TREE_CHANGES, 0);
     if (fd >= 0)
         fan_sys_close(fd);
 }

@@ -54,7 +54,7 @@ static void __attribute__((noreturn)) become(char **argv, int news, int socket,
 static void __attribute__((noreturn)) fail(const struct supervisor *own, const char *step, int rc)
 {
     fan_news_tell(own->news, FAN_NEWS_FAILED, -rc, step);
-    fan_tree_end();
+    fan_trap_tree_end();
     _exit(125);
 }
 
@@ -76,7 +76,7 @@ static void tell_end(struct supervisor *own, int status)
         return;
     }
     fan_names_end();
-    fan_tree_end();
+    fan_trap_tree_end();
     fan_news_tell(own->news, FAN_NEWS_LAST, status, "");
     _exit(0);
 }
@@ -112,7 +112,7 @@ static void __attribute__((noreturn)) lose_guard(void)
 {
     fan_family_end();
     fan_names_end();
-    fan_tree_end();
+    fan_trap_tree_end();
     _exit(125);
 }
 
@@ -162,7 +162,7 @@ void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigse
     sigset_t all;
     sigprocmask(SIG_SETMASK, NULL, &all);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    int rc = fan_tree_begin();
+    int rc = fan_trap_tree_begin();
     if (rc < 0)
         fail(&own, "the job's directory", rc);
     own.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -183,7 +183,7 @@ void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigse
     raise_limits();
     own.listener = fan_receive_fd(socket);
     if (own.listener < 0) { /* it has said why */
-        fan_tree_end();
+        fan_trap_tree_end();
         _exit(125);
     }
     fan_send_fd(own.guard, own.listener);
@@ -195,6 +195,6 @@ void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigse
     fan_sys_close(socket);
     watch(&own);
     fan_names_end();
-    fan_tree_end();
+    fan_trap_tree_end();
     _exit(0);
 }

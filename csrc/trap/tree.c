@@ -20,7 +20,7 @@ enum { DEPTH_MAX = 2048 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned char *filled[FAN_JOB_MOUNTS_MAX]; /* a bit for each record */
 
-int fan_tree_begin(void)
+int fan_trap_tree_begin(void)
 {
     const char *job = fan_job.directory.text;
     if (snprintf(fan_origin_root, PATH_MAX, "%s/trap-%d", job, (int)getpid()) >= PATH_MAX - 64)
@@ -44,7 +44,7 @@ static void remove_tree(int at, const char *name, int depth)
     FAN_SYS(unlinkat, at, name, AT_REMOVEDIR);
 }
 
-void fan_tree_end(void)
+void fan_trap_tree_end(void)
 {
     if (fan_origin_root[0] != '\0')
         remove_tree(AT_FDCWD, fan_origin_root, 0);
@@ -53,13 +53,13 @@ void fan_tree_end(void)
 static bool is_filled(const struct fan_view *view, uint64_t id)
 {
     const unsigned char *bits = filled[view - fan_job.views];
-    return id != FAN_TREE_CHANGES && bits != NULL && (bits[id / 8] >> (id % 8) & 1);
+    return id != FAN_TRAP_TREE_CHANGES && bits != NULL && (bits[id / 8] >> (id % 8) & 1);
 }
 
 static void set_filled(const struct fan_view *view, uint64_t id)
 {
     unsigned char **bits = &filled[view - fan_job.views];
-    if (id == FAN_TREE_CHANGES)
+    if (id == FAN_TRAP_TREE_CHANGES)
         return;
     if (*bits == NULL)
         *bits = calloc(view->record_count / 8 + 1, 1);
@@ -203,8 +203,8 @@ static int make_chain(char *path)
     }
 }
 
-int fan_tree_open(struct fan_view *view, const char *relpath, const char *path, uint64_t id,
-                  int flags)
+int fan_trap_tree_open(struct fan_view *view, const char *relpath, const char *path, uint64_t id,
+                       int flags)
 {
     char real[PATH_MAX];
     const int kept = O_NONBLOCK | O_NOATIME;
@@ -215,7 +215,7 @@ int fan_tree_open(struct fan_view *view, const char *relpath, const char *path, 
     if (fd >= 0 && !is_inside(fd))
         rc = -EXDEV;
     if (fd >= 0 && rc == 0 && !is_filled(view, id)) {
-        rc = fill(fd, path, id == FAN_TREE_CHANGES);
+        rc = fill(fd, path, id == FAN_TRAP_TREE_CHANGES);
         if (rc == 0)
             set_filled(view, id);
     }
@@ -238,7 +238,7 @@ static bool tree_path(const char *path, char real[PATH_MAX])
     return view != NULL && fan_origin_tree(view, rest, real) == 0;
 }
 
-void fan_tree_move(const char *from, const char *to)
+void fan_trap_tree_move(const char *from, const char *to)
 {
     char before[PATH_MAX], after[PATH_MAX];
     if (!tree_path(from, before) || !tree_path(to, after))
@@ -258,7 +258,7 @@ void fan_tree_move(const char *from, const char *to)
     pthread_mutex_unlock(&lock);
 }
 
-void fan_tree_remove(const char *path)
+void fan_trap_tree_remove(const char *path)
 {
     char real[PATH_MAX];
     if (!tree_path(path, real))

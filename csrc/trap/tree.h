@@ -12,21 +12,21 @@
 #include "../client/job/job.h"
 
 /* Makes the tree's root. 0 or -errno. */
-int fan_tree_begin(void);
+int fan_trap_tree_begin(void);
 
 /* Removes the tree. */
-void fan_tree_end(void);
+void fan_trap_tree_end(void);
 
 /* A record whose directory holds no outputs, or: list it anew each time. */
-#define FAN_TREE_CHANGES UINT64_MAX
+#define FAN_TRAP_TREE_CHANGES UINT64_MAX
 
 /* Opens the directory `relpath` of a mount, which is `path`. A descriptor, closed on exec, or
  * -errno. */
-int fan_tree_open(struct fan_view *view, const char *relpath, const char *path, uint64_t id,
-                  int flags);
+int fan_trap_tree_open(struct fan_view *view, const char *relpath, const char *path, uint64_t id,
+                       int flags);
 
 /* After a rename, or a removal, of a directory: those who stand in it go with it. */
-void fan_tree_move(const char *from, const char *to);
-void fan_tree_remove(const char *path);
+void fan_trap_tree_move(const char *from, const char *to);
+void fan_trap_tree_remove(const char *path);
 
 #endif

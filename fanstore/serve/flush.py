@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from fanstore.outputs.service.service import OutputService
+from fanstore.outputs.tree.service import TreeService
 
 FLUSH_TELL_S = 1.0
 _GIVE_UP_WAIT_S = 2.0
@@ -20,7 +21,7 @@ class Flush:
 
     def __init__(
         self,
-        outputs: OutputService,
+        outputs: OutputService | TreeService,
         work: Future[Any],
         tell: Callable[[dict[str, Any]], None],
         wake: Callable[[], None],

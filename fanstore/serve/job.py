@@ -20,14 +20,15 @@ from fanstore.load.memory import left_bytes
 from fanstore.load.staged import StagedDirectory, kept_words, whole_files
 from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
+from fanstore.outputs.dead_jobs import rescue_lines
 from fanstore.outputs.service.service import Mount, OutputService
-from fanstore.outputs.stageout.rescue import rescue_lines
+from fanstore.outputs.tree.service import TreeService
 from fanstore.progress import Meter, progress_of
 from fanstore.serve.agreement import agreed, check_agreement
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.serve.job_orders import Orders, begin_orders, foreseen
-from fanstore.serve.job_outputs import check_output_dir, open_service
+from fanstore.serve.job_outputs import check_output_dir, make_tree, open_service, open_tree
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.lanes import LaneKeeper
 from fanstore.serve.node import Node
@@ -64,7 +65,7 @@ class Job:
         self.started_s = time.time()
         self.world = World()
         self.server: NodeServer | None = None
-        self.outputs: OutputService | None = None
+        self.outputs: OutputService | TreeService | None = None
         self._lanes = default_lanes(notes=plan.settings.trace != "off")
         self.lanes: LaneKeeper | None = None
         self.orders: Orders | None = None
@@ -186,6 +187,7 @@ class Job:
             index_path=os.path.abspath(item.dataset.index_path),
             staged_dir=item.staged.path if item.staged else "",
             dataset_dir=os.path.realpath(item.dataset.directory),
+            outputs=make_tree(self.directory, number) if self.world.world_size == 1 else "",
             device=device_number(item.info.dataset_id),
             record_count=item.dataset.header.record_count,
             prefix_made=item.hold.made,
@@ -269,7 +271,10 @@ class Job:
         peers = None if self.server is None else self.server.peers()
         if self.watching is not None:
             self.watching.open(self.status, self.figures, peers)
-        self.outputs = open_service(self.plan, self.directory, prefixes, mounts, peers)
+        if self.world.world_size == 1:
+            self.outputs = open_tree(self.plan, self.directory, prefixes)
+        else:
+            self.outputs = open_service(self.plan, self.directory, prefixes, mounts, peers)
         self.outputs.start()
         if self.watching is not None:
             self.watching.start(self.outputs.submit)

@@ -16,6 +16,10 @@ from fanstore.outputs.stageout.journal import JOURNAL, Header, Journal
 from fanstore.outputs.stageout.location import folders_of, refusal_of
 from fanstore.outputs.stageout.placing import OutputDirectory
 from fanstore.outputs.stageout.stageout import StageOut
+from fanstore.outputs.tree.dead_job import TREES, roots_of
+from fanstore.outputs.tree.placed import Header as TreeHeader
+from fanstore.outputs.tree.service import TreeService
+from fanstore.outputs.tree.shared import set_up
 from fanstore.peers.connected import ConnectedPeers
 from fanstore.peers.interface import Peers
 from fanstore.serve.job_directory import JobDirectory
@@ -36,6 +40,24 @@ def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
             f"output directory {plan.output_dir} ({where}): {refusal}; "
             "name one elsewhere with --output-dir"
         )
+
+
+def make_tree(directory: JobDirectory, number: int) -> str:
+    """Makes the output tree of a mount; returns its path."""
+    path = directory.file(TREES, str(number))
+    os.makedirs(path, 0o700)
+    directory.has_trees = True
+    return path
+
+
+def open_tree(plan: JobPlan, directory: JobDirectory, prefixes: Sequence[str]) -> TreeService:
+    """Makes the service of the outputs of a job of one rank."""
+    set_up(directory.file("segment"))
+    folders = tuple(os.fsdecode(each) for each in folders_of(prefixes))
+    keep_partial = plan.settings.partial_outputs == "keep"
+    header = TreeHeader(directory.job_id, plan.output_dir, folders, plan.umask, keep_partial)
+    roots = roots_of(directory.path, folders)
+    return TreeService(directory.path, header, roots, prefixes, plan.settings.output_wait_s)
 
 
 def open_service(

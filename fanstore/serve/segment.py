@@ -26,7 +26,8 @@ _LANE_BYTES = ffi.sizeof("struct fan_lane")
 @dataclass(frozen=True)
 class MountEntry:
     """One mount as clients see it. Paths are absolute; places: the FAN_PLACE_* of each pack;
-    damaged: record ids by pack; unchecked: packs that an earlier job left."""
+    damaged: record ids by pack; unchecked: packs that an earlier job left; outputs: the output
+    tree, "" in jobs of several ranks."""
 
     prefix: str
     alias: str
@@ -40,9 +41,10 @@ class MountEntry:
     places: Sequence[int]
     damaged: dict[int, list[int]] = field(default_factory=dict)
     unchecked: Collection[int] = ()
+    outputs: str = ""
 
 
-_STRINGS = ("prefix", "alias", "skeleton", "index_path", "staged_dir", "dataset_dir")
+_STRINGS = ("prefix", "alias", "skeleton", "index_path", "staged_dir", "dataset_dir", "outputs")
 
 
 class _Layout:
@@ -97,7 +99,7 @@ def _fill_mount(mount: Any, image: memoryview, layout: _Layout, entry: MountEntr
 
 def _size_bytes(entries: Sequence[MountEntry]) -> int:
     """Returns an upper bound of the segment's size, without the trace."""
-    size = 4096 + len(entries) * ffi.sizeof("struct fan_mount")
+    size = 4096 + len(entries) * ffi.sizeof("struct fan_mount") + ffi.sizeof("struct fan_outputs")
     for entry in entries:
         size += ffi.sizeof("struct fan_place") * len(entry.places) + 3 * _bitmap_bytes(entry)
         size += sum(len(os.fsencode(getattr(entry, name))) for name in _STRINGS)
@@ -206,6 +208,8 @@ def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: Lanes) -> Any
     header.layout_id = lib.FAN_JOB_LAYOUT_ID
     header.mounts_offset = mounts_offset
     header.mount_count = len(entries)
+    if any(entry.outputs for entry in entries):
+        header.outputs_offset = layout.take(ffi.sizeof("struct fan_outputs"))
     header.trace_offset = layout.take(lanes.size_bytes(), _PAGE_BYTES)
     layout.take(0, _PAGE_BYTES)
     lanes.fill(image, header.trace_offset)

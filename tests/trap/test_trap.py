@@ -146,7 +146,7 @@ exec 13
 static
 static
 dynamic
-half 1
+half 0
 hello
 0
 deep

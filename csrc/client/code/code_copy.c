@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
+#include "../paths/output_tree.h"
 #include "../../common/sys.h"
 #include "../content/fill.h"
 #include "../files/filetable.h"
@@ -175,10 +176,36 @@ static int make_output(int fd, const char *place, struct fan_code_room *room)
     return S_ISREG(st.st_mode) ? link_to(from, &st, place, false, room) : -EISDIR;
 }
 
+/* A file of the output tree stays where it is: a program that replaces it finds the new one. */
+static int make_in_tree(const struct fan_target *target, const char *place,
+                        struct fan_code_room *room)
+{
+    struct stat st, is;
+    long rc = FAN_SYS(newfstatat, target->dirfd, target->path, &st, 0);
+    if (rc != 0 || !S_ISREG(st.st_mode))
+        return rc != 0 ? (int)rc : S_ISDIR(st.st_mode) ? -EISDIR : -EACCES;
+    int64_t length = fan_tree_path(target, room->own, sizeof(room->own));
+    const struct fan_text *prefix = &target->view->prefix, *top = &target->view->outputs;
+    if (length < 0 || !fan_join(room->own, sizeof(room->own), top->text, top->bytes,
+                                room->own + prefix->bytes + 1))
+        return -ENAMETOOLONG;
+    if (FAN_SYS(newfstatat, AT_FDCWD, place, &is, 0) == 0 && is.st_ino == st.st_ino &&
+        is.st_dev == st.st_dev)
+        return 0;
+    rc = make_above(place, room);
+    put_temporary(room->temporary);
+    if (rc == 0)
+        rc = FAN_SYS(symlinkat, room->own, AT_FDCWD, room->temporary);
+    return rc == 0 ? (int)FAN_SYS(renameat2, AT_FDCWD, room->temporary, AT_FDCWD, place, 0)
+                   : (int)rc;
+}
+
 int fan_code_make(struct fan_target *target, const char *place, struct fan_code_room *room)
 {
     if (target->where == FAN_INPUT)
         return make_input(target, place, room);
+    if (target->where == FAN_TREE)
+        return make_in_tree(target, place, room);
     if (target->where == FAN_OUTPUT)
         target->where = FAN_BEYOND; /* opened by the path it was found at */
     int fd = fan_open(target, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);

@@ -11,8 +11,13 @@
 /* Whether a path leads to a directory of a mount: 1; outside: 0; nowhere: -1. */
 static int where_is(const char *path, struct fan_target *target)
 {
-    if (!fan_locate(AT_FDCWD, path, FAN_THROUGH, target))
+    struct stat st;
+    if (!fan_locate(AT_FDCWD, path, FAN_THROUGH, target) && target->where != FAN_TREE)
         return 0;
+    if (target->where == FAN_TREE)
+        return FAN_SYS(newfstatat, target->dirfd, target->path, &st, 0) == 0 && S_ISDIR(st.st_mode)
+                   ? 1
+                   : -1;
     bool directory = (target->where == FAN_INPUT && S_ISDIR(target->mode)) ||
                      (target->where == FAN_OUTPUT && S_ISDIR(target->attr.mode));
     return directory ? 1 : -1;

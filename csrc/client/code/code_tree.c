@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "../paths/output_tree.h"
 #include "../../common/sys.h"
 #include "../machine/spelling.h"
 #include "../paths/cwd.h"
@@ -139,6 +140,10 @@ static int spell_target(struct fan_code_tree *tree)
     }
     if (target->where == FAN_MISSING)
         return -target->error;
+    if (target->where == FAN_TREE) {
+        int64_t length = fan_tree_path(target, tree->path, sizeof(tree->path));
+        return length < 0 ? (int)length : 0;
+    }
     bool fits = fan_join(tree->path, sizeof(tree->path), prefix->text, prefix->bytes,
                          target->path);
     return fits ? 0 : -ENAMETOOLONG;
@@ -177,7 +182,7 @@ static int find_place(struct fan_code_tree *tree, const char *path, bool *foreig
 static int add(struct fan_code_tree *tree, const char *path, int parent, bool foreign)
 {
     struct fan_target *target = &tree->target;
-    if (!fan_locate(AT_FDCWD, path, FAN_DEFER | FAN_THROUGH, target))
+    if (!fan_locate(AT_FDCWD, path, FAN_DEFER | FAN_THROUGH, target) && target->where != FAN_TREE)
         return -EXDEV;
     int rc = find_place(tree, path, &foreign);
     if (rc != 0)

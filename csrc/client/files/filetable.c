@@ -166,6 +166,7 @@ static struct fan_file *fill_file(struct fan_file *file, struct fan_slot *slot)
     file->record = is_record ? fan_index_record(&dataset->index, slot->id) : NULL;
     file->data = NULL;
     file->writable = slot->writable != 0;
+    file->writer = 0;
     atomic_store_explicit(&file->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&file->kind, slot->kind, memory_order_release);
     renew(file); /* last: whoever sees it sees all of the above */

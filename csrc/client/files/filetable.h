@@ -67,6 +67,7 @@ struct fan_file {
     atomic_uint generation; /* changes with each open and close: a read that raced says so */
     atomic_uint kind; /* a sweep looks at files that others are filling */
     bool writable;    /* as its slot's, while this process answers for it */
+    uint32_t writer;  /* of a writable output in the tree: its entry there + 1 (writers.h) */
     uint32_t number;  /* own slot's place in the arena */
     atomic_uint next; /* free list: number + 1; read by those who then lose the race for it */
     atomic_uint waiting; /* reads that may take long: the file is not given to another meanwhile */

@@ -240,8 +240,11 @@ static int read_number(const char **text, char *after)
 static bool is_object(int fd)
 {
     char path[PATH_MAX];
-    if (fan_fd_path(fd, path, sizeof(path)) <= 0)
+    const char *rest;
+    if (fan_fd_path_real(fd, path, sizeof(path)) <= 0)
         return false;
+    if (fan_job.outputs != NULL)
+        return fan_outputs_match(path, &rest) != NULL;
     char *name = strrchr(path, '/');
     if (name == NULL)
         return false;

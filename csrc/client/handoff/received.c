@@ -53,6 +53,8 @@ void fan_received(int fd)
     fan_output_settle();
     if (FAN_SYS(fstat, fd, &st) != 0)
         return;
+    if (S_ISDIR(st.st_mode) && fan_tree_noticed(fd))
+        return;
     if (S_ISDIR(st.st_mode))
         fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0));
     else if (may_be_copy(&st))

@@ -48,7 +48,7 @@ static int copy_text(const char *segment, uint64_t segment_bytes, struct fan_shm
     return 0;
 }
 
-/* Bytes for the six strings of each mount; too many for what is no string. */
+/* Bytes for the strings of each mount; too many for what is no string. */
 static size_t strings_bytes(const struct fan_mount *mounts, unsigned count)
 {
     uint64_t bytes = 0;
@@ -56,7 +56,8 @@ static size_t strings_bytes(const struct fan_mount *mounts, unsigned count)
         const struct fan_mount *mount = &mounts[i];
         bytes += mount->prefix.bytes % TEXT_MAX + mount->alias.bytes % TEXT_MAX +
                  mount->skeleton.bytes % TEXT_MAX + mount->index_path.bytes % TEXT_MAX +
-                 mount->staged_dir.bytes % TEXT_MAX + mount->dataset_dir.bytes % TEXT_MAX + 6;
+                 mount->staged_dir.bytes % TEXT_MAX + mount->dataset_dir.bytes % TEXT_MAX +
+                 mount->outputs.bytes % TEXT_MAX + 7;
     }
     return bytes;
 }
@@ -94,11 +95,12 @@ static int keep_variables(const struct fan_mount *mounts, unsigned count, const 
 static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mount, char **space,
                        struct fan_view *view)
 {
-    const struct fan_shm_string texts[] = {mount->prefix,     mount->alias,
-                                           mount->skeleton,   mount->index_path,
-                                           mount->staged_dir, mount->dataset_dir};
+    const struct fan_shm_string texts[] = {mount->prefix,     mount->alias,      mount->skeleton,
+                                           mount->index_path, mount->staged_dir, mount->dataset_dir,
+                                           mount->outputs};
     struct fan_text *to[] = {&view->prefix,     &view->alias,      &view->skeleton,
-                             &view->index_path, &view->staged_dir, &view->dataset_dir};
+                             &view->index_path, &view->staged_dir, &view->dataset_dir,
+                             &view->outputs};
     for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (copy_text(segment, bytes, texts[i], space, to[i]) != 0)
             return -EINVAL;
@@ -149,6 +151,12 @@ static int attach_trace(char *segment, uint64_t bytes, uint64_t offset)
     return 0;
 }
 
+static struct fan_outputs *attach_outputs(char *segment, uint64_t bytes, uint64_t offset)
+{
+    bool there = offset != 0 && fan_segment_has(bytes, offset, 1, sizeof(struct fan_outputs));
+    return there ? (struct fan_outputs *)(segment + offset) : NULL;
+}
+
 int fan_job_attach(const char *directory, const char *library)
 {
     char path[4096];
@@ -181,6 +189,7 @@ int fan_job_attach(const char *directory, const char *library)
     rc = attach_trace(segment, bytes, header->trace_offset);
     if (rc != 0)
         return rc;
+    fan_job.outputs = attach_outputs(segment, bytes, header->outputs_offset);
     fan_job.header = header;
     fan_job.world_size = header->world_size;
     fan_job.view_count = header->mount_count;

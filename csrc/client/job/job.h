@@ -51,6 +51,7 @@ struct fan_view {
     struct fan_text index_path;
     struct fan_text staged_dir;
     struct fan_text dataset_dir;
+    struct fan_text outputs; /* empty: in a job of several ranks */
     bool prefix_made;
     dev_t device;
     uint64_t record_count;
@@ -69,6 +70,7 @@ struct fan_job {
     uint32_t world_size;
     struct fan_text directory;
     const struct fan_job_header *header;
+    struct fan_outputs *outputs; /* NULL: a job of several ranks */
     const char *variable; /* "FANSTORE_JOB_DIR=" and the directory */
     const char *preload;  /* "LD_PRELOAD=" and the library; NULL: not known */
     char texts[2048];     /* where they are kept, and the strings of the views, if they fit */

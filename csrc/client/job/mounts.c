@@ -29,6 +29,29 @@ struct fan_view *fan_code_match(const char *path, const char **rest)
     return view;
 }
 
+struct fan_view *fan_outputs_match(const char *path, const char **rest)
+{
+    size_t bytes = strlen(path);
+    for (unsigned i = 0; i < fan_job.view_count; i++) {
+        const struct fan_text *top = &fan_job.views[i].outputs;
+        if (!fan_begins_with(path, bytes, top))
+            continue;
+        *rest = path + top->bytes;
+        while (**rest == '/')
+            (*rest)++;
+        return &fan_job.views[i];
+    }
+    return NULL;
+}
+
+struct fan_view *fan_job_match(const char *path, const char **rest)
+{
+    if (strncmp(path, fan_job.directory.text, fan_job.directory.bytes) != 0)
+        return NULL;
+    struct fan_view *view = fan_code_match(path, rest);
+    return view != NULL ? view : fan_outputs_match(path, rest);
+}
+
 struct fan_view *fan_match_prefix(const char *path, const char **rest)
 {
     return fan_match_bytes(path, strlen(path), rest);

@@ -25,6 +25,10 @@ struct fan_view *fan_code_begins(const char *path, const char **rest);
 /* The mount whose `code/<n>` a path lies in (or is), and the rest: or NULL. */
 struct fan_view *fan_code_match(const char *path, const char **rest);
 
+/* The mount whose outputs lie where an absolute path of the kernel's leads, and the rest: or NULL.
+ */
+struct fan_view *fan_outputs_match(const char *path, const char **rest);
+
 /* Whether a path begins with a prefix. The second and last bytes tell most others apart. */
 static inline bool fan_begins_with(const char *path, size_t bytes, const struct fan_text *prefix)
 {
@@ -34,6 +38,9 @@ static inline bool fan_begins_with(const char *path, size_t bytes, const struct 
            (path[length] == '/' || path[length] == '\0') &&
            memcmp(path, prefix->text, length) == 0;
 }
+
+/* The mount that a path in the job directory stands for, and the rest: or NULL. */
+struct fan_view *fan_job_match(const char *path, const char **rest);
 
 /* fan_match_prefix of a path whose length is known. Inline: every path passes here. */
 static inline struct fan_view *fan_match_bytes(const char *path, size_t bytes, const char **rest)

@@ -9,12 +9,15 @@
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../machine/spelling.h"
-#include "../paths/resolve.h"
+#include "../paths/output_tree.h"
+#include "tree_entries.h"
 
 /* What was made beside the children of a directory of the dataset. Where nobody can say what that
  * is any more (EIO: the node daemon, or the home rank, is gone), the children alone are listed. */
-static int list_beside(struct fan_entries *entries, const struct fan_view *view, uint64_t id)
+static int list_beside(struct fan_entries *entries, struct fan_view *view, uint64_t id)
 {
+    if (fan_tree_used())
+        return fan_tree_list(view, entries->dataset, id, &entries->outputs);
     FAN_OFF_STACK(struct fan_target_room, room);
     if (room == NULL)
         return -ENOMEM;

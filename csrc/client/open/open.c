@@ -11,8 +11,10 @@
 #include "../content/realcopy.h"
 #include "../content/remote.h"
 #include "../outputs/outputs.h"
+#include "../paths/cwd.h"
 #include "../paths/linked.h"
 #include "../paths/near.h"
+#include "../paths/output_tree.h"
 #include "../paths/skeleton.h"
 
 /* Whether this process may do what is the owner's. */
@@ -121,13 +123,29 @@ static int open_unnamed(int flags, unsigned mode)
     return real_open(AT_FDCWD, path, flags, mode);
 }
 
+/* An unnamed file in an input directory, where there is an output tree: it may be given a name. */
+static int open_unnamed_beside(const struct fan_target *target, int flags, unsigned mode)
+{
+    FAN_OFF_STACK(struct fan_path, path);
+    if (!fan_tree_used())
+        return open_unnamed(flags, mode);
+    int rc = path == NULL ? -ENOMEM
+                          : fan_tree_counterpart(target->view, target->dataset, target->id,
+                                                 path->text, sizeof(path->text));
+    if (rc != 0)
+        return rc;
+    struct fan_target there = {
+        .where = FAN_TREE, .view = target->view, .dirfd = AT_FDCWD, .path = path->text};
+    return fan_tree_open(&there, flags, mode);
+}
+
 static int open_input(const struct fan_target *target, int flags, unsigned mode)
 {
     bool directory = S_ISDIR(target->mode);
     __builtin_prefetch(target->record); /* looked at once there is a descriptor */
     if ((flags & O_TMPFILE) == O_TMPFILE)
         return (flags & O_ACCMODE) == O_RDONLY ? -EINVAL
-               : directory                     ? open_unnamed(flags, mode)
+               : directory                     ? open_unnamed_beside(target, flags, mode)
                                                : -ENOTDIR;
     int rc = check_flags(target, flags);
     if (rc != 0) {
@@ -173,6 +191,8 @@ static int open_once(struct fan_target *target, int flags, unsigned mode)
     switch (target->where) {
     case FAN_OUTSIDE: /* where a link among the outputs led */
         return real_open(target->dirfd, target->path, flags, mode);
+    case FAN_TREE:
+        return fan_tree_open(target, flags, mode);
     case FAN_INPUT:
         return open_input(target, flags, mode);
     case FAN_MISSING:
@@ -208,7 +228,9 @@ bool fan_open_noticed(int fd, int flags)
     if (fan_job.view_count == 0 || fan_is_far_fd(fd))
         return false;
     FAN_OFF_STACK(struct fan_target_room, room);
-    if (room == NULL || fan_fd_path(fd, room->path, sizeof(room->path)) <= 0)
+    if (room == NULL || fan_fd_path_real(fd, room->path, sizeof(room->path)) <= 0 ||
+        fan_outputs_match(room->path, &rest) != NULL || /* opened where it lies */
+        fan_unskeleton(room->path, strlen(room->path), sizeof(room->path)) < 0)
         return false;
     const struct fan_target *target = &room->target;
     if (fan_match_prefix(room->path, &rest) != NULL) {

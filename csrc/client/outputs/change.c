@@ -10,6 +10,7 @@
 #include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../paths/linked.h"
+#include "../paths/output_tree.h"
 #include "own.h"
 
 enum { STATUS_BYTES_MAX = 1024, UMASK_DEFAULT = 022 };
@@ -80,6 +81,7 @@ static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target 
 bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_output_call *call,
                        struct fan_target *target, int *rc)
 {
+    flags |= makes_name(call->request.op) ? FAN_MAKE : 0u;
     if (!fan_locate_change(dirfd, path, flags, target))
         return false;
     bool masked = call->request.op == FAN_OUTPUT_MKDIR || call->request.op == FAN_OUTPUT_MKNOD;
@@ -121,6 +123,10 @@ void fan_output_refresh(int fd)
     const struct fan_file *file = fan_file_get(fd);
     if (file == NULL || file->kind != FAN_FILE_OUTPUT || file->slot->writable)
         return;
+    if (fan_tree_used()) {
+        fan_tree_changed();
+        return;
+    }
     uint64_t object = file->slot->id;
     struct fan_output_answer answer;
     struct fan_output_call call = {

@@ -3,8 +3,10 @@
 
 #include "../../common/sys.h"
 #include "../machine/vfork.h"
+#include "../paths/output_tree.h"
 #include "outputs.h"
 #include "own.h"
+#include "writers.h"
 
 enum { LET_GO_MAX = 32, LINGERING_MAX = 64 };
 
@@ -84,8 +86,25 @@ void fan_output_taken(void)
     atomic_fetch_add(&count, 1);
 }
 
+bool fan_output_any(void)
+{
+    return atomic_load(&count) > 0;
+}
+
+void fan_output_leave(void)
+{
+    if (fan_tree_used())
+        fan_writer_release_all();
+}
+
 void fan_output_let_go(const struct fan_file *file)
 {
+    if (fan_tree_used()) {
+        atomic_fetch_sub(&count, 1);
+        fan_writer_release(file);
+        fan_tree_changed();
+        return;
+    }
     if (atomic_load(&count) > 1 && fan_output_held(file->id, file)) {
         atomic_fetch_sub(&count, 1);
         return;
@@ -102,6 +121,8 @@ void fan_output_let_go(const struct fan_file *file)
 void fan_output_disown(struct fan_file *file)
 {
     atomic_fetch_sub(&count, 1);
+    if (fan_tree_used() && fan_output_behalf != 0)
+        fan_writer_pass_on(file, fan_output_behalf);
     file->writable = false;
 }
 
@@ -182,12 +203,25 @@ static void hold_all(bool with_lingering)
     flush(&batch);
 }
 
+static void claim_writable(int fd, struct fan_file *file, void *unused)
+{
+    (void)fd;
+    (void)unused;
+    if (is_writable(file))
+        fan_writer_claim(file);
+}
+
 /* What the parent has closed is most often another child's: were that one killed, this one would
  * have it published. */
 void fan_output_after_fork_child(void)
 {
-    if (atomic_load(&count) > 0)
+    if (fan_tree_used()) {
+        fan_writer_after_fork_child();
+        if (atomic_load(&count) > 0)
+            fan_file_each(claim_writable, NULL);
+    } else if (atomic_load(&count) > 0) {
         hold_all(false);
+    }
 }
 
 static bool survives(int fd)
@@ -220,10 +254,45 @@ static void add_closing(int fd, struct fan_file *file, void *batch)
         add(batch, file->id);
 }
 
+struct held {
+    const struct fan_file *file;
+    bool found;
+};
+
+static void look_surviving(int fd, struct fan_file *file, void *context)
+{
+    struct held *held = context;
+    held->found = held->found || (file == held->file && survives(fd));
+}
+
+/* In the tree: what goes with exec is let go of, and what goes on is the new program's. A vfork
+ * child has another number than the process whose entries there are. */
+static void hand_on(int fd, struct fan_file *file, void *unused)
+{
+    struct held held = {file, false};
+    (void)unused;
+    if (!is_writable(file))
+        return;
+    if (fan_in_vfork_child()) {
+        if (survives(fd))
+            fan_writer_claim_handed(file->slot->inode);
+        return;
+    }
+    fan_file_each(look_surviving, &held);
+    if (!held.found) {
+        fan_writer_release(file);
+        file->writer = 0;
+    }
+}
+
 void fan_output_before_exec(void)
 {
     if (atomic_load(&count) == 0)
         return;
+    if (fan_tree_used()) {
+        fan_file_each(hand_on, NULL);
+        return;
+    }
     struct batch batch = {.op = FAN_OUTPUT_HAND_ON, .count = 0};
     fan_file_each(add_surviving, &batch);
     flush(&batch);
@@ -237,7 +306,13 @@ void fan_output_before_exec(void)
 
 void fan_output_after_failed_exec(void)
 {
-    if (atomic_load(&count) > 0 && !fan_in_vfork_child())
+    if (atomic_load(&count) == 0)
+        return;
+    if (fan_tree_used() && fan_in_vfork_child())
+        fan_writer_release_all();
+    else if (fan_tree_used())
+        fan_file_each(claim_writable, NULL);
+    else if (!fan_in_vfork_child())
         hold_all(true);
 }
 
@@ -249,15 +324,45 @@ static void count_writable(int fd, struct fan_file *file, void *unused)
         atomic_fetch_add(&count, 1);
 }
 
+struct entry {
+    uint32_t number;
+    bool held;
+};
+
+static void compare_entry(int fd, struct fan_file *file, void *context)
+{
+    struct entry *entry = context;
+    (void)fd;
+    entry->held = entry->held || (is_writable(file) && file->writer == entry->number);
+}
+
+static bool is_held(uint32_t number)
+{
+    struct entry entry = {number, false};
+    fan_file_each(compare_entry, &entry);
+    return entry.held;
+}
+
+/* The program before this one left entries under the same number. */
+static void take_entries(void)
+{
+    fan_file_each(claim_writable, NULL);
+    fan_writer_release_others(is_held);
+}
+
 void fan_output_adopted(void)
 {
     fan_file_each(count_writable, NULL);
-    if (atomic_load(&count) > 0)
+    if (fan_tree_used())
+        take_entries();
+    else if (atomic_load(&count) > 0)
         hold_all(false);
 }
 
 void fan_output_at_exit(void)
 {
-    if (atomic_load(&count) > 0)
+    if (atomic_load(&count) > 0 && fan_tree_used())
+        fan_writer_release_all();
+    else if (atomic_load(&count) > 0)
         tell(FAN_OUTPUT_LEAVE, NULL, 0);
 }

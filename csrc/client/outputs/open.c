@@ -10,8 +10,11 @@
 #include "../machine/spelling.h"
 #include "../paths/by_proc.h"
 #include "../paths/skeleton.h"
+#include "../paths/linked.h"
+#include "../paths/output_tree.h"
 #include "outputs.h"
 #include "own.h"
+#include "writers.h"
 
 enum { AGAIN_MAX = 100, REPLACED = FAN_OPEN_ELSEWHERE - 1 }; /* no errno */
 
@@ -219,20 +222,82 @@ int fan_output_open(struct fan_target *target, int flags, unsigned mode)
     return -ESTALE;
 }
 
-void fan_output_reopened(int fd, const char *path, int flags)
+/* Whether the file may change through a descriptor. */
+static bool writes(int flags)
 {
+    return !(flags & O_PATH) && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+static int note_in_tree(int fd, struct fan_view *view, int flags)
+{
+    const int passing = O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW;
+    struct fan_file *file = fan_file_new(view, 0, FAN_FILE_OUTPUT, (unsigned)(flags & ~passing));
+    struct stat st;
+    if (file == NULL)
+        return -ENFILE;
+    if (writes(flags) && FAN_SYS(fstat, fd, &st) == 0) {
+        file->slot->inode = st.st_ino;
+        file->slot->writable = true;
+        file->writable = true;
+        fan_output_taken();
+        fan_writer_claim(file);
+    }
+    return fan_file_install(fd, file);
+}
+
+/* What a file that cannot be made for want of its directory answers: whoever removed the whole tree
+ * (a cleaner of /tmp) is not to be taken for a program that has not made that. */
+static int tree_error(const struct fan_view *view)
+{
+    struct stat st;
+    long rc = FAN_SYS(newfstatat, AT_FDCWD, view->outputs.text, &st, AT_SYMLINK_NOFOLLOW);
+    return rc == 0 ? -ENOENT : -EIO;
+}
+
+int fan_tree_open(const struct fan_target *target, int flags, unsigned mode)
+{
+    int fd = fan_sys_openat(target->dirfd, target->path, flags, mode);
+    if (fd == -ENOENT && (flags & O_CREAT))
+        return tree_error(target->view);
+    if (fd < 0)
+        return fd;
+    fan_file_remove(fd); /* a number of ours that was closed past us */
+    int rc = note_in_tree(fd, target->view, flags);
+    if (rc != 0)
+        fan_sys_close(fd);
+    return rc != 0 ? rc : fd;
+}
+
+bool fan_tree_noticed(int fd)
+{
+    const char *rest;
+    FAN_OFF_STACK(struct fan_path, path);
+    if (!fan_tree_used() || path == NULL ||
+        fan_fd_path_real(fd, path->text, sizeof(path->text)) <= 0)
+        return false;
+    struct fan_view *view = fan_outputs_match(path->text, &rest);
+    int flags = view != NULL ? fan_sys_fcntl(fd, F_GETFL, 0) : -1;
+    return flags >= 0 && note_in_tree(fd, view, flags) == 0;
+}
+
+bool fan_output_reopened(int fd, const char *path, int flags)
+{
+    if (fan_tree_used()) {
+        bool kernels = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/", 5) == 0;
+        return kernels && fan_tree_noticed(fd);
+    }
     int from = fan_proc_fd(path);
     const struct fan_file *file = from >= 0 && from != fd ? fan_file_get(from) : NULL;
     if (file == NULL || file->kind != FAN_FILE_OUTPUT)
-        return;
+        return false;
     struct fan_output_attr attr = {.object = file->id, .ino = file->slot->inode};
     bool writable = file->writable && (flags & O_ACCMODE) != O_RDONLY;
-    note(fd, file->view, &attr, flags, writable);
+    return note(fd, file->view, &attr, flags, writable) == 0;
 }
 
 void fan_output_received(int fd)
 {
-    if (fan_job.view_count == 0)
+    if (fan_job.view_count == 0 || fan_tree_noticed(fd) || fan_tree_used())
         return;
     FAN_OFF_STACK(struct fan_target_room, room);
     int flags = fan_sys_fcntl(fd, F_GETFL, 0);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../../common/sys.h"
+#include "../paths/output_tree.h"
 
 #define INODE_BIT (UINT64_C(1) << 62) /* no input has it: those are numbered from 2 on */
 
@@ -67,6 +68,10 @@ int fan_output_fstat(int fd, const struct fan_file *file, struct stat *st)
     if (file->kind == FAN_FILE_OUTDIR)
         return stat_directory(fd, file, st);
     int rc = (int)FAN_SYS(fstat, fd, st);
+    if (fan_tree_used()) {
+        fan_tree_show(file->view, st);
+        return rc;
+    }
     st->st_dev = file->view->device;
     st->st_ino = file->slot->inode != 0 ? file->slot->inode : INODE_BIT | file->id;
     if (rc == 0 && st->st_nlink > 1)

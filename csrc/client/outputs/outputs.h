@@ -31,9 +31,16 @@ int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, u
 enum { FAN_OPEN_ELSEWHERE = -0x10000 };
 int fan_output_open(struct fan_target *target, int flags, unsigned mode);
 
+/* open(2) of a target that is FAN_TREE. A descriptor or -errno. */
+int fan_tree_open(const struct fan_target *target, int flags, unsigned mode);
+
+/* A descriptor that the kernel opened past us, or another process gave: notes it where it is one of
+ * the output tree. */
+bool fan_tree_noticed(int fd);
+
 /* After the kernel opened `path` outside: when that was a descriptor of an output under /proc, the
- * new one stands for the output, too. */
-void fan_output_reopened(int fd, const char *path, int flags);
+ * new one stands for the output, too: true. */
+bool fan_output_reopened(int fd, const char *path, int flags);
 
 /* A descriptor that another process gave may be a finished output's, open for reading. */
 void fan_output_received(int fd);
@@ -73,6 +80,12 @@ void fan_output_before_exec(void);
 void fan_output_after_failed_exec(void);
 void fan_output_adopted(void); /* after exec: what was handed on is in the table */
 void fan_output_at_exit(void);
+
+/* Whether this process has outputs open for writing. */
+bool fan_output_any(void);
+
+/* A program is about to run that the library cannot enter: nobody will know what it writes. */
+void fan_output_leave(void);
 
 /* Sets st from an output's attributes. */
 void fan_output_stat(const struct fan_view *view, const struct fan_output_attr *attr,

@@ -11,7 +11,7 @@
 
 void fan_end_locate(struct fan_end *end, int dirfd, const char *path, unsigned flags)
 {
-    end->flags = flags;
+    end->flags = flags & ~(unsigned)FAN_MAKE;
     end->ours = fan_locate_change(dirfd, path, flags, &end->target);
 }
 

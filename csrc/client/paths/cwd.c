@@ -42,11 +42,11 @@ static long replace_head(char *path, size_t length, size_t skip, const struct fa
     return (long)now;
 }
 
-/* The place of a program or library made real, likewise. */
-static long uncode(char *path, size_t length, size_t capacity)
+/* What lies in the job directory, likewise: an output, a program or library made real. */
+static long unjob(char *path, size_t length, size_t capacity)
 {
     const char *rest;
-    const struct fan_view *view = path[0] == '/' ? fan_code_match(path, &rest) : NULL;
+    const struct fan_view *view = path[0] == '/' ? fan_job_match(path, &rest) : NULL;
     if (view == NULL)
         return (long)length;
     size_t skip = (size_t)(rest - path) - (*rest != '\0');
@@ -64,7 +64,7 @@ long fan_unskeleton(char *path, size_t length, size_t capacity)
             continue;
         return replace_head(path, length, skip, &view->prefix, capacity);
     }
-    return uncode(path, length, capacity);
+    return unjob(path, length, capacity);
 }
 
 long fan_cwd_path(char *buffer, size_t capacity)

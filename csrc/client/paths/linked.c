@@ -49,7 +49,7 @@ bool fan_may_lead_in(int dirfd, const char *path, bool follow)
     return fd == -ELOOP || fd == -ENOSYS;
 }
 
-long fan_fd_path(int fd, char *to, size_t capacity)
+long fan_fd_path_real(int fd, char *to, size_t capacity)
 {
     char link[40] = "/proc/self/fd/";
     *fan_put_number(link + strlen(link), (unsigned)fd) = '\0';
@@ -57,7 +57,13 @@ long fan_fd_path(int fd, char *to, size_t capacity)
     if (length < 0)
         return length;
     to[length] = '\0';
-    return fan_unskeleton(to, (size_t)length, capacity);
+    return length;
+}
+
+long fan_fd_path(int fd, char *to, size_t capacity)
+{
+    long length = fan_fd_path_real(fd, to, capacity);
+    return length < 0 ? length : fan_unskeleton(to, (size_t)length, capacity);
 }
 
 /* Makes `rest` start from the root: where a relative path begins, in front of it. */

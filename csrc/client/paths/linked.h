@@ -24,4 +24,7 @@ bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t 
  * length, or -errno. */
 long fan_fd_path(int fd, char *to, size_t capacity);
 
+/* The same as it is. */
+long fan_fd_path_real(int fd, char *to, size_t capacity);
+
 #endif

@@ -12,6 +12,7 @@
 #include "linked.h"
 #include "near.h"
 #include "outdir.h"
+#include "output_tree.h"
 #include "walk.h"
 
 /* Whether an absolute path that matches no mount has nothing to do with one by the letter. What is
@@ -78,6 +79,22 @@ static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const struc
     return FAN_WALK_ON;
 }
 
+/* The same of a directory in the output tree: by its descriptor where the path can only lead to
+ * something below it. */
+static enum fan_walk_end below_tree(struct fan_walk *walk, int fd, const char *path)
+{
+    if (path[0] == '\0' || fan_tree_is_straight(walk, fd, path))
+        return fan_tree_found(walk, fd, path);
+    char *here = walk->target->buffer;
+    long length = fan_fd_path(fd, here, sizeof(walk->target->buffer));
+    const char *rest;
+    if (length <= 0 || here[0] != '/' || fan_match_prefix(here, &rest) == NULL)
+        return fan_tree_found(walk, fd, path); /* it has no name any more */
+    if (!fan_walk_put(walk->target, here, (size_t)length, path))
+        return fan_walk_missing(walk, ENAMETOOLONG, false);
+    return FAN_WALK_ON;
+}
+
 static enum fan_walk_end at_file(struct fan_walk *walk, int fd, const struct fan_file *file,
                                  const char *rest)
 {
@@ -86,6 +103,8 @@ static enum fan_walk_end at_file(struct fan_walk *walk, int fd, const struct fan
     walk->id = 0;
     if (file->kind == FAN_FILE_OUTDIR)
         return below_output(walk, fd, file, rest);
+    if (file->kind == FAN_FILE_OUTPUT)
+        return below_tree(walk, fd, rest);
     return fan_walk_start(walk, file->view, file->id, rest) ? fan_walk_run(walk)
                                                             : fan_walk_unusable(walk);
 }
@@ -95,7 +114,8 @@ static const struct fan_file *file_by_proc(const char *path, int *fd)
 {
     *fd = fan_proc_fd(path);
     const struct fan_file *file = *fd >= 0 ? fan_file_get(*fd) : NULL;
-    bool real = file == NULL || file->kind == FAN_FILE_NEAR || file->kind == FAN_FILE_OUTPUT;
+    bool real = file == NULL || file->kind == FAN_FILE_NEAR ||
+                (file->kind == FAN_FILE_OUTPUT && !fan_tree_used());
     return real ? NULL : file;
 }
 
@@ -113,12 +133,16 @@ static enum fan_walk_end begin(struct fan_walk *walk, const char *path)
         return odd(walk, path);
     int fd;
     const struct fan_file *file = file_by_proc(path, &fd);
-    if (file != NULL && !(walk->flags & FAN_NOFOLLOW))
-        return at_file(walk, fd, file, "");
-    int named = walk->flags & (FAN_NOFOLLOW | FAN_DEFER)
-                    ? 0
-                    : fan_output_by_proc(path, (walk->flags & FAN_CHANGE) != 0,
-                                         walk->target->buffer);
+    if (file != NULL && !(walk->flags & FAN_NOFOLLOW)) {
+        walk->view = file->view;
+        return file->kind == FAN_FILE_OUTPUT
+                   ? (enum fan_walk_end)fan_tree_found(walk, AT_FDCWD, path)
+                   : at_file(walk, fd, file, "");
+    }
+    int named =
+        walk->flags & (FAN_NOFOLLOW | FAN_DEFER) || fan_tree_used()
+            ? 0
+            : fan_output_by_proc(path, (walk->flags & FAN_CHANGE) != 0, walk->target->buffer);
     if (named < 0)
         return fan_walk_missing(walk, -named, false);
     return named > 0 ? FAN_WALK_ON : outside_or_back(walk, path);
@@ -175,6 +199,11 @@ static bool relative(struct fan_walk *walk, const char *path)
             return fan_walk_unusable(walk);
         return answer(walk, fan_walk_run(walk));
     }
+    if (cwd.kind == FAN_CWD_OUTPUT && fan_tree_used() &&
+        fan_tree_is_straight(walk, AT_FDCWD, path)) {
+        walk->view = cwd.view;
+        return fan_tree_found(walk, AT_FDCWD, path);
+    }
     if (cwd.kind == FAN_CWD_NEAR)
         ours = near_path(walk, cwd.view, cwd.value, path);
     else if (cwd.kind == FAN_CWD_OUTPUT || fan_has_dot_dot(path))
@@ -185,13 +214,13 @@ static bool relative(struct fan_walk *walk, const char *path)
 static bool below_fd(struct fan_walk *walk, int dirfd, const char *path)
 {
     const struct fan_file *file = fan_file_get(dirfd);
-    if (file == NULL || file->kind == FAN_FILE_OUTPUT)
+    if (file == NULL || (file->kind == FAN_FILE_OUTPUT && !fan_tree_used()))
         return fan_walk_outside(walk->target, dirfd, path);
     if (file->kind == FAN_FILE_NEAR) {
         bool ours = near_path(walk, file->view, file->id, path);
         return ours || walk->view != NULL ? ours : fan_walk_outside(walk->target, dirfd, path);
     }
-    if (path[0] != '\0')
+    if (path[0] != '\0' || file->kind == FAN_FILE_OUTPUT)
         return answer(walk, at_file(walk, dirfd, file, path));
     walk->view = file->view;
     walk->dataset = file->dataset;
@@ -232,7 +261,7 @@ static bool locate(int dirfd, const char *path, unsigned flags, struct fan_targe
         ours = relative(&walk, path);
     else
         ours = fan_walk_outside(target, dirfd, path);
-    if (ours && strlen(path) >= PATH_MAX)
+    if ((ours || target->where == FAN_TREE) && strlen(path) >= PATH_MAX)
         return fan_walk_missing(&walk, ENAMETOOLONG, false);
     return ours;
 }
@@ -257,11 +286,13 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
         fan_walk_outside(target, AT_FDCWD, path);
     else if (view != NULL ? inside(view, rest, flags, target) : locate(dirfd, path, flags, target))
         return true;
+    if (target->where == FAN_TREE)
+        return false;
     bool followed = target->path != path; /* it came out of a mount */
     if (!(flags & FAN_THROUGH) || followed || path[0] == '\0' ||
         !fan_may_lead_in(dirfd, path, !(flags & FAN_NOFOLLOW)))
         return false;
-    return locate_linked(dirfd, path, flags, target) && target->where != FAN_OUTSIDE;
+    return locate_linked(dirfd, path, flags, target) && !fan_target_is_real(target);
 }
 
 bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_target *target)
@@ -272,7 +303,7 @@ bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_t
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
     target->restarts = 0;
-    if (fan_job.view_count == 0 || !plausible(path) || path[0] == '\0')
+    if (fan_job.view_count == 0 || target->where == FAN_TREE || !plausible(path) || path[0] == '\0')
         return false;
     bool from_directory = dirfd != AT_FDCWD && path[0] != '/' &&
                           (fan_has_dot_dot(path) || !fan_is_far_fd(dirfd));
@@ -299,6 +330,8 @@ int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t ca
     const struct fan_text *prefix = &target->view->prefix;
     if (target->where == FAN_INPUT)
         return fan_full_path(target->view, target->dataset, target->id, buffer, capacity);
+    if (target->where == FAN_TREE)
+        return fan_tree_path(target, buffer, capacity);
     if (target->where != FAN_OUTPUT)
         return -target->error;
     bool fits = fan_join(buffer, capacity, prefix->text, prefix->bytes, target->path);

@@ -23,6 +23,8 @@ enum fan_where {
     FAN_BEYOND,  /* no input, for the daemon to say: id is the deepest input directory, `path` its
                     path and all that is left, unresolved; error, creatable, slash as FAN_MISSING */
     FAN_OUTPUT,  /* an output with `attr`; `path` is its own, or a link's target */
+    FAN_TREE, /* an ordinary file in the output tree of `view` (output_tree.h), or to be one: give
+                 dirfd and path to the real call */
 };
 
 struct fan_target {
@@ -37,12 +39,19 @@ struct fan_target {
     uint32_t mode;                   /* FAN_INPUT: the record's */
     uint64_t id;
     size_t base_bytes; /* FAN_BEYOND: of `path`, what is the path of directory `id` */
-    int dirfd;         /* FAN_OUTSIDE */
-    const char *path; /* FAN_OUTSIDE: the caller's, or `buffer`; outputs: relative to the mount */
+    int dirfd;         /* FAN_OUTSIDE, FAN_TREE */
+    const char *
+        path; /* FAN_OUTSIDE, FAN_TREE: the caller's, or `buffer`; outputs: relative to the mount */
     unsigned restarts; /* of fan_locate_again */
     struct fan_output_attr attr;
     char buffer[PATH_MAX];
 };
+
+/* Whether the real call is to be made. */
+static inline bool fan_target_is_real(const struct fan_target *target)
+{
+    return target->where == FAN_OUTSIDE || target->where == FAN_TREE;
+}
 
 /* A target, and a path: together more than a stack may have room for (FAN_OFF_STACK). */
 struct fan_target_room {
@@ -57,6 +66,7 @@ enum fan_resolve_flags {
     FAN_THROUGH = 8,    /* links outside and open directories above a mount are looked through
                            before the real call, not after its ENOENT */
     FAN_CHANGE = 16,    /* FAN_BEYOND for every missing name, an output made there before or not */
+    FAN_MAKE = 32,      /* the call makes a name: with FAN_CHANGE */
 };
 
 /* Whether open(2) with these flags would make or change something, or let its caller do so. */
@@ -71,11 +81,13 @@ static inline unsigned fan_open_resolve(int flags)
 {
     bool exclusive = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
     return ((flags & O_NOFOLLOW) || exclusive ? FAN_NOFOLLOW : 0u) |
-           (fan_open_changes(flags) ? FAN_THROUGH | FAN_CHANGE : FAN_DEFER);
+           (fan_open_changes(flags) ? FAN_THROUGH | FAN_CHANGE : FAN_DEFER) |
+           (flags & O_CREAT ? FAN_MAKE : 0u);
 }
 
 /* Resolves a path. true when it is ours, with `target` filled; false when the real call is to be
- * made with target->dirfd and target->path. A NULL or bad path is left for the kernel to refuse. */
+ * made with target->dirfd and target->path: FAN_OUTSIDE, FAN_TREE. A NULL or bad path is left for
+ * the kernel to refuse. */
 bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
 
 /* As fan_locate, for calls that make or change something: FAN_THROUGH, for they would succeed in a
@@ -86,9 +98,10 @@ bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_t
  * too often for one target is FAN_MISSING with ELOOP. `path` may be target->buffer. */
 bool fan_locate_again(struct fan_target *target, const char *path, unsigned flags);
 
-/* After the real call answered ENOENT, or a directory that may be a skeleton's: whether a symbolic
- * link or an open directory outside leads into a mount after all. true with `target` filled, with
- * FAN_OUTSIDE where a link there led out again. errno is left alone. */
+/* After the real call for a path that fan_locate found outside answered ENOENT, or a directory that
+ * may be a skeleton's: whether a symbolic link or an open directory outside leads into a mount
+ * after all. true with `target` filled, with FAN_OUTSIDE where a link there led out again. errno is
+ * left alone. */
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
 
 /* The absolute path of a target: an input, or an output (followed to the end). Its length or

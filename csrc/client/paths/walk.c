@@ -9,6 +9,7 @@
 #include "../../format/pack_format.h"
 #include "../job/known.h"
 #include "../machine/spelling.h"
+#include "output_tree.h"
 
 bool fan_walk_outside(struct fan_target *target, int dirfd, const char *path)
 {
@@ -146,6 +147,8 @@ static __attribute__((noinline)) enum fan_walk_end beyond(struct fan_walk *walk,
 {
     struct fan_target *target = walk->target;
     bool last = *walk->rest == '\0';
+    if (fan_tree_used())
+        return fan_tree_walk(walk, name);
     int rc = put_beyond(walk, name);
     if (rc != 0)
         return fan_walk_missing(walk, -rc, false);

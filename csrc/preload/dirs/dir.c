@@ -7,11 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../files/of_file.h"
 #include "../../client/paths/cwd.h"
 #include "../../client/open/dirstream.h"
 #include "../../client/paths/linked.h"
 #include "../../client/paths/near.h"
 #include "../../client/open/open.h"
+#include "../../client/paths/output_tree.h"
+#include "../../client/outputs/outputs.h"
 #include "../../client/paths/skeleton.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
@@ -21,8 +24,22 @@
 #include "../real.h"
 #include "../undeclared.h"
 
+/* libc lists a directory of the output tree by itself; the descriptor is known as one of there. */
+static DIR *open_tree(const struct fan_target *target)
+{
+    int fd = fan_tree_open(target, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC, 0);
+    DIR *dir = fd >= 0 ? REAL(fdopendir)(fd) : NULL;
+    if (fd < 0)
+        errno = -fd;
+    else if (dir == NULL)
+        fan_close_quietly(fd);
+    return dir;
+}
+
 static DIR *open_ours(const struct fan_target *target)
 {
+    if (target->where == FAN_TREE)
+        return open_tree(target);
     int error = 0;
     struct fan_dirstream *stream = fan_dirstream_open(target, &error);
     if (stream == NULL)
@@ -37,10 +54,12 @@ static DIR *check_opened(DIR *dir)
     if (dir == NULL || fan_job.view_count == 0 || fan_is_far_fd(REAL(dirfd)(dir)))
         return dir;
     FAN_OFF_STACK(struct fan_target_room, room);
-    if (room == NULL || fan_fd_path(REAL(dirfd)(dir), room->path, sizeof(room->path)) <= 0 ||
+    if (room == NULL || fan_fd_path_real(REAL(dirfd)(dir), room->path, sizeof(room->path)) <= 0 ||
+        fan_outputs_match(room->path, &rest) != NULL ||
+        fan_unskeleton(room->path, strlen(room->path), sizeof(room->path)) < 0 ||
         fan_match_prefix(room->path, &rest) == NULL ||
-        !fan_locate(AT_FDCWD, room->path, 0, &room->target) ||
-        (room->target.where != FAN_INPUT && room->target.where != FAN_OUTPUT))
+        (!fan_locate(AT_FDCWD, room->path, 0, &room->target) && room->target.where != FAN_TREE) ||
+        room->target.where == FAN_MISSING)
         return dir;
     REAL(closedir)(dir);
     return open_ours(&room->target);
@@ -49,7 +68,7 @@ static DIR *check_opened(DIR *dir)
 FAN_EXPORT DIR *opendir(const char *path)
 {
     struct fan_target target;
-    bool ours = fan_locate(AT_FDCWD, path, 0, &target);
+    bool ours = fan_locate(AT_FDCWD, path, 0, &target) || target.where == FAN_TREE;
     DIR *dir = ours ? open_ours(&target) : REAL(opendir)(target.path);
     if (!ours && dir == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
         dir = target.where == FAN_OUTSIDE ? REAL(opendir)(target.path) : open_ours(&target);
@@ -63,7 +82,8 @@ FAN_EXPORT DIR *fdopendir(int fd)
     struct fan_file *file = fan_file_get(fd);
     if (file == NULL && fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0)))
         file = fan_file_get(fd);
-    if (file == NULL || file->kind == FAN_FILE_NEAR)
+    if (file == NULL || file->kind == FAN_FILE_NEAR ||
+        (file->kind == FAN_FILE_OUTPUT && fan_tree_used()))
         return REAL(fdopendir)(fd);
     bool listed = file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
     int error = listed && (atomic_load(&file->slot->status) & O_PATH) ? -EBADF : -ENOTDIR;
@@ -76,11 +96,21 @@ FAN_EXPORT DIR *fdopendir(int fd)
     return (DIR *)(void *)stream;
 }
 
+/* An entry of libc's own stream, with the inode number that stat(2) shows. */
+static struct dirent *shown(DIR *dir, struct dirent *entry)
+{
+    int fd = entry != NULL && fan_tree_used() ? REAL(dirfd)(dir) : -1;
+    const struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
+    if (file != NULL && file->kind == FAN_FILE_OUTPUT)
+        entry->d_ino = fan_shown_inode(fd, entry->d_name, entry->d_ino);
+    return entry;
+}
+
 FAN_EXPORT struct dirent *readdir(DIR *dir)
 {
     struct fan_dirstream *stream = fan_dirstream_of(dir);
     if (stream == NULL)
-        return REAL(readdir)(dir);
+        return shown(dir, REAL(readdir)(dir));
     int error;
     struct dirent *entry = fan_dirstream_read(stream, &error);
     if (error != 0)
@@ -96,8 +126,12 @@ FAN_EXPORT struct dirent64 *readdir64(DIR *dir)
 FAN_EXPORT int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result)
 {
     struct fan_dirstream *stream = fan_dirstream_of(dir);
-    if (stream == NULL)
-        return REAL(readdir_r)(dir, entry, result);
+    if (stream == NULL) {
+        int rc = REAL(readdir_r)(dir, entry, result);
+        if (rc == 0)
+            shown(dir, *result);
+        return rc;
+    }
     int error;
     struct dirent *next = fan_dirstream_read(stream, &error);
     *result = NULL;
@@ -204,7 +238,9 @@ FAN_EXPORT int scandirat(int dirfd, const char *path, struct dirent ***names, fi
                          compare_fn *compare)
 {
     FAN_BY_PATH(dirfd, path, 0, scan(&target, names, filter, compare),
-                REAL(scandirat)(target.dirfd, target.path, names, filter, compare));
+                target.where == FAN_TREE
+                    ? scan(&target, names, filter, compare)
+                    : REAL(scandirat)(target.dirfd, target.path, names, filter, compare));
 }
 
 FAN_EXPORT int scandir(const char *path, struct dirent ***names, filter_fn *filter,
@@ -267,7 +303,7 @@ FAN_EXPORT int chdir(const char *path)
     bool ours = fan_locate(AT_FDCWD, path, 0, &target);
     int rc = ours ? chdir_ours(&target) : REAL(chdir)(target.path);
     if (!ours && rc < 0 && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
-        rc = target.where == FAN_OUTSIDE ? REAL(chdir)(target.path) : chdir_ours(&target);
+        rc = fan_target_is_real(&target) ? REAL(chdir)(target.path) : chdir_ours(&target);
     fan_cwd_changed();
     return (int)fan_logged("chdir", path, &target, rc);
 }

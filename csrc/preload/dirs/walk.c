@@ -38,7 +38,7 @@ struct walk {
 static bool starts_in_mount(const char *path)
 {
     struct fan_target target;
-    return fan_locate_change(AT_FDCWD, path, 0, &target);
+    return fan_locate_change(AT_FDCWD, path, 0, &target) || target.where == FAN_TREE;
 }
 
 static int report(struct walk *walk, const struct stat *st, int kind, size_t base, int level)

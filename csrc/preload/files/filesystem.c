@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "../../client/machine/copy.h"
-#include "../../client/paths/resolve.h"
+#include "../../client/paths/output_tree.h"
 #include "../../client/open/stat.h"
 #include "../../common/sys.h"
 #include "../by_path.h"
@@ -29,14 +29,36 @@ static int statvfs_ours(const struct fan_target *target, struct statvfs *fs)
     return 0;
 }
 
+/* Of an output the mount answers, as of an input. */
+static bool in_tree(const struct fan_target *target, int rc)
+{
+    return rc == 0 && target->where == FAN_TREE && fan_view_dataset(target->view) != NULL;
+}
+
+static int statfs_real(const struct fan_target *target, struct statfs *fs)
+{
+    int rc = REAL(statfs)(target->path, fs);
+    if (in_tree(target, rc))
+        fan_statfs(target->view, fan_view_dataset(target->view), fs);
+    return rc;
+}
+
+static int statvfs_real(const struct fan_target *target, struct statvfs *fs)
+{
+    int rc = REAL(statvfs)(target->path, fs);
+    if (in_tree(target, rc))
+        fan_statvfs(target->view, fan_view_dataset(target->view), fs);
+    return rc;
+}
+
 FAN_EXPORT int statfs(const char *path, struct statfs *fs)
 {
-    FAN_BY_PATH(AT_FDCWD, path, 0, statfs_ours(&target, fs), REAL(statfs)(target.path, fs));
+    FAN_BY_PATH(AT_FDCWD, path, 0, statfs_ours(&target, fs), statfs_real(&target, fs));
 }
 
 FAN_EXPORT int statvfs(const char *path, struct statvfs *fs)
 {
-    FAN_BY_PATH(AT_FDCWD, path, 0, statvfs_ours(&target, fs), REAL(statvfs)(target.path, fs));
+    FAN_BY_PATH(AT_FDCWD, path, 0, statvfs_ours(&target, fs), statvfs_real(&target, fs));
 }
 
 /* Whether what is asked of a descriptor is answered as of the mount. */
@@ -69,7 +91,7 @@ FAN_ALIAS(fstatfs64, fstatfs);
 FAN_ALIAS(statvfs64, statvfs);
 FAN_ALIAS(fstatvfs64, fstatvfs);
 
-/* Extended attributes are not kept: none is there. */
+/* Extended attributes of inputs are not kept: none is there. Those of outputs are the kernel's. */
 static long no_attributes(const struct fan_target *target, long when_found)
 {
     return fan_answer(target->where == FAN_MISSING ? -target->error : when_found);
@@ -104,6 +126,11 @@ static bool only_path(int fd)
     return !regular && flags >= 0 && flags & O_PATH;
 }
 
+static bool keeps_none(const struct fan_file *file)
+{
+    return shows_mount(file) && !(fan_tree_used() && file->kind == FAN_FILE_OUTPUT);
+}
+
 FAN_EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)
 {
     FAN_BY_PATH(AT_FDCWD, path, 0, no_attributes(&target, unnamed(name)),
@@ -119,7 +146,7 @@ FAN_EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, si
 FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    if (!shows_mount(file))
+    if (!keeps_none(file))
         return REAL(fgetxattr)(fd, name, value, bytes);
     return fan_answer(only_path(fd) ? -EBADF : unnamed(name));
 }
@@ -139,7 +166,7 @@ FAN_EXPORT ssize_t llistxattr(const char *path, char *list, size_t bytes)
 FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    if (!shows_mount(file))
+    if (!keeps_none(file))
         return REAL(flistxattr)(fd, list, bytes);
     return fan_answer(only_path(fd) ? -EBADF : 0);
 }

@@ -35,10 +35,6 @@ OF_FILE(int, ENOTSOCK, accept, (int fd, struct sockaddr *address, socklen_t *byt
         (fd, address, bytes))
 OF_FILE(int, ENOTSOCK, accept4, (int fd, struct sockaddr *address, socklen_t *bytes, int flags),
         (fd, address, bytes, flags))
-OF_FILE(int, ENOTSOCK, getpeername, (int fd, struct sockaddr *address, socklen_t *bytes),
-        (fd, address, bytes))
-OF_FILE(int, ENOTSOCK, getsockname, (int fd, struct sockaddr *address, socklen_t *bytes),
-        (fd, address, bytes))
 OF_FILE(int, ENOTSOCK, getsockopt, (int fd, int level, int name, void *value, socklen_t *bytes),
         (fd, level, name, value, bytes))
 OF_FILE(int, ENOTSOCK, setsockopt,
@@ -56,11 +52,6 @@ OF_FILE(ssize_t, ENOTSOCK, send, (int fd, const void *data, size_t bytes, int fl
         (fd, data, bytes, flags))
 
 FAN_ALIAS(__send, send);
-
-OF_FILE(int, ENOTSOCK, connect, (int fd, const struct sockaddr *address, socklen_t bytes),
-        (fd, address, bytes))
-
-FAN_ALIAS(__connect, connect);
 
 OF_FILE(ssize_t, ENOTSOCK, sendto,
         (int fd, const void *data, size_t bytes, int flags, const struct sockaddr *to,

@@ -3,6 +3,7 @@
 #define FAN_PRELOAD_OF_FILE_H
 
 #include <errno.h>
+#include <sys/types.h>
 
 #include "../../client/files/filetable.h"
 
@@ -20,5 +21,8 @@ static inline long fan_of_file(long rc, int fd, int error)
         errno = error;
     return rc;
 }
+
+/* The inode number that stat(2) shows of an entry of a directory in the output tree (stat.c). */
+ino_t fan_shown_inode(int directory, const char *name, ino_t inode);
 
 #endif

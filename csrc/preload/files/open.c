@@ -18,8 +18,18 @@ static bool takes_mode(int flags)
     return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-static int real_open(const struct fan_target *target, int flags, mode_t mode)
+static int open_ours(struct fan_target *target, int flags, mode_t mode)
 {
+    bool held = fan_cancel_begin();
+    int fd = fan_open(target, flags, mode);
+    fan_cancel_end(held);
+    return (int)fan_answer(fd);
+}
+
+static int real_open(struct fan_target *target, int flags, mode_t mode)
+{
+    if (target->where == FAN_TREE)
+        return open_ours(target, flags, mode);
     if (target->dirfd == AT_FDCWD)
         return REAL(open)(target->path, flags, mode);
     return REAL(openat)(target->dirfd, target->path, flags, mode);
@@ -29,18 +39,10 @@ static void note_real(int fd, const char *path, int flags)
 {
     fan_file_remove(fd); /* a number of ours that was closed past us */
     fan_output_settle();
+    if (path[0] == '/' && fan_output_reopened(fd, path, flags))
+        return;
     if (flags & O_DIRECTORY)
         fan_open_noticed(fd, flags);
-    else if (path[0] == '/')
-        fan_output_reopened(fd, path, flags);
-}
-
-static int open_ours(struct fan_target *target, int flags, mode_t mode)
-{
-    bool held = fan_cancel_begin();
-    int fd = fan_open(target, flags, mode);
-    fan_cancel_end(held);
-    return (int)fan_answer(fd);
 }
 
 static int open_at(int dirfd, const char *path, int flags, mode_t mode)
@@ -49,10 +51,10 @@ static int open_at(int dirfd, const char *path, int flags, mode_t mode)
     unsigned how = fan_open_resolve(flags);
     bool ours = fan_locate(dirfd, path, how, &target);
     int fd = ours ? open_ours(&target, flags, mode) : real_open(&target, flags, mode);
-    if (!ours && fd >= 0 && fan_job.view_count > 0)
+    if (target.where == FAN_OUTSIDE && fd >= 0 && fan_job.view_count > 0)
         note_real(fd, path, flags);
     else if (!ours && fd < 0 && errno == ENOENT && fan_relocate(dirfd, path, how, &target))
-        fd = target.where == FAN_OUTSIDE ? real_open(&target, flags, mode)
+        fd = fan_target_is_real(&target) ? real_open(&target, flags, mode)
                                          : open_ours(&target, flags, mode);
     return (int)fan_logged("open", path, &target, fd);
 }

@@ -10,6 +10,7 @@
 
 #include "../../client/content/content_io.h"
 #include "../../client/open/dirstream.h"
+#include "../../client/paths/output_tree.h"
 #include "../../client/files/filetable.h"
 #include "../../client/content/mapped.h"
 #include "../../client/content/mapping.h"
@@ -17,6 +18,7 @@
 #include "../cancel.h"
 #include "../real.h"
 #include "../undeclared.h"
+#include "of_file.h"
 
 /* The regular file behind a descriptor, or NULL: the kernel knows what to say of any other. */
 static inline struct fan_file *regular(int fd)
@@ -263,6 +265,16 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
     return (ssize_t)done;
 }
 
+/* Entries of a directory of the output tree, with the inode numbers that stat(2) shows. */
+static void show_entries(int fd, char *buffer, long bytes)
+{
+    for (long at = 0; at < bytes;) {
+        struct dirent64 *entry = (void *)(buffer + at);
+        entry->d_ino = fan_shown_inode(fd, entry->d_name, entry->d_ino);
+        at += entry->d_reclen;
+    }
+}
+
 FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
@@ -272,7 +284,10 @@ FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
         return fan_answer(fan_getdents(fd, file, buffer, bytes));
     if (file != NULL && file->kind == FAN_FILE_REGULAR)
         return fan_answer(-ENOTDIR);
-    return fan_answer(FAN_SYS(getdents64, fd, buffer, bytes));
+    long got = FAN_SYS(getdents64, fd, buffer, bytes);
+    if (got > 0 && file != NULL && file->kind == FAN_FILE_OUTPUT && fan_tree_used())
+        show_entries(fd, buffer, got);
+    return fan_answer(got);
 }
 
 /* getdents64(2), and where it began. */

@@ -9,12 +9,15 @@
 #include "../../client/code/code.h"
 #include "../../client/machine/copy.h"
 #include "../../client/paths/cwd.h"
+#include "../../client/paths/output_tree.h"
+#include "../../client/paths/linked.h"
 #include "../../client/open/open.h"
 #include "../../client/handoff/received.h"
 #include "../../client/open/stat.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../by_path.h"
+#include "of_file.h"
 #include "../log.h"
 #include "../real.h"
 #include "../undeclared.h"
@@ -51,6 +54,15 @@ static int real_stat(int dirfd, const char *path, struct stat *st, int flags)
     return (int)fan_answer(FAN_SYS(newfstatat, dirfd, path, st, flags));
 }
 
+/* The same of a target that is outside, or in the output tree. */
+static int stat_real(const struct fan_target *target, struct stat *st, int flags)
+{
+    int rc = real_stat(target->dirfd, target->path, st, flags);
+    if (rc == 0 && target->where == FAN_TREE)
+        fan_tree_show(target->view, st);
+    return rc;
+}
+
 /* The caller's buffer may be a bad address: EFAULT, as the kernel says. */
 static int stat_ours(const struct fan_target *target, struct stat *st)
 {
@@ -73,12 +85,11 @@ static int stat_target(int dirfd, const char *path, struct stat *st, int flags,
         return flags & ~STAT_FLAGS ? (int)fan_answer(-EINVAL) : stat_ours(target, st);
     if (output_at(dirfd, path, flags) != NULL)
         return fstat(dirfd, st);
-    int rc = real_stat(target->dirfd, target->path, st, flags);
+    int rc = stat_real(target, st, flags);
     bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(st->st_mode, st->st_uid);
     if (!look || !fan_relocate(dirfd, path, at_flags(flags), target))
         return rc;
-    return target->where == FAN_OUTSIDE ? real_stat(target->dirfd, target->path, st, flags)
-                                        : stat_ours(target, st);
+    return fan_target_is_real(target) ? stat_real(target, st, flags) : stat_ours(target, st);
 }
 
 static int stat_at(int dirfd, const char *path, struct stat *st, int flags)
@@ -176,6 +187,15 @@ static int statx_output(int fd, const struct fan_file *file, struct statx *stx)
     return give_statx(fan_stat_file(fd, file, &st), &st, stx);
 }
 
+/* statx(2) of a target that is outside, or in the output tree. */
+static int statx_real(const struct fan_target *target, int flags, unsigned mask, struct statx *stx)
+{
+    int rc = REAL(statx)(target->dirfd, target->path, flags, mask, stx);
+    if (rc == 0 && target->where == FAN_TREE)
+        fan_tree_show_statx(target->view, stx);
+    return rc;
+}
+
 static int statx_target(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx,
                         struct fan_target *target)
 {
@@ -190,13 +210,12 @@ static int statx_target(int dirfd, const char *path, int flags, unsigned mask, s
         return statx_output(dirfd, file, stx);
     if (name != path)
         target->path = path;
-    int rc = REAL(statx)(target->dirfd, target->path, flags, mask, stx);
+    int rc = statx_real(target, flags, mask, stx);
     bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(stx->stx_mode, stx->stx_uid);
     if (!look || !fan_relocate(dirfd, name, at_flags(flags), target))
         return rc;
-    return target->where == FAN_OUTSIDE
-               ? REAL(statx)(target->dirfd, target->path, flags, mask, stx)
-               : statx_ours(target, stx);
+    return fan_target_is_real(target) ? statx_real(target, flags, mask, stx)
+                                      : statx_ours(target, stx);
 }
 
 FAN_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *stx)
@@ -243,6 +262,17 @@ FAN_EXPORT int euidaccess(const char *path, int mode)
 
 FAN_ALIAS(eaccess, euidaccess);
 
+/* The directory above one of the tree may be one of the dataset. */
+ino_t fan_shown_inode(int directory, const char *name, ino_t inode)
+{
+    struct stat st;
+    int error = errno;
+    if (strcmp(name, "..") != 0 || fstatat(directory, "..", &st, 0) != 0)
+        st.st_ino = inode | FAN_TREE_INODE_BIT;
+    errno = error;
+    return st.st_ino;
+}
+
 /* Text without its NUL, as much as fits. */
 static ssize_t give_text(const char *text, size_t length, char *buffer, size_t bytes)
 {
@@ -264,11 +294,12 @@ static ssize_t readlink_proc(const char *path, char *buffer, size_t bytes)
     return length < 0 ? fan_answer(length) : give_text(room->path, (size_t)length, buffer, bytes);
 }
 
-/* "/proc/self/exe" of a program that was made real: show the mount's path. */
-static ssize_t readlink_program(int dirfd, const char *path, char *buffer, size_t bytes)
+/* What /proc says of an output, or of a program that was made real ("/proc/self/exe"): show the
+ * mount's path. */
+static ssize_t readlink_shown(int dirfd, const char *path, char *buffer, size_t bytes)
 {
-    const char *rest, *end = strrchr(path, '/');
-    if (strncmp(path, "/proc/", 6) != 0 || strcmp(end, "/exe") != 0)
+    const char *rest;
+    if (strncmp(path, "/proc/", 6) != 0 && strncmp(path, "/dev/fd/", 8) != 0)
         return -1;
     FAN_OFF_STACK(struct fan_target_room, room);
     if (room == NULL)
@@ -278,7 +309,7 @@ static ssize_t readlink_program(int dirfd, const char *path, char *buffer, size_
     if (length <= 0)
         return -1;
     full[length] = '\0';
-    if (fan_code_match(full, &rest) == NULL)
+    if (fan_job_match(full, &rest) == NULL)
         return -1;
     length = fan_unskeleton(full, (size_t)length, sizeof(room->path));
     return length > 0 ? give_text(full, (size_t)length, buffer, bytes) : -1;
@@ -302,24 +333,45 @@ static ssize_t readlink_ours(const struct fan_target *target, const char *path, 
     return give_text(to, length, buffer, bytes);
 }
 
+/* A link of the output tree is stored behind FAN_TREE_LINK. */
+static ssize_t readlink_tree(const struct fan_target *target, char *buffer, size_t bytes)
+{
+    FAN_OFF_STACK(struct fan_path, path);
+    if (path == NULL)
+        return fan_answer(-ENOMEM);
+    ssize_t got = REAL(readlinkat)(target->dirfd, target->path, path->text, sizeof(path->text) - 1);
+    if (got < 0 || bytes == 0)
+        return got < 0 ? got : fan_answer(-EINVAL);
+    path->text[got] = '\0';
+    bool stored = strncmp(path->text, FAN_TREE_LINK, FAN_TREE_LINK_BYTES) == 0;
+    size_t skip = stored ? FAN_TREE_LINK_BYTES : 0;
+    return give_text(path->text + skip, (size_t)got - skip, buffer, bytes);
+}
+
+static ssize_t readlink_real(const struct fan_target *target, char *buffer, size_t bytes)
+{
+    return target->where == FAN_TREE ? readlink_tree(target, buffer, bytes)
+                                     : REAL(readlinkat)(target->dirfd, target->path, buffer, bytes);
+}
+
 static ssize_t readlink_target(int dirfd, const char *path, char *buffer, size_t bytes,
                                struct fan_target *target)
 {
     if (fan_locate(dirfd, path, FAN_NOFOLLOW | FAN_EMPTY_PATH, target))
         return readlink_ours(target, path, buffer, bytes);
-    if (fan_job.view_count > 0 && (uintptr_t)path >= 4096 && path[0] == '/') {
+    if (fan_job.view_count > 0 && target->where != FAN_TREE && (uintptr_t)path >= 4096 &&
+        path[0] == '/') {
         ssize_t shown = readlink_proc(path, buffer, bytes);
         if (shown < 0)
-            shown = readlink_program(dirfd, path, buffer, bytes);
+            shown = readlink_shown(dirfd, path, buffer, bytes);
         if (shown >= 0)
             return shown;
     }
-    ssize_t got = REAL(readlinkat)(target->dirfd, target->path, buffer, bytes);
+    ssize_t got = readlink_real(target, buffer, bytes);
     if (got >= 0 || errno != ENOENT || !fan_relocate(dirfd, path, FAN_NOFOLLOW, target))
         return got;
-    return target->where == FAN_OUTSIDE
-               ? REAL(readlinkat)(target->dirfd, target->path, buffer, bytes)
-               : readlink_ours(target, path, buffer, bytes);
+    return fan_target_is_real(target) ? readlink_real(target, buffer, bytes)
+                                      : readlink_ours(target, path, buffer, bytes);
 }
 
 FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t bytes)
@@ -367,6 +419,27 @@ static char *realpath_ours(struct fan_target_room *room, char *resolved)
     return give_path(room->path, (size_t)length, resolved);
 }
 
+/* As the kernel knows the file. */
+static char *realpath_tree(struct fan_target_room *room, char *resolved)
+{
+    const struct fan_target *target = &room->target;
+    int fd = fan_sys_openat(target->dirfd, target->path, O_PATH | O_CLOEXEC, 0);
+    long length = fd < 0 ? fd : fan_fd_path(fd, room->path, sizeof(room->path));
+    if (fd >= 0)
+        fan_sys_close(fd);
+    if (length < 0) {
+        errno = (int)-length;
+        return NULL;
+    }
+    return give_path(room->path, (size_t)length, resolved);
+}
+
+static char *realpath_inside(struct fan_target_room *room, char *resolved)
+{
+    return room->target.where == FAN_TREE ? realpath_tree(room, resolved)
+                                          : realpath_ours(room, resolved);
+}
+
 /* A directory's real path may lie in a skeleton of ours. */
 static char *shown(char *path)
 {
@@ -386,12 +459,12 @@ FAN_EXPORT char *realpath(const char *path, char *resolved)
     }
     struct fan_target *target = &room->target;
     char *own = room->path;
-    if (fan_locate(AT_FDCWD, path, 0, target))
-        return fan_logged_pointer("realpath", path, target, realpath_ours(room, resolved));
+    if (fan_locate(AT_FDCWD, path, 0, target) || target->where == FAN_TREE)
+        return fan_logged_pointer("realpath", path, target, realpath_inside(room, resolved));
     char *got = REAL(realpath)(target->path, own);
     if (got == NULL && errno == ENOENT && fan_relocate(AT_FDCWD, path, 0, target)) {
         if (target->where != FAN_OUTSIDE)
-            return fan_logged_pointer("realpath", path, target, realpath_ours(room, resolved));
+            return fan_logged_pointer("realpath", path, target, realpath_inside(room, resolved));
         got = REAL(realpath)(target->path, own);
     }
     if (got != NULL) {

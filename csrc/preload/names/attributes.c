@@ -10,6 +10,7 @@
 
 #include "../../client/outputs/change.h"
 #include "../../client/paths/linked.h"
+#include "../../client/paths/output_tree.h"
 #include "../../client/open/open.h"
 #include "../../common/sys.h"
 #include "../log.h"
@@ -303,7 +304,8 @@ FAN_EXPORT int lremovexattr(const char *path, const char *name)
 static bool attributed_fd(int fd, int *rc)
 {
     const struct fan_file *file = fan_file_get(fd);
-    bool output = file != NULL && (file->kind == FAN_FILE_OUTPUT || file->kind == FAN_FILE_OUTDIR);
+    bool output = file != NULL && !fan_tree_used() &&
+                  (file->kind == FAN_FILE_OUTPUT || file->kind == FAN_FILE_OUTDIR);
     if (!output && !is_input(fd))
         return false;
     *rc = only_a_path(fd) ? -EBADF : output ? -EOPNOTSUPP : -EROFS;

@@ -9,6 +9,7 @@
 #include "../../client/outputs/change.h"
 #include "../../client/outputs/pair.h"
 #include "../../client/paths/cwd.h"
+#include "../../client/paths/output_tree.h"
 #include "../../client/open/open.h"
 #include "../../client/paths/skeleton.h"
 #include "../../common/spare.h"
@@ -151,6 +152,49 @@ static int logged_pair(const char *call, const char *from, const struct fan_end 
     return (int)fan_logged("  to", to, &new->target, rc);
 }
 
+static bool in_tree(const struct fan_end *end)
+{
+    return end->target.where == FAN_TREE;
+}
+
+/* Whether the kernel is to do what is asked of two ends: both outside, or in one tree. */
+static bool is_kernels(const struct fan_end *a, const struct fan_end *b)
+{
+    if (a->ours || b->ours || in_tree(a) != in_tree(b))
+        return false;
+    return !in_tree(a) || a->target.view == b->target.view;
+}
+
+/* A rename in the tree is seen to be under way by a walk over it (stage-out). */
+static int rename_really(const struct fan_end *from, const struct fan_end *to, unsigned flags)
+{
+    bool counted = in_tree(from);
+    if (counted)
+        fan_tree_begin_move();
+    int rc = real_rename(&from->target, &to->target, flags);
+    if (counted)
+        fan_tree_end_move();
+    return rc;
+}
+
+/* Of two ends that no single file system has: what is missing comes first, and inputs are read
+ * only. */
+static int rename_across(struct fan_end *from, struct fan_end *to, bool plain_names, unsigned flags)
+{
+    const unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE;
+    if ((flags & ~known) || flags == known)
+        return -EINVAL;
+    int rc = in_tree(from) ? fan_end_exists(from) : fan_end_reached(from);
+    rc = rc == 0 ? fan_end_reached(to) : rc;
+    if (rc != 0)
+        return rc;
+    if ((flags & RENAME_NOREPLACE) && is_there(to) && to->ours)
+        return -EEXIST;
+    bool one = (from->ours || in_tree(from)) && (to->ours || in_tree(to)) &&
+               from->target.view == to->target.view;
+    return !one ? -EXDEV : plain_names ? -EROFS : -EBUSY;
+}
+
 static int rename_any(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
     FAN_OFF_STACK(struct ends, ends);
@@ -159,15 +203,16 @@ static int rename_any(int from_fd, const char *from, int to_fd, const char *to, 
     struct fan_end *old = &ends->old, *new = &ends->new;
     int rc = FAN_END_MOVED;
     fan_end_locate(old, from_fd, from, FAN_NOFOLLOW);
-    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW);
+    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW | FAN_MAKE);
     bool plain_names =
         (!old->ours || last_of(from) == LAST_NAME) && (!new->ours || last_of(to) == LAST_NAME);
     for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
-        if (!old->ours && !new->ours) {
-            rc = real_rename(&old->target, &new->target, flags);
+        if (is_kernels(old, new)) {
+            rc = rename_really(old, new, flags);
             return logged_pair("rename", from, old, to, new, rc);
         }
-        rc = rename_ends(old, new, plain_names, flags);
+        rc = in_tree(old) || in_tree(new) ? rename_across(old, new, plain_names, flags)
+                                          : rename_ends(old, new, plain_names, flags);
     }
     rc = (int)fan_answer(rc == FAN_END_MOVED ? -ELOOP : rc);
     return logged_pair("rename", from, old, to, new, rc);
@@ -229,9 +274,9 @@ static int link_any(int from_fd, const char *from, int to_fd, const char *to, in
     unsigned how = (flags & AT_SYMLINK_FOLLOW ? 0u : FAN_NOFOLLOW) |
                    (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
     fan_end_locate(old, from_fd, from, how);
-    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW);
+    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW | FAN_MAKE);
     for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
-        if (!old->ours && !new->ours) {
+        if (is_kernels(old, new)) {
             rc = REAL(linkat)(old->target.dirfd, old->target.path, new->target.dirfd,
                               new->target.path, flags);
             return logged_pair("link", from, old, to, new, rc);
@@ -259,6 +304,16 @@ static bool is_content(const char *content)
     return fan_given(content) && content[0] != '\0' && strnlen(content, PATH_MAX) < PATH_MAX;
 }
 
+static int real_symlink(const char *content, const struct fan_target *target)
+{
+    FAN_OFF_STACK(struct fan_path, stored);
+    if (target->where != FAN_TREE)
+        return REAL(symlinkat)(content, target->dirfd, target->path);
+    int rc = stored == NULL ? -ENOMEM : fan_tree_store_link(content, stored->text);
+    return rc != 0 ? (int)fan_answer(rc)
+                   : REAL(symlinkat)(stored->text, target->dirfd, target->path);
+}
+
 FAN_EXPORT int symlinkat(const char *content, int dirfd, const char *path)
 {
     struct fan_output_call call = {.request.op = FAN_OUTPUT_SYMLINK, .other = content};
@@ -268,7 +323,7 @@ FAN_EXPORT int symlinkat(const char *content, int dirfd, const char *path)
         return REAL(symlinkat)(content, dirfd, path); /* refused by the kernel before all else */
     rc = fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
              ? (int)fan_answer(rc)
-             : REAL(symlinkat)(content, target.dirfd, target.path);
+             : real_symlink(content, &target);
     return (int)fan_logged("symlink", path, &target, rc);
 }
 

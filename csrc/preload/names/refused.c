@@ -12,29 +12,35 @@
 #include "../real.h"
 
 /* Whether a path is in a mount; then errno is EOPNOTSUPP, or says that nothing is there. */
-static bool refused(int dirfd, const char *path, bool nofollow, bool empty)
+static bool refused(int dirfd, const char *path, bool nofollow, bool empty,
+                    struct fan_target *target)
 {
-    struct fan_target target;
     unsigned how = FAN_THROUGH | (nofollow ? FAN_NOFOLLOW : 0u) | (empty ? FAN_EMPTY_PATH : 0u);
-    if (fan_job.view_count == 0 || !fan_locate(dirfd, path, how, &target))
+    *target = (struct fan_target){.dirfd = dirfd, .path = path};
+    if (fan_job.view_count == 0 || !fan_locate(dirfd, path, how, target))
         return false;
-    errno = target.where == FAN_MISSING ? target.error : EOPNOTSUPP;
+    errno = target->where == FAN_MISSING ? target->error : EOPNOTSUPP;
     return true;
 }
 
 FAN_EXPORT int name_to_handle_at(int dirfd, const char *path, struct file_handle *handle,
                                  int *mount_id, int flags)
 {
-    return refused(dirfd, path, !(flags & AT_SYMLINK_FOLLOW), flags & AT_EMPTY_PATH)
+    struct fan_target target;
+    return refused(dirfd, path, !(flags & AT_SYMLINK_FOLLOW), flags & AT_EMPTY_PATH, &target)
                ? -1
-               : REAL(name_to_handle_at)(dirfd, path, handle, mount_id, flags);
+               : REAL(name_to_handle_at)(target.dirfd, target.path, handle, mount_id, flags);
 }
 
 FAN_EXPORT int fanotify_mark(int fd, unsigned flags, uint64_t mask, int dirfd, const char *path)
 {
-    return refused(dirfd, path != NULL ? path : "", flags & FAN_MARK_DONT_FOLLOW, path == NULL)
-               ? -1
-               : REAL(fanotify_mark)(fd, flags, mask, dirfd, path);
+    struct fan_target target;
+    if (refused(dirfd, path != NULL ? path : "", flags & FAN_MARK_DONT_FOLLOW, path == NULL,
+                &target))
+        return -1;
+    bool inside = target.where == FAN_TREE && path != NULL;
+    return REAL(fanotify_mark)(fd, flags, mask, inside ? target.dirfd : dirfd,
+                               inside ? target.path : path);
 }
 
 /* libc walks with calls of its own inside. A path where nothing is, is for the walk to report. */
@@ -42,8 +48,13 @@ FAN_EXPORT FTS *fts_open(char *const *paths, int options,
                          int (*compare)(const FTSENT **, const FTSENT **))
 {
     for (char *const *path = paths; *path != NULL; path++) {
-        if (refused(AT_FDCWD, *path, false, false) && errno == EOPNOTSUPP)
+        struct fan_target target;
+        bool inside = refused(AT_FDCWD, *path, false, false, &target) ? errno == EOPNOTSUPP
+                                                                      : target.where == FAN_TREE;
+        if (inside) {
+            errno = EOPNOTSUPP;
             return NULL;
+        }
     }
     return REAL(fts_open)(paths, options, compare);
 }

@@ -1,5 +1,6 @@
 /* Sockets: their names would be files, and descriptors travel through them. */
 #include <alloca.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,27 +11,117 @@
 #include "../../client/outputs/change.h"
 #include "../../client/content/realcopy.h"
 #include "../../client/handoff/received.h"
+#include "../../client/paths/output_tree.h"
 #include "../../common/sys.h"
 #include "../files/of_file.h"
 #include "../real.h"
 #include "../undeclared.h"
 
-/* No socket is made in a mount, nor where one of its links leads. */
+#define PATH_START offsetof(struct sockaddr_un, sun_path)
+
+/* The path in an address, terminated; empty where it has none. */
+static void take_path(const struct sockaddr *address, socklen_t bytes,
+                      char path[sizeof(struct sockaddr_un)])
+{
+    path[0] = '\0';
+    if (fan_job.view_count > 0 && fan_given(address) && bytes > PATH_START &&
+        bytes <= sizeof(struct sockaddr_un) && address->sa_family == AF_UNIX) {
+        memcpy(path, (const char *)address + PATH_START, bytes - PATH_START);
+        path[bytes - PATH_START] = '\0';
+    }
+}
+
+typedef int call_fn(int fd, const struct sockaddr *address, socklen_t bytes);
+
+/* bind or connect to a socket in an output tree. An address has room for 108 bytes, which a path in
+ * the job directory may exceed. */
+static int in_tree(call_fn *call, int fd, const struct fan_target *target)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t bytes = strlen(target->path);
+    if (bytes < sizeof(address.sun_path)) {
+        memcpy(address.sun_path, target->path, bytes);
+    } else {
+        int64_t length = fan_tree_short_path(target, address.sun_path, sizeof(address.sun_path));
+        if (length < 0)
+            return (int)fan_answer(length);
+        bytes = (size_t)length;
+    }
+    return call(fd, (const struct sockaddr *)&address, (socklen_t)(PATH_START + bytes + 1));
+}
+
+/* What the kernel says of a socket in an output tree, as the mount's path. room: of the address. */
+static void show_address(struct sockaddr *address, socklen_t room, socklen_t *bytes)
+{
+    struct sockaddr_un own = {.sun_family = AF_UNIX};
+    char path[sizeof(struct sockaddr_un)];
+    const char *rest;
+    take_path(address, *bytes < room ? *bytes : room, path);
+    if (path[0] != '/' || *bytes > room)
+        return;
+    const struct fan_view *view = fan_job_match(path, &rest);
+    view = view != NULL ? view : fan_tree_match_short(path, &rest);
+    if (view == NULL || view->prefix.bytes + strlen(rest) + 2 > sizeof(own.sun_path))
+        return;
+    char *end = mempcpy(own.sun_path, view->prefix.text, view->prefix.bytes);
+    *end++ = '/';
+    socklen_t whole = (socklen_t)(stpcpy(end, rest) - (char *)&own) + 1;
+    memcpy(address, &own, whole < room ? whole : room);
+    *bytes = whole;
+}
+
+FAN_EXPORT int getsockname(int fd, struct sockaddr *address, socklen_t *bytes)
+{
+    socklen_t room = fan_given(bytes) ? *bytes : 0;
+    int rc = REAL(getsockname)(fd, address, bytes);
+    if (rc == 0 && fan_job.outputs != NULL)
+        show_address(address, room, bytes);
+    return (int)fan_of_file(rc, fd, ENOTSOCK);
+}
+
+FAN_EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *bytes)
+{
+    socklen_t room = fan_given(bytes) ? *bytes : 0;
+    int rc = REAL(getpeername)(fd, address, bytes);
+    if (rc == 0 && fan_job.outputs != NULL)
+        show_address(address, room, bytes);
+    return (int)fan_of_file(rc, fd, ENOTSOCK);
+}
+
+/* Where there is no output tree, no socket is made in a mount, nor where one of its links leads. */
 FAN_EXPORT int bind(int fd, const struct sockaddr *address, socklen_t bytes)
 {
-    const size_t start = offsetof(struct sockaddr_un, sun_path);
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_MKNOD, .mode = S_IFSOCK}};
-    char path[sizeof(struct sockaddr_un)] = "";
+    char path[sizeof(struct sockaddr_un)];
     struct fan_target target;
     int rc;
-    if (fan_job.view_count > 0 && address != NULL && bytes > start &&
-        bytes <= sizeof(struct sockaddr_un) && address->sa_family == AF_UNIX)
-        memcpy(path, (const char *)address + start, bytes - start);
+    take_path(address, bytes, path);
     bool ours = fan_output_change(AT_FDCWD, path, FAN_NOFOLLOW, &call, &target, &rc);
+    if (!ours && target.where == FAN_TREE) {
+        rc = in_tree(REAL(bind), fd, &target);
+        return (int)fan_of_file(rc, fd, ENOTSOCK);
+    }
     if (!ours && target.path == path)
         return (int)fan_of_file(REAL(bind)(fd, address, bytes), fd, ENOTSOCK);
     return (int)fan_answer(!ours ? -EPERM : rc == -EEXIST ? -EADDRINUSE : rc);
 }
+
+FAN_EXPORT int connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+    char path[sizeof(struct sockaddr_un)];
+    struct fan_target target;
+    take_path(address, bytes, path);
+    if (path[0] == '\0')
+        return (int)fan_of_file(REAL(connect)(fd, address, bytes), fd, ENOTSOCK);
+    bool ours = fan_locate(AT_FDCWD, path, FAN_THROUGH, &target);
+    if (ours)
+        return (int)fan_answer(target.where == FAN_MISSING ? -target.error : -ECONNREFUSED);
+    int rc = target.where == FAN_TREE ? in_tree(REAL(connect), fd, &target)
+                                      : REAL(connect)(fd, address, bytes);
+    return (int)fan_of_file(rc, fd, ENOTSOCK);
+}
+
+FAN_ALIAS(__connect, connect);
 
 /* Descriptors handed to another process (SCM_RIGHTS): ours mean nothing there, so it is given the
  * real descriptions, which then are ours, too. */

@@ -1,7 +1,8 @@
 /*
  * Watches (inotify). An input never changes: a watch of one is granted, on an empty file of the
- * job's that stands for it, and never says anything. Whatever may change is known to the node
- * daemon alone, and a program is told to look by itself.
+ * job's that stands for it, and never says anything; of an input directory, on its counterpart in
+ * the output tree. In a job of several ranks nobody on this node knows of all changes, and a
+ * program is told to look by itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-#include "../../client/paths/resolve.h"
+#include "../../client/paths/output_tree.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../files/of_file.h"
@@ -35,13 +36,16 @@ static int watch_ours(int fd, const struct fan_target *target, uint32_t mask)
 {
     if (target->where == FAN_MISSING)
         return (int)fan_answer(-target->error);
-    if (target->where != FAN_INPUT || S_ISDIR(target->mode))
+    bool directory = S_ISDIR(target->mode);
+    if (target->where != FAN_INPUT || (directory && !fan_tree_used()))
         return (int)fan_answer(-EOPNOTSUPP);
-    FAN_OFF_STACK(struct fan_target_room, room);
+    FAN_OFF_STACK(struct fan_path, room);
     int rc = room != NULL ? fan_permitted(target->dataset, target->id, 4, true) : -ENOMEM;
     if (rc == 0)
-        rc = stand_in(target, room->path);
-    return rc == 0 ? REAL(inotify_add_watch)(fd, room->path, mask) : (int)fan_answer(rc);
+        rc = directory ? fan_tree_counterpart(target->view, target->dataset, target->id, room->text,
+                                              sizeof(room->text))
+                       : stand_in(target, room->text);
+    return rc == 0 ? REAL(inotify_add_watch)(fd, room->text, mask) : (int)fan_answer(rc);
 }
 
 FAN_EXPORT int inotify_add_watch(int fd, const char *path, uint32_t mask)
@@ -49,7 +53,10 @@ FAN_EXPORT int inotify_add_watch(int fd, const char *path, uint32_t mask)
     struct fan_target target;
     unsigned how = FAN_THROUGH | (mask & IN_DONT_FOLLOW ? FAN_NOFOLLOW : 0u);
     bool ours = fan_job.view_count > 0 && fan_locate(AT_FDCWD, path, how, &target);
-    int rc = ours ? watch_ours(fd, &target, mask) : REAL(inotify_add_watch)(fd, path, mask);
+    int rc = ours ? watch_ours(fd, &target, mask)
+             : fan_job.view_count > 0 && target.where == FAN_TREE
+                 ? REAL(inotify_add_watch)(fd, target.path, mask)
+                 : REAL(inotify_add_watch)(fd, path, mask);
     return (int)fan_of_file(rc, fd, EINVAL);
 }
 

@@ -13,6 +13,7 @@
 #include "../../client/outputs/outputs.h"
 #include "../../client/code/program.h"
 #include "../../client/content/realcopy.h"
+#include "../../client/paths/output_tree.h"
 #include "../../common/sys.h"
 #include "../cancel.h"
 #include "../real.h"
@@ -42,6 +43,9 @@ static void give_real_files(struct start *start, bool shut_out)
 {
     if (!shut_out)
         return;
+    fan_output_leave();
+    if (!start->environment.need.placeholders)
+        return;
     fan_environment_fini(&start->environment);
     fan_handoff_make_real();
     fan_environment_again(&start->environment);
@@ -50,7 +54,7 @@ static void give_real_files(struct start *start, bool shut_out)
 /* exec of what lies outside the mounts. -errno. */
 static int exec_outside(int dirfd, const char *path, int flags, struct start *start)
 {
-    if (start->environment.need.placeholders)
+    if (start->environment.need.placeholders || fan_output_any())
         give_real_files(start, start->environment.off || fan_program_shuts_out(dirfd, path));
     if (dirfd != AT_FDCWD || flags != 0)
         return (int)FAN_SYS(execveat, dirfd, path, start->argv, start->environment.entries, flags);
@@ -61,7 +65,7 @@ static int exec_outside(int dirfd, const char *path, int flags, struct start *st
 /* exec of an open file. -errno. */
 static int exec_open(int fd, struct start *start)
 {
-    if (start->environment.need.placeholders)
+    if (start->environment.need.placeholders || fan_output_any())
         give_real_files(start, start->environment.off || fan_program_shuts_out_fd(fd));
     return (int)FAN_SYS(execveat, fd, "", start->argv, start->environment.entries, AT_EMPTY_PATH);
 }
@@ -145,12 +149,25 @@ static int start_open(int from, const char *path, struct start *start)
     return start_program(from, path, start);
 }
 
+static int may_run_in_tree(const struct fan_target *target)
+{
+    struct stat st;
+    long rc = FAN_SYS(newfstatat, target->dirfd, target->path, &st, 0);
+    if (rc != 0)
+        return (int)rc;
+    if (!S_ISREG(st.st_mode))
+        return -EACCES;
+    return (int)FAN_SYS(faccessat, target->dirfd, target->path, X_OK);
+}
+
 /* Whether this process may run a target: 0 or -errno. */
 static int may_run(const struct fan_target *target)
 {
     bool output = target->where == FAN_OUTPUT;
     if (target->where == FAN_MISSING)
         return -target->error;
+    if (target->where == FAN_TREE)
+        return may_run_in_tree(target);
     uint32_t mode = output ? target->attr.mode : target->mode;
     if (!S_ISREG(mode))
         return S_ISLNK(mode) ? -ELOOP : -EACCES;
@@ -181,7 +198,7 @@ static int start_linker(const char *path, struct start *start)
     struct fan_start_code code;
     char *const *before = start->argv;
     size_t at = fan_linker_program(before), given = count(before);
-    if (at == 0 || !fan_locate(AT_FDCWD, before[at], 0, &target) ||
+    if (at == 0 || (!fan_locate(AT_FDCWD, before[at], 0, &target) && target.where != FAN_TREE) ||
         target.where == FAN_MISSING ||
         fan_start_code_begin(&code, before[at], path, start->environment.entries) != 0)
         return -ENOENT;
@@ -218,7 +235,7 @@ static int start_outside(const char *path, struct start *start)
 static int start_path(const char *path, struct start *start)
 {
     struct fan_target target;
-    if (fan_locate(AT_FDCWD, path, 0, &target))
+    if (fan_locate(AT_FDCWD, path, 0, &target) || target.where == FAN_TREE)
         return start_ours(&target, path, start);
     int rc = start_outside(target.path, start);
     if (rc == -ENOENT && fan_relocate(AT_FDCWD, path, 0, &target))
@@ -293,7 +310,7 @@ static int start_at(const struct fan_program *program, struct start *start)
     struct fan_target target;
     char full[PATH_MAX];
     unsigned follow = program->flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0;
-    if (!fan_locate(program->dirfd, program->name, follow, &target))
+    if (!fan_locate(program->dirfd, program->name, follow, &target) && target.where != FAN_TREE)
         return exec_outside(target.dirfd, target.path, program->flags, start);
     int64_t length = fan_target_path(&target, full, sizeof(full));
     return length < 0 ? (int)length : start_path(full, start);

@@ -146,7 +146,8 @@ static int open_file(const char *path)
 static __attribute__((noinline)) bool is_in_mount(const char *path)
 {
     struct fan_target target;
-    return fan_locate(AT_FDCWD, path, 0, &target) && target.where != FAN_MISSING;
+    return (fan_locate(AT_FDCWD, path, 0, &target) || target.where == FAN_TREE) &&
+           target.where != FAN_MISSING;
 }
 
 /* What a script, whose head was read, has to do with mounts; a descriptor of its interpreter, or

@@ -131,6 +131,7 @@ FAN_EXPORT FILE *fopen(const char *path, const char *mode)
     struct fan_target target;
     unsigned how = resolve_for(mode);
     bool ours = fan_locate(AT_FDCWD, path, how, &target);
+    ours = ours || target.where == FAN_TREE;
     FILE *stream = ours ? open_stream(&target, mode) : REAL(fopen)(target.path, mode);
     if (!ours && stream == NULL && errno == ENOENT &&
         fan_relocate(AT_FDCWD, path, how, &target)) {
@@ -241,7 +242,8 @@ static FILE *reopen(const char *path, const char *mode, FILE *stream)
     if (path == NULL)
         return reopen_same(mode, stream);
     /* A stream is closed where it cannot be reopened: there is no second try. */
-    if (fan_locate(AT_FDCWD, path, resolve_for(mode) | FAN_THROUGH, &target))
+    if (fan_locate(AT_FDCWD, path, resolve_for(mode) | FAN_THROUGH, &target) ||
+        target.where == FAN_TREE)
         return reopen_native(&target, mode, stream);
     forget_number(stream);
     return REAL(freopen)(target.path, mode, stream);

@@ -116,12 +116,12 @@ static bool is_ours(int dirfd, const char *path, const struct open_how *how)
     struct fan_target target;
     if (how->resolve != 0 && (strncmp(path, "/proc/", 6) == 0 || fan_proc_fd(path) >= 0))
         return false; /* whether links there are magic, the kernel knows */
-    if ((how->resolve & SCOPED) && fan_locate(dirfd, ".", 0, &target))
+    if ((how->resolve & SCOPED) && (fan_locate(dirfd, ".", 0, &target) || target.where == FAN_TREE))
         return true;
     if (how->resolve & RESOLVE_IN_ROOT)
         path += strspn(path, "/");
     return fan_locate(dirfd, path, fan_open_resolve((int)how->flags), &target) ||
-           (how->resolve != 0 && target.path != path);
+           target.where == FAN_TREE || (how->resolve != 0 && target.path != path);
 }
 
 /* Follows the path in `rest`. 1: as take_link. */

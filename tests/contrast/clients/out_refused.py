@@ -5,11 +5,12 @@ import os
 import select
 import struct
 
-from out_client import D, T, W, expect, p, put
+from out_client import D, T, W, expect, p, put, show
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 INPUT, LINK, FOLDER, NONE = f"{T}/text/hello.txt", f"{T}/links/to_file", f"{T}/text", f"{T}/none"
 IN_MODIFY, IN_DONT_FOLLOW, IN_ONLYDIR = 0x2, 0x02000000, 0x01000000
+IN_CREATE, IN_DELETE = 0x100, 0x200
 
 
 def call(name, *arguments):
@@ -53,7 +54,8 @@ def served_libc_walks():
 
 def served_handles():
     handle = struct.pack("Ii", 100, 0) + bytes(100)
-    each("handle", "ENOTSUP", "name_to_handle_at", -100, "PATH", handle, bytes(8), 0x400)
+    for path in (INPUT, FOLDER, T):
+        expect("ENOTSUP", "handle", call, "name_to_handle_at", -100, path, handle, bytes(8), 0x400)
     fd = os.open(INPUT, os.O_RDONLY)
     expect("ENOTSUP", "of it", call, "name_to_handle_at", fd, "", handle, bytes(8), 0x1000)
     expect("ENOENT", "of none", call, "name_to_handle_at", fd, "", handle, bytes(8), 0)
@@ -77,12 +79,27 @@ def served_watches_of_inputs_are_silent():
     expect("ENOENT", "of nothing", call, "inotify_add_watch", watcher, NONE, IN_MODIFY)
 
 
-def served_watches_of_what_changes():
+def served_marks():
     watcher = call("inotify_init1", 0)
-    for path in (FOLDER, T, D, put(p("f"))):
-        expect("ENOTSUP", "watch", call, "inotify_add_watch", watcher, path, IN_MODIFY)
     expect("ENOTSUP", "mark", call, "fanotify_mark", watcher, 1, 2, -100, INPUT)
-    expect(1, "outside", call, "inotify_add_watch", watcher, W, IN_MODIFY)
+
+
+def case_watches():
+    """What happens is told, in directories with inputs, too."""
+    watcher = call("inotify_init1", os.O_NONBLOCK)
+    os.mkdir(p("d"))
+    for path in (D, p("d"), put(p("f"))):
+        show("watch", call("inotify_add_watch", watcher, path, IN_MODIFY | IN_CREATE | IN_DELETE))
+    put(p("f"), b"more", os.O_WRONLY | os.O_APPEND)
+    put(p("d", "new"))
+    put(p("g"), b"")
+    os.unlink(p("g"))
+    events, at = os.read(watcher, 4096), 0
+    while at < len(events):
+        watch, mask, _, length = struct.unpack_from("iIII", events, at)
+        name = events[at + 16 : at + 16 + length].rstrip(b"\0")
+        show("event", watch, mask, name)
+        at += 16 + length
 
 
 def served_pages_do_not_move():

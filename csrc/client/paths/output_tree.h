@@ -1,0 +1,82 @@
+/*
+ * The output tree: in a job of one rank an output is an ordinary file of the job directory, in
+ * `fan_mount.outputs`, at its path in the mount. The kernel keeps its name, attributes, locks and
+ * links, and a call on an output is the same call on that path.
+ *
+ * A directory of the dataset has its counterpart in the tree from the first output made in it on,
+ * and then its bit in `touched`: only then its missing names are looked for there.
+ *
+ * The target of a symbolic link is a path of the mount, which only the library can follow. In the
+ * tree it has FAN_TREE_LINK in front, so that the kernel never follows it to anything.
+ */
+#ifndef FAN_CLIENT_OUTPUT_TREE_H
+#define FAN_CLIENT_OUTPUT_TREE_H
+
+#include <sys/stat.h>
+
+#include "walk.h"
+
+#define FAN_TREE_LINK "/proc/.fanstore/" /* nobody can make anything there */
+enum { FAN_TREE_LINK_BYTES = sizeof(FAN_TREE_LINK) - 1 };
+
+/* Of directories that stand for one of the dataset: stage-out knows them by it, as mkdir(2) gives
+ * none to any other. */
+enum { FAN_TREE_COUNTERPART_MODE = 05700 };
+
+/* Inode numbers of outputs have it, those of inputs do not: they are numbered from 2 on. */
+#define FAN_TREE_INODE_BIT (UINT64_C(1) << 62)
+
+static inline bool fan_tree_used(void)
+{
+    return fan_job.outputs != NULL;
+}
+
+/* Whether there may be symbolic links in the tree. */
+static inline bool fan_tree_has_links(void)
+{
+    return __atomic_load_n(&fan_job.outputs->links, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Whether a path leads through no link, and not up: one call at most. */
+bool fan_tree_is_straight(const struct fan_walk *walk, int dirfd, const char *path);
+
+/* Goes on from an input directory, in which there is no input `name`, to that and all of the walk's
+ * rest behind it. Ends at FAN_TREE, or at another path of the mount. */
+enum fan_walk_end fan_tree_walk(struct fan_walk *walk, const char *name);
+
+/* Ends a walk at a path of the tree. */
+bool fan_tree_found(const struct fan_walk *walk, int dirfd, const char *path);
+
+/* The path of the counterpart of an input directory, which is made: 0 or -errno. */
+int fan_tree_counterpart(struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
+                         char *path, size_t capacity);
+
+/* The path of a FAN_TREE target, by a descriptor, where that is shorter than target->path. Its
+ * length or -errno. */
+int64_t fan_tree_short_path(const struct fan_target *target, char *buffer, size_t capacity);
+
+/* The view of which such a path is, if this process made it, and the rest: or NULL. */
+struct fan_view *fan_tree_match_short(const char *path, const char **rest);
+
+/* The absolute path in the mount of a FAN_TREE target. Its length or -errno. */
+int64_t fan_tree_path(const struct fan_target *target, char *buffer, size_t capacity);
+
+/* Makes of what the kernel says of a file of the tree what the mount shows. */
+void fan_tree_show(const struct fan_view *view, struct stat *st);
+
+void fan_tree_show_statx(const struct fan_view *view, struct statx *stx);
+
+/* Puts the target of a link as it lies in the tree into `stored`, and says that there are links.
+ * 0 or -ENAMETOOLONG. */
+int fan_tree_store_link(const char *target, char stored[PATH_MAX]);
+
+/* Around a rename in the tree (fan_outputs.moves_begun), and after any other change of it. */
+void fan_tree_begin_move(void);
+void fan_tree_end_move(void);
+
+static inline void fan_tree_changed(void)
+{
+    __atomic_fetch_add(&fan_job.outputs->changes, 1, __ATOMIC_RELEASE);
+}
+
+#endif

@@ -1,0 +1,1 @@
+"""Outputs as ordinary files: what brings the output tree of a node to the output directory."""

@@ -1,0 +1,148 @@
+"""Saves the outputs of a job whose daemon was killed: whoever cleans up after it passes over what
+it left, and keeps the rest on the node."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from fanstore._native import ffi
+from fanstore.outputs.stageout.apart import Tell, told_apart
+from fanstore.outputs.stageout.rescue import NOT_WAITED_FOR, Rescued
+from fanstore.outputs.stageout.unstaged import unstaged_of
+from fanstore.outputs.tree.end import keep_the_rest
+from fanstore.outputs.tree.passes import GivenUpError, StageOut
+from fanstore.outputs.tree.placed import FILE, Copy, Header, Identity, Placed, Source, read_header
+from fanstore.outputs.tree.shared import shared_of
+from fanstore.outputs.tree.target import Target
+from fanstore.outputs.tree.walk import Stock, take_stock
+
+TREES = "out"  # the folder of the output trees, in a job's directory
+
+
+_LOOK_S = 0.05
+
+
+def roots_of(job_directory: str, folders: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
+    """Returns the folder of each mount below the output directory, and its tree."""
+    return [
+        (os.fsencode(folder), os.fsencode(os.path.join(job_directory, TREES, str(number))))
+        for number, folder in enumerate(folders)
+    ]
+
+
+def _header_of(job_directory: str) -> Header | None:
+    return read_header(os.path.join(job_directory, FILE))
+
+
+def _stock_of(job_directory: str, header: Header) -> Stock:
+    return take_stock(roots_of(job_directory, header.folders), lift=False)
+
+
+def left_behind(job_directory: str) -> tuple[int, int, str] | None:
+    """Returns what a job that nobody holds may not have placed of its outputs: files, bytes, and
+    where they belong. None: nothing can be known."""
+    header = _header_of(job_directory)
+    if header is None:
+        return None
+    files = _stock_of(job_directory, header).files.values()
+    return len(files), sum(found.st_size for _, found in files), header.root
+
+
+def needs_rescue(job_directory: str) -> bool:
+    """Tells whether a job that nobody holds left something to do about its outputs."""
+    header = _header_of(job_directory)
+    if header is None:
+        return False
+    stock = _stock_of(job_directory, header)
+    made = any(stock.is_made(each) for each in stock.directories)
+    begun = os.stat(os.path.join(job_directory, FILE)).st_size > 4096
+    return bool(stock.files or stock.links or made or stock.unreadable or stock.hidden or begun)
+
+
+def rescue(job_directory: str, given_up: Callable[[], bool]) -> Rescued | None:
+    """Places what a dead job left; `given_up` ends that, and the rest is kept. Returns None where
+    there was nothing to do. The caller holds the job's lock."""
+    header = _header_of(job_directory)
+    if header is None or not needs_rescue(job_directory):
+        return None
+    folder = unstaged_of(job_directory)
+    done = Rescued(header.job_id, header.root, folder)
+    job = _DeadJob(job_directory, header)
+    for told in told_apart(job.place, given_up):
+        job.hear(told, done)
+    kept = keep_the_rest(job.roots, job.placed, job.shared, job.reason, folder)
+    done.kept, done.stuck = kept.files, not kept.whole
+    job.close()
+    return done
+
+
+def _watch(given_up: Callable[[], bool], ended: Any) -> None:
+    while not given_up():
+        time.sleep(_LOOK_S)
+    ended[0] = 1
+
+
+class _DeadJob:
+    """What is known of a dead job by the process that waits for another one to place its outputs.
+    That one may hang: this one never looks at the output directory."""
+
+    def __init__(self, job_directory: str, header: Header) -> None:
+        self.roots = roots_of(job_directory, header.folders)
+        self.placed = Placed(os.path.join(job_directory, FILE), header)
+        self.shared = shared_of(job_directory)
+        self._header = header
+        self._why: dict[str, str] = {}
+
+    def close(self) -> None:
+        """Ends the use of what the job left."""
+        self.placed.close()
+        if self.shared is not None:
+            self.shared.close()
+
+    def reason(self, name: bytes) -> str:
+        """Returns why a name was not placed."""
+        return self._why.get(os.fsdecode(name)) or self._why.get("", NOT_WAITED_FOR)
+
+    def place(self, tell: Tell, given_up: Callable[[], bool]) -> None:
+        """Passes, in the other process, and tells what it placed, and what it could not."""
+        target, ended = Target(self._header), ffi.new("int32_t *")
+        threading.Thread(target=_watch, args=(given_up, ended), daemon=True).start()
+        self.placed = Placed(self.placed.path, self._header)  # what was open is not any more
+        self.placed.take_over(target.look)
+        known = dict(self.placed.copies)
+        stage_out = StageOut(self.roots, target, self.placed, self.shared, ended)
+        stage_out.each = lambda name, partial: tell(
+            ["placed", os.fsdecode(name), self._told(name), partial]
+        )
+        for name in known:
+            tell(["known", os.fsdecode(name), self._told(name), False])
+        with suppress(GivenUpError):
+            result = stage_out.run(last=True, force=True)
+            for name, why in result.failed.items():
+                tell(["failed", os.fsdecode(name), why, False])
+            for name in result.busy:
+                tell(["failed", os.fsdecode(name), "somebody is writing it still", False])
+            with suppress(OSError):
+                target.sync()
+            target.clear_scratch(list(self.placed.copies))
+            tell(["ended", "", "", False])
+
+    def _told(self, name: bytes) -> list[list[int]]:
+        copy = self.placed.copies[name]
+        return [list(copy.source), list(copy.identity)]
+
+    def hear(self, told: list[object], done: Rescued) -> None:
+        """Takes what the other process tells."""
+        kind, name, what, partial = told
+        assert isinstance(name, str)
+        if kind == "failed":
+            self._why[name] = str(what)
+        elif isinstance(what, list) and what:
+            self.placed.done(os.fsencode(name), Copy(Source(*what[0]), Identity(*what[1])))
+            if kind == "placed":
+                (done.partials if partial else done.placed).append(name)

@@ -1,0 +1,111 @@
+"""What is not in the output directory when a job is over: it is kept on the node, and named."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from fanstore.outputs.model.entries import Attr
+from fanstore.outputs.model.partial import partial_paths
+from fanstore.outputs.objects.files import is_written
+from fanstore.outputs.stageout.copying import copy_object
+from fanstore.outputs.tree.placed import Placed, Source
+from fanstore.outputs.tree.shared import Shared
+from fanstore.outputs.tree.walk import take_stock
+
+
+@dataclass
+class Kept:
+    """files: their paths below the output directory, and why they are not there. whole: whether all
+    of them are kept."""
+
+    files: list[tuple[str, str]] = field(default_factory=list)
+    whole: bool = True
+
+
+def keep_the_rest(
+    roots: list[tuple[bytes, bytes]],
+    placed: Placed,
+    shared: Shared | None,
+    reason: Callable[[bytes], str],
+    folder: str,
+) -> Kept:
+    """Moves files and links that are not placed to `folder`. What was placed is not looked at: its
+    file system may hang. The record of it goes, unless something could not be kept."""
+    stock, kept = take_stock(roots, lift=True), Kept()
+    killed = shared.unfinished() if shared is not None else set()
+    try:
+        for name, (path, found) in sorted(stock.files.items()):
+            if found.st_ino in killed:
+                _keep_partial(kept, placed, name, path, found, reason, folder)
+            elif not placed.has(name, found):
+                shown = os.fsdecode(name)
+                if is_written(path):  # as much as there is
+                    shown = next(partial_paths(shown))
+                _keep(kept, shown, path, reason(name), folder)
+        for name, (target, found) in sorted(stock.links.items()):
+            if not placed.has(name, found):
+                why = reason(name)
+                with suppress(OSError):
+                    os.symlink(target, os.fsencode(_free(os.path.join(folder, os.fsdecode(name)))))
+                kept.files.append((os.fsdecode(name), why))
+        for name, why in stock.unreadable.items():
+            kept.files.append((os.fsdecode(name), why))
+            kept.whole = False
+    finally:
+        stock.close()
+    if kept.whole:
+        placed.discard()
+    return kept
+
+
+def _keep_partial(
+    kept: Kept,
+    placed: Placed,
+    name: bytes,
+    path: bytes,
+    found: os.stat_result,
+    reason: Callable[[bytes], str],
+    folder: str,
+) -> None:
+    """Keeps what a killed program wrote, under a name that says so, unless that is placed."""
+    source = Source.of(found)
+    unchanged = name in placed.copies and placed.copies[name].source.has_bytes_of(source)
+    there = any(placed.has(each, found) for each in placed.copies_of(found.st_ino))
+    if unchanged or there or not found.st_size or not placed.header.keep_partial:
+        return
+    shown = next(partial_paths(os.fsdecode(name)))
+    _keep(kept, shown, path, reason(os.fsencode(shown)), folder)
+
+
+def _keep(kept: Kept, shown: str, path: bytes, why: str, folder: str) -> None:
+    try:
+        _move(path, folder, shown)
+    except OSError as error:
+        why += f"; and not kept: {error.strerror}"
+        kept.whole = False
+    kept.files.append((shown, why))
+
+
+def _move(source: bytes, folder: str, relative: str) -> None:
+    path = _free(os.path.join(folder, relative))
+    try:
+        os.rename(source, path)
+    except OSError:  # another file system, or a folder that others may not rename from
+        copy_object(source, os.fsencode(path), Attr.of(os.lstat(source)), lambda _: None)
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    os.chmod(path, mode | stat.S_IRUSR)
+
+
+def _free(path: str) -> str:
+    """Returns the path, with its directories made, or one like it where something is in the way."""
+    for number in range(1000):
+        candidate = path if number == 0 else f"{path}.{number}"
+        with suppress(FileExistsError, NotADirectoryError):
+            os.makedirs(os.path.dirname(candidate), 0o700, exist_ok=True)
+            if not os.path.lexists(candidate):
+                return candidate
+    raise FileExistsError(path)

@@ -1,0 +1,526 @@
+"""Stage-out: makes the output directory what the output tree is.
+
+A pass takes stock of the tree, compares that with what was placed, and does what is missing. What
+was begun when a daemon was killed is just what the next pass finds missing: a rescue is a pass.
+
+- No copy goes before its bytes are placed under another name, or the file has no name any more.
+  That it has none is known when no rename came while stock was taken.
+- Nothing is replaced or removed but what was placed, by its inode, size and time.
+- A version is copied whole: the kernel grants a read lease on its file, which it does when nobody
+  can write to it, before the copy and after it, with the same attributes.
+- Files are placed in the order in which they were last changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from fanstore.outputs.model.entries import Attr
+from fanstore.outputs.model.partial import partial_names
+from fanstore.outputs.objects.files import is_written, open_unasked, set_attr
+from fanstore.outputs.stageout.copying import copy_object, copy_together
+from fanstore.outputs.stageout.placing import name_together
+from fanstore.outputs.tree import walk
+from fanstore.outputs.tree.placed import ITSELF_NS, Copy, Identity, Placed, Source
+from fanstore.outputs.tree.shared import Shared
+from fanstore.outputs.tree.target import Target
+from fanstore.outputs.tree.walk import Stock, take_stock
+
+_TOGETHER = 128
+_SMALL_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
+_TICK_NS = 20_000_000  # kernels before 6.13 stamp changes by their ticks
+_OF_THE_FILE = frozenset({
+    errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EILSEQ, errno.EFBIG, errno.EPERM,
+})  # fmt: skip
+
+
+class GivenUpError(Exception):
+    """Nothing is waited for any more."""
+
+
+@dataclass
+class Todo:
+    """What is to be placed. name: where it belongs. path: in the tree."""
+
+    name: bytes
+    path: bytes
+    found: os.stat_result
+    target: bytes = b""  # of a link
+    partial: bool = False
+    linked: bool = False  # the file itself has the temporary name
+    closed: bool = False  # to this user: each open changes its mode for a moment, and so its time
+
+    @property
+    def source(self) -> Source:
+        """The version."""
+        source = Source.of(self.found)
+        return source._replace(ctime_ns=ITSELF_NS) if self.linked else source
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return stat.S_ISLNK(self.found.st_mode)
+
+
+def _is_closed(found: os.stat_result) -> bool:
+    return not found.st_mode & stat.S_IRUSR and os.geteuid() != 0
+
+
+def _in_order(todo: Todo) -> tuple[int, bytes]:
+    return todo.found.st_ctime_ns, todo.name
+
+
+@dataclass
+class Result:
+    """What a pass came to. waiting: what is not placed, with its size. busy: of those the ones that
+    somebody is writing, or wrote a moment ago. failed: why names could not be placed or removed.
+    partials: those placed that nobody has finished. finished: files that are, and are placed."""
+
+    waiting: dict[bytes, int] = field(default_factory=dict)
+    busy: set[bytes] = field(default_factory=set)
+    failed: dict[bytes, str] = field(default_factory=dict)
+    partials: set[bytes] = field(default_factory=set)
+    finished: int = 0
+    finished_bytes: int = 0
+
+
+class StageOut:
+    """Passes over one job's trees. roots: of take_stock. ended: an int32_t, not 0 once nothing is
+    waited for: passes raise GivenUpError then."""
+
+    def __init__(
+        self,
+        roots: list[tuple[bytes, bytes]],
+        target: Target,
+        placed: Placed,
+        shared: Shared | None,
+        ended: Any,
+    ) -> None:
+        self._roots = roots
+        self._target = target
+        self._placed = placed
+        self._shared = shared
+        self._ended = ended
+        self._stock = Stock()
+        self._still = self._force = False
+        self.result = Result()
+        self.gone = 0  # copies that were replaced or removed
+        self.copied_bytes = 0
+        self.each: Callable[[bytes, bool], None] = lambda name, partial: None
+
+    def run(self, last: bool, force: bool = False) -> Result:
+        """Does one pass. last: all programs have ended; files get their names instead of being
+        copied where they can. Raises OSError where the output directory cannot take anything now:
+        what comes later in order waits with it; with `force` the rest is tried. Raises
+        GivenUpError."""
+        self._force = force
+        moves = self._moves()
+        self._stock = stock = take_stock(self._roots, lift=last)
+        self._still = last or (moves[0] == moves[1] and moves == self._moves())
+        unknown = stock.unreadable or stock.hidden or stock.removed
+        self._still = self._still and not unknown
+        self.result = result = Result(failed=dict(stock.unreadable))
+        try:
+            todo = self._todo(self._unfinished())
+            self._make_directories()
+            self._place(todo, last)
+            self._remove_the_rest()
+            if last:
+                self._finish_directories()
+        finally:
+            stock.close()
+        return result
+
+    def count(self) -> None:
+        """Counts what waits, without a pass."""
+        stock = take_stock(self._roots, lift=False)
+        waiting = {
+            name: found.st_size
+            for name, (_, found) in stock.files.items()
+            if not self._placed.has(name, found)
+        }
+        self.result.waiting = waiting
+
+    def _moves(self) -> tuple[int, int]:
+        return (0, 0) if self._shared is None else self._shared.moves()
+
+    def _unfinished(self) -> set[int]:
+        return set() if self._shared is None else self._shared.unfinished(self._is_written)
+
+    def _is_written(self, inode: int) -> bool:
+        for name in self._stock.names.get(inode, ()):
+            with suppress(OSError):
+                return is_written(self._stock.files[name][0]) is not False
+        return False
+
+    def _todo(self, killed: set[int]) -> list[Todo]:
+        """Returns what is not placed, in the order in which it was last changed."""
+        stock = self._stock
+        todo: list[Todo] = []
+        self._wanted: set[bytes] = set()
+        for name, (path, found) in stock.files.items():
+            if found.st_ino in killed and not self._is_as_placed(name, found):
+                todo += self._todo_partial(name, path, found)
+                continue
+            self._wanted.add(name)
+            if not self._placed.has(name, found):
+                todo.append(Todo(name, path, found, closed=_is_closed(found)))
+            else:
+                self._count(found)
+        for name, (target, found) in stock.links.items():
+            self._wanted.add(name)
+            if not self._placed.has(name, found):
+                todo.append(Todo(name, b"", found, target))
+        todo.sort(key=_in_order)
+        for each in todo:
+            self.result.waiting[each.name] = each.found.st_size
+        if self._shared is not None and self._still:
+            self._shared.forget(killed - stock.names.keys())
+        return todo
+
+    def _count(self, found: os.stat_result) -> None:
+        self.result.finished += 1
+        self.result.finished_bytes += found.st_size
+
+    def _is_as_placed(self, name: bytes, found: os.stat_result) -> bool:
+        """Tells whether whoever was killed with the file open has written nothing to it."""
+        copy = self._placed.copies.get(name)
+        return copy is not None and copy.source.has_bytes_of(Source.of(found))
+
+    def _todo_partial(self, name: bytes, path: bytes, found: os.stat_result) -> Iterator[Todo]:
+        """Of a file that is not finished, what there is gets a name that says so, beside the one
+        that it was opened under; what was placed under that stays."""
+        self._wanted.add(name)
+        if not self._placed.header.keep_partial or found.st_size == 0:
+            return
+        folder, last = os.path.split(name)
+        for other in partial_names(last):
+            partial = os.path.join(folder, other)
+            copy = self._placed.copies.get(partial)
+            if copy is not None and copy.source.inode == found.st_ino:
+                break
+            if copy is None and partial not in self._stock.files:
+                break
+        self._wanted.add(partial)
+        if self._placed.has(partial, found):
+            self.result.partials.add(partial)
+            self._count(found)
+        else:
+            yield Todo(partial, path, found, partial=True, closed=_is_closed(found))
+
+    def _make_directories(self) -> None:
+        """Makes what programs made; a directory of the dataset comes with what is made in it."""
+        for name in sorted(self._stock.directories):
+            self._check()
+            if self._stock.is_made(name) and name not in self._placed.directories:
+                try:
+                    self._clear_the_way(name)
+                    self._placed.make(name)
+                    self._target.make(name, self._stock.directories[name].st_mode)
+                    self._placed.directories.add(name)
+                except OSError as error:
+                    self._fail(name, error)
+
+    def _clear_the_way(self, name: bytes) -> None:
+        """Sets aside what was placed where a directory is to be, or one that was where a file
+        is."""
+        if name in self._stock.directories:
+            self._set_aside(name)
+            return
+        if name in self._placed.directories:
+            for below in self._placed.below(name):
+                self._set_aside(below)
+            inner = [each for each in self._placed.directories if each.startswith(name + b"/")]
+            for directory in sorted([*inner, name], reverse=True):
+                self._target.remove_directory(directory)
+                self._placed.directories.discard(directory)
+
+    def _set_aside(self, name: bytes) -> None:
+        """Moves a copy out of the way; its bytes may be wanted under another name."""
+        copy = self._placed.copies.get(name)
+        if copy is None:
+            return
+        aside = self._target.new_name()
+        self._placed.intend([(aside, copy)])
+        moved = self._target.set_aside(name, copy, aside)
+        self._placed.gone(name)
+        if moved:
+            self._placed.done(aside, copy)
+
+    def _place(self, todo: list[Todo], last: bool) -> None:
+        together: list[Todo] = []
+        for each in todo:
+            self._check()
+            try:
+                self._clear_the_way(each.name)
+                simple = not each.is_link and self._is_simple(each)
+                if not simple or len(together) == _TOGETHER:
+                    self._place_together(together, last)
+                    together = []
+                if simple:
+                    together.append(each)
+                else:
+                    self._place_one(each, last)
+            except OSError as error:
+                self._fail(each.name, error, each.path)
+        self._place_together(together, last)
+
+    def _place_together(self, together: list[Todo], last: bool) -> None:
+        try:
+            self._copy_small(together, last)
+        except OSError as error:
+            for each in together:
+                if each.name in self.result.waiting:
+                    self._fail(each.name, error, each.path)
+
+    def _is_simple(self, todo: Todo) -> bool:
+        """Tells whether a file is copied like most: it is small, and no version of it is there."""
+        found = todo.found
+        small = found.st_size <= _SMALL_BYTES and found.st_nlink == 1 and not todo.closed
+        return small and not self._placed.copies_of(found.st_ino)
+
+    def _fail(self, name: bytes, error: OSError, path: bytes = b"") -> None:
+        """Notes a failure that concerns one name; else raises it. path: in the tree; what is not
+        there any more is none."""
+        if path and error.errno == errno.ENOENT and not os.path.lexists(path):
+            self.result.busy.add(name)
+            return
+        if error.errno not in _OF_THE_FILE and not self._force:
+            raise error
+        self.result.failed[name] = str(error.strerror)
+
+    def _check(self) -> None:
+        if self._ended[0]:
+            raise GivenUpError
+
+    def _place_one(self, todo: Todo, last: bool) -> None:
+        if todo.is_link:
+            temporary = self._target.new_name()
+            os.symlink(todo.target, self._target.path(temporary))
+            self._name([(todo, temporary)])
+        elif not self._take_over_copy(todo) and self._is_settled(todo):
+            temporary = self._target.new_name()
+            if self._bring(todo, temporary, last):
+                self._name([(todo, temporary)])
+
+    def _take_over_copy(self, todo: Todo) -> bool:
+        """Gives a copy of the same bytes, of a file that was renamed, linked or got other
+        attributes, the name. Returns whether that was possible."""
+        for name in self._placed.copies_of(todo.found.st_ino):
+            copy = self._placed.copies[name]
+            if copy.source.ctime_ns == ITSELF_NS:
+                todo.linked = True
+            elif not copy.source.has_bytes_of(todo.source):
+                continue
+            elif not self._is_settled(todo):
+                return True  # its turn comes with the next pass
+            elif not self._has_its_bytes(todo, name, copy):
+                continue
+            if name == todo.name:
+                self._change_attributes(todo, copy)
+            elif name in self._stock.names[todo.found.st_ino]:
+                self._link(todo, name)
+            else:
+                self._rename(todo, name, copy)
+            return True
+        return False
+
+    def _has_its_bytes(self, todo: Todo, name: bytes, copy: Copy) -> bool:
+        """Compares a file with its copy: its times can be set to what they were."""
+        found = self._target.look(name)
+        if found is None or Identity.of(found) != copy.identity:
+            return False
+        with open_unasked(todo.path) as ours, open_unasked(self._target.path(name)) as theirs:
+            while piece := ours.read(_PIECE_BYTES):
+                self._check()
+                if theirs.read(len(piece)) != piece:
+                    return False
+            return not theirs.read(1)
+
+    def _change_attributes(self, todo: Todo, copy: Copy) -> None:
+        """Written down afterwards: the identity of the copy does not tell whether it was done."""
+        set_attr(self._target.path(todo.name), Attr.of(todo.found))
+        copy = Copy(todo.source, copy.identity)
+        self._placed.intend([(todo.name, copy)])
+        self._is_done(todo, copy)
+
+    def _link(self, todo: Todo, name: bytes) -> None:
+        """A second name of a file is one there, too."""
+        temporary = self._target.new_name()
+        os.link(self._target.path(name), self._target.path(temporary), follow_symlinks=False)
+        self._name([(todo, temporary)])
+
+    def _rename(self, todo: Todo, name: bytes, copy: Copy) -> None:
+        """The name that it had is free then."""
+        set_attr(self._target.path(name), Attr.of(todo.found))
+        aside = self._target.new_name()
+        self._placed.intend([(aside, copy), (todo.name, Copy(todo.source, copy.identity))])
+        moved = self._target.set_aside(name, copy, aside)
+        self._placed.gone(name)
+        if moved:
+            self._name([(todo, aside)])
+
+    def _is_settled(self, todo: Todo) -> bool:
+        """Tells whether a file is the version that was seen, and nobody can change it."""
+        now_ns = time.time_ns()
+        age_ns = now_ns - todo.found.st_ctime_ns
+        if 0 <= age_ns < _TICK_NS:
+            time.sleep((_TICK_NS - age_ns) / 1e9)
+        try:
+            settled = is_written(todo.path) is False
+            found = walk.look(todo.path)
+            if todo.closed and Source.of(found).has_bytes_of(todo.source):
+                todo.found = found
+            settled = settled and Source.of(found) == todo.source
+        except FileNotFoundError:
+            settled = False
+        if not settled:
+            self.result.busy.add(todo.name)
+        return settled
+
+    def _bring(self, todo: Todo, temporary: bytes, last: bool) -> bool:
+        """Brings one file under a temporary name. Returns whether it is a whole version."""
+        path = self._target.path(temporary)
+        if last and not todo.partial and self._target.takes_link(todo.path):
+            os.link(todo.path, path, follow_symlinks=False)
+            todo.linked = True
+            return True
+        copy_object(todo.path, path, Attr.of(todo.found), self._advance)
+        if self._is_settled(todo):
+            return True
+        os.unlink(path)
+        return False
+
+    def _advance(self, count: int) -> None:
+        self.copied_bytes += count
+        self._check()
+
+    def _copy_small(self, together: list[Todo], last: bool) -> None:
+        """Copies small files, syncs and names them together."""
+        together = [each for each in together if self._is_settled(each)]
+        if not together:
+            return
+        names = [self._target.new_name() for _ in together]
+        by_link = last and self._target.takes_link(together[0].path)
+        files = [
+            (each.path, self._target.path(name), Attr.of(each.found))
+            for each, name in zip(together, names, strict=True)
+        ]
+        errors = copy_together(files, by_link, self._ended)
+        self._check()
+        named: list[tuple[Todo, bytes]] = []
+        for each, name, error in zip(together, names, errors, strict=True):
+            if error is not None:  # by holes, or a mode, which one that is copied alone may have
+                try:
+                    if self._bring(each, name, last):
+                        named.append((each, name))
+                except OSError as why:
+                    self._name(named)
+                    named = []
+                    self._fail(each.name, why, each.path)
+                continue
+            each.linked = by_link
+            self.copied_bytes += each.found.st_size
+            if by_link or self._is_settled(each):
+                named.append((each, name))
+            else:
+                os.unlink(self._target.path(name))
+        self._name(named)
+
+    def _name(self, copies: list[tuple[Todo, bytes]]) -> None:
+        """Gives whole copies, which have temporary names, their own, in their order."""
+        if not copies:
+            return
+        made = [(todo, temporary, self._copy_at(todo, temporary)) for todo, temporary in copies]
+        self._placed.intend([(todo.name, copy) for todo, _, copy in made])
+        for folder, group in itertools.groupby(made, lambda each: os.path.dirname(each[0].name)):
+            self._target.make_parents(folder)
+            self._name_in(list(group))
+
+    def _copy_at(self, todo: Todo, temporary: bytes) -> Copy:
+        return Copy(todo.source, Identity.of(os.lstat(self._target.path(temporary))))
+
+    def _name_in(self, group: list[tuple[Todo, bytes, Copy]]) -> None:
+        """Gives names in one directory: together as long as they are free."""
+        while group:
+            self._check()
+            pairs = [
+                (self._target.path(each[1]), self._target.path(each[0].name)) for each in group
+            ]
+            count = len(name_together(pairs, self._ended))
+            for todo, _, copy in group[:count]:
+                self._target.changed(todo.name)
+                self._is_done(todo, copy)
+            group = group[count:]
+            if group:
+                self._replace(*group[0])
+                group = group[1:]
+
+    def _replace(self, todo: Todo, temporary: bytes, copy: Copy) -> None:
+        """Gives one name that is taken: what was placed there is kept for as long as it may be
+        wanted under another name."""
+        before = self._placed.copies.get(todo.name)
+        if before is not None:
+            self._placed.intend([(temporary, before)])
+        old = self._target.put(temporary, todo.name, before)
+        self._is_done(todo, copy)
+        if old is not None:
+            self._placed.done(temporary, old)
+            if self._is_nowhere(old, todo.name):
+                self._remove(temporary)
+
+    def _is_done(self, todo: Todo, copy: Copy) -> None:
+        if todo.closed and not todo.linked:
+            found = Source.of(walk.look(todo.path))
+            if found.has_bytes_of(copy.source):
+                copy = copy._replace(source=found)
+                self._placed.intend([(todo.name, copy)])
+        self._placed.done(todo.name, copy)
+        self.result.waiting.pop(todo.name, None)
+        if todo.partial:
+            self.result.partials.add(todo.name)
+        if not todo.is_link:
+            self._count(todo.found)
+        self.each(todo.name, todo.partial)
+
+    def _is_nowhere(self, copy: Copy, name: bytes) -> bool:
+        """Tells whether a file is certain to have no name in the tree but `name`."""
+        return self._still and set(self._stock.names.get(copy.source.inode, ())) <= {name}
+
+    def _remove(self, name: bytes) -> None:
+        self._target.remove(name, self._placed.copies[name])
+        self._placed.gone(name)
+        self.gone += 1
+
+    def _remove_the_rest(self) -> None:
+        """Removes what was placed and has no name in the tree, once that is certain."""
+        if not self._still:
+            return
+        for name in [each for each in self._placed.copies if each not in self._wanted]:
+            self._check()
+            names = self._stock.names.get(self._placed.copies[name].source.inode, ())
+            if any(each in self.result.waiting for each in names):
+                continue  # its bytes are to be placed under another name first
+            try:
+                self._remove(name)
+            except OSError as error:
+                self.result.failed[name] = f"is there still: {error.strerror}"
+        for name in sorted(self._placed.directories - self._stock.directories.keys(), reverse=True):
+            self._check()
+            self._target.remove_directory(name)
+            self._placed.directories.discard(name)
+
+    def _finish_directories(self) -> None:
+        for name in sorted(self._stock.directories, reverse=True):
+            if self._stock.is_made(name) and name in self._placed.directories:
+                with suppress(OSError):
+                    self._target.finish_directory(name, self._stock.directories[name])

@@ -1,0 +1,120 @@
+"""What the programs of a node tell about its output tree, in the job's segment
+(csrc/format/shm_format.h, struct fan_outputs)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from fanstore._native import ffi, lib
+
+_KILLED = int(lib.FAN_WRITER_KILLED)
+_NAMESPACE = "/proc/self/ns/pid"
+
+
+def set_up(path: str) -> None:
+    """Says in a new segment, before the first program starts, which processes it is about."""
+    with _Segment(path) as outputs:
+        outputs.namespace_inode = os.stat(_NAMESPACE).st_ino
+
+
+class _Segment:
+    """The struct in the segment at `path`, mapped."""
+
+    def __init__(self, path: str) -> None:
+        with open(path, "r+b") as stream:
+            self._mapping = mmap.mmap(stream.fileno(), 0)
+        header = ffi.new("struct fan_job_header *")
+        size = ffi.sizeof("struct fan_job_header")
+        ffi.buffer(header)[:] = self._mapping[:size]
+        self._view = memoryview(self._mapping)[int(header.outputs_offset) :]
+        self.outputs = ffi.from_buffer("struct fan_outputs *", self._view)
+
+    def __enter__(self) -> Any:
+        return self.outputs
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the mapping."""
+        ffi.release(self.outputs)
+        self._view.release()
+        self._mapping.close()
+
+
+class Shared:
+    """The segment of a job."""
+
+    def __init__(self, segment: str) -> None:
+        self._segment = _Segment(segment)
+        self._outputs = self._segment.outputs
+        self._sees = os.stat(_NAMESPACE).st_ino == int(self._outputs.namespace_inode)
+
+    def close(self) -> None:
+        """Ends the mapping."""
+        self._segment.close()
+
+    def changes(self) -> int:
+        """Returns how often something changed in the tree."""
+        return int(self._outputs.changes)
+
+    def moves(self) -> tuple[int, int]:
+        """Returns how many renames have begun, and how many of them are done."""
+        return int(self._outputs.moves_begun), int(self._outputs.moves_done)
+
+    def unfinished(self, is_written: Callable[[int], bool] = lambda inode: True) -> set[int]:
+        """Returns the inode numbers of files whose writers were killed, and that nobody has opened
+        for writing since. Looks after the entries of processes that have ended, and of those that
+        do not say when they close a file: is_written tells whether somebody has it open."""
+        killed, written = set(), set()
+        for writer in self._outputs.writers:
+            process, inode = int(writer.process), int(writer.inode)
+            if process == 0:
+                continue
+            if process != _KILLED and not self._lives(process):
+                process = self._end(writer, inode)
+            elif writer.silent and process != _KILLED and not is_written(inode):
+                writer.silent = writer.process = process = 0
+            if process == _KILLED:
+                killed.add(inode)
+            elif process != 0:
+                written.add(inode)
+        return killed - written
+
+    def _end(self, writer: Any, inode: int) -> int:
+        """Notes that the process of an entry was killed. One that had not come to write down which
+        file it opens has written nothing."""
+        if inode == 0:
+            writer.process = 0
+            return 0
+        self._outputs.killed += 1
+        writer.process = _KILLED
+        return _KILLED
+
+    def _lives(self, process: int) -> bool:
+        if not self._sees:
+            return True
+        try:
+            with open(f"/proc/{process}/stat", "rb") as stream:
+                state = stream.read().rpartition(b")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return state not in (b"Z", b"X")
+
+    def forget(self, inodes: set[int]) -> None:
+        """Frees the entries of killed writers for files that have no name any more."""
+        for writer in self._outputs.writers:
+            if int(writer.process) == _KILLED and int(writer.inode) in inodes:
+                writer.process = 0
+                self._outputs.killed -= 1
+
+
+def shared_of(job_directory: str) -> Shared | None:
+    """Returns what a dead job left, None where that is gone."""
+    with suppress(OSError, ValueError):
+        return Shared(os.path.join(job_directory, "segment"))
+    return None

@@ -1,0 +1,247 @@
+"""The output directory: puts files, links and directories under their names, and never over or
+into what somebody else put there.
+
+Files come here whole and synced, under a name in `.fanstore-<job>` below it. All paths are relative
+to the output directory; all of it waits for its file system.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from fanstore.outputs.stageout.placing import back_up, exchange, rename_to_free
+from fanstore.outputs.stageout.syncing import sync_all
+from fanstore.outputs.tree.placed import Copy, Header, Identity
+
+_SYNC_EACH_S = 1.0
+_SYNCED_TOGETHER = 128
+_NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
+_NOT_THERE = (FileNotFoundError, NotADirectoryError)
+
+
+class Target:
+    """The output directory of a job; it is made, if its parent is there, when the first output is
+    placed. backups: where things went, for people, that were in the way."""
+
+    def __init__(self, header: Header) -> None:
+        self.root = os.fsencode(header.root)
+        self.scratch = b".fanstore-" + header.job_id.encode()
+        self.backups: list[str] = []
+        self._mode = 0o777 & ~header.umask
+        self._own = os.urandom(4).hex().encode()  # an earlier process left names of its own
+        self._numbers = itertools.count(1)
+        self._unsynced: set[bytes] = set()
+        self._synced_s = time.monotonic()
+
+    def path(self, name: bytes) -> bytes:
+        """Returns the absolute path of a name."""
+        return os.path.join(self.root, name)
+
+    def look(self, name: bytes) -> os.stat_result | None:
+        """Returns lstat(2) of a name to which no link leads; None where nothing is."""
+        try:
+            return os.lstat(self.path(name)) if self._is_reached(os.path.dirname(name)) else None
+        except _NOT_THERE:
+            return None
+
+    def new_name(self) -> bytes:
+        """Returns a free name in the scratch directory, which is made."""
+        self._make_directory(b"")
+        with suppress(FileExistsError):
+            os.mkdir(self.path(self.scratch), 0o700)
+        return os.path.join(self.scratch, b"%s.%d.part" % (self._own, next(self._numbers)))
+
+    def takes_link(self, path: bytes) -> bool:
+        """Tells whether a file of the node may get its name here instead of being copied: it can,
+        and neither it nor what is made here has an ACL of its own."""
+        with suppress(OSError):
+            name = self.path(self.new_name())
+            os.link(path, name, follow_symlinks=False)
+            os.unlink(name)
+            names = [*os.listxattr(path), *os.listxattr(self.path(self.scratch))]
+            return not any(name.startswith("system.posix_acl_") for name in names)
+        return False
+
+    def put(self, temporary: bytes, name: bytes, mine: Copy | None) -> Copy | None:
+        """Gives what is at `temporary` its name. What was placed there before, `mine`, is at
+        `temporary` then, and is returned; anything else that was there is backed up."""
+        self.make_parents(os.path.dirname(name))
+        old, new = self.path(temporary), self.path(name)
+        self.changed(name)
+        try:
+            rename_to_free(old, new)
+            return None
+        except FileExistsError:
+            # Looked at first, too: what is not ours must not be in the scratch directory when this
+            # process is killed.
+            if mine is None or not _is(os.lstat(new), mine):
+                self._back_up(new, new)
+                rename_to_free(old, new)
+                return None
+        if not exchange(old, new):
+            return self._put_in_steps(old, new, mine)
+        return self._sort_out(old, new, mine)
+
+    def _put_in_steps(self, old: bytes, new: bytes, mine: Copy | None) -> Copy | None:
+        """The same where the file system cannot exchange names."""
+        aside = self.path(self.new_name())
+        os.rename(new, aside)
+        rename_to_free(old, new)
+        os.rename(aside, old)
+        return self._sort_out(old, new, mine)
+
+    def _sort_out(self, old: bytes, beside: bytes, mine: Copy | None) -> Copy | None:
+        """Keeps what left a name if it is ours, else backs it up beside that."""
+        if mine is not None and _is(os.lstat(old), mine):
+            return mine
+        self._back_up(old, beside)
+        return None
+
+    def set_aside(self, name: bytes, mine: Copy, aside: bytes) -> bool:
+        """Moves what was placed to a name in the scratch directory; returns whether it is there:
+        anything else stays."""
+        found = self.look(name)
+        if found is None or not _is(found, mine):
+            return False
+        with suppress(*_NOT_THERE):
+            os.rename(self.path(name), self.path(aside))
+            self.changed(name)
+            return self._sort_out(self.path(aside), self.path(name), mine) is not None
+        return False
+
+    def remove(self, name: bytes, mine: Copy) -> None:
+        """Removes what was placed; anything else stays."""
+        aside = name
+        if not name.startswith(self.scratch + b"/"):
+            aside = self.new_name()
+            if not self.set_aside(name, mine, aside):
+                return
+        with suppress(FileNotFoundError):
+            os.unlink(self.path(aside))
+
+    def make(self, name: bytes, mode: int) -> None:
+        """Makes a directory, or takes the one that is there."""
+        self.make_parents(os.path.dirname(name))
+        if self._make_directory(name):
+            os.chmod(self.path(name), stat.S_IMODE(mode) | 0o700)
+
+    def remove_directory(self, name: bytes) -> None:
+        """Removes a directory if nothing is in it."""
+        try:
+            found = self.look(name)
+            if found is not None and stat.S_ISDIR(found.st_mode):
+                os.rmdir(self.path(name))
+                self.changed(name)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
+
+    def finish_directory(self, name: bytes, found: os.stat_result) -> None:
+        """Gives a directory, into which nothing more comes, its mode and times."""
+        there = self.look(name)
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            os.utime(self.path(name), ns=(found.st_atime_ns, found.st_mtime_ns))
+            with suppress(PermissionError):
+                os.chown(self.path(name), found.st_uid, found.st_gid)
+            os.chmod(self.path(name), stat.S_IMODE(found.st_mode))
+
+    def make_parents(self, name: bytes) -> None:
+        """Makes a directory and those above it, as mkdir(1) would. What is in the way goes
+        elsewhere, as links do: they may lead anywhere."""
+        if self._is_reached(name):
+            return
+        self._make_directory(b"")
+        at = b""
+        for part in name.split(b"/") if name else []:
+            at = os.path.join(at, part)
+            self._make_directory(at)
+
+    def _make_directory(self, name: bytes) -> bool:
+        """Makes one directory; returns whether it was not there. What is in the way is backed
+        up."""
+        path = self.path(name)
+        for _ in range(2):
+            try:
+                os.mkdir(path, self._mode)
+                os.chmod(path, self._mode)
+                self.changed(name)
+                return True
+            except FileExistsError:
+                if os.path.isdir(path) and (not name or not os.path.islink(path)):
+                    return False
+                self._back_up(path, path)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+    def _is_reached(self, directory: bytes) -> bool:
+        """Tells whether no link leads elsewhere on the way from the root to a directory."""
+        try:
+            root, real = _real(self.root), _real(self.path(directory))
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                raise
+            return False
+        return real == os.path.normpath(os.path.join(root, directory))
+
+    def _back_up(self, path: bytes, beside: bytes) -> None:
+        backup = back_up(path, beside)
+        self.backups.append(os.fsdecode(os.path.relpath(backup, self.root)))
+
+    def changed(self, name: bytes) -> None:
+        """Notes that a name is new, or gone, in its directory. Directories are synced together: one
+        by one that takes as long as all else. What fails is tried again at the end."""
+        self._unsynced.add(os.path.dirname(name))
+        if time.monotonic() > self._synced_s + _SYNC_EACH_S:
+            with suppress(OSError):
+                self.sync()
+
+    def sync(self) -> None:
+        """Makes all names that were given so far last. Raises OSError."""
+        self._synced_s = time.monotonic()
+        while together := list(itertools.islice(self._unsynced, _SYNCED_TOGETHER)):
+            failed = _sync([self.path(each) for each in together])
+            if failed:
+                raise failed[0]
+            self._unsynced.difference_update(together)
+
+    def clear_scratch(self, kept: Sequence[bytes] = ()) -> None:
+        """Removes what is unfinished, and the scratch directory if nothing else is in it."""
+        with suppress(OSError):
+            for name in os.listdir(self.path(self.scratch)):
+                if os.path.join(self.scratch, name) not in kept:
+                    with suppress(OSError):
+                        os.unlink(self.path(os.path.join(self.scratch, name)))
+        with suppress(OSError):
+            os.rmdir(self.path(self.scratch))
+
+
+def _is(found: os.stat_result, copy: Copy) -> bool:
+    return Identity.of(found) == copy.identity and not stat.S_ISDIR(found.st_mode)
+
+
+def _real(directory: bytes) -> bytes:
+    """Returns the path of a directory without links."""
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return os.readlink(b"/proc/self/fd/%d" % fd)
+    finally:
+        os.close(fd)
+
+
+def _sync(directories: Sequence[bytes]) -> list[OSError]:
+    """Makes the names in directories last; returns what failed. That a directory is gone, or that
+    its file system has nothing to sync, does not count."""
+    fds: list[int] = []
+    try:
+        for directory in directories:
+            with suppress(*_NOT_THERE):
+                fds.append(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        return [each for each in sync_all(fds) if each and each.errno not in _NOTHING_TO_SYNC]
+    finally:
+        for fd in fds:
+            os.close(fd)
