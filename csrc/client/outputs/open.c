@@ -254,9 +254,20 @@ static int tree_error(const struct fan_view *view)
     return rc == 0 ? -ENOENT : -EIO;
 }
 
+/* The kernel need not look for the job directory each time. -EBADF: by the whole path. */
+static int open_from_top(const struct fan_target *target, int flags, unsigned mode)
+{
+    const char *path;
+    int top = target->where == FAN_TREE ? fan_tree_top(target, &path) : -1;
+    int fd = top >= 0 ? fan_sys_openat(top, path, flags, mode) : -EBADF;
+    return fd == -ENOENT || fd == -ENOTDIR ? -EBADF : fd;
+}
+
 int fan_tree_open(const struct fan_target *target, int flags, unsigned mode)
 {
-    int fd = fan_sys_openat(target->dirfd, target->path, flags, mode);
+    int fd = open_from_top(target, flags, mode);
+    if (fd == -EBADF)
+        fd = fan_sys_openat(target->dirfd, target->path, flags, mode);
     if (fd == -ENOENT && (flags & O_CREAT))
         return tree_error(target->view);
     if (fd < 0)

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "../../common/sys.h"
+#include "../machine/vfork.h"
 
 enum { PROBES_MAX = 512, STEP = 61 };
 
@@ -24,9 +25,18 @@ static bool is_seen(void)
     return state == SAME;
 }
 
+/* This process's number; 0: not asked for yet. */
+static atomic_uint number;
+
 static uint32_t own_process(void)
 {
-    return (uint32_t)FAN_SYS(getpid);
+    uint32_t own = atomic_load_explicit(&number, memory_order_relaxed);
+    if (own != 0 && !fan_in_vfork_child())
+        return own;
+    own = (uint32_t)FAN_SYS(getpid);
+    if (!fan_in_vfork_child())
+        atomic_store_explicit(&number, own, memory_order_relaxed);
+    return own;
 }
 
 /* Whoever opens the file again answers for it from now on, and so for what another left undone. */
@@ -56,14 +66,14 @@ static uint32_t claim(uint64_t inode)
     forget_killed(inode);
     uint32_t at = process * STEP + (uint32_t)inode;
     for (unsigned i = 0; i < PROBES_MAX; i++) {
-        uint32_t number = (at + i) % FAN_WRITERS, expected = 0;
-        struct fan_writer *writer = &fan_job.outputs->writers[number];
+        uint32_t entry = (at + i) % FAN_WRITERS, expected = 0;
+        struct fan_writer *writer = &fan_job.outputs->writers[entry];
         if (__atomic_load_n(&writer->process, __ATOMIC_RELAXED) != 0 ||
             !__atomic_compare_exchange_n(&writer->process, &expected, process, false,
                                          __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
         __atomic_store_n(&writer->inode, inode, __ATOMIC_RELEASE);
-        return number + 1;
+        return entry + 1;
     }
     return 0;
 }
@@ -142,4 +152,5 @@ void fan_writer_release_of(uint32_t process)
 void fan_writer_after_fork_child(void)
 {
     atomic_store(&known, UNKNOWN); /* it may be the first of another namespace */
+    atomic_store(&number, 0);
 }

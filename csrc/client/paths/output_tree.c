@@ -33,17 +33,21 @@ struct short_way {
 
 static const char by_descriptor[] = "/proc/self/fd/";
 
-/* Its length; 0: there is none. */
-static size_t short_way(struct fan_view *view, struct short_way *way)
+static int top_of(const struct fan_view *view)
 {
     static atomic_int holders[FAN_JOB_MOUNTS_MAX];
     atomic_int *holder = &holders[view->number];
     int fd = fan_parked(holder);
-    if (fd < 0 && !fan_in_vfork_child()) {
-        const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-        fd = fan_sys_openat(AT_FDCWD, view->outputs.text, flags, 0);
-        fd = fd < 0 ? fd : fan_park(fd, holder);
-    }
+    if (fd >= 0 || fan_in_vfork_child())
+        return fd;
+    fd = fan_sys_openat(AT_FDCWD, view->outputs.text, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    return fd < 0 ? fd : fan_park(fd, holder);
+}
+
+/* Its length; 0: there is none. */
+static size_t short_way(const struct fan_view *view, struct short_way *way)
+{
+    int fd = top_of(view);
     if (fd < 0)
         return 0;
     *fan_put_number(stpcpy(way->text, by_descriptor), (unsigned)fd) = '\0';
@@ -322,6 +326,16 @@ enum fan_walk_end fan_tree_walk(struct fan_walk *walk, const char *name)
     return fan_tree_is_straight(walk, AT_FDCWD, buffer)
                ? (enum fan_walk_end)fan_tree_found(walk, AT_FDCWD, buffer)
                : look_through(walk, (size_t)base);
+}
+
+int fan_tree_top(const struct fan_target *target, const char **path)
+{
+    size_t top = target->view->outputs.bytes;
+    if (target->path[0] != '/' || top_bytes(target->view, target->path) != top ||
+        target->path[top] != '/')
+        return -1;
+    *path = target->path + top + 1;
+    return top_of(target->view);
 }
 
 int64_t fan_tree_short_path(const struct fan_target *target, char *buffer, size_t capacity)

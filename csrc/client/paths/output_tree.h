@@ -51,6 +51,11 @@ bool fan_tree_found(const struct fan_walk *walk, int dirfd, const char *path);
 int fan_tree_counterpart(struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                          char *path, size_t capacity);
 
+/* A parked descriptor of the tree in which a FAN_TREE target lies, and the path from there: or -1.
+ * What stands at its number may have been replaced by a program that makes system calls past the
+ * library: what is not found there is to be looked for by target->path. */
+int fan_tree_top(const struct fan_target *target, const char **path);
+
 /* The path of a FAN_TREE target, by a descriptor, where that is shorter than target->path. Its
  * length or -errno. */
 int64_t fan_tree_short_path(const struct fan_target *target, char *buffer, size_t capacity);
