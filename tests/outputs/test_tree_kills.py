@@ -86,3 +86,27 @@ def test_renamed_there_and_back(stage: Stage, victim: str, delay_s: float) -> No
         assert (stage.path / "out" / name).read_text().startswith(f"{name}\n")
     assert sorted(path.name for path in (stage.path / "out").iterdir()) == ["o0", "o1", "o2", "o3"]
     assert stage.leftovers() == []
+
+
+DEEP = """
+import os
+os.chdir(os.environ["FANSTORE_MOUNT_PREFIX"])
+open("beside", "w").write("beside")
+for _ in range(8000):
+    os.mkdir("deep")
+    os.chdir("deep")
+open("f", "w").write("deep")
+"""
+
+
+def test_directories_deeper_than_paths_are_long(stage: Stage) -> None:
+    """They are kept on the node; no later job, and no clean, minds them."""
+    data = stage.dataset(stage.source(files={"input": b"input"}))
+    out = ("--output-dir", str(stage.path / "out"))
+    done = stage.run(data, sys.executable, "-c", DEEP, options=out, code=125)
+    assert "deep/...: its path is longer than the kernel takes" in done.stderr
+    assert (stage.path / "out/beside").read_text() == "beside"
+    again = stage.run(data, "cat", f"{stage.mount}/input", options=out)
+    assert again.stdout == "input"
+    stage.call("clean", "--unstaged", "--local-dir", str(stage.local))
+    assert stage.leftovers() == []

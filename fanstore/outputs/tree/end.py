@@ -52,6 +52,8 @@ def keep_the_rest(
                 with suppress(OSError):
                     os.symlink(target, os.fsencode(_free(os.path.join(folder, os.fsdecode(name)))))
                 kept.files.append((os.fsdecode(name), why))
+        for name in sorted(stock.deep):
+            _keep_top(kept, roots, name, reason(name), folder)
         for name, why in stock.unreadable.items():
             kept.files.append((os.fsdecode(name), why))
             kept.whole = False
@@ -60,6 +62,22 @@ def keep_the_rest(
     if kept.whole:
         placed.discard()
     return kept
+
+
+def _keep_top(
+    kept: Kept, roots: list[tuple[bytes, bytes]], name: bytes, why: str, folder: str
+) -> None:
+    """Keeps a directory that is too deep for its path, by the uppermost one that it lies in."""
+    for mount, root in roots:
+        if mount and not name.startswith(mount + b"/"):
+            continue
+        top = name[len(mount) :].lstrip(b"/").partition(b"/")[0]
+        shown = os.fsdecode(os.path.join(mount, top))
+        source = os.path.join(root, top)
+        if os.path.lexists(source):
+            os.rename(source, _free(os.path.join(folder, shown)))
+        kept.files.append((f"{shown}/...", why))
+        return
 
 
 def _keep_partial(

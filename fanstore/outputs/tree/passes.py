@@ -34,6 +34,7 @@ from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import Stock, take_stock
 
+TOO_DEEP = "its path is longer than the kernel takes"
 _TOGETHER = 128
 _SMALL_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
@@ -126,9 +127,10 @@ class StageOut:
         moves = self._moves()
         self._stock = stock = take_stock(self._roots, lift=last)
         self._still = last or (moves[0] == moves[1] and moves == self._moves())
-        unknown = stock.unreadable or stock.hidden or stock.removed
+        unknown = stock.deep or stock.unreadable or stock.hidden or stock.removed
         self._still = self._still and not unknown
         self.result = result = Result(failed=dict(stock.unreadable))
+        result.failed.update((name, TOO_DEEP) for name in stock.deep)
         try:
             todo = self._todo(self._unfinished())
             self._make_directories()

@@ -3,6 +3,7 @@ belongs in the output directory."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -17,15 +18,16 @@ COUNTERPART_MODE = 0o5700  # of a directory that stands for one of the dataset
 class Stock:
     """What is in the tree. Keys are paths below the output directory. files: the path in the tree
     and its stat(2). links: their targets and stat. directories: with counterparts, whose mode says
-    so. names: of each inode number. unreadable: directories that cannot be listed, and why. lifted:
-    the modes of directories that kept their owner out, and do not for now. FIFOs, sockets and
-    devices are left out. hidden: there are directories that keep their owner out, and are to stay
-    so as long as programs run. removed: somebody has removed a whole tree."""
+    so. names: of each inode number. deep: what has a longer path than the kernel takes. unreadable:
+    directories that cannot be listed, and why. lifted: the modes of directories that kept their
+    owner out, and do not for now. hidden: there are some, which are to stay so as long as programs
+    run. removed: somebody has removed a whole tree. FIFOs, sockets and devices are left out."""
 
     files: dict[bytes, tuple[bytes, os.stat_result]] = field(default_factory=dict)
     links: dict[bytes, tuple[bytes, os.stat_result]] = field(default_factory=dict)
     directories: dict[bytes, os.stat_result] = field(default_factory=dict)
     names: dict[int, list[bytes]] = field(default_factory=dict)
+    deep: set[bytes] = field(default_factory=set)
     unreadable: dict[bytes, str] = field(default_factory=dict)
     lifted: dict[bytes, int] = field(default_factory=dict)
     hidden: bool = False
@@ -76,6 +78,9 @@ def _entries(
         if isinstance(error, FileNotFoundError):  # removed meanwhile
             stock.removed |= is_top
             return
+        if error.errno == errno.ENAMETOOLONG:
+            stock.deep.add(shown)
+            return
         stock.unreadable[shown] = str(error.strerror)
 
 
@@ -97,8 +102,10 @@ def _note(stock: Stock, shown: bytes, entry: os.DirEntry[bytes]) -> bool:
         found = look(entry.path)
         if stat.S_ISLNK(found.st_mode):
             stock.links[shown] = (os.readlink(entry.path).removeprefix(LINK_PREFIX), found)
-    except OSError:  # removed meanwhile
-        return False
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            stock.deep.add(shown)
+        return False  # else it was removed meanwhile
     if stat.S_ISREG(found.st_mode):
         stock.files[shown] = (entry.path, found)
         stock.names.setdefault(found.st_ino, []).append(shown)
