@@ -57,6 +57,7 @@ class Moves:
 
     def __init__(self) -> None:
         self.count = 0
+        self.written: set[int] = set()
 
     def moves(self) -> tuple[int, int]:
         return self.count, self.count

@@ -16,7 +16,16 @@ from fanstore.outputs.stageout.rescue import NOT_WAITED_FOR, Rescued
 from fanstore.outputs.stageout.unstaged import unstaged_of
 from fanstore.outputs.tree.end import keep_the_rest
 from fanstore.outputs.tree.passes import GivenUpError, StageOut
-from fanstore.outputs.tree.placed import FILE, Copy, Header, Identity, Placed, Source, read_header
+from fanstore.outputs.tree.placed import (
+    FILE,
+    Copy,
+    Header,
+    Identity,
+    Placed,
+    Source,
+    read_header,
+    read_lines,
+)
 from fanstore.outputs.tree.shared import shared_of
 from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import Stock, take_stock
@@ -60,7 +69,7 @@ def needs_rescue(job_directory: str) -> bool:
         return False
     stock = _stock_of(job_directory, header)
     made = any(stock.is_made(each) for each in stock.directories)
-    begun = os.stat(os.path.join(job_directory, FILE)).st_size > 4096
+    begun = any(True for _ in read_lines(os.path.join(job_directory, FILE)))
     return bool(stock.files or stock.links or made or stock.unreadable or stock.hidden or begun)
 
 

@@ -35,7 +35,7 @@ from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import Stock, take_stock
 
 TOO_DEEP = "its path is longer than the kernel takes"
-_TOGETHER = 128
+_TOGETHER = 256
 _SMALL_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _TICK_NS = 20_000_000  # kernels before 6.13 stamp changes by their ticks
@@ -116,6 +116,7 @@ class StageOut:
         self.result = Result()
         self.gone = 0  # copies that were replaced or removed
         self.copied_bytes = 0
+        self.stock_s = 0.0  # what it took to see what is to be done
         self.each: Callable[[bytes, bool], None] = lambda name, partial: None
 
     def run(self, last: bool, force: bool = False) -> Result:
@@ -124,7 +125,7 @@ class StageOut:
         what comes later in order waits with it; with `force` the rest is tried. Raises
         GivenUpError."""
         self._force = force
-        moves = self._moves()
+        moves, begun_s = self._moves(), time.monotonic()
         self._stock = stock = take_stock(self._roots, lift=last)
         self._still = last or (moves[0] == moves[1] and moves == self._moves())
         unknown = stock.deep or stock.unreadable or stock.hidden or stock.removed
@@ -133,6 +134,7 @@ class StageOut:
         result.failed.update((name, TOO_DEEP) for name in stock.deep)
         try:
             todo = self._todo(self._unfinished())
+            self.stock_s = time.monotonic() - begun_s
             self._make_directories()
             self._place(todo, last)
             self._remove_the_rest()
@@ -185,7 +187,7 @@ class StageOut:
         todo.sort(key=_in_order)
         for each in todo:
             self.result.waiting[each.name] = each.found.st_size
-        if self._shared is not None and self._still:
+        if self._shared is not None and self._still and killed - stock.names.keys():
             self._shared.forget(killed - stock.names.keys())
         return todo
 
@@ -378,7 +380,7 @@ class StageOut:
         if 0 <= age_ns < _TICK_NS:
             time.sleep((_TICK_NS - age_ns) / 1e9)
         try:
-            settled = is_written(todo.path) is False
+            settled = not self._is_open(todo)
             found = walk.look(todo.path)
             if todo.closed and Source.of(found).has_bytes_of(todo.source):
                 todo.found = found
@@ -388,6 +390,14 @@ class StageOut:
         if not settled:
             self.result.busy.add(todo.name)
         return settled
+
+    def _is_open(self, todo: Todo) -> bool:
+        """Tells whether somebody can write to a file: the kernel knows, or where its file system
+        has no leases, the programs say."""
+        opened = is_written(todo.path)
+        if opened is None and self._shared is not None:
+            return todo.found.st_ino in self._shared.written
+        return bool(opened)
 
     def _bring(self, todo: Todo, temporary: bytes, last: bool) -> bool:
         """Brings one file under a temporary name. Returns whether it is a whole version."""
@@ -411,7 +421,7 @@ class StageOut:
         together = [each for each in together if self._is_settled(each)]
         if not together:
             return
-        names = [self._target.new_name() for _ in together]
+        names = self._target.new_names(len(together))
         by_link = last and self._target.takes_link(together[0].path)
         files = [
             (each.path, self._target.path(name), Attr.of(each.found))

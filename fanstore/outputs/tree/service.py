@@ -20,7 +20,7 @@ from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.target import Target
 
 _LOOK_S = 0.1
-_SHARE = 10  # of the time, at most one part in so many goes to passes that find little to do
+_SHARE = 10  # of the time, at most one part in so many goes to looking for what is to be done
 _PAUSE_FIRST_S = 0.1
 _PAUSE_MOST_S = 10.0
 _PAUSE_MOST_AT_END_S = 1.0
@@ -93,21 +93,19 @@ class TreeService:
                 self._blocked = ""
 
     async def _work(self) -> None:
-        """Passes whenever something has changed, and once more when that is over."""
-        seen, attempt = 0, 0
+        """Passes whenever something has changed, and once more when that is over: a program counts
+        a change before it makes it."""
+        seen, attempt, again = 0, 0, False
         while not self._flushing and not self._ended[0]:
             changes = self._shared.changes()
-            if changes == seen and not self._stage_out.result.busy and not self._blocked:
+            due = changes != seen or again or self._stage_out.result.busy or self._blocked
+            if not due:
                 await asyncio.sleep(_LOOK_S)
                 continue
-            begun_s = time.monotonic()
-            pause_s = _LOOK_S
             try:
-                before = self._stage_out.copied_bytes
                 await self._pass(last=False)
-                seen, attempt = changes, 0
-                if self._stage_out.copied_bytes == before:
-                    pause_s = max(pause_s, _SHARE * (time.monotonic() - begun_s))
+                seen, attempt, again = changes, 0, changes != seen
+                pause_s = max(_LOOK_S, _SHARE * self._stage_out.stock_s)
             except OSError as error:
                 self._blocked = str(error.strerror)
                 pause_s = min(_PAUSE_MOST_S, _PAUSE_FIRST_S * 2.0**attempt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -13,6 +14,7 @@ from fanstore._native import ffi, lib
 
 _KILLED = int(lib.FAN_WRITER_KILLED)
 _NAMESPACE = "/proc/self/ns/pid"
+_WRITER = struct.Struct("=IIQ")  # a struct fan_writer
 
 
 def set_up(path: str) -> None:
@@ -52,6 +54,7 @@ class Shared:
     def __init__(self, segment: str) -> None:
         self._segment = _Segment(segment)
         self._outputs = self._segment.outputs
+        self.written: set[int] = set()  # files that programs had open for writing when last seen
         self._sees = os.stat(_NAMESPACE).st_ino == int(self._outputs.namespace_inode)
 
     def close(self) -> None:
@@ -71,18 +74,20 @@ class Shared:
         for writing since. Looks after the entries of processes that have ended, and of those that
         do not say when they close a file: is_written tells whether somebody has it open."""
         killed, written = set(), set()
-        for writer in self._outputs.writers:
-            process, inode = int(writer.process), int(writer.inode)
+        entries = bytes(ffi.buffer(self._outputs.writers))
+        for number, (process, silent, inode) in enumerate(_WRITER.iter_unpack(entries)):
             if process == 0:
                 continue
+            writer = self._outputs.writers[number]
             if process != _KILLED and not self._lives(process):
                 process = self._end(writer, inode)
-            elif writer.silent and process != _KILLED and not is_written(inode):
+            elif silent and process != _KILLED and not is_written(inode):
                 writer.silent = writer.process = process = 0
             if process == _KILLED:
                 killed.add(inode)
             elif process != 0:
                 written.add(inode)
+        self.written = written
         return killed - written
 
     def _end(self, writer: Any, inode: int) -> int:

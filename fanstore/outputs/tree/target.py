@@ -41,7 +41,7 @@ class Target:
 
     def path(self, name: bytes) -> bytes:
         """Returns the absolute path of a name."""
-        return os.path.join(self.root, name)
+        return b"%s/%s" % (self.root, name) if name else self.root
 
     def look(self, name: bytes) -> os.stat_result | None:
         """Returns lstat(2) of a name to which no link leads; None where nothing is."""
@@ -52,10 +52,15 @@ class Target:
 
     def new_name(self) -> bytes:
         """Returns a free name in the scratch directory, which is made."""
+        return self.new_names(1)[0]
+
+    def new_names(self, count: int) -> list[bytes]:
+        """Returns several."""
         self._make_directory(b"")
         with suppress(FileExistsError):
             os.mkdir(self.path(self.scratch), 0o700)
-        return os.path.join(self.scratch, b"%s.%d.part" % (self._own, next(self._numbers)))
+        start = b"%s/%s" % (self.scratch, self._own)
+        return [b"%s.%d.part" % (start, next(self._numbers)) for _ in range(count)]
 
     def takes_link(self, path: bytes) -> bool:
         """Tells whether a file of the node may get its name here instead of being copied: it can,
