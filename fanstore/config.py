@@ -57,6 +57,12 @@ SETTINGS = (
         "what a killed program was writing: keep it as NAME.partial, or drop it",
         "keep|drop",
     ),
+    Setting(
+        "continue_outputs",
+        bool,
+        False,
+        "go on with what the output directory holds: programs find it under the mount",
+    ),
     Setting("in_place", bool, False, "read packs where they lie; nothing is copied"),
     Setting("verify", bool, False, "check every pack before serving, also in place"),
     Setting("keep_staged", bool, False, "leave staged packs on the local disk for the next job"),
@@ -193,6 +199,7 @@ class Settings:
     local_dir: str | None
     output_dir: str
     partial_outputs: str
+    continue_outputs: bool
     in_place: bool
     verify: bool
     keep_staged: bool
@@ -267,9 +274,12 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
     return value
 
 
+_FLAGS = {"continue_outputs": "--continue"}  # of settings with another name
+
+
 def spoken(source: str, name: str) -> str:
     """Returns where the value of the setting `name` came from, for people."""
-    return "--" + name.replace("_", "-") if source == "flag" else source
+    return _FLAGS.get(name, "--" + name.replace("_", "-")) if source == "flag" else source
 
 
 def _fits(setting: Setting, value: Any) -> bool:

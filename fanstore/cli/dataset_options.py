@@ -70,6 +70,13 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Where what CMD writes under a PREFIX appears [default: ./fanstore-output].",
         ),
         click.option(
+            "--continue",
+            "continue_outputs",
+            is_flag=True,
+            default=None,
+            help="Go on with what the output directory holds: CMD finds it under PREFIX.",
+        ),
+        click.option(
             "--in-place",
             is_flag=True,
             default=None,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fanstore import _native
+from fanstore.config import spoken
 from fanstore.coordinate.service import Service as CoordinateService
 from fanstore.coordinate.wire import COORDINATE_SOCKET
 from fanstore.dataset import device_number, open_dataset
@@ -96,6 +97,9 @@ class Job:
         self._publish()
 
     def _check(self, infos: list[DatasetInfo]) -> None:
+        if self.plan.settings.continue_outputs and self.world.world_size > 1:
+            given = spoken(self.plan.settings.sources["continue_outputs"], "continue_outputs")
+            raise UsageError(f"{given}: a job of several ranks cannot go on with outputs yet")
         limit = int(_native.lib.FAN_JOB_MOUNTS_MAX)
         if len(infos) > limit:
             raise UsageError(f"at most {limit} datasets in one job: pack several into one")
@@ -272,7 +276,9 @@ class Job:
         if self.watching is not None:
             self.watching.open(self.status, self.figures, peers)
         if self.world.world_size == 1:
-            self.outputs = open_tree(self.plan, self.directory, prefixes)
+            self.outputs, found = open_tree(self.plan, self.directory, mounts, self._stop.check)
+            if found:
+                self.warn(f"goes on with {self.plan.output_dir}: {found}")
         else:
             self.outputs = open_service(self.plan, self.directory, prefixes, mounts, peers)
         self.outputs.start()

@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from fanstore._native import ffi
@@ -17,8 +17,10 @@ from fanstore.outputs.tree.end import keep_the_rest
 from fanstore.outputs.tree.passes import GivenUpError, StageOut
 from fanstore.outputs.tree.placed import FILE, Header, Placed
 from fanstore.outputs.tree.shared import Shared
+from fanstore.outputs.tree.taking_up import Inputs, TakingUp
 from fanstore.outputs.tree.target import Target
 
+LOCK = ".fanstore-continued"  # held by the one job that goes on with an output directory
 _LOOK_S = 0.1
 _SHARE = 10  # of the time, at most one part in so many goes to looking for what is to be done
 _PAUSE_FIRST_S = 0.1
@@ -55,6 +57,19 @@ class TreeService:
         self._worker: concurrent.futures.Future[Any] | None = None
         self._blocked = ""
         self._closed = self._flushing = False
+        self._lock: int | None = None
+
+    def take_up(
+        self, inputs: Sequence[Inputs], lock: int, check: Callable[[], None]
+    ) -> tuple[int, int]:
+        """Goes on with what the output directory holds, before `start`; returns how many files that
+        is, and bytes. inputs: of each mount. lock: a descriptor that holds LOCK in the output
+        directory, closed with the service. check: raises where it is to end. Raises OSError."""
+        self._lock = lock
+        taking_up = TakingUp(self._target, self._placed, self._shared, check)
+        for (folder, root), each in zip(self._roots, inputs, strict=True):
+            taking_up.run(folder, root, each)
+        return taking_up.files, taking_up.bytes
 
     def start(self) -> None:
         """Begins to place outputs."""
@@ -219,11 +234,16 @@ class TreeService:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_WAIT_S)
         self._placed.close()
+        if self._lock is not None:
+            os.close(self._lock)
 
     def _tidy_up(self) -> None:
-        """Removes what is unfinished in the output directory."""
+        """Removes what is FanStore's own in the output directory."""
         for thread in threading.enumerate():
             if thread.name == _PASSES:
                 thread.join()
         self._target.clear_scratch()
+        if self._lock is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._target.root, os.fsencode(LOCK)))
         self._shared.close()

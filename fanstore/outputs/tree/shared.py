@@ -61,6 +61,10 @@ class Shared:
         """Ends the mapping."""
         self._segment.close()
 
+    def expect_links(self) -> None:
+        """Has programs look for symbolic links in the tree."""
+        self._outputs.links = 1
+
     def changes(self) -> int:
         """Returns how often something changed in the tree."""
         return int(self._outputs.changes)

@@ -1,0 +1,100 @@
+"""Goes on with an earlier run: what its output directory holds is under the mount from the start,
+and what the job changes there replaces it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Protocol
+
+from fanstore.outputs.model.entries import Attr
+from fanstore.outputs.objects.files import copy_file
+from fanstore.outputs.tree.placed import Copy, Identity, Placed, Source
+from fanstore.outputs.tree.shared import Shared
+from fanstore.outputs.tree.target import Target
+from fanstore.outputs.tree.walk import COUNTERPART_MODE, LINK_PREFIX
+
+OWN = b".fanstore-"  # the beginning of FanStore's own names in an output directory
+
+
+class Inputs(Protocol):
+    """What is known of a mounted dataset."""
+
+    def kind(self, path: bytes) -> str:
+        """Returns what the path is: "missing", "directory", "link" or "file"."""
+
+    def record(self, path: bytes) -> int | None:
+        """Returns the record id of the path in the index, None if it is missing."""
+
+    def touch(self, record: int) -> None:
+        """Has programs look for outputs in that directory."""
+
+
+class TakingUp:
+    """Copies an output directory into the output trees of a job that has not begun. check: raises
+    where that is to end."""
+
+    def __init__(
+        self, target: Target, placed: Placed, shared: Shared, check: Callable[[], None]
+    ) -> None:
+        self._target = target
+        self._placed = placed
+        self._shared = shared
+        self._check = check
+        self.files = self.bytes = 0
+
+    def run(self, folder: bytes, root: bytes, inputs: Inputs) -> None:
+        """Takes up what belongs to one mount: the folder below the output directory, and its tree.
+        What has the name of an input is left where it is. Raises OSError."""
+        waiting, made = [(b"", root)], []
+        while waiting:
+            path, at = waiting.pop()
+            for entry in self._entries(os.path.join(folder, path)):
+                self._check()
+                below = os.path.join(path, entry.name)
+                name, to = os.path.join(folder, below), os.path.join(at, entry.name)
+                kind = inputs.kind(below)
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode) and kind in ("missing", "directory"):
+                    made.append((to, found, kind == "directory"))
+                    self._make(name, to, inputs.record(below))
+                    waiting.append((below, to))
+                elif kind == "missing":
+                    self._bring(name, entry.path, to, found)
+                else:
+                    continue
+                record = inputs.record(path)
+                if record is not None:
+                    inputs.touch(record)
+        for to, found, is_input in reversed(made):
+            mode = COUNTERPART_MODE if is_input else stat.S_IMODE(found.st_mode)
+            os.utime(to, ns=(found.st_atime_ns, found.st_mtime_ns))
+            os.chmod(to, mode)
+
+    def _entries(self, name: bytes) -> Iterator[os.DirEntry[bytes]]:
+        with suppress(FileNotFoundError), os.scandir(self._target.path(name)) as entries:
+            for entry in entries:
+                if name or not entry.name.startswith(OWN):
+                    yield entry
+
+    def _make(self, name: bytes, to: bytes, record: int | None) -> None:
+        os.mkdir(to, 0o700)
+        if record is None:
+            self._placed.make(name)
+            self._placed.directories.add(name)
+
+    def _bring(self, name: bytes, path: bytes, to: bytes, found: os.stat_result) -> None:
+        if stat.S_ISLNK(found.st_mode):
+            self._shared.expect_links()
+            os.symlink(LINK_PREFIX + os.readlink(path), to)
+        elif stat.S_ISREG(found.st_mode):
+            copy_file(path, to, Attr.of(found), lambda _: self._check())
+            self.files += 1
+            self.bytes += found.st_size
+        else:
+            return
+        copy = Copy(Source.of(os.lstat(to)), Identity.of(found))
+        self._placed.intend([(name, copy)])
+        self._placed.done(name, copy)
