@@ -159,6 +159,8 @@ class Job:
         segment = self.directory.file("segment")
         write_segment(segment, entries, os.getpid(), rank, world_size, self._lanes)
         self._segment_fd = os.open(segment, os.O_RDONLY)
+        if world_size == 1:
+            self._open_tree()
         for item in self.served if rank == 0 else ():  # one warning a job
             self.warnings += drifted_files(item.dataset, item.prefix.path)
         self.directory.describe(self.about())
@@ -269,17 +271,22 @@ class Job:
             "waiting_bytes": outputs.get("waiting_bytes", 0),
         }
 
+    def _mounts(self) -> list[Mount]:
+        return [Mount(item.dataset, item.prefix.spellings()) for item in self.served]
+
+    def _open_tree(self) -> None:
+        """Makes what outputs need on the local disk, before packs take all of that."""
+        self.outputs, found = open_tree(self.plan, self.directory, self._mounts(), self._stop.check)
+        if found:
+            self.warn(f"goes on with {self.plan.output_dir}: {found}")
+
     def _serve_outputs(self) -> None:
-        mounts = [Mount(item.dataset, item.prefix.spellings()) for item in self.served]
+        mounts = self._mounts()
         prefixes = [item.prefix.path for item in self.served]
         peers = None if self.server is None else self.server.peers()
         if self.watching is not None:
             self.watching.open(self.status, self.figures, peers)
-        if self.world.world_size == 1:
-            self.outputs, found = open_tree(self.plan, self.directory, mounts, self._stop.check)
-            if found:
-                self.warn(f"goes on with {self.plan.output_dir}: {found}")
-        else:
+        if self.outputs is None:
             self.outputs = open_service(self.plan, self.directory, prefixes, mounts, peers)
         self.outputs.start()
         if self.watching is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -84,7 +85,8 @@ def open_tree(
 def _alone(output_dir: str, check: Callable[[], None]) -> int:
     """Takes the lock of an output directory that a job goes on with; waits a while for the job
     before this one, which may be bringing its last outputs there."""
-    os.makedirs(output_dir, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(output_dir)
     until_s = time.monotonic() + _PREDECESSOR_S
 
     def still() -> None:

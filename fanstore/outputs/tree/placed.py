@@ -15,8 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from fanstore._native import lib
+
 FILE = "placed"
 _VERSION = 1
+_RESERVED_BYTES = 128 << 10
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Placed:
         self._of_inode: dict[int, set[bytes]] = {}
         self.path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._reserved = 0
         if os.fstat(self._fd).st_size == 0:
             line = {"version": _VERSION, **asdict(header)}
             self._write(json.dumps(line).encode() + b"\0")
@@ -171,6 +175,9 @@ class Placed:
         if not text:
             return
         end = os.lseek(self._fd, 0, os.SEEK_END)
+        if end + len(text) > self._reserved:  # a full disk must not end stage-out
+            lib.fan_reserve(self._fd, end, len(text) + _RESERVED_BYTES)
+            self._reserved = end + len(text) + _RESERVED_BYTES
         done = os.write(self._fd, text)
         if done < len(text):
             try:

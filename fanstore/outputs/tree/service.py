@@ -231,8 +231,9 @@ class TreeService:
         tidying = threading.Thread(target=self._tidy_up, daemon=True)
         tidying.start()
         tidying.join(limit_s)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_WAIT_S)
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_WAIT_S)
         self._placed.close()
         if self._lock is not None:
             os.close(self._lock)

@@ -180,6 +180,8 @@ class Target:
             except FileExistsError:
                 if os.path.isdir(path) and (not name or not os.path.islink(path)):
                     return False
+                if not name:  # the output directory itself is the user's
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
                 self._back_up(path, path)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
