@@ -192,3 +192,14 @@ def test_processes_share_outputs(stage: Stage, tmp_path: Path, name: str) -> Non
     there = {path.name for path in (tmp_path / "out/shared").iterdir()}
     assert there == {path.name for path in (tmp_path / "plain").iterdir()}
     assert os.listdir(tmp_path / "out") == ["shared"]
+
+
+def test_programs_by_descriptor(stage: Stage) -> None:
+    """An output that is a program is started by the path of its descriptor."""
+    script = (
+        f"cd {stage.mount}; printf '#!/bin/sh\\necho script \"$1\"\\n' >run; chmod +x run; "
+        "exec 7<run; sh /proc/self/fd/7 one; ./run two; cp /bin/echo echo; exec 8<echo; "
+        "/proc/self/fd/8 three; ./echo four"
+    )
+    done = stage.run(stage.path / "data", "bash", "-c", script)
+    assert done.stdout == "script one\nscript two\nthree\nfour\n", done.stderr

@@ -80,13 +80,14 @@ static int64_t directory_path(const struct fan_text *top, const struct fan_datas
     return (int64_t)length;
 }
 
-/* Its mode, whatever the umask is, tells it from a directory that a program made. */
+/* Its mode, whatever the umask is, tells it from a directory that a program made. Who made it may
+ * have been killed before that. */
 static int make_directory(const char *path)
 {
     long rc = FAN_SYS(mkdirat, AT_FDCWD, path, 0700);
-    if (rc == 0)
-        FAN_SYS(fchmodat, AT_FDCWD, path, FAN_TREE_COUNTERPART_MODE);
-    return rc == -EEXIST ? 0 : (int)rc;
+    if (rc == 0 || rc == -EEXIST)
+        rc = FAN_SYS(fchmodat, AT_FDCWD, path, FAN_TREE_COUNTERPART_MODE);
+    return (int)rc;
 }
 
 /* Makes a directory and those above it, down from `start` bytes, which are there. */
@@ -361,17 +362,26 @@ struct fan_view *fan_tree_match_short(const char *path, const char **rest)
     return NULL;
 }
 
+/* Of a descriptor, as /proc names it. */
+static int64_t path_by_proc(const char *path, char *buffer, size_t capacity)
+{
+    int fd = fan_sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+    long length = fd < 0 ? fd : fan_fd_path(fd, buffer, capacity);
+    if (fd >= 0)
+        fan_sys_close(fd);
+    return length;
+}
+
 int64_t fan_tree_path(const struct fan_target *target, char *buffer, size_t capacity)
 {
-    const char *path = target->path;
-    size_t top = top_bytes(target->view, path);
-    if (strncmp(path, by_descriptor, sizeof(by_descriptor) - 1) == 0) {
-        const struct fan_text *prefix = &target->view->prefix;
-        return fan_join(buffer, capacity, prefix->text, prefix->bytes,
-                        path + top + (path[top] == '/'))
+    const char *path = target->path, *rest;
+    const struct fan_text *prefix = &target->view->prefix;
+    if (fan_tree_match_short(path, &rest) != NULL)
+        return fan_join(buffer, capacity, prefix->text, prefix->bytes, rest)
                    ? (int64_t)strlen(buffer)
                    : -ENAMETOOLONG;
-    }
+    if (path[0] == '/' && !fan_begins_with(path, strlen(path), &target->view->outputs))
+        return path_by_proc(path, buffer, capacity);
     if (path[0] != '/') {
         long length = target->dirfd == AT_FDCWD ? fan_cwd_path(buffer, capacity)
                                                 : fan_fd_path(target->dirfd, buffer, capacity);
