@@ -92,7 +92,7 @@ def test_directories_are_synced_once_for_many_names(
 ) -> None:
     cluster = Cluster(tmp_path)
     synced: list[bytes] = []
-    monkeypatch.setattr(placing, "_sync", synced.extend)
+    monkeypatch.setattr(placing, "sync_directories", synced.extend)
     monkeypatch.setattr(placing, "_SYNC_EACH_S", 1000.0)
 
     async def work() -> None:

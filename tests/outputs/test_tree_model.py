@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from tree_model import Killed, Model
 
+from fanstore.outputs.stageout.journal import Identity
 from fanstore.outputs.tree import passes, placed
-from fanstore.outputs.tree.placed import Identity, Source
+from fanstore.outputs.tree.placed import Source
 
 Op = tuple[str, ...]
 NAMES = ("a", "b", "c")

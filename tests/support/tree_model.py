@@ -20,7 +20,7 @@ import pytest
 
 from fanstore._native import ffi
 from fanstore.outputs.objects import files
-from fanstore.outputs.stageout import copying
+from fanstore.outputs.stageout import copying, placing
 from fanstore.outputs.tree import passes, target, walk
 from fanstore.outputs.tree import placed as placed_module
 from fanstore.outputs.tree.passes import StageOut
@@ -227,7 +227,7 @@ class Model:
             patch.setattr(passes, "copy_together", self._copy_together(step))
             patch.setattr(walk, "look", self.look)
             patch.setattr(os, "fsync", lambda fd: None)  # what survives a machine is not shown here
-            for module in (copying, target):
+            for module in (copying, placing):
                 patch.setattr(module, "sync_all", lambda fds: [None for _ in fds])
             patch.setattr(passes.time, "time_ns", lambda: self.now_ns)
             patch.setattr(passes.time, "sleep", self._sleep)

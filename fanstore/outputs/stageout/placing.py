@@ -178,7 +178,7 @@ class OutputDirectory:
         OSError."""
         self._synced_s = time.monotonic()
         while together := list(itertools.islice(self._unsynced, _SYNCED_TOGETHER)):
-            failed = _sync(together)
+            failed = sync_directories(together)
             if failed:
                 raise failed[0]
             self._unsynced.difference_update(together)
@@ -234,7 +234,7 @@ class OutputDirectory:
     def _is_reached(self, directory: bytes) -> bool:
         """Tells whether no link leads elsewhere on the way from the root to a directory."""
         try:
-            root, real = _real(self.root), _real(directory)
+            root, real = real_directory(self.root), real_directory(directory)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
@@ -325,7 +325,7 @@ def _is(found: os.stat_result, identity: Identity) -> bool:
     return Identity.of(found) == identity and not stat.S_ISDIR(found.st_mode)
 
 
-def _real(directory: bytes) -> bytes:
+def real_directory(directory: bytes) -> bytes:
     """Returns the path of a directory without links."""
     fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -334,7 +334,7 @@ def _real(directory: bytes) -> bytes:
         os.close(fd)
 
 
-def _sync(directories: Sequence[bytes]) -> list[OSError]:
+def sync_directories(directories: Sequence[bytes]) -> list[OSError]:
     """Makes the names in directories last; returns what failed. That a directory is gone, or that
     its file system has nothing to sync, does not count."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

@@ -59,9 +59,9 @@ def keep(
             shown = next(partial_paths(shown))
         try:
             if each.lone is None:
-                _keep_object(path_of(each.object_id), folder, shown)
+                keep_object(path_of(each.object_id), folder, shown)
             elif not each.lone.is_directory:
-                os.symlink(each.lone.target, os.fsencode(_free(os.path.join(folder, shown))))
+                os.symlink(each.lone.target, os.fsencode(free_path(os.path.join(folder, shown))))
         except OSError as error:
             if each.lone is None:
                 reason += f"; and not kept: {error.strerror}"
@@ -76,8 +76,8 @@ def unstaged_of(job_directory: str) -> str:
     return os.path.join(base, UNSTAGED, os.path.basename(job_directory))
 
 
-def _keep_object(source: bytes, folder: str, relative: str) -> None:
-    path = _free(os.path.join(folder, relative))
+def keep_object(source: bytes, folder: str, relative: str) -> None:
+    path = free_path(os.path.join(folder, relative))
     try:
         os.rename(source, path)
     except OSError:  # another file system, or a folder that others may not rename from
@@ -86,7 +86,7 @@ def _keep_object(source: bytes, folder: str, relative: str) -> None:
     os.chmod(path, stat.S_IMODE(found.st_mode) | stat.S_IRUSR)
 
 
-def _free(path: str) -> str:
+def free_path(path: str) -> str:
     """Returns the path, with its directories made, or one like it where something is in the way."""
     for number in range(1000):
         candidate = path if number == 0 else f"{path}.{number}"

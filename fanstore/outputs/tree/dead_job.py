@@ -12,6 +12,7 @@ from typing import Any
 
 from fanstore._native import ffi
 from fanstore.outputs.stageout.apart import Tell, told_apart
+from fanstore.outputs.stageout.journal import Identity
 from fanstore.outputs.stageout.rescue import NOT_WAITED_FOR, Rescued
 from fanstore.outputs.stageout.unstaged import unstaged_of
 from fanstore.outputs.tree.end import keep_the_rest
@@ -20,7 +21,6 @@ from fanstore.outputs.tree.placed import (
     FILE,
     Copy,
     Header,
-    Identity,
     Placed,
     Source,
     read_header,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.model.partial import partial_paths
 from fanstore.outputs.objects.files import is_written
-from fanstore.outputs.stageout.copying import copy_object
+from fanstore.outputs.stageout.unstaged import free_path, keep_object
 from fanstore.outputs.tree.placed import Placed, Source
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.walk import take_stock
@@ -50,7 +48,9 @@ def keep_the_rest(
             if not placed.has(name, found):
                 why = reason(name)
                 with suppress(OSError):
-                    os.symlink(target, os.fsencode(_free(os.path.join(folder, os.fsdecode(name)))))
+                    os.symlink(
+                        target, os.fsencode(free_path(os.path.join(folder, os.fsdecode(name))))
+                    )
                 kept.files.append((os.fsdecode(name), why))
         for name in sorted(stock.deep):
             _keep_top(kept, roots, name, reason(name), folder)
@@ -75,7 +75,7 @@ def _keep_top(
         shown = os.fsdecode(os.path.join(mount, top))
         source = os.path.join(root, top)
         if os.path.lexists(source):
-            os.rename(source, _free(os.path.join(folder, shown)))
+            os.rename(source, free_path(os.path.join(folder, shown)))
         kept.files.append((f"{shown}/...", why))
         return
 
@@ -101,29 +101,8 @@ def _keep_partial(
 
 def _keep(kept: Kept, shown: str, path: bytes, why: str, folder: str) -> None:
     try:
-        _move(path, folder, shown)
+        keep_object(path, folder, shown)
     except OSError as error:
         why += f"; and not kept: {error.strerror}"
         kept.whole = False
     kept.files.append((shown, why))
-
-
-def _move(source: bytes, folder: str, relative: str) -> None:
-    path = _free(os.path.join(folder, relative))
-    try:
-        os.rename(source, path)
-    except OSError:  # another file system, or a folder that others may not rename from
-        copy_object(source, os.fsencode(path), Attr.of(os.lstat(source)), lambda _: None)
-    mode = stat.S_IMODE(os.stat(path).st_mode)
-    os.chmod(path, mode | stat.S_IRUSR)
-
-
-def _free(path: str) -> str:
-    """Returns the path, with its directories made, or one like it where something is in the way."""
-    for number in range(1000):
-        candidate = path if number == 0 else f"{path}.{number}"
-        with suppress(FileExistsError, NotADirectoryError):
-            os.makedirs(os.path.dirname(candidate), 0o700, exist_ok=True)
-            if not os.path.lexists(candidate):
-                return candidate
-    raise FileExistsError(path)

@@ -27,9 +27,10 @@ from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.model.partial import partial_names
 from fanstore.outputs.objects.files import is_written, open_unasked, set_attr
 from fanstore.outputs.stageout.copying import copy_object, copy_together
+from fanstore.outputs.stageout.journal import Identity
 from fanstore.outputs.stageout.placing import name_together
 from fanstore.outputs.tree import walk
-from fanstore.outputs.tree.placed import ITSELF_NS, Copy, Identity, Placed, Source
+from fanstore.outputs.tree.placed import ITSELF_NS, Copy, Placed, Source
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import Stock, take_stock

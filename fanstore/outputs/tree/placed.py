@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from fanstore._native import lib
+from fanstore.outputs.stageout.journal import Identity
 
 FILE = "placed"
 _VERSION = 1
@@ -44,26 +45,13 @@ class Source(NamedTuple):
 
     @staticmethod
     def of(found: os.stat_result) -> Source:
-        """Takes it from stat(2)."""
+        """Returns the version that stat(2) shows."""
         return Source(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def has_bytes_of(self, other: Source) -> bool:
         """Tells whether both may have the same bytes: all but the time of the last change of
         attributes or names is the same. The bytes themselves decide."""
         return self[:3] == other[:3]
-
-
-class Identity(NamedTuple):
-    """What tells a file in the output directory from another that was put in its place."""
-
-    inode: int
-    size: int
-    mtime_ns: int
-
-    @staticmethod
-    def of(found: os.stat_result) -> Identity:
-        """Takes it from stat(2)."""
-        return Identity(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 ITSELF_NS = -1  # in place of the time of change
@@ -112,13 +100,9 @@ class Placed:
 
     def done(self, path: bytes, copy: Copy) -> None:
         """Notes that a name was given as intended."""
-        self._drop(path)
+        self.gone(path)
         self.copies[path] = copy
         self._of_inode.setdefault(copy.source.inode, set()).add(path)
-
-    def gone(self, path: bytes) -> None:
-        """Notes that a copy is there no more."""
-        self._drop(path)
 
     def copies_of(self, inode: int) -> list[bytes]:
         """Returns where versions of a file are."""
@@ -139,7 +123,7 @@ class Placed:
             os.unlink(self.path)
 
     def close(self) -> None:
-        """Ends the use of the file."""
+        """Closes the file; what was placed is still known."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -165,7 +149,8 @@ class Placed:
                     self.done(path, copy)
                     break
 
-    def _drop(self, path: bytes) -> None:
+    def gone(self, path: bytes) -> None:
+        """Notes that a copy is there no more."""
         before = self.copies.pop(path, None)
         if before is not None:
             self._of_inode[before.source.inode].discard(path)

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from fanstore.outputs.model.entries import Attr
 from fanstore.outputs.objects.files import copy_file
-from fanstore.outputs.tree.placed import Copy, Identity, Placed, Source
+from fanstore.outputs.stageout.journal import Identity
+from fanstore.outputs.tree.placed import Copy, Placed, Source
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import COUNTERPART_MODE, LINK_PREFIX

@@ -15,13 +15,18 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from fanstore.outputs.stageout.placing import back_up, exchange, rename_to_free
-from fanstore.outputs.stageout.syncing import sync_all
-from fanstore.outputs.tree.placed import Copy, Header, Identity
+from fanstore.outputs.stageout.journal import Identity
+from fanstore.outputs.stageout.placing import (
+    back_up,
+    exchange,
+    real_directory,
+    rename_to_free,
+    sync_directories,
+)
+from fanstore.outputs.tree.placed import Copy, Header
 
 _SYNC_EACH_S = 1.0
 _SYNCED_TOGETHER = 128
-_NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
@@ -55,7 +60,7 @@ class Target:
         return self.new_names(1)[0]
 
     def new_names(self, count: int) -> list[bytes]:
-        """Returns several."""
+        """Returns several free names there."""
         self._make_directory(b"")
         with suppress(FileExistsError):
             os.mkdir(self.path(self.scratch), 0o700)
@@ -188,7 +193,7 @@ class Target:
     def _is_reached(self, directory: bytes) -> bool:
         """Tells whether no link leads elsewhere on the way from the root to a directory."""
         try:
-            root, real = _real(self.root), _real(self.path(directory))
+            root, real = real_directory(self.root), real_directory(self.path(directory))
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
@@ -211,7 +216,7 @@ class Target:
         """Makes all names that were given so far last. Raises OSError."""
         self._synced_s = time.monotonic()
         while together := list(itertools.islice(self._unsynced, _SYNCED_TOGETHER)):
-            failed = _sync([self.path(each) for each in together])
+            failed = sync_directories([self.path(each) for each in together])
             if failed:
                 raise failed[0]
             self._unsynced.difference_update(together)
@@ -229,26 +234,3 @@ class Target:
 
 def _is(found: os.stat_result, copy: Copy) -> bool:
     return Identity.of(found) == copy.identity and not stat.S_ISDIR(found.st_mode)
-
-
-def _real(directory: bytes) -> bytes:
-    """Returns the path of a directory without links."""
-    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return os.readlink(b"/proc/self/fd/%d" % fd)
-    finally:
-        os.close(fd)
-
-
-def _sync(directories: Sequence[bytes]) -> list[OSError]:
-    """Makes the names in directories last; returns what failed. That a directory is gone, or that
-    its file system has nothing to sync, does not count."""
-    fds: list[int] = []
-    try:
-        for directory in directories:
-            with suppress(*_NOT_THERE):
-                fds.append(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        return [each for each in sync_all(fds) if each and each.errno not in _NOTHING_TO_SYNC]
-    finally:
-        for fd in fds:
-            os.close(fd)
