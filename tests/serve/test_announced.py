@@ -168,8 +168,8 @@ def test_an_order_that_grows_is_followed(served: Served) -> None:
     assert figures["samplers"] == {"Own, as drawn": 8}
     served.teller.tell(*piece("more", *range(20)))
     served.teller.tell(*piece("instead", 5, 6))
-    served.read(5, 6)
     wait_for(lambda: served.figures()["broken"] == 1, "what was told instead is heard")
+    served.read(5, 6)
     wait_for(lambda: served.figures()["predicted"] == 10, "what was told instead is expected")
     figures = served.figures()
     assert (figures["epochs"], figures["broken"], figures["refused"]) == (1, 1, {})

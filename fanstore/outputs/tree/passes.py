@@ -114,6 +114,8 @@ class StageOut:
         self._ended = ended
         self._stock = Stock()
         self._still = self._force = False
+        self._killed: set[int] = set()
+        self._watched: set[int] = set()
         self.result = Result()
         self.gone = 0  # copies that were replaced or removed
         self.copied_bytes = 0
@@ -134,7 +136,9 @@ class StageOut:
         self.result = result = Result(failed=dict(stock.unreadable))
         result.failed.update((name, TOO_DEEP) for name in stock.deep)
         try:
-            todo = self._todo(self._unfinished())
+            self._killed = self._unfinished()
+            self._watched = set() if self._shared is None else set(self._shared.written)
+            todo = self._todo(self._killed)
             self.stock_s = time.monotonic() - begun_s
             self._make_directories()
             self._place(todo, last)
@@ -381,7 +385,7 @@ class StageOut:
         if 0 <= age_ns < _TICK_NS:
             time.sleep((_TICK_NS - age_ns) / 1e9)
         try:
-            settled = not self._is_open(todo)
+            settled = not self._is_open(todo) and not self._was_left(todo)
             found = walk.look(todo.path)
             if todo.closed and Source.of(found).has_bytes_of(todo.source):
                 todo.found = found
@@ -399,6 +403,15 @@ class StageOut:
         if opened is None and self._shared is not None:
             return todo.found.st_ino in self._shared.written
         return bool(opened)
+
+    def _was_left(self, todo: Todo) -> bool:
+        """Tells whether a program that had a file open for writing when stock was taken has been
+        killed since: nobody can write to it now, and it is not finished all the same."""
+        inode = todo.found.st_ino
+        if todo.partial or inode not in self._watched:
+            return False
+        self._killed |= self._unfinished()
+        return inode in self._killed
 
     def _bring(self, todo: Todo, temporary: bytes, last: bool) -> bool:
         """Brings one file under a temporary name. Returns whether it is a whole version."""
