@@ -1,8 +1,8 @@
 """Builds the two plain shared libraries, fanstore-trap and _declarations.py.
 
-    libfanstore_core.so     csrc/{format,common,pack,changes,local,names,node,policy,prepare,batch,
+    libfanstore_core.so     csrc/{format,common,pack,local,node,policy,prepare,batch,
                             stage}                                   for Python, through cffi
-    libfanstore_preload.so  csrc/{common,pack,changes,client,preload}    for LD_PRELOAD
+    libfanstore_preload.so  csrc/{common,pack,client,preload}    for LD_PRELOAD
     fanstore-trap           the same and csrc/trap                   for `--trap`
     _declarations.py        the fenced text of every header, parsed for cffi's ABI mode
 
@@ -34,10 +34,10 @@ IN_PLACE = ROOT / "fanstore" / "_native"
 OBJECTS = ROOT / "build" / "objects"  # of the build in place, for tools/check_layers.py
 
 CORE_FOLDERS = (
-    "format", "common", "pack", "changes", "local", "policy", "names", "node", "trace", "prepare",
+    "format", "common", "pack", "local", "policy", "node", "trace", "prepare",
     "batch", "stage",
 )  # fmt: skip
-PRELOAD_FOLDERS = ("common", "pack", "changes", "client", "preload")
+PRELOAD_FOLDERS = ("common", "pack", "client", "preload")
 TRAP_FOLDER = "trap"
 OUTPUTS = (
     "libfanstore_core.so", "libfanstore_preload.so", "_declarations.py", "fanstore-trap"

@@ -20,7 +20,7 @@ def storeys(folder: str, names: str, below: set[str], sep: str) -> Rooms:
 
 
 _PACK = {"format", "common", "pack"}
-_CLIENT = {*_PACK, "changes", "client/"}
+_CLIENT = {*_PACK, "client/"}
 _WRAPPERS = {*_CLIENT, "preload"}
 _ANSWERS = {f"preload/{room}" for room in "files names dirs stdio process".split()}
 
@@ -31,22 +31,20 @@ C_ROOMS: Rooms = {
     "prepare": _PACK,
     "local": _PACK,
     "batch": set(),
-    "stage": set(),
+    "stage": {"format"},
     "policy": set(),
-    "changes": {"format", "common"},
-    "names": {"format", "common", "changes"},
     "trace": {"format", "common"},
     # Of the node daemon's core: threads and the interface to a transport; where bytes lie on disks;
     # the block cache. On top of them who wants what, and from whom.
     "node/machine": {"format", "common"},
     "node/storage": {*_PACK, "local", "node/machine"},
     "node/cache": {"format", "common", "policy", "node/machine"},
-    "node": {*_PACK, "local", "policy", "changes", "node/machine", "node/storage", "node/cache"},
+    "node": {*_PACK, "local", "policy", "node/machine", "node/storage", "node/cache"},
     "transport": {"format", "node/machine"},
     **storeys(
         "client",
         "machine job files paths content outputs open handoff code",
-        {*_PACK, "changes"},
+        _PACK,
         "/",
     ),
     "preload": _CLIENT,
@@ -116,7 +114,7 @@ PYTHON_ROOMS: Rooms = {
     "live": {"errors", "peers"},
     "metrics": set(),
     **storeys(
-        "outputs", "model ranks objects drafts namespace stageout service", _OUTPUTS, "."
+        "outputs", "model files tree ranks service", _OUTPUTS, "."
     ),
     "outputs": {*_OUTPUTS, "outputs."},
     "load": {*_DATASET, "config", "progress", "placement", "trees", "world"},

@@ -17,20 +17,18 @@
 
 #include <stdint.h>
 
-#include "names_format.h"
 
 #define FAN_CACHE_MAGIC "FANCACH\n"
 
 /* cffi: begin */
 enum {
-    FAN_CACHE_VERSION = 7,
-    FAN_CACHE_LAYOUT_ID = 0x46430007,
+    FAN_CACHE_VERSION = 8,
+    FAN_CACHE_LAYOUT_ID = 0x46430008,
     FAN_CACHE_GRANULE_BYTES = 4096,
     FAN_CACHE_BLOCK_BYTES = 1048576, /* a remote file is fetched in pieces of this many bytes */
     FAN_CACHE_WAYS = 8,
     FAN_SESSIONS_MAX = 4096,
     FAN_SESSION_PINS = 64,
-    FAN_SESSION_QUESTIONS = 4,
     FAN_QUESTION_TEXT_BYTES = 1896,
     FAN_SESSION_HINTS = 16,
     FAN_SESSION_FILES = 512,
@@ -88,45 +86,10 @@ struct fan_hint {
     uint64_t count;
 };
 
-/* DROPPED: whoever asked waits no more; the daemon frees it. */
-enum fan_question_state {
-    FAN_QUESTION_FREE = 0,
-    FAN_QUESTION_CLAIMED = 1,
-    FAN_QUESTION_ASKED = 2,
-    FAN_QUESTION_ANSWERED = 3,
-    FAN_QUESTION_DROPPED = 4
-};
-
-/* FOLLOW: a look goes through a link at the end of its path. REPLACE: what is at `other`;
- * DIRECTORY: an empty one is removed (changes/change.h). */
-enum fan_question_how {
-    FAN_QUESTION_FOLLOW = 1,
-    FAN_QUESTION_REPLACE = 2,
-    FAN_QUESTION_DIRECTORY = 4
-};
-
-/* What is an output's name whose home is rank `home`? Or, where change.kind is not 0: make this
- * change of it. The client fills the question and sets it ASKED, the daemon has that rank look into
- * its names segment, or change it, and sets it ANSWERED. state: a futex. rc: that of
- * fan_names_look, with change.attr; of a change 0 or FAN_NAMES_ASK. text: the path and the other
- * one, of which the first base_bytes and other_base_bytes are directories of the dataset. */
-struct fan_question {
-    uint32_t state;
-    uint32_t waiters;
-    uint32_t home;
-    int32_t rc;
-    uint32_t how; /* fan_question_how */
-    uint32_t base_bytes;
-    uint32_t other_base_bytes;
-    uint32_t reserved;
-    struct fan_change change;
-    char text[1896];
-};
-
 /* files: what this client has open, 0 where free; it enters them, and sets a bit of `closed` when
  * it closes one; the daemon takes the bits and frees the places. A file that finds no place is not
  * noted: its blocks may go while it is open, and stay after its close until room is needed. wanted:
- * set by the client after a pin is WANTED or a question ASKED, taken by the daemon. hinted: after a
+ * set by the client after a pin is WANTED, taken by the daemon. hinted: after a
  * hint is GIVEN. */
 struct fan_session {
     uint32_t state;
@@ -138,7 +101,6 @@ struct fan_session {
     struct fan_pin pins[FAN_SESSION_PINS];
     uint64_t files[FAN_SESSION_FILES];
     struct fan_hint hints[FAN_SESSION_HINTS];
-    struct fan_question questions[FAN_SESSION_QUESTIONS];
 };
 
 struct fan_bucket {

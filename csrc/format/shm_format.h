@@ -15,7 +15,7 @@
 #define FAN_JOB_MAGIC "FANJOBS\n"
 
 /* cffi: begin */
-enum { FAN_JOB_VERSION = 6, FAN_JOB_LAYOUT_ID = 0x464a0006, FAN_JOB_MOUNTS_MAX = 16 };
+enum { FAN_JOB_VERSION = 7, FAN_JOB_LAYOUT_ID = 0x464a0007, FAN_JOB_MOUNTS_MAX = 16 };
 
 enum fan_job_state {
     FAN_JOB_STARTING = 0,
@@ -53,8 +53,8 @@ struct fan_place {
 
 /* prefix: canonical, absolute, no slash at the end. alias: another spelling of it (through a
  * symbolic link), or empty. skeleton: where directories are made real; the prefix itself when
- * FanStore made it. outputs: the directory below which this mount's outputs lie, each at its
- * path in the mount; empty in jobs of several ranks. places: pack_count entries. damage, unchecked,
+ * FanStore made it. outputs: the directory below which this mount's outputs of this rank lie, each
+ * at its path in the mount. places: pack_count entries. damage, unchecked,
  * touched: bitmaps of record_count bits, atomic; unchecked: files of whole packs that an earlier
  * job left, which are asked of the node daemon until it has checked them, set by that from the
  * flags of their places; touched: the directories in which an output was ever made, on any rank. */
@@ -105,7 +105,8 @@ struct fan_writer {
 /* Outputs of this node, all atomic; they lie in ordinary directories (fan_mount.outputs). changes:
  * how often something changed there. moves_begun, moves_done: renames; a walk over the directories
  * sees each file when both are the same before it and after it. links: there may be symbolic links.
- * killed: entries of writers that were killed. namespace_inode: of the PID namespace of `process`.
+ * visited: other ranks have looked at names that this one keeps. killed: entries of writers that
+ * were killed. namespace_inode: of the PID namespace of `process`.
  */
 struct fan_outputs {
     uint64_t changes;
@@ -113,7 +114,9 @@ struct fan_outputs {
     uint64_t moves_done;
     uint64_t namespace_inode;
     uint32_t links;
+    uint32_t visited;
     uint32_t killed;
+    uint32_t reserved;
     struct fan_writer writers[FAN_WRITERS];
 };
 /* cffi: end */

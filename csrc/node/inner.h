@@ -13,12 +13,10 @@
 #include "cache/eviction.h"
 #include "fetch.h"
 #include "hints.h"
-#include "home.h"
 #include "messages.h"
 #include "storage/mounts.h"
 #include "node.h"
 #include "prefetch.h"
-#include "questions.h"
 #include "ranks.h"
 #include "storage/readers.h"
 #include "sessions.h"
@@ -40,8 +38,6 @@ struct fan_node {
     struct fan_hints hints;
     struct fan_ranks ranks;
     struct fan_messages messages;
-    struct fan_home home;
-    struct fan_questions questions;
     struct fan_readers disk;   /* of packs that are staged here, for other ranks */
     struct fan_readers shared; /* of the shared file system, for this node */
     struct fan_ahead ahead;

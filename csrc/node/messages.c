@@ -199,10 +199,6 @@ void fan_messages_come(struct fan_node *node, const struct fan_transport_event *
     }
     fan_ranks_hear(&node->ranks, event->rank, now_ns);
     event->message->rank = event->rank;
-    if (fan_questions_take(node, event->message)) {
-        free(event->message);
-        return;
-    }
     pthread_mutex_lock(&messages->lock);
     if (messages->inbox.first == NULL)
         raise_flag(messages);

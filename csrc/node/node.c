@@ -33,10 +33,6 @@ static int build(struct fan_node *node)
     if (rc == 0)
         rc = fan_sessions_init(&node->sessions, node->segment.session_count);
     if (rc == 0)
-        rc = fan_home_init(&node->home, options->job_segment);
-    if (rc == 0)
-        rc = fan_questions_init(&node->questions, node->segment.session_count);
-    if (rc == 0)
         rc = fan_ranks_init(&node->ranks, options->rank, options->world_size, options->deadline_ns);
     if (rc == 0)
         rc = fan_messages_init(&node->messages);
@@ -55,8 +51,6 @@ static void free_all(struct fan_node *node)
     fan_blockcache_fini(&node->cache);
     fan_messages_fini(&node->messages);
     fan_ranks_fini(&node->ranks);
-    fan_questions_fini(&node->questions);
-    fan_home_fini(&node->home);
     fan_sessions_fini(&node->sessions);
     fan_segment_fini(&node->segment);
     fan_mounts_fini(&node->mounts);

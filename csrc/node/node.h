@@ -51,8 +51,6 @@ struct fan_node_stats {
     uint64_t served;           /* requests of other ranks answered with bytes */
     uint64_t served_bytes;
     uint64_t refused;          /* requests of other ranks refused */
-    uint64_t looks;            /* names of outputs that were looked up for other ranks */
-    uint64_t changes;          /* and that were changed for them */
     uint64_t evicted;
     uint64_t quarantined;      /* blocks in quarantine now */
     uint64_t outstanding;      /* fetches under way now, and reads of the shared file system */

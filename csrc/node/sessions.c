@@ -91,7 +91,6 @@ void fan_session_close(struct fan_node *node, uint32_t session)
         fan_flight_leave(&sessions->wants[session * FAN_SESSION_PINS + pin]);
     }
     sessions->asked[session] = 0;
-    fan_questions_forget(node, session);
     clear_shared(&node->segment.sessions[session]);
     forget_live(&sessions->live, session);
     sessions->taken[session] = false;
@@ -122,7 +121,6 @@ static bool scan_session(struct fan_node *node, uint32_t session, uint64_t now_n
     fan_take32(&node->segment.sessions[session].wanted);
     for (unsigned pin = 0; pin < FAN_SESSION_PINS; pin++)
         any |= start_want(node, session, pin, now_ns);
-    any |= fan_questions_start(node, session, false);
     return any;
 }
 
@@ -140,22 +138,12 @@ static bool take_rung(struct fan_node *node, uint64_t rung[FAN_SESSIONS_MAX / 64
     return any;
 }
 
-static bool start_changes(struct fan_node *node, uint32_t session)
-{
-    return session < node->segment.session_count && node->sessions.taken[session] &&
-           fan_questions_start(node, session, true);
-}
-
 bool fan_sessions_scan(struct fan_node *node, uint64_t now_ns)
 {
     uint64_t rung[FAN_SESSIONS_MAX / 64] = {0};
     bool any = false;
     if (!take_rung(node, rung))
         return false;
-    take_rung(node, rung); /* a look is not sent before a change that rang before it did */
-    for (uint32_t word = 0; word < FAN_SESSIONS_MAX / 64; word++)
-        for (uint64_t left = rung[word]; left != 0; left &= left - 1)
-            any |= start_changes(node, word * 64 + (uint32_t)__builtin_ctzll(left));
     for (uint32_t word = 0; word < FAN_SESSIONS_MAX / 64; word++)
         for (uint64_t left = rung[word]; left != 0; left &= left - 1)
             any |= scan_session(node, word * 64 + (uint32_t)__builtin_ctzll(left), now_ns);

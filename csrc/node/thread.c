@@ -101,7 +101,6 @@ bool fan_node_turn(struct fan_node *node, uint64_t now_ns)
         any |= fan_prefetch_advance(node, now_ns);
     }
     any |= fan_next_use_advance(node);
-    fan_questions_advance(node);
     any |= fan_messages_send(node);
     fan_fetch_advance(node, now_ns);
     fan_peers_advance(node, now_ns);

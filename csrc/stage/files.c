@@ -218,3 +218,19 @@ uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *
     }
     return count;
 }
+
+void fan_count_up(uint64_t *count)
+{
+    __atomic_fetch_add(count, 1, __ATOMIC_SEQ_CST);
+}
+
+uint32_t fan_writer_of(const struct fan_outputs *outputs, uint64_t inode)
+{
+    for (unsigned i = 0; i < FAN_WRITERS; i++) {
+        const struct fan_writer *writer = &outputs->writers[i];
+        uint32_t process = __atomic_load_n(&writer->process, __ATOMIC_ACQUIRE);
+        if (process != 0 && __atomic_load_n(&writer->inode, __ATOMIC_ACQUIRE) == inode)
+            return process;
+    }
+    return 0;
+}

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../format/shm_format.h"
+
 /* cffi: begin */
 /* A copy of a file. Given: its attributes, times in nanoseconds. fd: the copy, open; where there is
  * none, error says why (an errno). */
@@ -63,6 +65,12 @@ int fan_exchange_names(const char *one, const char *other);
 
 /* Takes room on the disk for a file beyond its end; 0, or an errno. */
 int fan_reserve(int32_t fd, int64_t start, int64_t bytes);
+
+/* The process that has a file open for writing, FAN_WRITER_KILLED, or 0. */
+uint32_t fan_writer_of(const struct fan_outputs *outputs, uint64_t inode);
+
+/* Counts one more in memory that other processes count in, too. */
+void fan_count_up(uint64_t *count);
 /* cffi: end */
 
 #endif

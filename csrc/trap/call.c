@@ -126,20 +126,3 @@ long fan_call_give(const struct fan_call *call, int fd, bool cloexec)
     fan_sys_close(fd);
     return rc >= 0 ? FAN_CALL_DONE : rc;
 }
-
-/* The node daemon is told of an output: as a program's that says nothing any more. */
-static void tell(enum fan_output_op op, uint64_t object)
-{
-    struct fan_output_call call = {.request = {.op = (uint16_t)op, .object_count = 1},
-                                   .objects = &object};
-    struct fan_output_answer answer;
-    fan_output_ask(&call, &answer, NULL);
-}
-
-long fan_call_give_output(const struct fan_call *call, int fd, bool cloexec, uint64_t object)
-{
-    long given = add(call, fd, cloexec, 0);
-    tell(given < 0 ? FAN_OUTPUT_ABANDON : FAN_OUTPUT_HAND_ON, object);
-    fan_sys_close(fd);
-    return given;
-}

@@ -53,7 +53,6 @@ void fan_call_share_umask(void);
 /* Gives a descriptor of ours to the process, as the call's value: DONE or -errno. `fd` is closed.
  * settled: an output, of which the node daemon is told before the process goes on. */
 long fan_call_give(const struct fan_call *call, int fd, bool cloexec);
-long fan_call_give_output(const struct fan_call *call, int fd, bool cloexec, uint64_t object);
 
 /* Gives back what this thread took for a call: the umask, and whom it asked the daemon for. */
 void fan_call_end(void);

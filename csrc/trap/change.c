@@ -20,7 +20,7 @@ long fan_handle_exit(const struct fan_call *call, const struct fan_handler *hand
 {
     struct fan_target_status status;
     (void)handler;
-    if (fan_job.outputs != NULL && fan_target_status(call->tid, &status) == 0)
+    if (fan_target_status(call->tid, &status) == 0)
         fan_writer_release_of((uint32_t)status.tgid);
     return FAN_CALL_CONTINUE;
 }

@@ -11,7 +11,6 @@
 #include "../common/sys.h"
 #include "handlers.h"
 #include "origin.h"
-#include "outputs_seen.h"
 #include "target.h"
 
 /* Gives `bytes` of a result, unless the call failed. */
@@ -41,30 +40,19 @@ long fan_act_lstat(const struct fan_call *call, struct fan_spot *spot)
     return give_stat(call, spot->path, AT_SYMLINK_NOFOLLOW, call->args[1]);
 }
 
-/* The path in a mount that an open descriptor stands for. 1, with `path`; 2: an output's, with
- * `st`; 0: another file. */
-static int of_descriptor(const struct fan_call *call, int fd, char path[PATH_MAX], struct stat *st)
+/* Whether an open descriptor stands for a path in a mount. */
+static bool of_descriptor(const struct fan_call *call, int fd, char path[PATH_MAX])
 {
     const char *rest;
-    if (fan_target_fd_link(call->tid, fd, path) < 0)
-        return 0;
-    if (fan_match_prefix(path, &rest) != NULL)
-        return fan_call_valid(call) ? 1 : 0;
-    return fan_seen_stat(call->tid, fd, path, st) ? 2 : 0;
+    return fan_target_fd_link(call->tid, fd, path) >= 0 && fan_match_prefix(path, &rest) != NULL &&
+           fan_call_valid(call);
 }
 
 static long stat_descriptor(const struct fan_call *call, int fd, uint64_t at)
 {
     char path[PATH_MAX];
-    struct stat st;
-    switch (of_descriptor(call, fd, path, &st)) {
-    case 1:
-        return give_stat(call, path, AT_SYMLINK_NOFOLLOW, at);
-    case 2:
-        return give(call, 0, at, &st, sizeof(st));
-    default:
-        return FAN_CALL_CONTINUE;
-    }
+    return of_descriptor(call, fd, path) ? give_stat(call, path, AT_SYMLINK_NOFOLLOW, at)
+                                         : FAN_CALL_CONTINUE;
 }
 
 long fan_handle_fstat(const struct fan_call *call, const struct fan_handler *handler)
@@ -103,14 +91,10 @@ long fan_handle_fstatat(const struct fan_call *call, const struct fan_handler *h
 static long statx_descriptor(const struct fan_call *call, unsigned mask)
 {
     char path[PATH_MAX];
-    struct stat st;
     struct statx stx;
-    int found = of_descriptor(call, (int)call->args[0], path, &st);
-    if (found == 0)
+    if (!of_descriptor(call, (int)call->args[0], path))
         return FAN_CALL_CONTINUE;
-    if (found == 2)
-        fan_stat_to_statx(&st, &stx);
-    long rc = found == 2 ? 0 : statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, mask, &stx);
+    long rc = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, mask, &stx);
     return give(call, rc, call->args[4], &stx, sizeof(stx));
 }
 

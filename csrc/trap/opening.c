@@ -13,7 +13,6 @@
 #include "copy.h"
 #include "handlers.h"
 #include "origin.h"
-#include "outputs_seen.h"
 #include "target.h"
 #include "tree.h"
 
@@ -57,15 +56,8 @@ static int readable(int fd, int flags)
 static long give_output(const struct fan_call *call, int fd, int flags)
 {
     bool cloexec = flags & O_CLOEXEC;
-    struct fan_file *file = fan_file_get(fd);
-    uint64_t object = file->id;
-    bool writable = file->writable;
-    fan_seen_note(file);
     fd = readable(bare(fd), flags);
-    if (fd < 0)
-        return fd;
-    return writable && fan_job.outputs == NULL ? fan_call_give_output(call, fd, cloexec, object)
-                                               : fan_call_give(call, fd, cloexec);
+    return fd < 0 ? fd : fan_call_give(call, fd, cloexec);
 }
 
 /* Hands over what was opened here. */

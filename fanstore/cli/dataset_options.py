@@ -14,7 +14,7 @@ from fanstore.cli.local import local_of
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.launcher import Launcher, detect, for_rank
 from fanstore.load.budget import budget_of
-from fanstore.outputs.stageout.location import problem_of
+from fanstore.outputs.files.location import problem_of
 from fanstore.report.places import make_folder, page_at, remove_empty
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.startup_failure import failure_told_to_others

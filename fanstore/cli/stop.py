@@ -48,7 +48,7 @@ def command(job: str | None, local_dir: str | None, flush: bool) -> int:
 def remove_dead(job_id: str, directory: str) -> int:
     """Brings the outputs of a dead job to where they belong and removes the rest of it."""
     from fanstore.launch.report import say
-    from fanstore.outputs.dead_jobs import rescue_lines
+    from fanstore.outputs.tree.dead_job import rescue_lines
     from fanstore.serve.job_directory import clean_up_directory, rescue_job
 
     say(f"job {job_id} is dead; removing what it left")

@@ -18,7 +18,7 @@ from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.probe import prove
 from fanstore.launch.trap import trapped
-from fanstore.outputs.dead_jobs import rescue_lines
+from fanstore.outputs.tree.dead_job import rescue_lines
 from fanstore.programs.check import entry_hint
 from fanstore.serve.job_directory import clean_up_directory, rescue_job
 from fanstore.serve.job_plan import JobPlan

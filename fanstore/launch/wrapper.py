@@ -36,7 +36,7 @@ from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
 from fanstore.launch.trap import trapped
 from fanstore.launcher import is_launched, process_manager_fd, without_mpi
 from fanstore.load import locks
-from fanstore.outputs.dead_jobs import left_behind, rescue_lines
+from fanstore.outputs.tree.dead_job import left_behind, rescue_lines
 from fanstore.programs.check import entry_hint
 from fanstore.serve.job_directory import clean_up_directory, rescue_job
 from fanstore.serve.job_plan import JobPlan

@@ -87,8 +87,6 @@ FAMILIES = (
              "kept_bytes"),
     _counter("served_blocks", "Blocks sent to other ranks.", "node", "served"),
     _counter("served_bytes", "Bytes of those.", "node", "served_bytes"),
-    _counter("served_looks", "Names of outputs looked up for other ranks.", "node", "looks"),
-    _counter("served_changes", "Names of outputs changed for other ranks.", "node", "changes"),
     _counter("cache_evictions", "Blocks that left the block cache.", "node", "evicted"),
     _gauge("cache_bytes", "Bytes in the block cache.", "node", "resident_bytes"),
     _gauge("cache_size_bytes", "Bytes that the block cache may hold.", "node", "cache_bytes"),

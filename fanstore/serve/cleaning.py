@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from fanstore.load import locks
 from fanstore.load.base import Base
 from fanstore.load.staged import KEEP
-from fanstore.outputs.dead_jobs import left_behind, needs_rescue, rescue_lines
-from fanstore.outputs.stageout.unstaged import unstaged_of
+from fanstore.outputs.files.unstaged import unstaged_of
+from fanstore.outputs.tree.dead_job import left_behind, needs_rescue, rescue_lines
 from fanstore.serve.job_directory import clean_up, rescue_dead
 from fanstore.serve.prefix import prefix_of
 from fanstore.trees import bottom_up

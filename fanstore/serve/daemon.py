@@ -24,9 +24,8 @@ from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.load.stopping import Stop, Stopped
-from fanstore.outputs.service.service import OutputService
-from fanstore.outputs.stageout.unstaged import unstaged_of
-from fanstore.outputs.tree.service import TreeService
+from fanstore.outputs.files.unstaged import unstaged_of
+from fanstore.outputs.service import OutputService
 from fanstore.serve import near
 from fanstore.serve.flush import FLUSH_TELL_S, Flush
 from fanstore.serve.job import Job
@@ -167,7 +166,7 @@ class Daemon:
         problem = self._outwait(outputs, work)
         return {**outputs.figures(), "failed": problem} if problem else work.result()
 
-    def _outwait(self, outputs: OutputService | TreeService, work: Future[Any]) -> str:
+    def _outwait(self, outputs: OutputService, work: Future[Any]) -> str:
         """Waits for work of the outputs until that is given up. Returns why it failed, or ""."""
         told_to_end = self.stop.is_set()
         self.stop.clear()

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from fanstore.outputs.service.service import OutputService
-from fanstore.outputs.tree.service import TreeService
+from fanstore.outputs.service import OutputService
 
 FLUSH_TELL_S = 1.0
 _GIVE_UP_WAIT_S = 2.0
@@ -21,7 +20,7 @@ class Flush:
 
     def __init__(
         self,
-        outputs: OutputService | TreeService,
+        outputs: OutputService,
         work: Future[Any],
         tell: Callable[[dict[str, Any]], None],
         wake: Callable[[], None],

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fanstore import _native
-from fanstore.config import spoken
 from fanstore.coordinate.service import Service as CoordinateService
 from fanstore.coordinate.wire import COORDINATE_SOCKET
 from fanstore.dataset import device_number, open_dataset
@@ -21,15 +20,14 @@ from fanstore.load.memory import left_bytes
 from fanstore.load.staged import StagedDirectory, kept_words, whole_files
 from fanstore.load.staging import Outcome, check_in_place, stage_datasets
 from fanstore.load.stopping import Stop
-from fanstore.outputs.dead_jobs import rescue_lines
-from fanstore.outputs.service.service import Mount, OutputService
-from fanstore.outputs.tree.service import TreeService
+from fanstore.outputs.service import Mount, OutputService
+from fanstore.outputs.tree.dead_job import rescue_lines
 from fanstore.progress import Meter, progress_of
 from fanstore.serve.agreement import agreed, check_agreement
 from fanstore.serve.drift import drifted_files
 from fanstore.serve.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.serve.job_orders import Orders, begin_orders, foreseen
-from fanstore.serve.job_outputs import check_output_dir, make_tree, open_service, open_tree
+from fanstore.serve.job_outputs import JobOutputs, check_output_dir, make_tree
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.lanes import LaneKeeper
 from fanstore.serve.node import Node
@@ -66,7 +64,7 @@ class Job:
         self.started_s = time.time()
         self.world = World()
         self.server: NodeServer | None = None
-        self.outputs: OutputService | TreeService | None = None
+        self._outputs: JobOutputs | None = None
         self._lanes = default_lanes(notes=plan.settings.trace != "off")
         self.lanes: LaneKeeper | None = None
         self.orders: Orders | None = None
@@ -97,9 +95,6 @@ class Job:
         self._publish()
 
     def _check(self, infos: list[DatasetInfo]) -> None:
-        if self.plan.settings.continue_outputs and self.world.world_size > 1:
-            given = spoken(self.plan.settings.sources["continue_outputs"], "continue_outputs")
-            raise UsageError(f"{given}: a job of several ranks cannot go on with outputs yet")
         limit = int(_native.lib.FAN_JOB_MOUNTS_MAX)
         if len(infos) > limit:
             raise UsageError(f"at most {limit} datasets in one job: pack several into one")
@@ -159,8 +154,7 @@ class Job:
         segment = self.directory.file("segment")
         write_segment(segment, entries, os.getpid(), rank, world_size, self._lanes)
         self._segment_fd = os.open(segment, os.O_RDONLY)
-        if world_size == 1:
-            self._open_tree()
+        self._open_outputs()
         for item in self.served if rank == 0 else ():  # one warning a job
             self.warnings += drifted_files(item.dataset, item.prefix.path)
         self.directory.describe(self.about())
@@ -193,7 +187,7 @@ class Job:
             index_path=os.path.abspath(item.dataset.index_path),
             staged_dir=item.staged.path if item.staged else "",
             dataset_dir=os.path.realpath(item.dataset.directory),
-            outputs=make_tree(self.directory, number) if self.world.world_size == 1 else "",
+            outputs=make_tree(self.directory, number),
             device=device_number(item.info.dataset_id),
             record_count=item.dataset.header.record_count,
             prefix_made=item.hold.made,
@@ -274,23 +268,25 @@ class Job:
     def _mounts(self) -> list[Mount]:
         return [Mount(item.dataset, item.prefix.spellings()) for item in self.served]
 
-    def _open_tree(self) -> None:
-        """Makes what outputs need on the local disk, before packs take all of that."""
-        self.outputs, found = open_tree(self.plan, self.directory, self._mounts(), self._stop.check)
-        if found:
+    @property
+    def outputs(self) -> OutputService | None:
+        """The service of the outputs, once there is one."""
+        return None if self._outputs is None else self._outputs.service
+
+    def _open_outputs(self) -> None:
+        self._outputs = JobOutputs(self.plan, self.directory, self._mounts())
+        found = self._outputs.take_up(self.world, self._stop.check)
+        if found and self.world.rank == 0:
             self.warn(f"goes on with {self.plan.output_dir}: {found}")
 
     def _serve_outputs(self) -> None:
-        mounts = self._mounts()
-        prefixes = [item.prefix.path for item in self.served]
+        assert self._outputs is not None
         peers = None if self.server is None else self.server.peers()
         if self.watching is not None:
             self.watching.open(self.status, self.figures, peers)
-        if self.outputs is None:
-            self.outputs = open_service(self.plan, self.directory, prefixes, mounts, peers)
-        self.outputs.start()
+        self._outputs.start(peers)
         if self.watching is not None:
-            self.watching.start(self.outputs.submit)
+            self.watching.start(self._outputs.service.submit)
         self.coordinations = CoordinateService(
             bind(self.directory.path, COORDINATE_SOCKET), left_bytes
         )
@@ -310,8 +306,8 @@ class Job:
             self.coordinations = None
         if self.watching is not None:
             self.watching.close()
-        if self.outputs is not None:
-            self.outputs.close()
+        if self._outputs is not None:
+            self._outputs.close()
         if self.orders is not None:
             self.orders.stop()
         if self.lanes is not None:

@@ -31,14 +31,12 @@ from typing import Any
 from fanstore.load import locks
 from fanstore.load.base import Base
 from fanstore.load.staged import sweep_datasets
-from fanstore.outputs.dead_jobs import Rescued, needs_rescue, rescue
-from fanstore.outputs.tree.dead_job import TREES
+from fanstore.outputs.tree.dead_job import TREES, Rescued, needs_rescue, rescue
 from fanstore.serve.prefix import sweep_prefixes
 from fanstore.serve.segment import mark_ended
 
 PLACEHOLDER_TARGET = "fanstore-virtual-file"
-_NEEDED = ("segment", "placeholder", "sock")
-_NEEDED_BY_RANKS = ("names", "outputs", "objects")
+_NEEDED = ("segment", "placeholder", "sock", TREES)
 
 
 class JobDirectory:
@@ -49,7 +47,6 @@ class JobDirectory:
         self._base_path = base.path
         self.path = os.path.join(base.folder("jobs"), self.job_id)
         self.lock_path = os.path.join(self.path, "lock")
-        self.has_trees = False
         self._fd: int | None = None
         self._kept: int | None = None
 
@@ -70,8 +67,7 @@ class JobDirectory:
     def removed(self) -> list[str]:
         """Returns the names of what clients need and somebody else has removed, as cleaners of /tmp
         do."""
-        needed = _NEEDED + ((TREES,) if self.has_trees else _NEEDED_BY_RANKS)
-        return [name for name in needed if not os.path.lexists(self.file(name))]
+        return [name for name in _NEEDED if not os.path.lexists(self.file(name))]
 
     def raw_calls(self) -> list[str]:
         """The programs and libraries whose own system calls a client could not redirect

@@ -13,24 +13,21 @@ from fanstore.errors import FanstoreError, UsageError
 from fanstore.load import locks
 from fanstore.load.base import is_within_any
 from fanstore.load.room import size
-from fanstore.outputs.model.name_tables import NameTables
-from fanstore.outputs.objects.objects import ObjectStore
-from fanstore.outputs.service.inputs import DatasetInputs, touched_bitmaps
-from fanstore.outputs.service.service import SOCKET, Mount, OutputService
-from fanstore.outputs.stageout.journal import JOURNAL, Header, Journal
-from fanstore.outputs.stageout.location import folders_of, refusal_of
-from fanstore.outputs.stageout.placing import OutputDirectory
-from fanstore.outputs.stageout.stageout import StageOut
+from fanstore.outputs.files.location import folders_of, refusal_of
+from fanstore.outputs.model.entries import keeper_of
+from fanstore.outputs.ranks.inputs import DatasetInputs, touched_bitmaps
+from fanstore.outputs.ranks.ranks import SOCKET, Ranks
+from fanstore.outputs.service import LOCK, Mount, OutputService
 from fanstore.outputs.tree.dead_job import TREES, roots_of
-from fanstore.outputs.tree.placed import Header as TreeHeader
-from fanstore.outputs.tree.service import LOCK, TreeService
+from fanstore.outputs.tree.placed import Header
 from fanstore.outputs.tree.shared import set_up
+from fanstore.outputs.tree.walk import COUNTERPART_MODE
 from fanstore.peers.connected import ConnectedPeers
-from fanstore.peers.interface import Peers
 from fanstore.serve.job_directory import JobDirectory
 from fanstore.serve.job_plan import JobPlan
 from fanstore.serve.protocol import bind
 from fanstore.wording import counted
+from fanstore.world import World
 
 _PREDECESSOR_S = 30.0
 
@@ -54,32 +51,79 @@ def make_tree(directory: JobDirectory, number: int) -> str:
     """Makes the output tree of a mount; returns its path."""
     path = directory.file(TREES, str(number))
     os.makedirs(path, 0o700)
-    directory.has_trees = True
+    os.chmod(path, COUNTERPART_MODE)
     return path
 
 
-def open_tree(
-    plan: JobPlan, directory: JobDirectory, mounts: Sequence[Mount], check: Callable[[], None]
-) -> tuple[TreeService, str]:
-    """Makes the service of the outputs of a job of one rank; with it returns what of an earlier run
-    it goes on with, for people. check: raises where that is to end."""
-    prefixes = [os.fsdecode(mount.prefixes[0]) for mount in mounts]
-    set_up(directory.file("segment"))
-    folders = tuple(os.fsdecode(each) for each in folders_of(prefixes))
-    keep_partial = plan.settings.partial_outputs == "keep"
-    header = TreeHeader(directory.job_id, plan.output_dir, folders, plan.umask, keep_partial)
-    roots = roots_of(directory.path, folders)
-    service = TreeService(directory.path, header, roots, prefixes, plan.settings.output_wait_s)
-    if not plan.settings.continue_outputs:
-        return service, ""
-    lock = _alone(plan.output_dir, check)
-    with FileIO(directory.file("segment"), "r+") as segment:
-        inputs = [
-            DatasetInputs(mount.dataset, mount.prefixes, segment, touched_at)
-            for mount, touched_at in zip(mounts, touched_bitmaps(segment), strict=True)
+class JobOutputs:
+    """The outputs of a job: their service, and what it needs of the job."""
+
+    def __init__(self, plan: JobPlan, directory: JobDirectory, mounts: Sequence[Mount]) -> None:
+        """Takes what the outputs need on the local disk, before packs take all of that."""
+        self._plan = plan
+        self._directory = directory
+        segment = directory.file("segment")
+        set_up(segment)
+        prefixes = [os.fsdecode(mount.prefixes[0]) for mount in mounts]
+        folders = tuple(os.fsdecode(each) for each in folders_of(prefixes))
+        keep_partial = plan.settings.partial_outputs == "keep"
+        header = Header(directory.job_id, plan.output_dir, folders, plan.umask, keep_partial)
+        self._roots = roots_of(directory.path, folders)
+        self._segment = FileIO(segment, "r+")
+        self._inputs = [
+            DatasetInputs(mount.dataset, mount.prefixes, self._segment, touched_at)
+            for mount, touched_at in zip(mounts, touched_bitmaps(self._segment), strict=True)
         ]
-        files, total_bytes = service.take_up(inputs, lock, check)
-        return service, f"{counted(files, 'file')}, {size(total_bytes)}"
+        self.service = OutputService(
+            directory.path, header, self._roots, prefixes, plan.settings.output_wait_s
+        )
+
+    def take_up(self, world: World, check: Callable[[], None]) -> str:
+        """Goes on with what the output directory holds, if that was asked for: each rank with what
+        it would keep the names of. Says for people what that is. check: raises where that is to
+        end."""
+        if not self._plan.settings.continue_outputs:
+            return ""
+        lock, problem = None, ""
+        if world.rank == 0:
+            try:
+                lock = _alone(self._plan.output_dir, check)
+            except FanstoreError as error:
+                problem = str(error)
+        problem = world.broadcast(problem)
+        if problem:
+            raise FanstoreError(problem)
+
+        def keeps(mount: int, path: bytes) -> bool:
+            return keeper_of(mount, path, world.world_size) == world.rank
+
+        taken = world.gather_all(self.service.take_up(self._inputs, keeps, lock, check))
+        for mount, record in {each for of_rank in taken for each in of_rank.touched}:
+            self._inputs[mount].touch(record)
+        files, total_bytes = (
+            sum(of) for of in zip(*((t.files, t.bytes) for t in taken), strict=True)
+        )
+        return f"{counted(files, 'file')}, {size(total_bytes)}"
+
+    def start(self, peers: ConnectedPeers | None) -> None:
+        """Begins to place outputs, and to answer programs where there are other ranks."""
+        if peers is None:
+            self.service.start(None)
+            return
+        root = os.fsencode(self._plan.output_dir)
+        self.service.start(
+            Ranks(
+                self._directory.path, bind(self._directory.path, SOCKET), self._inputs,
+                [tree for _, tree in self._roots],
+                [os.path.join(root, folder) for folder, _ in self._roots],
+                peers,
+            )
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Ends the service."""
+        self.service.close()
+        self._segment.close()
 
 
 def _alone(output_dir: str, check: Callable[[], None]) -> int:
@@ -98,31 +142,3 @@ def _alone(output_dir: str, check: Callable[[], None]) -> int:
             )
 
     return locks.wait(os.path.join(output_dir, LOCK), exclusive=True, check=still)
-
-
-def open_service(
-    plan: JobPlan,
-    directory: JobDirectory,
-    prefixes: Sequence[str],
-    mounts: Sequence[Mount],
-    peers: ConnectedPeers | None,
-) -> OutputService:
-    """Makes the service of a job's outputs, with its stage-out. prefixes: of mounts. peers: given
-    where there are other ranks."""
-    header = Header(
-        directory.job_id,
-        os.fsencode(plan.output_dir),
-        folders_of(prefixes),
-        plan.umask,
-        time.time_ns(),
-    )
-    path, wait_s = directory.file(JOURNAL), plan.settings.output_wait_s
-
-    def stage_out(ranks: Peers, tables: NameTables, objects: ObjectStore) -> StageOut:
-        into = OutputDirectory(header)
-        return StageOut(ranks, tables, objects, into, Journal(path, header), wait_s)
-
-    keep_partial = plan.settings.partial_outputs == "keep"
-    segment = directory.file("segment")
-    listener = bind(directory.path, SOCKET)
-    return OutputService(directory.path, segment, listener, mounts, stage_out, peers, keep_partial)

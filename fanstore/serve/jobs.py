@@ -12,7 +12,7 @@ from typing import Any
 from fanstore.errors import FanstoreError
 from fanstore.load import locks
 from fanstore.load.base import Base
-from fanstore.outputs.dead_jobs import left_behind
+from fanstore.outputs.tree.dead_job import left_behind
 from fanstore.serve.process import Process
 from fanstore.serve.protocol import LIVE_SOCKET, Channel, connect, open_stream
 

@@ -99,9 +99,10 @@ def test_a_dead_job_whose_outputs_cannot_be_read_is_a_failure(stage: Stage) -> N
     job = json.loads(stage.call("start", *where, "--json").stdout)
     os.kill(job["daemon_pid"], signal.SIGKILL)
     wait_for(lambda: not runs(job["daemon_pid"]), "the daemon's end")
-    Path(job["job_directory"], "outputs.journal").write_text('["header", "x"]\n')
+    Path(job["job_directory"], "placed").write_text('{"version": 0}')
+    Path(job["job_directory"], "out/0/checkpoint").write_text("kept")
     done = stage.call("clean", code=125)
-    assert "what it wrote cannot be read: is no journal of this FanStore's" in done.stdout
+    assert "what it wrote cannot be read: there is no record of where it belongs" in done.stdout
     assert os.path.isdir(job["job_directory"])
 
 

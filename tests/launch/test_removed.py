@@ -11,9 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from looker import Looker
-from output_fixtures import dataset, served  # noqa: F401
-from output_service import Served
 from serving import Stage, make_stage
 
 from fanstore._native import preload_path
@@ -132,16 +129,6 @@ def test_all_of_the_local_directory_is_removed(stage: Stage) -> None:
     done = stage.run(stage.dataset(), "bash", "-c", script, *where, code=125)
     assert f"{stage.mount}/f01: Input/output error" in done.stderr
     assert stage.leftovers() == []
-
-
-def test_the_library_is_removed(served: Served) -> None:  # noqa: F811
-    looker = Looker(served.path)
-    started = "os.spawnv(os.P_WAIT, '/bin/true', ['true'])"
-    assert looker.told(started) == 0
-    os.unlink(Path(served.path) / "preload.so")
-    assert looker.told("os.posix_spawn('/bin/true', ['true'], {})") == errno.EIO
-    looker.process.kill()
-    looker.process.communicate()
 
 
 @LOADED_BY_ITS_PATH

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from serving import LIMIT_S, Stage, make_stage
 
-from fanstore.outputs.stageout.location import refusal_of
+from fanstore.outputs.files.location import folders_of, problem_of, refusal_of
+from fanstore.outputs.files.placing import back_up
 
 
 @pytest.fixture
@@ -85,3 +86,30 @@ def test_output_directories_that_lie_in_a_mount(tmp_path: Path) -> None:
             assert refusal_of(str(tmp_path / "bound/d/out"), prefixes) != ""
         finally:
             subprocess.run(["umount", str(tmp_path / "bound")], check=True)
+
+
+def test_folders_of_mounts() -> None:
+    assert folders_of(["/a/b"]) == (b"",)
+    assert folders_of(["/a/x", "/b/x", "/c/y/", "/b/x-2"]) == (b"x", b"x-2", b"y", b"x-2-2")
+
+
+def test_problems_known_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "closed").mkdir(mode=0o555)
+    assert problem_of(str(tmp_path / "new")) == ""
+    assert problem_of(str(tmp_path)) == ""
+    assert "is not a directory" in problem_of(str(tmp_path / "file"))
+    assert "does not exist" in problem_of(str(tmp_path / "no/such"))
+    assert "is not a directory" in problem_of(str(tmp_path / "file/out"))
+    if os.getuid() != 0:
+        assert "not writable" in problem_of(str(tmp_path / "closed"))
+        assert "not writable" in problem_of(str(tmp_path / "closed/new"))
+
+
+def test_backups_never_meet(tmp_path: Path) -> None:
+    names = []
+    for number in range(3):
+        (tmp_path / "name").write_text(str(number))
+        path = os.fsencode(tmp_path / "name")
+        names.append(os.path.basename(back_up(path, path)))
+    assert names == [b"name.~1~", b"name.~2~", b"name.~3~"]

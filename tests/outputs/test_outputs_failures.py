@@ -1,4 +1,4 @@
-"""Calls between ranks that fail, clients that do not wait, and ranks that are lost."""
+"""Calls between ranks fail, and ranks are lost: all names can be used afterwards."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ import pytest
 from namespace_scenes import NEW, delays, fails, outcome, play
 from namespace_world import Cluster
 
+from fanstore.outputs.model.entries import keeper_of
 from fanstore.outputs.model.wire import Op
 
-_STEPS = [
-    "reserve", "publish", "insert", "remove", "lock", "get", "close",
-    "set_slot", "tables", "put_tables", "slot", "entry", "change",
-]  # fmt: skip
+STEPS = ("claim", "unclaim", "point", "unlink", "rmdir", "move", "moved", "give", "know", "touch")
 
 
-@pytest.mark.parametrize("step", _STEPS)
+@pytest.mark.parametrize("step", STEPS)
 def test_a_call_that_fails_leaves_nothing_behind(tmp_path: Path, step: str) -> None:
     """One call of one rank fails in each operation: that fails with EIO or goes on, and afterwards
     all names can be used."""
@@ -43,17 +41,14 @@ def test_a_call_that_fails_leaves_nothing_behind(tmp_path: Path, step: str) -> N
             lambda: process.do(Op.CHANGE, b"in/h", change=1, mode=0o600),
             lambda: process.unlink(b"in/h"),
         ]
-        failed = 0
         for call in calls:
-            cluster.ranks[0].peers.broken[f"home.{step}"] = 1
-            result = await outcome(call())
-            assert result in (0, errno.EIO, errno.ENOENT)
-            failed += result == errno.EIO
+            cluster.ranks[0].peers.broken[f"tree.{step}"] = 1
+            assert await outcome(call()) in (0, errno.EIO, errno.ENOENT)
             cluster.ranks[0].peers.broken.clear()
             await cluster.world.quiet()
         await usable(cluster)
 
-    play(tmp_path, scene, size=3)
+    play(tmp_path, scene, size=3, clean=False)
 
 
 async def usable(cluster: Cluster) -> None:
@@ -92,49 +87,48 @@ def test_an_operation_goes_on_when_nobody_waits_for_it(tmp_path: Path, turns: in
 
 def test_what_a_lost_rank_held_is_free_again(tmp_path: Path) -> None:
     async def scene(cluster: Cluster) -> None:
-        one, lost = cluster.process(0), cluster.process(2)
-        # Directories whose names are kept by the rank that stays.
-        homes = cluster.ranks[0].operations.publisher.homes
-        directory = next(
-            name for name in (b"d%d" % n for n in range(99)) if not homes.rank(0, name)
-        )
-        await one.mkdir(directory)
-        await one.mkdir(directory + b"/gone")
-        await lost.open(directory + b"/draft", NEW)
-        server = cluster.ranks[0].operations.home_server
-        from fanstore.outputs.model.entries import Place
-
-        await server.lock(2, Place(0, directory, b"held"), 77)
-        await cluster.ranks[2].peers.call(0, "gate.freeze", 5)
-        waiting = asyncio.create_task(outcome(one.write(directory + b"/held", b"free")))
+        one = cluster.process(0)
+        await one.mkdir(b"d")
+        await cluster.ranks[2].peers.call(0, "name.hold", (0, b"d/held"), 7)
+        waiting = asyncio.create_task(outcome(one.write(b"d/held", b"free")))
         await cluster.world.quiet()
         assert not waiting.done()
         cluster.world.lose(2)
         assert await waiting == 0
-        await one.write(directory + b"/draft", b"mine", os.O_EXCL)
-        await cluster.process(1).write(b"in/after", b"")
+        assert await one.read(b"d/held") == b"free"
 
     play(tmp_path, scene, size=3)
 
 
 def test_names_of_a_lost_rank_fail_and_the_others_do_not(tmp_path: Path) -> None:
     async def scene(cluster: Cluster) -> None:
-        one = cluster.process(0)
-        homes = cluster.ranks[0].operations.publisher.homes
-        names = {homes.rank(0, b"d%d" % n): b"d%d" % n for n in range(40)}
-        for name in names.values():
-            await one.mkdir(name)
-        top = homes.rank(0, b"")
-        gone = next(rank for rank in range(4) if rank not in (0, top))
-        file = await one.open(names[gone] + b"/f", NEW)
+        top = keeper_of(0, b"", 4)
+        one, gone = [rank for rank in range(4) if rank != top][:2]
+        for rank in range(4):
+            await cluster.process(rank).mkdir(b"d%d" % rank)
+        process = cluster.process(one)
+        await cluster.process(gone).write(b"d%d/f" % one, b"lost")
         cluster.world.lose(gone)
-        assert await fails(one.write(names[gone] + b"/g", b"")) == errno.EIO
-        assert await fails(one.stat(names[gone] + b"/g")) == errno.EIO
-        assert await fails(one.close(file)) == errno.EIO
-        assert cluster.ranks[0].log.seen[-1] == ("stranded", names[gone] + b"/f")
-        for rank, name in names.items():
-            if rank != gone:
-                await one.write(name + b"/g", b"")
-                await one.rename(name, name + b"-moved")
+        assert await fails(process.write(b"d%d/g" % gone, b"")) == errno.EIO
+        assert await fails(process.stat(b"d%d/g" % gone)) == errno.EIO
+        assert await fails(process.open(b"d%d/f" % one, os.O_RDONLY)) == errno.EIO
+        for rank in {0, 1, 2, 3} - {gone}:
+            await process.write(b"d%d/g" % rank, b"")
+            await process.rename(b"d%d" % rank, b"d%d-moved" % rank)
 
     play(tmp_path, scene, size=4)
+
+
+def test_what_a_lost_rank_had_placed_is_read_from_there(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        top = keeper_of(0, b"", 3)
+        lost = next(rank for rank in range(3) if rank != top)
+        await cluster.process(lost).write(b"f", b"placed")
+        placed = tmp_path / "objects/output/0"
+        placed.mkdir(parents=True)
+        (placed / "f").write_bytes(b"placed")
+        cluster.world.lose(lost)
+        assert await cluster.process(top).read(b"f") == b"placed"
+        assert await fails(cluster.process(top).open(b"f", NEW)) == errno.EIO
+
+    play(tmp_path, scene, size=3)

@@ -15,15 +15,14 @@ from typing import Any, cast
 
 import pytest
 from hanging_disk import hanging_disk
-from output_ranks import Cluster
-from output_staging import tree
 from serving import LIMIT_S, Stage, command_of, daemon_of, make_stage, wait_for
 from test_outputs_end import arguments, next_text, only_unstaged, write
 
 from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.signals import Received
 from fanstore.launch.wrapper import Wrapper
-from fanstore.outputs.stageout.rescue import rescue
+from fanstore.outputs.tree.dead_job import rescue
+from fanstore.outputs.tree.placed import FILE, Header, Placed
 
 SIZES = (3, 2_000_000)
 KEPT = {"f0": 3, "f1": 2_000_000}
@@ -115,17 +114,19 @@ def test_a_dead_daemon_that_the_kernel_is_not_done_with(
 
 
 def test_the_rescue_of_a_dead_job_can_be_given_up(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
+    disk, job = tmp_path / "disk", tmp_path / "base/jobs/job"
     disk.mkdir()
-    cluster = Cluster(tmp_path, output_dir=disk / "out")
-    rank = cluster.ranks[0]
-    for name in (b"one", b"two"):
-        rank.publish(name, name)
+    (job / "out/0").mkdir(parents=True)
+    for name in ("one", "two"):
+        (job / "out/0" / name).write_text(name)
+    Placed(str(job / FILE), Header("job", str(disk / "out"), ("",), 0o022, True)).close()
     with hanging_disk(disk) as asked:
-        done = rescue(str(rank.job_directory), asked.is_set)
+        done = rescue(str(job), asked.is_set)
     assert done is not None
     assert done.kept == [("one", "not waited for"), ("two", "not waited for")]
-    assert tree(Path(done.folder)) == {"one": b"one", "two": b"two"}
+    assert {path.name: path.read_text() for path in Path(done.folder).iterdir()} == {
+        "one": "one", "two": "two",
+    }  # fmt: skip
 
 
 def test_stop_without_flush(stage: Stage, dataset: Path, hung: Event) -> None:

@@ -8,8 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from fanstore.outputs.model.segment import NameSegment
-from fanstore.outputs.service.listener import Listener
+from fanstore.outputs.ranks.listener import Listener
 
 CLIENTS = 40
 LASTS_S = 0.5
@@ -34,7 +33,7 @@ def test_who_ends_while_descriptors_are_short_adds_no_work(tmp_path: Path) -> No
         short.bind(f"{tmp_path}/socket")
         short.listen()
         short.setblocking(False)
-        listener = Listener(short, 1, _never, CLIENTS, NameSegment(), lambda: None)
+        listener = Listener(short, 1, _never, CLIENTS)
         for _ in range(CLIENTS):
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(f"{tmp_path}/socket")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fanstore.outputs.files import files
 from fanstore.outputs.model.entries import Changes
-from fanstore.outputs.objects import files
 
 
 @pytest.fixture

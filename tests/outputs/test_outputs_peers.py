@@ -11,7 +11,7 @@ import pytest
 from output_mail import Net
 from until import until
 
-from fanstore.outputs.model.entries import Attr, Entry, Place, failure
+from fanstore.outputs.model.entries import Attr, Entry, failure
 from fanstore.peers.connected import ConnectedPeers, RankGone
 from fanstore.peers.pieces import PIECE_BYTES, Joiner, pieces_of
 
@@ -30,8 +30,8 @@ def run(program: Callable[[Net], Awaitable[None]], count: int, deadline_s: float
 
 
 def test_results_and_arguments_arrive_as_they_are() -> None:
-    entry = Entry(7, Attr(0o100644, 1, 2, 3, 8, 4, 5, 6), b"\xff")
-    sent = (entry, Place(1, b"a/\xfe", b"b"), None, [1, (2, 3)], {"x": b"\0"})
+    entry = Entry(7, 12, Attr(0o100644, 1, 2, 3, 8, 4, 5, 6), b"\xff")
+    sent = (entry, b"a/\xfe", None, [1, (2, 3)], {"x": b"\0"})
 
     async def program(net: Net) -> None:
         for peers in net.peers:

@@ -7,13 +7,10 @@ import errno
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 from namespace_scenes import delays, fails, outcome, play
 from namespace_world import Cluster, Process
-
-from fanstore.outputs.model.wire import Op
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -203,52 +200,3 @@ def test_two_directory_renames_at_once(tmp_path: Path) -> None:
             await two.rename(outer + b"/inner", inner)
 
     play(tmp_path, scene, size=3, delay=delays(1))
-
-
-@pytest.mark.parametrize("how", ["close", "mknod"])
-@pytest.mark.parametrize("removed", [False, True])
-def test_a_file_is_moved_or_removed_before_its_rank_hears_that_it_is_there(
-    tmp_path: Path, how: str, removed: bool
-) -> None:
-    """The rank whose program made it knows its name by then all the same, and removes its bytes."""
-
-    async def scene(cluster: Cluster) -> None:
-        world, held = cluster.world, list[Any]()
-        maker, other = cluster.process(0), cluster.process(2)
-        homes = cluster.ranks[0].operations.publisher.homes
-        directory = next(d for d in (b"d%d" % n for n in range(99)) if homes.rank(0, d) == 1)
-        old, new = directory + b"/old", directory + b"/new"
-        await maker.mkdir(directory)
-        await maker.do(Op.SYMLINK, directory + b"/first", other=b"so that it is known")
-        file = await maker.open(old, os.O_WRONLY | os.O_CREAT) if how == "close" else None
-        post = world.post
-
-        def hold_answers(source: int, target: int, item: Any) -> None:
-            if (source, target) == (1, 0):
-                held.append(item)
-            else:
-                post(source, target, item)
-
-        world.post = hold_answers  # type: ignore[method-assign]
-        making = asyncio.create_task(maker.close(file) if file else maker.do(Op.MKNOD, old))
-        for _ in range(20):
-            await world.quiet()
-            if await outcome(other.stat(old)) == 0:
-                break
-            for item in held:
-                post(1, 0, item)
-            held.clear()
-        await other.unlink(old) if removed else await other.rename(old, new)
-        assert not making.done()
-        world.post = post  # type: ignore[method-assign]
-        for item in held:
-            post(1, 0, item)
-        await making
-        if not removed:
-            object_id = (await other.stat(new)).object_id
-            answer = await maker.ask(Op.NAME, objects=(object_id,))
-            assert answer.text.endswith(new)
-        published = [path for what, path in cluster.ranks[0].log.seen if what == "published"]
-        assert published == ([] if removed else [new])
-
-    play(tmp_path, scene, size=3)

@@ -12,10 +12,9 @@ import pytest
 from fault_tools import RankRun, Ranks, make_ranks
 from mpiexec import needs_ranks
 from output_steps import Steps, content, digest
-from serving import wait_for
 from soak import sampled
 
-from fanstore.outputs.model.entries import home_rank_of
+from fanstore.outputs.model.entries import keeper_of
 
 pytestmark = needs_ranks
 
@@ -69,7 +68,7 @@ def error(number: int) -> list[object]:
 def directory_of(home: int, size: int, other_than: str = "") -> str:
     """A directory whose names are kept by a rank."""
     names = (f"d{n}" for n in range(1000))
-    return next(d for d in names if home_rank_of(0, d.encode(), size) == home and d != other_than)
+    return next(d for d in names if keeper_of(0, d.encode(), size) == home and d != other_than)
 
 
 @SIZES
@@ -98,62 +97,6 @@ def test_a_large_file_is_the_same_everywhere(tmp_path: Path) -> None:
     assert (tmp_path / "output" / "large").read_bytes() == content("large", 20 * MIB + 5)
 
 
-def test_a_home_tells_names_to_other_ranks_without_their_daemons(tmp_path: Path) -> None:
-    with running(tmp_path, 2) as job:
-        far = directory_of(1, 2)
-        assert job.one(0, f"os.mkdir(root + '/{far}')") is None
-        assert job.one(0, f"write('{far}/file', 5000)") is None
-
-        def looks() -> int:
-            return int(job.ranks.status(1)["node"]["looks"])
-
-        before = looks()
-        size = f"os.stat(root + '/{far}/file').st_size"
-        none = f"os.path.exists(root + '/{far}/none')"
-        assert job.one(0, f"[{size} for _ in range(50)] + [{none} for _ in range(50)]") == (
-            [5000] * 50 + [False] * 50
-        )
-        assert looks() >= before + 100
-        assert job.one(0, f"read('{far}/file')") == digest(f"{far}/file", 5000)
-        for number in range(5):  # each is seen by all ranks once the call has returned
-            there, gone = number % 2, 1 - number % 2
-            assert job.one(there, f"write('{far}/x{number}', {number})") is None
-            assert job.all(f"os.stat(root + '/{far}/x{number}').st_size") == [number] * 2
-            assert job.one(gone, f"os.rename(root+'/{far}/x{number}', root+'/{far}/y')") is None
-            assert job.all(f"os.path.exists(root + '/{far}/x{number}')") == [False] * 2
-            assert job.all(f"os.stat(root + '/{far}/y').st_size") == [number] * 2
-            assert job.one(there, f"os.unlink(root + '/{far}/y')") is None
-            assert job.all(f"os.path.exists(root + '/{far}/y')") == [False] * 2
-
-
-def test_a_home_changes_names_for_other_ranks_without_their_daemons(tmp_path: Path) -> None:
-    with running(tmp_path, 2) as job:
-        far = directory_of(1, 2)
-        assert job.one(0, f"os.mkdir(root + '/{far}')") is None
-        assert job.one(0, f"write('{far}/first', 1)") is None  # which opens the directory there
-
-        def changes() -> int:
-            return int(job.ranks.status(1)["node"]["changes"])
-
-        before = changes()
-        many = f"[write('{far}/x' + str(n), n) for n in range(20)]"
-        moved = f"[os.rename(root + f'/{far}/x{{n}}', root + f'/{far}/y{{n}}') for n in range(20)]"
-        gone = f"[os.unlink(root + f'/{far}/y{{n}}') for n in range(10)]"
-        made = f"[os.mkdir(root + f'/{far}/d{{n}}') for n in range(10)]"
-        for text, count in ((many, 20), (moved, 20), (gone, 10), (made, 10)):
-            assert job.one(0, text) == [None] * count
-        assert changes() >= before + 40  # of 80: now and then a daemon is at work on its names
-        for rank in range(2):
-            sizes = f"[os.stat(root + f'/{far}/y{{n}}').st_size for n in (10, 19)]"
-            assert job.one(rank, sizes) == [10, 19]
-            names = job.one(rank, f"sorted(os.listdir(root + '/{far}'))")
-            assert names == sorted(
-                ["first", *(f"y{n}" for n in range(10, 20)), *(f"d{n}" for n in range(10))]
-            )
-    assert (tmp_path / "output" / far / "y10").stat().st_size == 10
-    assert sorted(os.listdir(tmp_path / "output" / far)) == names
-
-
 @SIZES
 def test_of_those_who_create_exclusively_one_succeeds(tmp_path: Path, size: int) -> None:
     with running(tmp_path, size) as job:
@@ -175,9 +118,9 @@ def test_what_is_written_is_hidden_until_it_is_closed(tmp_path: Path, size: int)
         assert job.one(0, "read('draft')") == digest("draft", 5000)
         assert job.one(0, "finish('draft')") is None
         assert job.all("read('draft')") == [digest("draft", 5000)] * size
-        # A new version replaces it as a whole, and copies of the old one go.
+        # So is a new version, which another rank writes from the beginning.
         assert job.one(1, "begin('draft', 6000)") is None
-        assert job.one(0, "read('draft')") == digest("draft", 5000)
+        assert job.one(0, "read('draft')") == error(errno.ENOENT)
         assert job.one(1, "finish('draft')") is None
         assert job.all("read('draft')") == [digest("draft", 6000)] * size
 
@@ -210,24 +153,6 @@ def test_ranks_that_rename_one_file_to_many_names_leave_one(tmp_path: Path, size
             assert said.count(None) == 1 and said.count(error(errno.ENOENT)) == size - 1, said
             winner = said.index(None)
             assert job.all(f"read('in/to{winner}')") == [digest(f"from{n}", 100)] * size
-
-
-def test_copies_go_with_what_they_are_copies_of(tmp_path: Path) -> None:
-    with running(tmp_path, 2) as job:
-        assert job.one(0, "write('a', 5000)") is None
-        assert job.one(1, "read('a')") == digest("a", 5000)
-        assert len(copies(tmp_path)) == 1
-        assert job.one(0, "write('a', 6000)") is None
-        wait_for(lambda: copies(tmp_path) == [], "the end of the old copy")
-        assert job.one(1, "read('a')") == digest("a", 6000)
-        assert job.one(1, "remove('a')") is None
-        wait_for(lambda: copies(tmp_path) == [], "the end of the copy")
-        assert job.all("read('a')") == [error(errno.ENOENT)] * 2
-
-
-def copies(path: Path) -> list[str]:
-    """The copies on all ranks."""
-    return [str(p) for p in path.rglob("jobs/*/copies/*")]
 
 
 def test_what_many_ranks_append_in_turn_is_all_there(tmp_path: Path) -> None:
@@ -269,14 +194,10 @@ def test_attributes_changed_through_a_copys_descriptor(tmp_path: Path) -> None:
 
 
 def test_written_by_the_path_of_a_copys_descriptor(tmp_path: Path) -> None:
-    """Who has the version before open keeps it; another node's file is not written in its copy."""
+    """Another node's file is not written in its copy."""
     with running(tmp_path, 2) as job:
         assert job.one(0, "write('f', 4000)") is None
         assert job.all("opened.update(f=os.open(root + '/f', os.O_RDONLY))") == [None] * 2
         again = "os.open(f'/proc/self/fd/{opened[\"f\"]}', os.O_RDWR)"
-        text = f"(lambda fd: [os.write(fd, b'new'), os.close(fd)] and None)({again})"
-        assert job.one(1, text) is None
-        old = "hashlib.sha256(os.pread(opened['f'], 9999, 0)).hexdigest()"
-        assert job.all(old) == [digest("f", 4000)] * 2
-        assert job.all("open(root + '/f', 'rb').read(3).decode()") == ["new"] * 2
-        assert job.one(1, again) == error(errno.EROFS)  # what it is a version of has gone
+        assert job.one(1, again) == error(errno.EROFS)
+        assert job.all("read('f')") == [digest("f", 4000)] * 2

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from mpiexec import needs_ranks
+from ranks import make_rank_stage
 from serving import Stage, make_stage, wait_for
 
 TRAIN = """
@@ -109,3 +111,38 @@ def test_two_jobs_do_not_go_on_with_one_directory(stage: Stage) -> None:
         (stage.path / "go").touch()
         assert first.wait(timeout=60) == 0
     run(stage, "true")
+
+
+RANKS_TRAIN = """
+import json, os, sys, time
+rank = int(os.environ["FANSTORE_RANK"])
+os.chdir(os.environ["FANSTORE_MOUNT_PREFIX"])
+os.makedirs("runs/shards", exist_ok=True)
+own = f"runs/shards/{rank}.json"
+state = json.load(open(own)) if os.path.exists(own) else {"step": 0, "weight": rank + 1}
+start = state["step"]
+while state["step"] < 20:
+    state = {"step": state["step"] + 1, "weight": state["weight"] * 3 % 1000003}
+    with open(f"runs/shards/new-{rank}", "w") as stream:
+        json.dump(state, stream)
+    os.replace(f"runs/shards/new-{rank}", own)
+    if len(sys.argv) > 1 and state["step"] == int(sys.argv[1]):
+        os.kill(os.getpid(), 9)
+print("from", start)
+"""
+
+
+@needs_ranks
+def test_several_ranks_go_on(tmp_path: Path) -> None:
+    ranks = make_rank_stage(tmp_path, 2)
+    data, out = ranks.dataset(), tmp_path / "out"
+    train = (sys.executable, "-c", RANKS_TRAIN)
+    options = ("--output-dir", str(out), "--continue")
+    ranks.run_ranks(2, data, *train, "7", options=options, code=137)
+    done = ranks.run_ranks(2, data, *train, options=options)
+    assert done.stdout.split().count("7") == 2, done.stdout
+    for rank in range(2):
+        weight = (rank + 1) * 3**20 % 1000003
+        assert f'"weight": {weight}' in (out / f"runs/shards/{rank}.json").read_text()
+    assert sorted(os.listdir(out / "runs/shards")) == ["0.json", "1.json"]
+    ranks.assert_clean()

@@ -3,6 +3,7 @@ under its last name, or kept on the node and named."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -10,17 +11,26 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from fault_tools import command_of
+from fault_tools import command_of, make_ranks
+from mpiexec import needs_ranks
 from serving import Stage, daemon_of, make_stage, runs, wait_for
+
+from fanstore._native import ffi
+from fanstore.outputs.tree.passes import StageOut
+from fanstore.outputs.tree.placed import FILE, Header, Placed
+from fanstore.outputs.tree.target import Target
 
 COUNT = 40
 PROGRAM = """
-import os, sys, time
+import os
 os.chdir(os.environ["FANSTORE_MOUNT_PREFIX"])
-here, delay_s = sys.argv[1], float(sys.argv[2])
 for k in range(4):
     os.makedirs(f"o{k}")
-names = [f"o{i % 4}/f{i}" for i in range(COUNT)]
+"""
+RENAMING = """
+import os, sys, time
+here, delay_s = sys.argv[1], float(sys.argv[2])
+names = [f"o{i % DIRECTORIES}/f{i}" for i in range(COUNT)]
 for name in names:
     with open(name, "w") as stream:
         stream.write(name + chr(10) + "x" * 3000)
@@ -32,15 +42,31 @@ for name in names:
     os.chmod(name, 0o600)
 for name in names:
     os.rename(name, name.replace("/f", "/g"))
-os.rename("o3", "moved")
+os.rename("o2", "moved")
 time.sleep(delay_s)
-os.rename("moved", "o3")
+os.rename("moved", "o2")
 for name in names:
     os.rename(name.replace("/f", "/g"), name)
 open(f"{here}/ready", "w").close()
 while not os.path.exists(f"{here}/go"):
     time.sleep(0.01)
 """.replace("COUNT", str(COUNT))
+
+# Each rank makes a directory; the one that is harmed writes into all of them.
+RANKS_PROGRAM = """
+import os, sys, time
+rank = int(os.environ["FANSTORE_RANK"])
+here = sys.argv[1]
+os.chdir(os.environ["FANSTORE_MOUNT_PREFIX"])
+os.mkdir(f"o{rank}")
+while not all(os.path.isdir(f"o{k}") for k in range(3)):
+    time.sleep(0.01)
+if rank == HARMED:
+    exec(open(f"{here}/program").read())
+while not os.path.exists(f"{here}/go"):
+    time.sleep(0.01)
+"""
+HARMED = 1
 
 RARELY = [pytest.param(delay_s, marks=pytest.mark.soak) for delay_s in (0.1, 0.2, 0.5, 1)]
 DELAYS_S = [0, 0.3, *RARELY]
@@ -64,7 +90,8 @@ def test_renamed_there_and_back(stage: Stage, victim: str, delay_s: float) -> No
     data = stage.dataset(stage.source(files={"input": b"input"}))
     where = ["--dataset", str(data), "--mount", str(stage.mount)]
     where += ["--output-dir", str(stage.path / "out")]
-    command = [sys.executable, "-c", PROGRAM, str(stage.path), str(delay_s)]
+    program = PROGRAM + RENAMING.replace("DIRECTORIES", "4")
+    command = [sys.executable, "-c", program, str(stage.path), str(delay_s)]
     with stage.running("run", "--quiet", *where, "--", *command) as run:
         wait_for((stage.path / "ready").exists, "the program")
         daemon, program = daemon_of(run.pid), command_of(run.pid)
@@ -86,6 +113,79 @@ def test_renamed_there_and_back(stage: Stage, victim: str, delay_s: float) -> No
         assert (stage.path / "out" / name).read_text().startswith(f"{name}\n")
     assert sorted(path.name for path in (stage.path / "out").iterdir()) == ["o0", "o1", "o2", "o3"]
     assert stage.leftovers() == []
+
+
+RANKS_RARELY = [pytest.param(victim, marks=pytest.mark.soak) for victim in ("both", "command")]
+
+
+@needs_ranks
+@pytest.mark.parametrize("delay_s", DELAYS_S)
+@pytest.mark.parametrize("victim", ["daemon", "wrapper", "mpiexec", *RANKS_RARELY])
+def test_renamed_there_and_back_by_one_of_several_ranks(
+    tmp_path: Path, victim: str, delay_s: float
+) -> None:
+    ranks = make_ranks(tmp_path, {"input": b"an input"})
+    out, go = tmp_path / "out", tmp_path / "go"
+    (tmp_path / "program").write_text(RENAMING.replace("DIRECTORIES", "3"))
+    program = RANKS_PROGRAM.replace("HARMED", str(HARMED))
+    command = [sys.executable, "-c", program, str(tmp_path), str(delay_s)]
+    with ranks.running(3, command, "--output-dir", str(out)) as run:
+        wait_for((tmp_path / "ready").exists, "the program")
+        run.note_processes()
+        if victim == "mpiexec":
+            run.process.kill()
+        else:
+            run.kill(HARMED, *(("daemon", "wrapper") if victim == "both" else (victim,)))
+        go.touch()
+        with contextlib.suppress(AssertionError):
+            run.end()
+        wait_for(lambda: not run.still_running(), "the end of all processes")
+    with ranks.running(3, ["true"]) as again:  # tidies up what is left
+        assert again.end() == [0] * 3, again.said()
+    made = [f"o{i % 3}/f{i}" for i in range(COUNT)]
+    tops = [out, *tmp_path.rglob("unstaged")]
+    files = [path for top in tops for path in top.rglob("*") if path.is_file()]
+    assert Counter(path.read_text().partition("\n")[0] for path in files) == Counter(made)
+    for name in made:
+        assert (out / name).read_text().startswith(f"{name}\n")
+    again.check_nothing_left()
+
+
+class KilledMeanwhile:
+    """The segment of a job in which a writer is killed once a pass has looked who writes what."""
+
+    def __init__(self, inode: int) -> None:
+        self.written: set[int] = set()
+        self._inode = inode
+        self._looks = 0
+
+    def moves(self) -> tuple[int, int]:
+        return 0, 0
+
+    def unfinished(self, is_written: object) -> set[int]:
+        self._looks += 1
+        self.written = {self._inode} if self._looks == 1 else set()
+        return set() if self._looks == 1 else {self._inode}
+
+    def forget(self, inodes: set[int]) -> None:
+        pass
+
+
+def test_a_writer_killed_during_a_pass_has_not_finished(tmp_path: Path) -> None:
+    """Nobody can write to its file by then; all the same it is not what its name stands for."""
+    tree, out = tmp_path / "tree", tmp_path / "out"
+    tree.mkdir()
+    (tree / "half").write_text("half")
+    header = Header("job", str(out), ("",), 0o022, True)
+    shared = KilledMeanwhile(os.stat(tree / "half").st_ino)
+    stage_out = StageOut(
+        [(b"", os.fsencode(tree))], Target(header), Placed(str(tmp_path / FILE), header),
+        shared, ffi.new("int32_t *"),  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert stage_out.run(last=False).busy == {b"half"}
+    assert not (out / "half").exists()
+    assert stage_out.run(last=False).partials == {b"half.partial"}
+    assert not (out / "half").exists() and (out / "half.partial").read_text() == "half"
 
 
 DEEP = """

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tree_model import Killed, Model
 
-from fanstore.outputs.stageout.journal import Identity
+from fanstore.outputs.model.entries import Identity
 from fanstore.outputs.tree import passes, placed
 from fanstore.outputs.tree.placed import Source
 

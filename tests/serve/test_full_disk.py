@@ -19,7 +19,7 @@ from serving import LIMIT_S, Stage, make_stage
 from small_disk import small_disk
 
 from fanstore.errors import FanstoreError
-from fanstore.outputs.service.inputs import DatasetInputs, touched_bitmaps
+from fanstore.outputs.ranks.inputs import DatasetInputs, touched_bitmaps
 from fanstore.serve.segment import MountEntry, read_damaged, write_segment
 
 CLIENT = Path(__file__).resolve().parents[1] / "support" / "full_disk_client.py"

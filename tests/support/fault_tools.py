@@ -245,6 +245,10 @@ class RankRun:
             if pid != 0:
                 self._seen.setdefault(pid, started(pid))
 
+    def still_running(self) -> bool:
+        """Whether anything runs that was noted."""
+        return bool(self._left_running())
+
     def _left_running(self) -> list[int]:
         """What was noted and runs still; numbers are used again within minutes here."""
         return [

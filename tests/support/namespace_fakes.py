@@ -1,6 +1,5 @@
 """What the namespace of outputs works with, as tests have it: calls between ranks in one loop
-through queues with delays, drafts whose ends a test tells, objects in a temporary directory, inputs
-from a dictionary."""
+through queues with delays, inputs from a dictionary, a segment that is none."""
 
 from __future__ import annotations
 
@@ -8,16 +7,12 @@ import asyncio
 import contextlib
 import errno
 import inspect
-import os
 import pickle
-import stat
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from fanstore.outputs.model.entries import Attr, Changes, Entry, Place, failure
-from fanstore.outputs.objects.objects import ObjectStore
+from fanstore.outputs.model.entries import failure
 
 
 class World:
@@ -157,188 +152,6 @@ class MemoryPeers:
         return await result if inspect.isawaitable(result) else result
 
 
-class FakeStore:
-    """ObjectStore (objects/objects.py): all ranks' objects in one directory."""
-
-    def __init__(self, directory: Path, rank: int) -> None:
-        self._prefix = os.fsencode(directory) + b"/"
-        self._last = rank << 40
-        self.rank = rank
-        self.slow: Callable[[], int] = lambda: 0
-        self._first: dict[int, int] = {}
-
-    follow, entry = ObjectStore.follow, ObjectStore.entry
-
-    def forget(self, object_id: int) -> None:
-        self._first.pop(object_id, None)
-
-    def new_id(self) -> int:
-        self._last += 1
-        return self._last
-
-    def path(self, object_id: int) -> bytes:
-        return self._prefix + b"%x" % object_id
-
-    def attr(self, object_id: int) -> Attr:
-        return Attr.of(os.lstat(self.path(object_id)))
-
-    def create(self, object_id: int, mode: int) -> Attr:
-        os.mknod(self.path(object_id), 0o600)
-        os.chmod(self.path(object_id), stat.S_IMODE(mode))
-        return self.attr(object_id)
-
-    async def copy(self, entry: Entry, object_id: int) -> None:
-        for _ in range(self.slow()):
-            await asyncio.sleep(0)
-        data = Path(os.fsdecode(self.path(entry.object_id))).read_bytes()
-        Path(os.fsdecode(self.path(object_id))).write_bytes(data)
-        os.chmod(self.path(object_id), stat.S_IMODE(entry.attr.mode))
-
-    async def local_path(self, entry: Entry) -> bytes:
-        for _ in range(self.slow()):
-            await asyncio.sleep(0)
-        if not entry.is_file and entry.owner != self.rank:
-            raise failure(errno.ENXIO)
-        if entry.owner != self.rank:
-            os.lstat(self.path(entry.object_id))
-        return self.path(entry.object_id)
-
-    async def change(self, object_id: int, changes: Changes) -> Attr:
-        path = self.path(object_id)
-        found = os.lstat(path)
-        if changes.mode is not None:
-            os.chmod(path, changes.mode)
-        if changes.atime_ns is not None or changes.mtime_ns is not None:
-            atime_ns = found.st_atime_ns if changes.atime_ns is None else changes.atime_ns
-            mtime_ns = found.st_mtime_ns if changes.mtime_ns is None else changes.mtime_ns
-            os.utime(path, ns=(atime_ns, mtime_ns))
-        return Attr.of(os.lstat(path))
-
-    async def truncate(self, object_id: int, size: int) -> None:
-        os.truncate(self.path(object_id), size)
-
-    def discard(self, object_id: int) -> None:
-        self.forget(object_id)
-        if os.path.lexists(self.path(object_id)):
-            os.unlink(self.path(object_id))
-
-
-@dataclass
-class _Draft:
-    object_id: int
-    place: Place | None
-    holders: set[int]
-
-
-class FakeDrafts:
-    """Drafts (drafts/drafts.py): finished when all its holders have settled."""
-
-    def __init__(self, store: FakeStore) -> None:
-        self.drafts: dict[int, _Draft] = {}
-        self.publisher: Any = None
-        self._store = store
-        self._ending: dict[int, asyncio.Task[None]] = {}
-
-    def at(self, place: Place) -> int | None:
-        return next((i for i, draft in self.drafts.items() if draft.place == place), None)
-
-    def find(self, place: Place, pid: int) -> int | None:
-        found = self.at(place)
-        return found if found is not None and pid in self.drafts[found].holders else None
-
-    def within(self, mount: int, directory: bytes) -> list[_Draft]:
-        return [
-            draft for draft in self.drafts.values()
-            if draft.place and (draft.place.mount, draft.place.directory) == (mount, directory)
-        ]  # fmt: skip
-
-    def place_of(self, object_id: int) -> Place | None:
-        return self.drafts[object_id].place if object_id in self.drafts else None
-
-    def begin(self, place: Place, object_id: int, pid: int) -> None:
-        self.drafts[object_id] = _Draft(object_id, place, {pid})
-
-    async def join(self, object_id: int, pid: int) -> bool:
-        if object_id not in self.drafts or not await self._made(object_id):
-            return False
-        draft = self.drafts[object_id]
-        if pid not in draft.holders and self._store.attr(object_id).size:
-            return False
-        draft.holders.add(pid)
-        return True
-
-    async def _made(self, object_id: int) -> bool:
-        for _ in range(1000):
-            if os.path.lexists(self._store.path(object_id)):
-                return object_id in self.drafts
-            await asyncio.sleep(0)
-        return False
-
-    def move(self, object_id: int, place: Place) -> None:
-        if object_id in self.drafts:
-            self.drafts[object_id].place = place
-
-    def move_tree(self, mount: int, old: bytes, new: bytes) -> None:
-        for draft in self.drafts.values():
-            place = draft.place
-            if place and (place.directory == old or place.directory.startswith(old + b"/")):
-                draft.place = Place(mount, new + place.directory[len(old) :], place.name)
-
-    def detach(self, object_id: int) -> None:
-        if object_id in self.drafts:
-            self.drafts[object_id].place = None
-
-    async def look(self, object_id: int) -> None:
-        with contextlib.suppress(OSError):
-            await self._end_if_finished(object_id)
-
-    async def _end_if_finished(self, object_id: int) -> None:
-        draft = self.drafts.get(object_id)
-        if draft is None or draft.holders:
-            return
-        if object_id not in self._ending:
-            self._ending[object_id] = asyncio.create_task(self._end(object_id))
-        await self._ending[object_id]
-
-    async def _end(self, object_id: int) -> None:
-        try:
-            await self.publisher.publish(object_id, self._store.attr(object_id))
-        except OSError:
-            self._store.discard(object_id)
-            raise
-        finally:
-            del self.drafts[object_id], self._ending[object_id]
-
-    async def settle(self, pid: int, objects: Sequence[int]) -> bool:
-        for object_id in objects:
-            self.drafts[object_id].holders.discard(pid)
-            await self._end_if_finished(object_id)
-        return not any(object_id in self.drafts for object_id in objects)
-
-    def hold(self, pid: int, objects: Sequence[int]) -> None:
-        for object_id in objects:
-            self.drafts[object_id].holders.add(pid)
-
-    def hand_on(self, pid: int, objects: Sequence[int]) -> None:
-        pass
-
-    async def leave(self, pid: int, objects: Sequence[int]) -> None:
-        await self.settle(pid, objects)
-
-    async def abandon(self, pid: int, objects: Sequence[int]) -> None:
-        for object_id in objects:
-            await self.publisher.release(object_id)
-            del self.drafts[object_id]
-
-    async def kill(self, pid: int) -> None:
-        """A process ends without a word: what it alone was writing is dropped."""
-        for object_id, draft in list(self.drafts.items()):
-            if draft.holders == {pid}:
-                await self.publisher.release(object_id)
-                del self.drafts[object_id]
-                self._store.discard(object_id)
-
-
 class FakeInputs:
     """interfaces.Inputs. tree: path to None (directory), bytes (file) or str (link's target)."""
 
@@ -368,26 +181,23 @@ class FakeInputs:
         self.asked.add(record)
 
 
-@dataclass
-class Log:
-    """interfaces.Observer."""
+class FakeShared:
+    """The job's segment (tree/shared.py). written: what some process has open for writing."""
 
-    seen: list[tuple[str, bytes]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.written: Counter[int] = Counter()
 
-    def together(self) -> contextlib.AbstractContextManager[None]:
+    def is_written(self, inode: int) -> bool:
+        return self.written[inode] > 0
+
+    def visit(self) -> None:
+        pass
+
+    def changed(self) -> None:
+        pass
+
+    def expect_links(self) -> None:
+        pass
+
+    def moving(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
-
-    def published(self, place: Place, entry: Entry) -> None:
-        self.seen.append(("published", place.path))
-
-    def changed(self, place: Place) -> None:
-        self.seen.append(("changed", place.path))
-
-    def moved(self, place: Place) -> None:
-        self.seen.append(("moved", place.path))
-
-    def stranded(self, place: Place, entry: Entry) -> None:
-        self.seen.append(("stranded", place.path))
-
-    def discarded(self, object_id: int) -> None:
-        self.seen.append(("discarded", b"%x" % object_id))

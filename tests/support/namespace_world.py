@@ -5,43 +5,61 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import stat
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from namespace_fakes import FakeDrafts, FakeInputs, FakeStore, Log, World
+from namespace_fakes import FakeInputs, FakeShared, World
 
-from fanstore.outputs.model.entries import Entry, failure, owner_of
+from fanstore.outputs.model.entries import Entry, failure, joined
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
-from fanstore.outputs.namespace.operations import Operations
+from fanstore.outputs.ranks.copies import Copies
+from fanstore.outputs.ranks.operations import Operations
+from fanstore.outputs.ranks.trees import Trees
+from fanstore.outputs.tree.walk import COUNTERPART_MODE, WHOSE
 
 AT_FDCWD = -100
 
 
 class Rank:
-    """One rank, whole."""
+    """One rank, whole: its trees and copies are in `directory`."""
 
     def __init__(
-        self, world: World, rank: int, prefixes: Sequence[bytes], trees: Any, objects: Path
+        self, world: World, rank: int, prefixes: Sequence[bytes], trees: Any, directory: Path
     ) -> None:
         self.world = world
         self.peers = world.ranks[rank]
         self.inputs = [FakeInputs(*pair) for pair in zip(prefixes, trees, strict=True)]
-        self.store = FakeStore(objects, rank)
-        self.drafts = FakeDrafts(self.store)
-        self.log = Log()
-        self.operations = Operations(self.peers, self.inputs, self.drafts, self.store)
-        self.operations.publisher.observer = self.log
-        self.drafts.publisher = self.operations.publisher
+        self.shared = FakeShared()
+        self.directory = directory
+        roots = [directory / str(mount) for mount in range(len(prefixes))]
+        for root in roots:
+            root.mkdir(parents=True)
+            root.chmod(COUNTERPART_MODE)
+        (directory / "scratch").mkdir()
+        self.trees = Trees(
+            rank, [os.fsencode(root) for root in roots], os.fsencode(directory / "scratch"),
+            self.shared,  # type: ignore[arg-type]
+            lambda mount, path: self.inputs[mount].kind(path) != "missing",
+        )  # fmt: skip
+        self.executor = ThreadPoolExecutor(1)
+        copies = Copies(str(directory / "copies"), self.peers, self.executor)
+        placed = [os.fsencode(directory.parent / "output" / str(n)) for n in range(len(prefixes))]
+        self.operations = Operations(
+            self.peers, self.inputs, self.trees, copies,
+            self.shared, placed,  # type: ignore[arg-type]
+        )  # fmt: skip
 
 
 @dataclass
 class Open:
-    """A file that a process has open. object_id: 0 unless it may write."""
+    """A file that a process has open. inode: 0 unless it may write."""
 
     fd: int
-    object_id: int
+    inode: int
 
 
 class Process:
@@ -72,40 +90,33 @@ class Process:
     async def open(self, path: bytes, flags: int, mode: int = 0o666) -> Open:
         """open(2)."""
         for _ in range(100):
-            answer = await self.ask(Op.OPEN, path, flags=flags, mode=mode)
+            answer = await self.ask(Op.OPEN, path, flags=flags, mode=mode & ~self.umask)
             try:
-                return await self._really(answer, flags)
+                return self._really(answer, flags, mode)
             except FileNotFoundError:
                 continue
         raise AssertionError("replaced again and again")
 
-    async def _really(self, answer: Answer, flags: int) -> Open:
-        kept = flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_NOFOLLOW)
-        writes = flags & os.O_ACCMODE != os.O_RDONLY
-        if answer.where == Where.CREATE:
-            assert answer.entry is not None
-            fresh = answer.entry.attr.mode & 0o7777
-            fd = os.open(answer.text, kept | os.O_CREAT | os.O_EXCL, fresh)
-            if not answer.fresh:
-                os.fchmod(fd, fresh)
-        elif answer.where in (Where.EXISTING, Where.CUT):
-            cut = os.O_TRUNC if answer.where == Where.CUT else 0
-            fd = os.open(answer.text, kept | cut | os.O_NONBLOCK)
-        elif answer.where == Where.DIRECTORY:
+    def _really(self, answer: Answer, flags: int, mode: int) -> Open:
+        if answer.where == Where.DIRECTORY:
             return Open(-1, 0)
-        else:
+        if answer.where == Where.COPY:
+            return Open(os.open(answer.text, flags & ~(os.O_CREAT | os.O_NOFOLLOW)), 0)
+        if answer.where not in (Where.TREE, Where.MADE):
             raise Outside(answer.text)
-        assert answer.entry is not None
-        return Open(fd, answer.entry.object_id if writes and answer.entry.is_file else 0)
+        fd = answer.fd
+        if answer.where == Where.TREE:
+            fd = os.open(answer.text, flags & ~(os.O_CREAT | os.O_EXCL) | os.O_NONBLOCK)
+        inode = os.fstat(fd).st_ino if flags & os.O_ACCMODE != os.O_RDONLY else 0
+        self.rank.shared.written[inode] += 1
+        return Open(fd, inode)
 
-    async def close(self, file: Open) -> bool:
-        """close(2); whether all ranks can see it now."""
+    async def close(self, file: Open) -> None:
+        """close(2)."""
         if file.fd >= 0:
             os.close(file.fd)
-        if not file.object_id or file.object_id not in self.rank.drafts.drafts:
-            return True
-        answer = await self.ask(Op.SETTLE, objects=(file.object_id,))
-        return answer.where == Where.SETTLED
+        if file.inode:
+            self.rank.shared.written[file.inode] -= 1
 
     async def write(self, path: bytes, data: bytes, flags: int = os.O_TRUNC) -> None:
         """Makes a file."""
@@ -135,7 +146,7 @@ class Process:
         answer = await self.ask(Op.LIST, path)
         if answer.where == Where.ELSEWHERE:
             raise Outside(answer.text)
-        return sorted(name for name, _ in answer.listing)
+        return sorted(name for name, _, _ in answer.listing)
 
     async def do(self, op: int, path: bytes, **fields: Any) -> None:
         """A system call without a result."""
@@ -174,43 +185,69 @@ class Cluster:
     def __init__(
         self,
         size: int,
-        objects: Path,
+        directory: Path,
         tree: dict[bytes, bytes | str | None] | None = None,
         prefix: bytes = b"/mount",
         delay: Callable[[], int] = lambda: 0,
         others: Sequence[bytes] = (),
     ) -> None:
-        objects.mkdir(exist_ok=True)
         self.world = World(size, delay)
         prefixes = [prefix, *others]
         trees = [tree or {}, *({} for _ in others)]
-        self.ranks = [Rank(self.world, rank, prefixes, trees, objects) for rank in range(size)]
+        self.ranks = [
+            Rank(self.world, rank, prefixes, trees, directory / str(rank)) for rank in range(size)
+        ]
 
     def process(self, rank: int = 0) -> Process:
         """A new process."""
         return Process(self.ranks[rank])
 
     async def check_clean(self) -> None:
-        """Nothing is left behind: no reservation without a draft, no lock, no object without a
-        name."""
+        """Nothing is left behind: nothing unfinished, no pointer to a rank that has nothing there,
+        and nothing that no pointer leads to."""
         await self.world.quiet()
-        held = set()
         for rank in self.ranks:
-            if rank.peers.rank in self.world.lost:
+            if rank.peers.rank not in self.world.lost:
+                assert list((rank.directory / "scratch").iterdir()) == []
+        if self.world.lost:
+            return
+        for mount in range(len(self.ranks[0].inputs)):
+            had = set[bytes]()
+            for rank in self.ranks:
+                had |= _what_it_has(rank, mount)
+            seen = await self._all_below(mount, b"")
+            assert seen == had, (seen - had, had - seen)
+
+    async def _all_below(self, mount: int, path: bytes) -> set[bytes]:
+        """All outputs that a program finds."""
+        answer = await self.process().ask(Op.LIST, path, view=mount)
+        found = set[bytes]()
+        for name, type_of, _ in answer.listing:
+            below = joined(path, name)
+            found.add(below)
+            if type_of == stat.S_IFDIR >> 12:
+                found |= await self._all_below(mount, below)
+        for below in self.ranks[0].inputs[mount].tree:
+            kind = self.ranks[0].inputs[mount].kind(below)
+            if below and os.path.dirname(below) == path and kind == "directory":
+                found |= await self._all_below(mount, below)
+        return found
+
+
+def _what_it_has(rank: Rank, mount: int) -> set[bytes]:
+    """All outputs of a rank."""
+    found, waiting = set[bytes](), [b""]
+    while waiting:
+        path = waiting.pop()
+        for name in os.listdir(rank.trees.path(mount, path)):
+            below = joined(path, name)
+            if name == WHOSE:
                 continue
-            server = rank.operations.home_server
-            assert not server._holds
-            assert not rank.operations.publisher._reserved
-            for table in server.name_tables._tables.values():
-                for slot in table.names.values():
-                    if slot.draft is not None:
-                        assert slot.draft in self.ranks[owner_of(slot.draft)].drafts.drafts
-                    if slot.entry is not None and not slot.entry.is_directory:
-                        held.add(slot.entry.object_id)
-            held |= set(rank.drafts.drafts)
-        if not self.world.lost:
-            objects = Path(os.fsdecode(self.ranks[0].store._prefix))
-            assert {int(path.name, 16) for path in objects.iterdir()} <= held
+            if os.path.isdir(rank.trees.path(mount, below)):
+                waiting.append(below)
+            if rank.trees.look(mount, below).entry and rank.inputs[mount].kind(below) == "missing":
+                found.add(below)
+    return found
 
 
 def renameat2(old: bytes, new: bytes, flags: int) -> None:

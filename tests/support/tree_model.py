@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from fanstore._native import ffi
-from fanstore.outputs.objects import files
-from fanstore.outputs.stageout import copying, placing
+from fanstore.outputs.files import copying, files, placing
 from fanstore.outputs.tree import passes, target, walk
 from fanstore.outputs.tree import placed as placed_module
 from fanstore.outputs.tree.passes import StageOut

@@ -27,7 +27,7 @@ FUZZ = ROOT / "tools" / "fuzz"
 C_TESTS = ROOT / "tests" / "c"
 SHARED = [FUZZ / "tree.c", FUZZ / "jobdir.c"]
 CORE_FOLDERS = (
-    "batch", "common", "pack", "changes", "client", "local", "policy", "names", "node", "trace",
+    "batch", "common", "pack", "client", "local", "policy", "node", "trace",
     "prepare",
 )  # fmt: skip
 LIMIT_S = 1800

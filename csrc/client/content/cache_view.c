@@ -125,17 +125,6 @@ void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin)
     ring(cache->header);
 }
 
-void fan_cache_ask(struct fan_cache *cache, struct fan_question *question)
-{
-    __atomic_store_n(&question->state, FAN_QUESTION_ASKED, __ATOMIC_SEQ_CST);
-    note_session(cache);
-}
-
-void fan_cache_ring(struct fan_cache *cache)
-{
-    ring(cache->header);
-}
-
 static bool claim(struct fan_hint *hint)
 {
     uint32_t expected = FAN_HINT_FREE;
@@ -160,23 +149,13 @@ void fan_cache_hint(struct fan_cache *cache, uint64_t file, uint64_t block, uint
     ring(cache->header);
 }
 
-static void wait_while(uint32_t *state, uint32_t value, uint32_t *waiters, int64_t ns)
+void fan_cache_wait(struct fan_pin *pin, int64_t ns)
 {
     struct timespec limit = {ns / 1000000000, ns % 1000000000};
     /* Pairs with the daemon's look at `waiters` after it changed `state`. */
-    __atomic_fetch_add(waiters, 1, __ATOMIC_SEQ_CST);
-    FAN_SYS(futex, state, FUTEX_WAIT, value, &limit);
-    __atomic_fetch_sub(waiters, 1, __ATOMIC_SEQ_CST);
-}
-
-void fan_cache_wait(struct fan_pin *pin, int64_t ns)
-{
-    wait_while(&pin->state, FAN_PIN_WANTED, &pin->waiters, ns);
-}
-
-void fan_question_wait(struct fan_question *question, int64_t ns)
-{
-    wait_while(&question->state, FAN_QUESTION_ASKED, &question->waiters, ns);
+    __atomic_fetch_add(&pin->waiters, 1, __ATOMIC_SEQ_CST);
+    FAN_SYS(futex, &pin->state, FUTEX_WAIT, FAN_PIN_WANTED, &limit);
+    __atomic_fetch_sub(&pin->waiters, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Whether a place that was closed is the caller's again, with the file still in it: the daemon had

@@ -134,17 +134,12 @@ static inline void fan_pin_free(struct fan_pin *pin)
 /* Asks the daemon for the block of a named pin. Wakes it when it sleeps. */
 void fan_cache_want(struct fan_cache *cache, struct fan_pin *pin);
 
-/* Asks a question that is filled; the daemon looks at it soon after `ring`, a system call. */
-void fan_cache_ask(struct fan_cache *cache, struct fan_question *question);
-void fan_cache_ring(struct fan_cache *cache);
-
 /* Tells the daemon that `count` blocks of a file will be read soon. Waits for nothing; forgotten
  * where the daemon has not taken the hints before it. */
 void fan_cache_hint(struct fan_cache *cache, uint64_t file, uint64_t block, uint64_t count);
 
 /* Sleeps until a pin is not WANTED, or `ns` have passed; may return early. */
 void fan_cache_wait(struct fan_pin *pin, int64_t ns);
-void fan_question_wait(struct fan_question *question, int64_t ns);
 
 /* Enters `file` among the session's open files. Its place, or -1: there is none, or the daemon does
  * not want to know. */

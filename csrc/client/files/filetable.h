@@ -29,8 +29,9 @@ enum fan_file_kind {
     FAN_FILE_PATH,      /* O_PATH of any record */
     FAN_FILE_COPY,      /* an input whose descriptor is the kernel's own, of a real copy */
     FAN_FILE_NEAR,      /* a real directory above a mount prefix */
-    FAN_FILE_OUTPUT,    /* an output: the descriptor is the kernel's own, of a real file */
-    FAN_FILE_OUTDIR,    /* a directory of outputs: a real descriptor in a skeleton */
+    FAN_FILE_OUTPUT,    /* an output: the descriptor is the kernel's own, of the real file or
+                           directory; or, with an id, of a copy of another rank's file */
+    FAN_FILE_OUTDIR,    /* a directory of another rank: a real descriptor of what stands for it */
     FAN_FILE_ZOMBIE,    /* closed here, its slot still in use elsewhere */
 };
 
@@ -145,6 +146,12 @@ int fan_file_share(int fd, struct fan_file *file);
 
 /* Forgets what `fd`, which is ours, stands for. */
 void fan_file_remove_ours(int fd);
+
+/* Whether a file is a copy of another rank's output. */
+static inline bool fan_is_copied(const struct fan_file *file)
+{
+    return file->kind == FAN_FILE_OUTPUT && file->id != 0;
+}
 
 /* Forgets what `fd` stands for; the descriptor itself is the caller's to close. Does nothing when
  * it is not ours. */

@@ -236,25 +236,14 @@ static int read_number(const char **text, char *after)
     return number;
 }
 
-/* Whether the real file behind a descriptor lies where those of outputs do. */
-static bool is_object(int fd)
+/* Whether the real file behind a descriptor is one of the output tree. */
+static bool is_output(int fd)
 {
     char path[PATH_MAX];
     const char *rest;
     if (fan_fd_path_real(fd, path, sizeof(path)) <= 0)
         return false;
-    if (fan_job.outputs != NULL)
-        return fan_outputs_match(path, &rest) != NULL;
-    char *name = strrchr(path, '/');
-    if (name == NULL)
-        return false;
-    *name = '\0';
-    char *directory = strrchr(path, '/');
-    if (directory == NULL || strcmp(directory, "/copies") == 0)
-        return directory != NULL;
-    *directory = '\0';
-    directory = strrchr(path, '/');
-    return directory != NULL && strcmp(directory, "/objects") == 0;
+    return fan_outputs_match(path, &rest) != NULL;
 }
 
 /* Whether a descriptor may be what was handed on, and no other under its number since. */
@@ -265,7 +254,7 @@ static bool may_be(int fd, const struct fan_slot *slot)
     if (flags < 0)
         return false;
     if (kind == FAN_FILE_OUTPUT)
-        return is_object(fd);
+        return is_output(fd);
     if (kind == FAN_FILE_COPY)
         return slot->view < fan_job.view_count &&
                fan_is_copy_of(fd, &fan_job.views[slot->view], slot->id);

@@ -4,11 +4,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "../content/far.h"
 #include "../content/remote.h"
 #include "../content/session.h"
 #include "../files/filetable.h"
-#include "../job/known.h"
 #include "../open/dirstream.h"
 #include "../outputs/outputs.h"
 
@@ -22,7 +20,6 @@ static const struct fan_file_hooks hooks = {
 int fan_process_attach(const char *directory, const char *library)
 {
     fan_file_hooks = &hooks;
-    fan_known_far = fan_far_look;
     return fan_job_attach(directory, library);
 }
 

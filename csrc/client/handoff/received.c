@@ -8,7 +8,6 @@
 #include "../files/filetable.h"
 #include "../open/open.h"
 #include "../outputs/outputs.h"
-#include "../paths/by_proc.h"
 #include "../paths/linked.h"
 
 /* A copy has no name any more, or never had one. */
@@ -50,15 +49,11 @@ void fan_received(int fd)
 {
     struct stat st;
     fan_file_remove(fd);
-    fan_output_settle();
     if (FAN_SYS(fstat, fd, &st) != 0)
         return;
-    if (S_ISDIR(st.st_mode) && fan_tree_noticed(fd))
-        return;
-    if (S_ISDIR(st.st_mode))
-        fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0));
-    else if (may_be_copy(&st))
+    if (may_be_copy(&st))
         take_copy(fd);
-    else if (S_ISREG(st.st_mode))
-        fan_output_received(fd);
+    else if ((S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)) && fan_job.view_count > 0 &&
+             !fan_tree_noticed(fd) && S_ISDIR(st.st_mode))
+        fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0));
 }

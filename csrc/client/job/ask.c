@@ -13,14 +13,13 @@
 #include "../../common/sys.h"
 #include "job.h"
 #include "jobsocket.h"
-#include "known.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define LIMIT_NS (60 * SECOND_NS)      /* for all of a question */
 #define COPY_LIMIT_NS                                                                              \
     (15 * LIMIT_NS) /* where the daemon may copy or fetch a file before it answers */
 
-enum { CONNECT_S = 20, PIECES = 4, LISTING_BYTES_MAX = 1 << 30, ERRNO_MAX = 4095 };
+enum { CONNECT_S = 20, PIECES = 3, LISTING_BYTES_MAX = 1 << 30, ERRNO_MAX = 4095 };
 
 __thread uint32_t fan_output_behalf;
 
@@ -82,37 +81,6 @@ static int send_all(int link, struct iovec pieces[PIECES], size_t bytes, int64_t
     return 0;
 }
 
-/* Whether a request changes a name or attributes, which those know who look without asking. */
-static bool changes(const struct fan_output_request *request)
-{
-    switch (request->op) {
-    case FAN_OUTPUT_OPEN:
-        return (request->flags & (O_CREAT | O_TRUNC)) != 0 ||
-               (request->flags & O_ACCMODE) != O_RDONLY;
-    case FAN_OUTPUT_MKDIR:
-    case FAN_OUTPUT_MKNOD:
-    case FAN_OUTPUT_SYMLINK:
-    case FAN_OUTPUT_UNLINK:
-    case FAN_OUTPUT_RMDIR:
-    case FAN_OUTPUT_RENAME:
-    case FAN_OUTPUT_CHANGE:
-    case FAN_OUTPUT_TRUNCATE:
-    case FAN_OUTPUT_REFRESH:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void announce(struct fan_output_request *request)
-{
-    struct fan_names names;
-    if (!changes(request) || !fan_job_names(&names))
-        return;
-    fan_names_begin_change(&names);
-    request->how |= FAN_OUTPUT_ANNOUNCED;
-}
-
 static int send_request(int link, const struct fan_output_call *call, int64_t until_ns)
 {
     struct fan_output_request request = call->request;
@@ -122,13 +90,10 @@ static int send_request(int link, const struct fan_output_call *call, int64_t un
     request.other_bytes = call->other != NULL ? (uint32_t)strlen(call->other) : 0;
     if (request.path_bytes >= FAN_OUTPUT_PATH_MAX || request.other_bytes >= FAN_OUTPUT_PATH_MAX)
         return -ENAMETOOLONG;
-    announce(&request);
-    size_t object_bytes = request.object_count * sizeof(uint64_t);
     struct iovec pieces[PIECES] = {{&request, sizeof(request)},
                                    {(void *)call->path, request.path_bytes},
-                                   {(void *)call->other, request.other_bytes},
-                                   {(void *)call->objects, object_bytes}};
-    size_t bytes = sizeof(request) + request.path_bytes + request.other_bytes + object_bytes;
+                                   {(void *)call->other, request.other_bytes}};
+    size_t bytes = sizeof(request) + request.path_bytes + request.other_bytes;
     return send_all(link, pieces, bytes, until_ns);
 }
 
@@ -161,9 +126,41 @@ static int receive(int link, void *to, size_t bytes, int64_t until_ns)
     return 0;
 }
 
+/* The descriptor that came with a message; -1: none. */
+static int descriptor_of(struct msghdr *message)
+{
+    struct cmsghdr *part = CMSG_FIRSTHDR(message);
+    int fd = -1;
+    if (part != NULL && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(part), sizeof(fd));
+    return fd;
+}
+
+/* The first bytes of an answer, with the descriptor. How many, or -errno. */
+static long receive_first(int link, struct fan_output_answer *answer, int64_t until_ns)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    struct iovec piece = {answer, sizeof(*answer)};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof(control)};
+    long got = -EAGAIN;
+    while ((got == -EINTR || got == -EAGAIN) && readable(link, until_ns)) {
+        message.msg_controllen = sizeof(control);
+        got = FAN_SYS(recvmsg, link, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    }
+    answer->fd = got > 0 ? descriptor_of(&message) : -1;
+    return got > 0 ? got : -EIO;
+}
+
 static int receive_answer(int link, struct fan_output_answer *answer, int64_t until_ns)
 {
-    int rc = receive(link, answer, sizeof(*answer), until_ns);
+    long first = receive_first(link, answer, until_ns);
+    int fd = answer->fd, rc = first < 0 ? (int)first : 0;
+    if (rc == 0)
+        rc = receive(link, (char *)answer + first, sizeof(*answer) - (size_t)first, until_ns);
+    answer->fd = fd;
     if (rc != 0 || answer->magic != FAN_OUTPUT_MAGIC || answer->error > ERRNO_MAX)
         return -EIO;
     return -(int)answer->error;
@@ -179,9 +176,12 @@ static int begin(const struct fan_output_call *call, struct fan_output_answer *a
     if (link < 0)
         return link;
     int rc = send_request(link, call, until_ns);
+    answer->fd = -1;
     rc = rc == 0 ? receive_answer(link, answer, until_ns) : rc;
     fan_trace_stall(FAN_STALL_OUTPUT, call->request.view % FAN_JOB_MOUNTS_MAX, FAN_NOTE_NO_FILE,
                     fan_clock_ns() - start);
+    if (rc != 0 && answer->fd >= 0)
+        fan_sys_close(answer->fd);
     if (rc == 0)
         return link;
     fan_sys_close(link);
@@ -242,8 +242,6 @@ int fan_output_list(const struct fan_view *view, const char *path,
         .request = {.op = FAN_OUTPUT_LIST, .view = fan_output_view(view)}, .path = path};
     struct fan_output_answer answer;
     *listing = (struct fan_output_listing){0};
-    if (fan_output_known_list(view, path, listing) == 0)
-        return 0;
     int64_t until_ns = fan_clock_ns() + LIMIT_NS;
     int link = begin(&call, &answer, until_ns);
     if (link < 0)

@@ -19,7 +19,6 @@ struct fan_output_call {
     struct fan_output_request request; /* magic, lengths and counts are filled in */
     const char *path;
     const char *other;
-    const uint64_t *objects; /* request.object_count of them */
     size_t cut_bytes;        /* that much is left off at the end of `path` */
 };
 

@@ -16,7 +16,7 @@
  * is any more (EIO: the node daemon, or the home rank, is gone), the children alone are listed. */
 static int list_beside(struct fan_entries *entries, struct fan_view *view, uint64_t id)
 {
-    if (fan_tree_used())
+    if (!fan_tree_has_ranks())
         return fan_tree_list(view, entries->dataset, id, &entries->outputs);
     FAN_OFF_STACK(struct fan_target_room, room);
     if (room == NULL)

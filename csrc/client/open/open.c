@@ -111,24 +111,10 @@ static int real_open(int dirfd, const char *path, int flags, unsigned mode)
     return fd;
 }
 
-/* An unnamed file: real, and never published. */
-static int open_unnamed(int flags, unsigned mode)
-{
-    static const char name[] = "/objects";
-    char path[PATH_MAX];
-    if (fan_job.directory.bytes + sizeof(name) > sizeof(path))
-        return -ENAMETOOLONG;
-    memcpy(path, fan_job.directory.text, fan_job.directory.bytes);
-    memcpy(path + fan_job.directory.bytes, name, sizeof(name));
-    return real_open(AT_FDCWD, path, flags, mode);
-}
-
-/* An unnamed file in an input directory, where there is an output tree: it may be given a name. */
-static int open_unnamed_beside(const struct fan_target *target, int flags, unsigned mode)
+/* An unnamed file in a directory of the dataset: it may be given a name. */
+static int open_unnamed(const struct fan_target *target, int flags, unsigned mode)
 {
     FAN_OFF_STACK(struct fan_path, path);
-    if (!fan_tree_used())
-        return open_unnamed(flags, mode);
     int rc = path == NULL ? -ENOMEM
                           : fan_tree_counterpart(target->view, target->dataset, target->id,
                                                  path->text, sizeof(path->text));
@@ -145,7 +131,7 @@ static int open_input(const struct fan_target *target, int flags, unsigned mode)
     __builtin_prefetch(target->record); /* looked at once there is a descriptor */
     if ((flags & O_TMPFILE) == O_TMPFILE)
         return (flags & O_ACCMODE) == O_RDONLY ? -EINVAL
-               : directory                     ? open_unnamed_beside(target, flags, mode)
+               : directory                     ? open_unnamed(target, flags, mode)
                                                : -ENOTDIR;
     int rc = check_flags(target, flags);
     if (rc != 0) {
@@ -161,7 +147,7 @@ static int open_input(const struct fan_target *target, int flags, unsigned mode)
     return (int)fan_count_error(open_file(target, flags, FAN_FILE_REGULAR));
 }
 
-/* Whether the directory is one of outputs is asked as for any other. */
+/* An unnamed file in a directory of another rank is one beside what stands for that here. */
 static int open_beyond(struct fan_target *target, int flags, unsigned mode)
 {
     if ((flags & O_CREAT) && target->slash && target->creatable)
@@ -173,9 +159,10 @@ static int open_beyond(struct fan_target *target, int flags, unsigned mode)
                  : fan_output_open(target, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
+    int unnamed = real_open(fd, ".", flags, mode);
     fan_file_remove(fd);
     fan_sys_close(fd);
-    return open_unnamed(flags, mode);
+    return unnamed;
 }
 
 static int open_missing(const struct fan_target *target, int flags)
@@ -186,13 +173,26 @@ static int open_missing(const struct fan_target *target, int flags)
     return -target->error;
 }
 
+/* What was there a moment ago is opened, and not made anew. */
+static int open_there(struct fan_target *target, int flags, unsigned mode)
+{
+    if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+        return -EEXIST;
+    int fd = fan_tree_open(target, flags & ~O_CREAT, mode);
+    if (fd != -ENOENT)
+        return fd;
+    int rc = fan_tree_ask(target);
+    return rc == 0 ? open_beyond(target, flags, mode) : rc;
+}
+
 static int open_once(struct fan_target *target, int flags, unsigned mode)
 {
     switch (target->where) {
     case FAN_OUTSIDE: /* where a link among the outputs led */
         return real_open(target->dirfd, target->path, flags, mode);
     case FAN_TREE:
-        return fan_tree_open(target, flags, mode);
+        return (flags & O_CREAT) && target->there ? open_there(target, flags, mode)
+                                                  : fan_tree_open(target, flags, mode);
     case FAN_INPUT:
         return open_input(target, flags, mode);
     case FAN_MISSING:
@@ -236,9 +236,6 @@ bool fan_open_noticed(int fd, int flags)
     if (fan_match_prefix(room->path, &rest) != NULL) {
         if (!fan_locate(AT_FDCWD, room->path, 0, &room->target))
             return false;
-        if (target->where == FAN_OUTPUT)
-            return S_ISDIR(target->attr.mode) &&
-                   fan_output_note_directory(fd, target->view, flags) == 0;
         return target->where == FAN_INPUT && S_ISDIR(target->record->mode) &&
                note(fd, target->view, target->id, FAN_FILE_DIRECTORY, flags);
     }

@@ -47,9 +47,8 @@ static int add(const struct listed *listed, const struct dirent64 *entry)
     int rc = grow(listed->listing, whole);
     if (rc != 0)
         return rc;
-    struct fan_output_name name = {.ino = entry->d_ino | FAN_TREE_INODE_BIT,
-                                   .type = entry->d_type,
-                                   .name_bytes = (uint32_t)bytes};
+    struct fan_output_name name = {
+        .ino = fan_tree_inode(entry->d_ino), .type = entry->d_type, .name_bytes = (uint32_t)bytes};
     char *to = listed->listing->text + listed->listing->bytes;
     memset(to, 0, whole);
     memcpy(mempcpy(to, &name, sizeof(name)), entry->d_name, bytes);

@@ -5,18 +5,16 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "../../common/names.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../paths/linked.h"
 #include "../paths/output_tree.h"
-#include "own.h"
 
 enum { STATUS_BYTES_MAX = 1024, UMASK_DEFAULT = 022 };
 
 /* umask(2) cannot be asked without being set, which other threads would notice. */
-static unsigned current_umask(void)
+unsigned fan_umask(void)
 {
     static const char before[] = "\nUmask:\t";
     char status[STATUS_BYTES_MAX];
@@ -63,16 +61,11 @@ static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target 
     struct fan_output_answer answer;
     call->request.how = flags & FAN_NOFOLLOW ? FAN_OUTPUT_NOFOLLOW : 0;
     while (target->where == FAN_BEYOND) {
-        *rc = call->request.op == FAN_OUTPUT_CHANGE
-                  ? fan_own_alter(target, &call->request)
-                  : fan_own_change(target, call->request.op, call->request.mode);
-        if (*rc != FAN_NAMES_ASK)
-            return true;
         *rc = fan_output_ask_of(target, call, flags | FAN_CHANGE | FAN_THROUGH, &answer, NULL);
         if (*rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)
             return true;
     }
-    if (target->where == FAN_OUTSIDE)
+    if (fan_target_is_real(target))
         return false;
     *rc = fan_output_refuse(target, call->request.op);
     return true;
@@ -86,7 +79,7 @@ bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_o
         return false;
     bool masked = call->request.op == FAN_OUTPUT_MKDIR || call->request.op == FAN_OUTPUT_MKNOD;
     if (masked && target->where == FAN_BEYOND)
-        call->request.mode &= ~current_umask();
+        call->request.mode &= ~fan_umask();
     return ask(flags, call, target, rc);
 }
 
@@ -123,19 +116,7 @@ void fan_output_refresh(int fd)
     const struct fan_file *file = fan_file_get(fd);
     if (file == NULL || file->kind != FAN_FILE_OUTPUT || file->slot->writable)
         return;
-    if (fan_tree_used()) {
-        fan_tree_changed();
-        return;
-    }
-    uint64_t object = file->slot->id;
-    struct fan_output_answer answer;
-    struct fan_output_call call = {
-        .request = {.op = FAN_OUTPUT_REFRESH,
-                    .view = fan_output_view(file->view),
-                    .object_count = 1},
-        .objects = &object,
-    };
-    fan_output_ask(&call, &answer, NULL);
+    fan_tree_changed();
 }
 
 bool fan_output_is_directory(int fd)

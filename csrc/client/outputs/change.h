@@ -17,6 +17,9 @@
 bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_output_call *call,
                        struct fan_target *target, int *rc);
 
+/* The umask of this thread. */
+unsigned fan_umask(void);
+
 /* What a call that would change the target answers, an input or missing, as -errno: inputs lie on a
  * read-only file system. `exclusive`: the call makes a new name (mkdir, symlink, link, O_EXCL). */
 int fan_refuse_change(const struct fan_target *target, bool exclusive);
@@ -28,8 +31,7 @@ int fan_output_refuse(const struct fan_target *target, unsigned op);
 /* Puts what utimensat(2) is given into a CHANGE: NULL is now. 0, or -EINVAL. */
 int fan_output_set_times(struct fan_output_call *call, const struct timespec times[2]);
 
-/* A descriptor of an output whose attributes the kernel has changed: the daemon is told, unless it
- * will look anyway, when the file is finished. */
+/* The kernel has changed the attributes of a descriptor, which may be that of an output. */
 void fan_output_refresh(int fd);
 
 /* Whether a descriptor is that of a directory of outputs: a skeleton's, whose own attributes mean

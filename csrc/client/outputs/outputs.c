@@ -7,8 +7,6 @@
 #include "../../common/sys.h"
 #include "../paths/output_tree.h"
 
-#define INODE_BIT (UINT64_C(1) << 62) /* no input has it: those are numbered from 2 on */
-
 enum { BLOCK_BYTES = 4096 };
 
 int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, unsigned flags,
@@ -68,13 +66,8 @@ int fan_output_fstat(int fd, const struct fan_file *file, struct stat *st)
     if (file->kind == FAN_FILE_OUTDIR)
         return stat_directory(fd, file, st);
     int rc = (int)FAN_SYS(fstat, fd, st);
-    if (fan_tree_used()) {
-        fan_tree_show(file->view, st);
-        return rc;
-    }
-    st->st_dev = file->view->device;
-    st->st_ino = file->slot->inode != 0 ? file->slot->inode : INODE_BIT | file->id;
-    if (rc == 0 && st->st_nlink > 1)
-        st->st_nlink = 1; /* the other is that of a program or library made real (code.h) */
+    fan_tree_show(file->view, st);
+    if (fan_is_copied(file))
+        st->st_ino = file->id;
     return rc;
 }

@@ -1,9 +1,8 @@
 /*
- * Outputs: what is written under a mount. The node daemon knows their names
- * (format/output_format.h); their bytes are real files of this node, so that an output's
- * descriptor is the kernel's own and only noted in the file table. Each question is one
- * connection: no state is shared between threads, a fork child needs nothing, and signal handlers
- * may ask.
+ * Outputs: what programs write under a mount. What this rank has are ordinary files of its tree
+ * (paths/output_tree.h); about the rest the node daemon is asked (format/output_format.h). Each
+ * question is one connection: no state is shared between threads, a fork child needs nothing, and
+ * signal handlers may ask.
  *
  * Everything here returns 0, a descriptor or -errno; -EIO when there is no daemon to ask.
  */
@@ -38,15 +37,9 @@ int fan_tree_open(const struct fan_target *target, int flags, unsigned mode);
  * the output tree. */
 bool fan_tree_noticed(int fd);
 
-/* After the kernel opened `path` outside: when that was a descriptor of an output under /proc, the
- * new one stands for the output, too: true. */
-bool fan_output_reopened(int fd, const char *path, int flags);
-
-/* A descriptor that another process gave may be a finished output's, open for reading. */
-void fan_output_received(int fd);
-
-/* Notes that `fd` was opened in the directory of outputs it now is. 0 or -errno. */
-int fan_output_note_directory(int fd, struct fan_view *view, int flags);
+/* After the kernel opened `path` outside: one under /proc may be a descriptor of the output tree:
+ * true. */
+bool fan_output_reopened(int fd, const char *path);
 
 /* One more writable output is open: its descriptor is in the table, or about to be. */
 void fan_output_taken(void);
@@ -57,24 +50,8 @@ void fan_output_let_go(const struct fan_file *file);
 /* This process no longer answers for a writable output: the vfork child that opened it does. */
 void fan_output_disown(struct fan_file *file);
 
-/* Whether a descriptor of this process, other than `file`'s, may change the output. */
-bool fan_output_held(uint64_t object, const struct fan_file *file);
-
-/* This thread let go of outputs. */
-extern __thread bool fan_outputs_pending __attribute__((tls_model("initial-exec")));
-int fan_output_settle_pending(void);
-
-/* After descriptors were closed or replaced: tells the daemon of those outputs that this thread's
- * last calls of fan_file_put let go of, and waits until all ranks see what is finished. errno is
- * left alone. 0, or -errno: nobody will see them. */
-static inline int fan_output_settle(void)
-{
-    return __builtin_expect(fan_outputs_pending, 0) ? fan_output_settle_pending() : 0;
-}
-
-/* Around the life of a process that has writable outputs; free when it has none. errno is left
- * alone. A vfork child tells only what the program that it starts is given: its parent has the
- * outputs still. */
+/* Around the life of a process that has writable outputs; free when it has none. A vfork child
+ * notes only what the program that it starts is given: its parent has the outputs still. */
 void fan_output_after_fork_child(void);
 void fan_output_before_exec(void);
 void fan_output_after_failed_exec(void);

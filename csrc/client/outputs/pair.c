@@ -4,10 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../../common/names.h"
 #include "../../common/sys.h"
 #include "outputs.h"
-#include "own.h"
 
 void fan_end_locate(struct fan_end *end, int dirfd, const char *path, unsigned flags)
 {
@@ -25,7 +23,7 @@ static int look(struct fan_end *end)
                                NULL);
     if (rc != 0 || answer.where != FAN_OUTPUT_ELSEWHERE)
         return rc;
-    end->ours = end->target.where != FAN_OUTSIDE;
+    end->ours = !fan_target_is_real(&end->target);
     return FAN_END_MOVED;
 }
 
@@ -132,12 +130,7 @@ static int look_at_both(struct fan_end *from, struct fan_end *to)
 int fan_output_pair(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
 {
     struct fan_output_answer answer;
-    int rc = FAN_NAMES_ASK;
-    if (call->request.op == FAN_OUTPUT_RENAME)
-        rc = fan_own_rename(&from->target, &to->target, call->request.flags);
-    if (rc != FAN_NAMES_ASK)
-        return rc;
-    rc = path_of(from, &call->path);
+    int rc = path_of(from, &call->path);
     rc = rc == 0 ? path_of(to, &call->other) : rc;
     if (rc != 0)
         return rc;

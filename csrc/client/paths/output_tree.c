@@ -81,10 +81,12 @@ static int64_t directory_path(const struct fan_text *top, const struct fan_datas
 }
 
 /* Its mode, whatever the umask is, tells it from a directory that a program made. Who made it may
- * have been killed before that. */
+ * have been killed before that; the daemon of several ranks has other modes to set. */
 static int make_directory(const char *path)
 {
     long rc = FAN_SYS(mkdirat, AT_FDCWD, path, 0700);
+    if (rc == -EEXIST && fan_tree_has_ranks())
+        return 0;
     if (rc == 0 || rc == -EEXIST)
         rc = FAN_SYS(fchmodat, AT_FDCWD, path, FAN_TREE_COUNTERPART_MODE);
     return (int)rc;
@@ -103,13 +105,15 @@ static int make_directories(char *path, size_t start)
     return rc == -ENOENT ? make_directory(path) : rc;
 }
 
-/* The bit is set once the counterpart is there, so that whoever sees it finds that. */
+/* The bit is set once the counterpart is there, so that whoever sees it finds that. Of several
+ * ranks each has to set it before one makes an output there: the daemon does that. */
 static int make_counterpart(struct fan_view *view, uint64_t id, char *path)
 {
-    if (fan_view_touched(view, id))
+    bool ranks = fan_tree_has_ranks();
+    if (!ranks && fan_view_touched(view, id))
         return 0;
     int rc = make_directories(path, top_bytes(view, path));
-    if (rc == 0)
+    if (rc == 0 && !ranks)
         atomic_fetch_or_explicit(&view->touched[id / 64], UINT64_C(1) << id % 64,
                                  memory_order_release);
     return rc;
@@ -309,15 +313,115 @@ static enum fan_walk_end look_through(struct fan_walk *walk, size_t base)
     return fan_tree_found(walk, AT_FDCWD, buffer);
 }
 
-enum fan_walk_end fan_tree_walk(struct fan_walk *walk, const char *name)
+/* Whether something in the tree only says that another rank has it. */
+static bool is_pointer(int dirfd, const char *path, const struct stat *st)
+{
+    char target[FAN_TREE_POINTER_BYTES];
+    if (S_ISDIR(st->st_mode))
+        return (st->st_mode & 07777) == FAN_TREE_STAND_IN_MODE;
+    return S_ISLNK(st->st_mode) &&
+           FAN_SYS(readlinkat, dirfd, path, target, sizeof(target)) == (long)sizeof(target) &&
+           memcmp(target, FAN_TREE_POINTER, sizeof(target)) == 0;
+}
+
+/* Whether this rank keeps the names in the directory of a path, which has no slash at its end. */
+static bool keeps(int dirfd, char *path)
+{
+    struct stat st;
+    char *slash = strrchr(path, '/'), *end = slash != NULL ? slash : path;
+    char kept = *end;
+    *end = '\0';
+    long rc = FAN_SYS(newfstatat, dirfd, path, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH);
+    *end = kept;
+    unsigned mode = st.st_mode & 07777;
+    return rc == 0 && S_ISDIR(st.st_mode) && mode != FAN_TREE_STAND_IN_MODE &&
+           mode != FAN_TREE_COUNTERPART_MODE;
+}
+
+/* The same path without slashes at its end: a link there would be followed. */
+static bool copy_plain(struct fan_path *to, const char *path, bool *slash)
+{
+    size_t bytes = strlen(path);
+    *slash = bytes > 0 && path[bytes - 1] == '/';
+    while (bytes > 0 && path[bytes - 1] == '/')
+        bytes--;
+    if (bytes == 0 || bytes >= sizeof(to->text))
+        return false;
+    memcpy(to->text, path, bytes);
+    to->text[bytes] = '\0';
+    return true;
+}
+
+/* A directory that others may have something in is renamed or removed by the daemon, which tells
+ * them. */
+static bool is_visited(const struct stat *st)
+{
+    return S_ISDIR(st->st_mode) &&
+           __atomic_load_n(&fan_job.outputs->visited, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Whether what a path leads to is there, and this rank's; as most looks find it. */
+static bool is_seen(const struct fan_walk *walk, int dirfd, const char *path)
+{
+    struct stat st;
+    size_t bytes = strlen(path);
+    bool plain = bytes > 0 && path[bytes - 1] != '/' && !(walk->flags & FAN_CHANGE);
+    return plain && FAN_SYS(newfstatat, dirfd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           !S_ISLNK(st.st_mode) && !is_pointer(dirfd, path, &st);
+}
+
+/* The same, of any path and any call. */
+static __attribute__((noinline)) bool is_own(const struct fan_walk *walk, int dirfd,
+                                             const char *path)
+{
+    struct stat st;
+    bool slash, stays = walk->flags & FAN_NOFOLLOW;
+    FAN_OFF_STACK(struct fan_path, plain);
+    if (plain == NULL || !copy_plain(plain, path, &slash))
+        return false;
+    long rc = FAN_SYS(newfstatat, dirfd, plain->text, &st, AT_SYMLINK_NOFOLLOW);
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        return keeps(dirfd, plain->text);
+    if (rc != 0)
+        return true;
+    if (is_pointer(dirfd, plain->text, &st) || (S_ISLNK(st.st_mode) && (slash || !stays)))
+        return false;
+    bool kept = !(walk->flags & FAN_CHANGE) || keeps(dirfd, plain->text);
+    if (walk->flags & FAN_MAKE)
+        walk->target->there = !kept;
+    bool named = stays && (walk->flags & FAN_CHANGE) && !(walk->flags & FAN_MAKE);
+    return !named || (kept && !is_visited(&st));
+}
+
+bool fan_tree_is_own(const struct fan_walk *walk, int dirfd, const char *path)
+{
+    walk->target->there = false;
+    if (!fan_tree_has_ranks())
+        return true;
+    return !fan_has_dot_dot(path) && (is_seen(walk, dirfd, path) || is_own(walk, dirfd, path));
+}
+
+/* The path in the target's buffer, as it is in the mount, is the daemon's to say. */
+static enum fan_walk_end beyond(struct fan_walk *walk, bool last, bool slash)
+{
+    char *buffer = walk->target->buffer;
+    const char *rest = buffer + top_bytes(walk->view, buffer);
+    rest += *rest == '/';
+    memmove(buffer, rest, strlen(rest) + 1);
+    return fan_walk_beyond(walk, last, slash);
+}
+
+enum fan_walk_end fan_tree_walk(struct fan_walk *walk, const char *name, bool slash)
 {
     const unsigned makes = FAN_CHANGE | FAN_MAKE;
-    bool only = *walk->rest == '\0'; /* the name is in the input directory itself */
+    bool last = *walk->rest == '\0'; /* the name is in the input directory itself */
     int64_t base = put(walk, name);
     char *buffer = walk->target->buffer;
     if (base < 0)
         return fan_walk_missing(walk, (int)-base, false);
-    if (only && (walk->flags & makes) == makes) {
+    if (!fan_tree_is_own(walk, AT_FDCWD, buffer))
+        return beyond(walk, last, slash);
+    if (last && (walk->flags & makes) == makes) {
         buffer[base] = '\0';
         int rc = make_counterpart(walk->view, walk->id, buffer);
         buffer[base] = '/';
@@ -327,6 +431,25 @@ enum fan_walk_end fan_tree_walk(struct fan_walk *walk, const char *name)
     return fan_tree_is_straight(walk, AT_FDCWD, buffer)
                ? (enum fan_walk_end)fan_tree_found(walk, AT_FDCWD, buffer)
                : look_through(walk, (size_t)base);
+}
+
+int fan_tree_ask(struct fan_target *target)
+{
+    const struct fan_text *prefix = &target->view->prefix;
+    FAN_OFF_STACK(struct fan_path, path);
+    int64_t length = path == NULL ? -ENOMEM : fan_tree_path(target, path->text, sizeof(path->text));
+    if (length < 0)
+        return (int)length;
+    if (!fan_begins_with(path->text, (size_t)length, prefix))
+        return -ENOENT; /* it has no name any more */
+    const char *rest = path->text + prefix->bytes;
+    rest += *rest == '/';
+    memcpy(target->buffer, rest, strlen(rest) + 1);
+    target->where = FAN_BEYOND;
+    target->path = target->buffer;
+    target->creatable = false;
+    target->slash = false;
+    return 0;
 }
 
 int fan_tree_top(const struct fan_target *target, const char **path)
@@ -400,7 +523,7 @@ int64_t fan_tree_path(const struct fan_target *target, char *buffer, size_t capa
 void fan_tree_show(const struct fan_view *view, struct stat *st)
 {
     st->st_dev = view->device;
-    st->st_ino |= FAN_TREE_INODE_BIT;
+    st->st_ino = fan_tree_inode(st->st_ino);
     if (S_ISLNK(st->st_mode) && st->st_size > FAN_TREE_LINK_BYTES)
         st->st_size -= FAN_TREE_LINK_BYTES;
 }
@@ -409,7 +532,7 @@ void fan_tree_show_statx(const struct fan_view *view, struct statx *stx)
 {
     stx->stx_dev_major = major(view->device);
     stx->stx_dev_minor = minor(view->device);
-    stx->stx_ino |= FAN_TREE_INODE_BIT;
+    stx->stx_ino = fan_tree_inode(stx->stx_ino);
     if (S_ISLNK(stx->stx_mode) && stx->stx_size > FAN_TREE_LINK_BYTES)
         stx->stx_size -= FAN_TREE_LINK_BYTES;
 }

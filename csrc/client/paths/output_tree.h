@@ -1,34 +1,52 @@
 /*
- * The output tree: in a job of one rank an output is an ordinary file of the job directory, in
+ * The output tree: what a program of this rank makes is an ordinary file of the job directory, in
  * `fan_mount.outputs`, at its path in the mount. The kernel keeps its name, attributes, locks and
  * links, and a call on an output is the same call on that path.
  *
- * A directory of the dataset has its counterpart in the tree from the first output made in it on,
- * and then its bit in `touched`: only then its missing names are looked for there.
+ * A directory of the dataset has its counterpart in the tree, and its bit in `touched` once there
+ * is an output in it: only then its missing names are looked for there.
  *
  * The target of a symbolic link is a path of the mount, which only the library can follow. In the
  * tree it has FAN_TREE_LINK in front, so that the kernel never follows it to anything.
+ *
+ * In a job of several ranks a name is kept by the rank that has its directory. What other ranks
+ * have is a pointer in the tree, or nothing: those names the daemon is asked about
+ * (fanstore/outputs/ranks/trees.py).
  */
 #ifndef FAN_CLIENT_OUTPUT_TREE_H
 #define FAN_CLIENT_OUTPUT_TREE_H
 
+#include <dirent.h>
 #include <sys/stat.h>
 
 #include "walk.h"
 
 #define FAN_TREE_LINK "/proc/.fanstore/" /* nobody can make anything there */
-enum { FAN_TREE_LINK_BYTES = sizeof(FAN_TREE_LINK) - 1 };
+#define FAN_TREE_POINTER "/proc/.fanstore@" /* of a file: before the number of its rank */
+enum {
+    FAN_TREE_LINK_BYTES = sizeof(FAN_TREE_LINK) - 1,
+    FAN_TREE_POINTER_BYTES = sizeof(FAN_TREE_POINTER) - 1
+};
 
-/* Of directories that stand for one of the dataset: stage-out knows them by it, as mkdir(2) gives
- * none to any other. */
-enum { FAN_TREE_COUNTERPART_MODE = 05700 };
+/* Modes of directories that stand for one of the dataset, and of another rank; mkdir(2) gives none
+ * of them to any other. KNOWN: all ranks look for outputs there, and this one keeps the names. */
+enum {
+    FAN_TREE_COUNTERPART_MODE = 05700,
+    FAN_TREE_KNOWN_MODE = 05711,
+    FAN_TREE_STAND_IN_MODE = 04700
+};
 
-/* Inode numbers of outputs have it, those of inputs do not: they are numbered from 2 on. */
-#define FAN_TREE_INODE_BIT (UINT64_C(1) << 62)
-
-static inline bool fan_tree_used(void)
+/* The inode number that all ranks see of a file of this one. Those of inputs are numbered from 2
+ * on.
+ */
+static inline uint64_t fan_tree_inode(uint64_t inode)
 {
-    return fan_job.outputs != NULL;
+    return (inode ^ (uint64_t)fan_job.header->rank << 44) | UINT64_C(1) << 62;
+}
+
+static inline bool fan_tree_has_ranks(void)
+{
+    return fan_job.header->world_size > 1;
 }
 
 /* Whether there may be symbolic links in the tree. */
@@ -40,9 +58,17 @@ static inline bool fan_tree_has_links(void)
 /* Whether a path leads through no link, and not up: one call at most. */
 bool fan_tree_is_straight(const struct fan_walk *walk, int dirfd, const char *path);
 
+/* Whether a path in the tree is this rank's to look at or to change, with no link to be followed on
+ * the way. */
+bool fan_tree_is_own(const struct fan_walk *walk, int dirfd, const char *path);
+
 /* Goes on from an input directory, in which there is no input `name`, to that and all of the walk's
- * rest behind it. Ends at FAN_TREE, or at another path of the mount. */
-enum fan_walk_end fan_tree_walk(struct fan_walk *walk, const char *name);
+ * rest behind it. slash: one follows the name. Ends at FAN_TREE, at another path of the mount, or
+ * as fan_walk_beyond. */
+enum fan_walk_end fan_tree_walk(struct fan_walk *walk, const char *name, bool slash);
+
+/* Of a FAN_TREE target, makes one that the daemon is asked about: FAN_BEYOND. 0 or -errno. */
+int fan_tree_ask(struct fan_target *target);
 
 /* Ends a walk at a path of the tree. */
 bool fan_tree_found(const struct fan_walk *walk, int dirfd, const char *path);
@@ -65,6 +91,13 @@ struct fan_view *fan_tree_match_short(const char *path, const char **rest);
 
 /* The absolute path in the mount of a FAN_TREE target. Its length or -errno. */
 int64_t fan_tree_path(const struct fan_target *target, char *buffer, size_t capacity);
+
+/* The type of an entry of a directory of the tree, as readdir(3) has it: what is a link there may
+ * be a file of another rank. */
+static inline unsigned char fan_tree_shown_type(unsigned char type)
+{
+    return type == DT_LNK && fan_tree_has_ranks() ? DT_UNKNOWN : type;
+}
 
 /* Makes of what the kernel says of a file of the tree what the mount shows. */
 void fan_tree_show(const struct fan_view *view, struct stat *st);

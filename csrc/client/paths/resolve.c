@@ -7,11 +7,9 @@
 #include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../machine/spelling.h"
-#include "by_proc.h"
 #include "cwd.h"
 #include "linked.h"
 #include "near.h"
-#include "outdir.h"
 #include "output_tree.h"
 #include "walk.h"
 
@@ -66,12 +64,11 @@ static enum fan_walk_end odd(struct fan_walk *walk, const char *path)
     return FAN_WALK_ON;
 }
 
-/* A path that starts in an open directory of outputs, or "" for itself: by its name. */
-static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const struct fan_file *file,
-                                      const char *path)
+/* A path that starts in an open directory of another rank, or "" for itself: by its name. */
+static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const char *path)
 {
     char *here = walk->target->buffer;
-    long length = fan_outdir_path(fd, file, here, sizeof(walk->target->buffer));
+    long length = fan_fd_path(fd, here, sizeof(walk->target->buffer));
     if (length <= 0 || here[0] != '/')
         return fan_walk_missing(walk, length < 0 ? (int)-length : ENOENT, false);
     if (!fan_walk_put(walk->target, here, (size_t)length, path))
@@ -79,11 +76,12 @@ static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const struc
     return FAN_WALK_ON;
 }
 
-/* The same of a directory in the output tree: by its descriptor where the path can only lead to
- * something below it. */
+/* The same of a directory of this rank: by its descriptor where the path can only lead to something
+ * of this rank's below it. */
 static enum fan_walk_end below_tree(struct fan_walk *walk, int fd, const char *path)
 {
-    if (path[0] == '\0' || fan_tree_is_straight(walk, fd, path))
+    if (path[0] == '\0' ||
+        (fan_tree_is_own(walk, fd, path) && fan_tree_is_straight(walk, fd, path)))
         return fan_tree_found(walk, fd, path);
     char *here = walk->target->buffer;
     long length = fan_fd_path(fd, here, sizeof(walk->target->buffer));
@@ -102,7 +100,7 @@ static enum fan_walk_end at_file(struct fan_walk *walk, int fd, const struct fan
     walk->dataset = file->dataset;
     walk->id = 0;
     if (file->kind == FAN_FILE_OUTDIR)
-        return below_output(walk, fd, file, rest);
+        return below_output(walk, fd, rest);
     if (file->kind == FAN_FILE_OUTPUT)
         return below_tree(walk, fd, rest);
     return fan_walk_start(walk, file->view, file->id, rest) ? fan_walk_run(walk)
@@ -114,9 +112,7 @@ static const struct fan_file *file_by_proc(const char *path, int *fd)
 {
     *fd = fan_proc_fd(path);
     const struct fan_file *file = *fd >= 0 ? fan_file_get(*fd) : NULL;
-    bool real = file == NULL || file->kind == FAN_FILE_NEAR ||
-                (file->kind == FAN_FILE_OUTPUT && !fan_tree_used());
-    return real ? NULL : file;
+    return file == NULL || file->kind == FAN_FILE_NEAR ? NULL : file;
 }
 
 /* Begins with an absolute path, in a mount or outside. */
@@ -135,17 +131,13 @@ static enum fan_walk_end begin(struct fan_walk *walk, const char *path)
     const struct fan_file *file = file_by_proc(path, &fd);
     if (file != NULL && !(walk->flags & FAN_NOFOLLOW)) {
         walk->view = file->view;
+        if (fan_is_copied(file) && (walk->flags & FAN_CHANGE))
+            return fan_walk_missing(walk, EROFS, false);
         return file->kind == FAN_FILE_OUTPUT
                    ? (enum fan_walk_end)fan_tree_found(walk, AT_FDCWD, path)
                    : at_file(walk, fd, file, "");
     }
-    int named =
-        walk->flags & (FAN_NOFOLLOW | FAN_DEFER) || fan_tree_used()
-            ? 0
-            : fan_output_by_proc(path, (walk->flags & FAN_CHANGE) != 0, walk->target->buffer);
-    if (named < 0)
-        return fan_walk_missing(walk, -named, false);
-    return named > 0 ? FAN_WALK_ON : outside_or_back(walk, path);
+    return outside_or_back(walk, path);
 }
 
 static __attribute__((noinline)) bool go_on(struct fan_walk *walk)
@@ -199,7 +191,7 @@ static bool relative(struct fan_walk *walk, const char *path)
             return fan_walk_unusable(walk);
         return answer(walk, fan_walk_run(walk));
     }
-    if (cwd.kind == FAN_CWD_OUTPUT && fan_tree_used() &&
+    if (cwd.kind == FAN_CWD_OUTPUT && fan_tree_is_own(walk, AT_FDCWD, path) &&
         fan_tree_is_straight(walk, AT_FDCWD, path)) {
         walk->view = cwd.view;
         return fan_tree_found(walk, AT_FDCWD, path);
@@ -214,7 +206,7 @@ static bool relative(struct fan_walk *walk, const char *path)
 static bool below_fd(struct fan_walk *walk, int dirfd, const char *path)
 {
     const struct fan_file *file = fan_file_get(dirfd);
-    if (file == NULL || (file->kind == FAN_FILE_OUTPUT && !fan_tree_used()))
+    if (file == NULL)
         return fan_walk_outside(walk->target, dirfd, path);
     if (file->kind == FAN_FILE_NEAR) {
         bool ours = near_path(walk, file->view, file->id, path);
@@ -227,7 +219,7 @@ static bool below_fd(struct fan_walk *walk, int dirfd, const char *path)
     walk->id = file->kind == FAN_FILE_OUTDIR ? 0 : file->id;
     if (!(walk->flags & FAN_EMPTY_PATH))
         return fan_walk_missing(walk, ENOENT, false);
-    return file->kind == FAN_FILE_OUTDIR ? answer(walk, below_output(walk, dirfd, file, ""))
+    return file->kind == FAN_FILE_OUTDIR ? answer(walk, below_output(walk, dirfd, ""))
                                          : fan_walk_found(walk, false);
 }
 
@@ -277,6 +269,7 @@ static inline bool inside(struct fan_view *view, const char *rest, unsigned flag
 bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
     target->restarts = 0;
+    target->there = false;
     if (fan_job.view_count == 0 || !plausible(path))
         return fan_walk_outside(target, dirfd, path);
     const char *rest;
@@ -303,6 +296,7 @@ bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_t
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
     target->restarts = 0;
+    target->there = false;
     if (fan_job.view_count == 0 || target->where == FAN_TREE || !plausible(path) || path[0] == '\0')
         return false;
     bool from_directory = dirfd != AT_FDCWD && path[0] != '/' &&

@@ -1,7 +1,7 @@
 /*
  * Which file a path means: one of a mounted dataset, an output, a name missing there, or something
- * outside. The node daemon is asked only about names that are missing in directories in which an
- * output was ever made, on any rank.
+ * outside. The node daemon is asked only about outputs of which another rank keeps the name, or
+ * that it has.
  *
  * The walk follows the kernel's rules (path_resolution(7)): components in order, "..", symbolic
  * links of the dataset up to 40, search permission. Nothing here allocates or locks.
@@ -38,7 +38,7 @@ struct fan_target {
     const struct fan_dentry *dentry; /* FAN_INPUT: what the record says, too; or NULL */
     uint32_t mode;                   /* FAN_INPUT: the record's */
     uint64_t id;
-    size_t base_bytes; /* FAN_BEYOND: of `path`, what is the path of directory `id` */
+    bool there;        /* FAN_TREE: another rank keeps the name, so nothing is to be made */
     int dirfd;         /* FAN_OUTSIDE, FAN_TREE */
     const char *
         path; /* FAN_OUTSIDE, FAN_TREE: the caller's, or `buffer`; outputs: relative to the mount */

@@ -7,7 +7,6 @@
 
 #include "../../common/sys.h"
 #include "../../format/pack_format.h"
-#include "../job/known.h"
 #include "../machine/spelling.h"
 #include "output_tree.h"
 
@@ -99,20 +98,17 @@ static int search_permitted(const struct fan_walk *walk)
                : fan_permitted(walk->dataset, walk->id, X_OK, true);
 }
 
-/* What the path in the target's buffer is, of outputs: known here, or the daemon says. */
+/* What the path in the target's buffer is, of outputs: the daemon says. */
 static enum fan_walk_end ask(struct fan_walk *walk)
 {
     struct fan_target *target = walk->target;
-    bool follow = (walk->flags & FAN_NOFOLLOW) == 0;
+    bool stays = walk->flags & FAN_NOFOLLOW;
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_LOOKUP,
                                                .view = fan_output_view(walk->view),
-                                               .how = follow ? 0 : FAN_OUTPUT_NOFOLLOW},
+                                               .how = stays ? FAN_OUTPUT_NOFOLLOW : 0},
                                    .path = target->buffer};
     struct fan_output_answer answer;
-    int rc = fan_output_known(walk->view, target->buffer, target->base_bytes, follow, &answer,
-                              target->buffer);
-    if (rc == FAN_NAMES_ASK)
-        rc = fan_output_ask(&call, &answer, target->buffer);
+    int rc = fan_output_ask(&call, &answer, target->buffer);
     if (rc == 0 && answer.where == FAN_OUTPUT_ELSEWHERE)
         return ++walk->links > FAN_LINKS_MAX ? fan_walk_missing(walk, ELOOP, false) : FAN_WALK_ON;
     if (rc != 0 || answer.where != FAN_OUTPUT_HERE)
@@ -122,36 +118,9 @@ static enum fan_walk_end ask(struct fan_walk *walk)
     return true;
 }
 
-/* Puts the path of the directory stood in, and `name` with all behind it, into the target's buffer,
- * where `name` may lie already. */
-static int put_beyond(const struct fan_walk *walk, const char *name)
-{
-    char *buffer = walk->target->buffer;
-    size_t size = strlen(name) + 1, capacity = sizeof(walk->target->buffer);
-    if (size > capacity)
-        return -ENAMETOOLONG;
-    char *tail = memmove(buffer + capacity - size, name, size); /* programs have small stacks */
-    int64_t bytes = fan_index_path(&walk->dataset->index, walk->id, buffer, capacity - size);
-    if (bytes < 0 || (bytes > 0 && buffer + bytes == tail))
-        return bytes == -ERANGE || bytes >= 0 ? -ENAMETOOLONG : (int)bytes;
-    walk->target->base_bytes = (size_t)bytes;
-    if (bytes > 0)
-        buffer[bytes++] = '/';
-    memmove(buffer + bytes, tail, size);
-    return 0;
-}
-
-/* `name` is no input: an output, or about to be one. */
-static __attribute__((noinline)) enum fan_walk_end beyond(struct fan_walk *walk, const char *name,
-                                                          bool slash)
+enum fan_walk_end fan_walk_beyond(struct fan_walk *walk, bool last, bool slash)
 {
     struct fan_target *target = walk->target;
-    bool last = *walk->rest == '\0';
-    if (fan_tree_used())
-        return fan_tree_walk(walk, name);
-    int rc = put_beyond(walk, name);
-    if (rc != 0)
-        return fan_walk_missing(walk, -rc, false);
     missing_name(walk, ENOENT, last, slash);
     target->where = FAN_BEYOND;
     target->path = target->buffer;
@@ -214,7 +183,7 @@ enum fan_walk_end fan_walk_run(struct fan_walk *walk)
         struct fan_child child;
         rc = fan_index_child(index, walk->id, walk->hash, name, bytes, &child);
         if (rc != 0)
-            return may_be_output(walk, rc) ? beyond(walk, name, slash)
+            return may_be_output(walk, rc) ? fan_tree_walk(walk, name, slash)
                                            : missing_name(walk, -rc, *walk->rest == '\0', slash);
         bool last = *walk->rest == '\0';
         if (S_ISLNK(child.mode) && !(last && !slash && (walk->flags & FAN_NOFOLLOW))) {

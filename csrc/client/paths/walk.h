@@ -56,6 +56,10 @@ bool fan_walk_found(const struct fan_walk *walk, bool slash);
 bool fan_walk_missing(const struct fan_walk *walk, int error, bool creatable);
 bool fan_walk_outside(struct fan_target *target, int dirfd, const char *path);
 
+/* Ends at the path in the target's buffer, relative to the mount: FAN_BEYOND, or what the daemon
+ * says. last: only its last name is not among the inputs. */
+enum fan_walk_end fan_walk_beyond(struct fan_walk *walk, bool last, bool slash);
+
 /* The index cannot be mapped: for want of a descriptor, or for good. */
 bool fan_walk_unusable(const struct fan_walk *walk);
 

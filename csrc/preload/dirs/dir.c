@@ -82,8 +82,7 @@ FAN_EXPORT DIR *fdopendir(int fd)
     struct fan_file *file = fan_file_get(fd);
     if (file == NULL && fan_open_noticed(fd, fan_sys_fcntl(fd, F_GETFL, 0)))
         file = fan_file_get(fd);
-    if (file == NULL || file->kind == FAN_FILE_NEAR ||
-        (file->kind == FAN_FILE_OUTPUT && fan_tree_used()))
+    if (file == NULL || file->kind == FAN_FILE_NEAR || file->kind == FAN_FILE_OUTPUT)
         return REAL(fdopendir)(fd);
     bool listed = file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
     int error = listed && (atomic_load(&file->slot->status) & O_PATH) ? -EBADF : -ENOTDIR;
@@ -96,13 +95,15 @@ FAN_EXPORT DIR *fdopendir(int fd)
     return (DIR *)(void *)stream;
 }
 
-/* An entry of libc's own stream, with the inode number that stat(2) shows. */
+/* An entry of libc's own stream, with the inode number and the type that stat(2) shows. */
 static struct dirent *shown(DIR *dir, struct dirent *entry)
 {
-    int fd = entry != NULL && fan_tree_used() ? REAL(dirfd)(dir) : -1;
+    int fd = entry != NULL && fan_job.view_count > 0 ? REAL(dirfd)(dir) : -1;
     const struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
-    if (file != NULL && file->kind == FAN_FILE_OUTPUT)
+    if (file != NULL && file->kind == FAN_FILE_OUTPUT) {
         entry->d_ino = fan_shown_inode(fd, entry->d_name, entry->d_ino);
+        entry->d_type = fan_tree_shown_type(entry->d_type);
+    }
     return entry;
 }
 
@@ -282,14 +283,21 @@ static int enter_input(const struct fan_target *target)
     return rc == 0 ? fan_skeleton_chdir(target->view, target->dataset, target->id) : rc;
 }
 
-static int enter_output(const struct fan_target *target)
+/* Into what stands for it in the tree. */
+static int enter_output(struct fan_target *target)
 {
     int rc = S_ISDIR(target->attr.mode) ? fan_output_permitted(&target->attr, X_OK, true)
                                         : -ENOTDIR;
-    return rc == 0 ? fan_skeleton_chdir_output(target->view, target->path) : rc;
+    target->where = FAN_BEYOND;
+    int fd = rc == 0 ? fan_open(target, O_PATH | O_DIRECTORY | O_CLOEXEC, 0) : rc;
+    if (fd < 0)
+        return fd;
+    rc = (int)FAN_SYS(fchdir, fd);
+    fan_close_quietly(fd);
+    return rc;
 }
 
-static int chdir_ours(const struct fan_target *target)
+static int chdir_ours(struct fan_target *target)
 {
     int rc = target->where == FAN_MISSING  ? -target->error
              : target->where == FAN_OUTPUT ? enter_output(target)

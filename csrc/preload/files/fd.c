@@ -47,7 +47,6 @@ static int note_duplicate(int from, int to)
         rc = fan_file_share(to, file);
     if (rc != 0)
         fan_sys_close(to);
-    fan_output_settle(); /* of what stood under the number before */
     if (rc != 0)
         return (int)fan_answer(-ENOMEM);
     if (to == 0 && file != NULL && !fan_in_vfork_child())
@@ -99,10 +98,8 @@ FAN_EXPORT int fcntl(int fd, int command, ...)
     bool duplicates = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
     if (file == NULL) {
         int got = REAL(fcntl)(fd, command, argument);
-        if (duplicates && got >= 0) {
+        if (duplicates && got >= 0)
             fan_file_remove(got); /* a number of ours that was closed past us */
-            fan_output_settle();
-        }
         return got;
     }
     if (duplicates) {

@@ -128,7 +128,7 @@ static bool only_path(int fd)
 
 static bool keeps_none(const struct fan_file *file)
 {
-    return shows_mount(file) && !(fan_tree_used() && file->kind == FAN_FILE_OUTPUT);
+    return shows_mount(file) && file->kind != FAN_FILE_OUTPUT;
 }
 
 FAN_EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)

@@ -38,8 +38,7 @@ static int real_open(struct fan_target *target, int flags, mode_t mode)
 static void note_real(int fd, const char *path, int flags)
 {
     fan_file_remove(fd); /* a number of ours that was closed past us */
-    fan_output_settle();
-    if (path[0] == '/' && fan_output_reopened(fd, path, flags))
+    if (path[0] == '/' && fan_output_reopened(fd, path))
         return;
     if (flags & O_DIRECTORY)
         fan_open_noticed(fd, flags);
@@ -113,8 +112,7 @@ FAN_ALIAS(creat64, creat);
 static int close_ours(int fd)
 {
     fan_file_remove(fd);
-    int rc = fan_sys_close(fd), lost = fan_output_settle();
-    return rc < 0 ? rc : lost;
+    return fan_sys_close(fd);
 }
 
 int fan_close_quietly(int fd)
@@ -148,9 +146,7 @@ static int close_range_ours(unsigned first, unsigned last, int flags)
         return -EINVAL;
     if (!(flags & CLOSE_RANGE_CLOEXEC))
         fan_file_remove_range(first, last);
-    int rc = fan_close_range_around(first, last, (unsigned)flags);
-    fan_output_settle();
-    return rc;
+    return fan_close_range_around(first, last, (unsigned)flags);
 }
 
 FAN_EXPORT int close_range(unsigned first, unsigned last, int flags)

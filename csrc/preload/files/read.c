@@ -271,6 +271,7 @@ static void show_entries(int fd, char *buffer, long bytes)
     for (long at = 0; at < bytes;) {
         struct dirent64 *entry = (void *)(buffer + at);
         entry->d_ino = fan_shown_inode(fd, entry->d_name, entry->d_ino);
+        entry->d_type = fan_tree_shown_type(entry->d_type);
         at += entry->d_reclen;
     }
 }
@@ -285,7 +286,7 @@ FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
     if (file != NULL && file->kind == FAN_FILE_REGULAR)
         return fan_answer(-ENOTDIR);
     long got = FAN_SYS(getdents64, fd, buffer, bytes);
-    if (got > 0 && file != NULL && file->kind == FAN_FILE_OUTPUT && fan_tree_used())
+    if (got > 0 && file != NULL && file->kind == FAN_FILE_OUTPUT)
         show_entries(fd, buffer, got);
     return fan_answer(got);
 }

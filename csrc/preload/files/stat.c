@@ -268,7 +268,7 @@ ino_t fan_shown_inode(int directory, const char *name, ino_t inode)
     struct stat st;
     int error = errno;
     if (strcmp(name, "..") != 0 || fstatat(directory, "..", &st, 0) != 0)
-        st.st_ino = inode | FAN_TREE_INODE_BIT;
+        st.st_ino = fan_tree_inode(inode);
     errno = error;
     return st.st_ino;
 }

@@ -304,11 +304,10 @@ FAN_EXPORT int lremovexattr(const char *path, const char *name)
 static bool attributed_fd(int fd, int *rc)
 {
     const struct fan_file *file = fan_file_get(fd);
-    bool output = file != NULL && !fan_tree_used() &&
-                  (file->kind == FAN_FILE_OUTPUT || file->kind == FAN_FILE_OUTDIR);
-    if (!output && !is_input(fd))
+    bool others = file != NULL && file->kind == FAN_FILE_OUTDIR;
+    if (!others && !is_input(fd))
         return false;
-    *rc = only_a_path(fd) ? -EBADF : output ? -EOPNOTSUPP : -EROFS;
+    *rc = only_a_path(fd) ? -EBADF : others ? -EOPNOTSUPP : -EROFS;
     return true;
 }
 

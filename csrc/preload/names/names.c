@@ -1,5 +1,6 @@
-/* Names: removing, renaming, linking, making. The node daemon's, but for those of inputs, which no
- * call changes: it is refused as on a read-only file system. */
+/* Names: removing, renaming, linking, making. The kernel's in the output tree, the node daemon's
+ * where other ranks are concerned; those of inputs no call changes: it is refused as on a read-only
+ * file system. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,6 @@
 #include "../../client/paths/cwd.h"
 #include "../../client/paths/output_tree.h"
 #include "../../client/open/open.h"
-#include "../../client/paths/skeleton.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../log.h"
@@ -62,8 +62,6 @@ FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
     }
     if (target.where == FAN_INPUT)
         rc = refuse_removal(&target, path, flags);
-    else if (rc == 0 && (flags & AT_REMOVEDIR))
-        fan_skeleton_remove(target.view, target.path);
     return (int)fan_logged("unlink", path, &target, fan_answer(rc));
 }
 
@@ -106,16 +104,6 @@ static bool is_there(const struct fan_end *end)
     return end->ours && end->target.where != FAN_MISSING;
 }
 
-/* A rename among outputs. What stands in a directory that is renamed goes with it. */
-static int move(struct fan_output_call *call, struct fan_end *from, struct fan_end *to)
-{
-    int rc = fan_output_pair(call, from, to);
-    if (rc == 0 && from->target.path == from->target.buffer &&
-        to->target.path == to->target.buffer)
-        fan_skeleton_move(from->target.view, from->target.buffer, to->target.buffer);
-    return rc;
-}
-
 /* One try at a rename of which at least one end is ours. 0, -errno, FAN_END_MOVED. */
 static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_names, unsigned flags)
 {
@@ -124,7 +112,8 @@ static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_name
     if (flags & ~RENAME_NOREPLACE)
         return -EINVAL; /* as on file systems without RENAME_EXCHANGE */
     if (outputs || ((flags & RENAME_NOREPLACE) && is_there(from) && is_there(to)))
-        return move(&call, from, to); /* a name that is taken is told before whose it is */
+        return fan_output_pair(&call, from,
+                               to); /* a name that is taken is told before whose it is */
     int rc = fan_end_reached(from);
     rc = rc == 0 ? fan_end_reached(to) : rc;
     if (rc != 0)
@@ -195,6 +184,16 @@ static int rename_across(struct fan_end *from, struct fan_end *to, bool plain_na
     return !one ? -EXDEV : plain_names ? -EROFS : -EBUSY;
 }
 
+/* Of two ends of which the daemon has to say one, it says both. */
+static int ask_both(struct fan_end *a, struct fan_end *b)
+{
+    struct fan_end *end = is_beyond(a) && in_tree(b) ? b : is_beyond(b) && in_tree(a) ? a : NULL;
+    int rc = end != NULL ? fan_tree_ask(&end->target) : 0;
+    if (end != NULL && rc == 0)
+        end->ours = true;
+    return rc;
+}
+
 static int rename_any(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
     FAN_OFF_STACK(struct ends, ends);
@@ -211,6 +210,9 @@ static int rename_any(int from_fd, const char *from, int to_fd, const char *to, 
             rc = rename_really(old, new, flags);
             return logged_pair("rename", from, old, to, new, rc);
         }
+        rc = ask_both(old, new);
+        if (rc != 0)
+            break;
         rc = in_tree(old) || in_tree(new) ? rename_across(old, new, plain_names, flags)
                                           : rename_ends(old, new, plain_names, flags);
     }
@@ -281,6 +283,9 @@ static int link_any(int from_fd, const char *from, int to_fd, const char *to, in
                               new->target.path, flags);
             return logged_pair("link", from, old, to, new, rc);
         }
+        rc = ask_both(old, new);
+        if (rc != 0)
+            break;
         rc = flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) ? -EINVAL
                                                           : link_ends(old, new, (unsigned)flags);
     }

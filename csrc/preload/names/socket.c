@@ -74,7 +74,7 @@ FAN_EXPORT int getsockname(int fd, struct sockaddr *address, socklen_t *bytes)
 {
     socklen_t room = fan_given(bytes) ? *bytes : 0;
     int rc = REAL(getsockname)(fd, address, bytes);
-    if (rc == 0 && fan_job.outputs != NULL)
+    if (rc == 0 && fan_job.view_count > 0)
         show_address(address, room, bytes);
     return (int)fan_of_file(rc, fd, ENOTSOCK);
 }
@@ -83,7 +83,7 @@ FAN_EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *bytes)
 {
     socklen_t room = fan_given(bytes) ? *bytes : 0;
     int rc = REAL(getpeername)(fd, address, bytes);
-    if (rc == 0 && fan_job.outputs != NULL)
+    if (rc == 0 && fan_job.view_count > 0)
         show_address(address, room, bytes);
     return (int)fan_of_file(rc, fd, ENOTSOCK);
 }

@@ -37,7 +37,7 @@ static int watch_ours(int fd, const struct fan_target *target, uint32_t mask)
     if (target->where == FAN_MISSING)
         return (int)fan_answer(-target->error);
     bool directory = S_ISDIR(target->mode);
-    if (target->where != FAN_INPUT || (directory && !fan_tree_used()))
+    if (target->where != FAN_INPUT || (directory && fan_tree_has_ranks()))
         return (int)fan_answer(-EOPNOTSUPP);
     FAN_OFF_STACK(struct fan_path, room);
     int rc = room != NULL ? fan_permitted(target->dataset, target->id, 4, true) : -ENOMEM;

@@ -199,7 +199,6 @@ static void forget_standard(void)
 {
     if (fan_job.view_count > 0)
         fan_file_remove_range(0, 2);
-    fan_output_settle();
 }
 
 /* Outputs that are still open are finished by the end of the process: the daemon is told that it is

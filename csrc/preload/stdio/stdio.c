@@ -139,7 +139,6 @@ FAN_EXPORT FILE *fopen(const char *path, const char *mode)
                                              : open_stream(&target, mode);
     } else if (!ours) {
         forget_number(stream);
-        fan_output_settle();
     }
     return fan_logged_pointer("fopen", path, &target, stream);
 }
@@ -151,8 +150,7 @@ FAN_EXPORT int fclose(FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
         forget_number(stream);
-    int rc = REAL(fclose)(stream), lost = fan_output_settle();
-    return rc == 0 ? (int)fan_answer(lost) : rc;
+    return REAL(fclose)(stream);
 }
 
 FAN_ALIAS(_IO_fclose, fclose);
@@ -251,9 +249,7 @@ static FILE *reopen(const char *path, const char *mode, FILE *stream)
 
 FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
-    FILE *reopened = reopen(path, mode, stream);
-    fan_output_settle();
-    return reopened;
+    return reopen(path, mode, stream);
 }
 
 FAN_ALIAS(freopen64, freopen);

@@ -25,18 +25,15 @@ def _enum(name: str) -> Any:
 Op = _enum("Op")  # what a client can ask
 Where = _enum("Where")  # what an answer says
 
-ANNOUNCED = int(lib.FAN_OUTPUT_ANNOUNCED)
 _MAGIC = int(lib.FAN_OUTPUT_MAGIC)
 _PATH_MAX = int(lib.FAN_OUTPUT_PATH_MAX)
-_OBJECTS_MAX = int(lib.FAN_OUTPUT_OBJECTS_MAX)
 _OPS = frozenset(int(op) for op in Op)
 HEAD_BYTES = int(ffi.sizeof("struct fan_output_request"))
-REQUEST_MAX_BYTES = HEAD_BYTES + 2 * _PATH_MAX + 8 * _OBJECTS_MAX
+REQUEST_MAX_BYTES = HEAD_BYTES + 2 * _PATH_MAX
 _ANSWER = ffi.typeof("struct fan_output_answer *")
 _REQUEST = ffi.typeof("struct fan_output_request *")
 _NAME = ffi.typeof("struct fan_output_name *")
 _NAME_ALIGN_BYTES = 8
-_TYPE_SHIFT = 12  # from st_mode to d_type, as IFTODT(3) has it
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,6 @@ class Request:
     mtime_ns: int = 0
     path: bytes = b""
     other: bytes = b""
-    objects: tuple[int, ...] = ()
     pid: int = 0
     peer_uid: int = 0
 
@@ -73,14 +69,14 @@ _COPIED = [each.name for each in fields(Request) if each.name in dict(_REQUEST.i
 @dataclass(frozen=True)
 class Answer:
     """What it is told, unless it failed (an OSError). where: one of FAN_OUTPUT_DONE and so on;
-    entry: fills `attr`; fresh: nlink is 0 (CREATE of a free name, where the umask applies to the
-    mode); listing: LIST's names, instead of a text."""
+    entry: fills `attr`; listing: LIST's names with their types and inode numbers, instead of a
+    text. fd: goes with the answer, and is closed then; -1: none."""
 
     where: int
     entry: Entry | None = None
     text: bytes = b""
-    fresh: bool = False
-    listing: tuple[tuple[bytes, Entry], ...] = ()
+    listing: tuple[tuple[bytes, int, int], ...] = ()
+    fd: int = -1
 
 
 def request_bytes(head: bytes) -> int:
@@ -88,9 +84,9 @@ def request_bytes(head: bytes) -> int:
     is none."""
     fields = ffi.from_buffer(_REQUEST, head)
     lengths = (fields.path_bytes, fields.other_bytes)
-    if fields.magic != _MAGIC or max(lengths) > _PATH_MAX or fields.object_count > _OBJECTS_MAX:
+    if fields.magic != _MAGIC or max(lengths) > _PATH_MAX:
         raise failure(errno.EINVAL)
-    return int(HEAD_BYTES + sum(lengths) + 8 * fields.object_count)
+    return int(HEAD_BYTES + sum(lengths))
 
 
 def parse(data: bytes, mount_count: int, pid: int = 0, peer_uid: int = 0) -> Request:
@@ -100,16 +96,12 @@ def parse(data: bytes, mount_count: int, pid: int = 0, peer_uid: int = 0) -> Req
         raise failure(errno.EINVAL)
     head = ffi.from_buffer(_REQUEST, data)
     path_end = HEAD_BYTES + head.path_bytes
-    other_end = path_end + head.other_bytes
-    path, other = data[HEAD_BYTES:path_end], data[path_end:other_end]
+    path, other = data[HEAD_BYTES:path_end], data[path_end:]
     known = head.op in _OPS and head.view < mount_count and head.other_view < mount_count
     if not known or b"\0" in path or b"\0" in other:
         raise failure(errno.EINVAL)
-    objects = tuple(memoryview(data)[other_end:].cast("Q")) if head.object_count else ()
     copied = {name: getattr(head, name) for name in _COPIED}
-    return Request(
-        **copied, path=path, other=other, objects=objects, pid=head.behalf or pid, peer_uid=peer_uid
-    )
+    return Request(**copied, path=path, other=other, pid=head.behalf or pid, peer_uid=peer_uid)
 
 
 def serialise(answer: Answer) -> bytes:
@@ -118,7 +110,6 @@ def serialise(answer: Answer) -> bytes:
     out = ffi.new(_ANSWER, {"magic": _MAGIC, "where": answer.where, "text_bytes": len(text)})
     if answer.entry is not None:
         out.attr = attr_fields(answer.entry)
-        out.attr.nlink *= not answer.fresh  # the file is yet to be made
     return bytes(ffi.buffer(out)) + text
 
 
@@ -132,15 +123,14 @@ def attr_fields(entry: Entry) -> dict[str, int]:
     return {
         **entry.attr._asdict(),
         "ino": entry.inode,
-        "object": entry.object_id if entry.is_file else 0,
         "nlink": 2 if entry.is_directory else 1,
     }
 
 
-def listing_text(listing: Iterable[tuple[bytes, Entry]]) -> bytes:
+def listing_text(listing: Iterable[tuple[bytes, int, int]]) -> bytes:
     """Returns the text of a listing: for each entry a struct fan_output_name and the name."""
     parts: list[bytes] = []
-    for name, entry in listing:
-        head = ffi.new(_NAME, (entry.inode, entry.attr.mode >> _TYPE_SHIFT & 15, len(name)))
+    for name, kind, inode in listing:
+        head = ffi.new(_NAME, (inode, kind, len(name)))
         parts += (bytes(ffi.buffer(head)), name, bytes(-len(name) % _NAME_ALIGN_BYTES))
     return b"".join(parts)

@@ -3,18 +3,19 @@ it left, and keeps the rest on the node."""
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from fanstore._native import ffi
-from fanstore.outputs.stageout.apart import Tell, told_apart
-from fanstore.outputs.stageout.journal import Identity
-from fanstore.outputs.stageout.rescue import NOT_WAITED_FOR, Rescued
-from fanstore.outputs.stageout.unstaged import unstaged_of
+from fanstore.outputs.files.apart import Tell, told_apart
+from fanstore.outputs.files.unstaged import unstaged_of
+from fanstore.outputs.model.entries import Identity
 from fanstore.outputs.tree.end import keep_the_rest
 from fanstore.outputs.tree.passes import GivenUpError, StageOut
 from fanstore.outputs.tree.placed import (
@@ -29,11 +30,26 @@ from fanstore.outputs.tree.placed import (
 from fanstore.outputs.tree.shared import shared_of
 from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import Stock, take_stock
+from fanstore.wording import lines_naming
 
 TREES = "out"  # the folder of the output trees, in a job's directory
-
-
+NOT_WAITED_FOR = "not waited for"
 _LOOK_S = 0.05
+
+
+@dataclass
+class Rescued:
+    """What became of a dead job's outputs. partials: those placed that nobody has finished. kept:
+    path below the output directory, and why it is not there; all of these are in `folder`, unless
+    that failed, too."""
+
+    job_id: str
+    output_dir: str
+    folder: str
+    placed: list[str] = field(default_factory=list)
+    partials: list[str] = field(default_factory=list)
+    kept: list[tuple[str, str]] = field(default_factory=list)
+    stuck: bool = False
 
 
 def roots_of(job_directory: str, folders: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
@@ -63,9 +79,13 @@ def left_behind(job_directory: str) -> tuple[int, int, str] | None:
 
 
 def needs_rescue(job_directory: str) -> bool:
-    """Tells whether a job that nobody holds left something to do about its outputs."""
+    """Tells whether a job that nobody holds left something to do about its outputs. Raises OSError
+    where that cannot be known: such a job is left alone."""
     header = _header_of(job_directory)
     if header is None:
+        trees = os.path.join(job_directory, TREES)
+        if take_stock([(b"", os.fsencode(trees))], lift=False).files:
+            raise OSError(errno.EINVAL, "there is no record of where it belongs")
         return False
     stock = _stock_of(job_directory, header)
     made = any(stock.is_made(each) for each in stock.directories)
@@ -73,7 +93,7 @@ def needs_rescue(job_directory: str) -> bool:
     return bool(stock.files or stock.links or made or stock.unreadable or stock.hidden or begun)
 
 
-def rescue(job_directory: str, given_up: Callable[[], bool]) -> Rescued | None:
+def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> Rescued | None:
     """Places what a dead job left; `given_up` ends that, and the rest is kept. Returns None where
     there was nothing to do. The caller holds the job's lock."""
     header = _header_of(job_directory)
@@ -155,3 +175,20 @@ class _DeadJob:
             self.placed.done(os.fsencode(name), Copy(Source(*what[0]), Identity(*what[1])))
             if kind == "placed":
                 (done.partials if partial else done.placed).append(name)
+
+
+def rescue_lines(rescued: Rescued) -> list[str]:
+    """Returns the lines that tell people what became of a dead job's outputs."""
+    lines, partials = [], rescued.partials
+    kept = [": ".join(each) for each in rescued.kept]
+    if rescued.placed:
+        lines.append(
+            f"job {rescued.job_id} was killed: {len(rescued.placed):,} outputs of it are in "
+            f"{rescued.output_dir} now"
+        )
+    unfinished = f"in {rescued.output_dir}, but not finished when its job was killed"
+    lines += lines_naming(unfinished, partials, len(partials))
+    lines += lines_naming(f"not in {rescued.output_dir}", kept, len(kept))
+    if kept and not rescued.stuck:
+        lines.append(f"kept in {rescued.folder}")
+    return lines

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from fanstore.outputs.files.files import is_written
+from fanstore.outputs.files.unstaged import free_path, keep_object
 from fanstore.outputs.model.partial import partial_paths
-from fanstore.outputs.objects.files import is_written
-from fanstore.outputs.stageout.unstaged import free_path, keep_object
 from fanstore.outputs.tree.placed import Placed, Source
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.walk import take_stock

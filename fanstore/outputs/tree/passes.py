@@ -23,12 +23,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanstore.outputs.model.entries import Attr
+from fanstore.outputs.files.copying import copy_object, copy_together
+from fanstore.outputs.files.files import is_written, open_unasked, set_attr
+from fanstore.outputs.files.placing import name_together
+from fanstore.outputs.model.entries import Attr, Identity
 from fanstore.outputs.model.partial import partial_names
-from fanstore.outputs.objects.files import is_written, open_unasked, set_attr
-from fanstore.outputs.stageout.copying import copy_object, copy_together
-from fanstore.outputs.stageout.journal import Identity
-from fanstore.outputs.stageout.placing import name_together
 from fanstore.outputs.tree import walk
 from fanstore.outputs.tree.placed import ITSELF_NS, Copy, Placed, Source
 from fanstore.outputs.tree.shared import Shared
@@ -121,6 +120,7 @@ class StageOut:
         self.copied_bytes = 0
         self.stock_s = 0.0  # what it took to see what is to be done
         self.each: Callable[[bytes, bool], None] = lambda name, partial: None
+        self.take: Callable[[bytes, Identity], bool] = lambda name, identity: False
 
     def run(self, last: bool, force: bool = False) -> Result:
         """Does one pass. last: all programs have ended; files get their names instead of being
@@ -148,6 +148,15 @@ class StageOut:
         finally:
             stock.close()
         return result
+
+    def give(self, name: bytes, identity: Identity) -> bool:
+        """Lets another rank, which has the file now, have what was placed under its name; tells
+        whether that was. May be called from any thread."""
+        copy = self._placed.copies.get(name)
+        if copy is None or copy.identity != identity:
+            return False
+        self._placed.gone(name)
+        return True
 
     def count(self) -> None:
         """Counts what waits, without a pass."""
@@ -494,7 +503,7 @@ class StageOut:
     def _replace(self, todo: Todo, temporary: bytes, copy: Copy) -> None:
         """Gives one name that is taken: what was placed there is kept for as long as it may be
         wanted under another name."""
-        before = self._placed.copies.get(todo.name)
+        before = self._placed.copies.get(todo.name) or self._of_other_rank(todo.name)
         if before is not None:
             self._placed.intend([(temporary, before)])
         old = self._target.put(temporary, todo.name, before)
@@ -503,6 +512,14 @@ class StageOut:
             self._placed.done(temporary, old)
             if self._is_nowhere(old, todo.name):
                 self._remove(temporary)
+
+    def _of_other_rank(self, name: bytes) -> Copy | None:
+        """Returns what is in the way if another rank has placed it, and gives it up."""
+        found = self._target.look(name)
+        if found is None or stat.S_ISDIR(found.st_mode):
+            return None
+        identity = Identity.of(found)
+        return Copy(Source(0, 0, 0, 0), identity) if self.take(name, identity) else None
 
     def _is_done(self, todo: Todo, copy: Copy) -> None:
         if todo.closed and not todo.linked:
@@ -531,13 +548,15 @@ class StageOut:
         """Removes what was placed and has no name in the tree, once that is certain."""
         if not self._still:
             return
-        for name in [each for each in self._placed.copies if each not in self._wanted]:
+        for name in [each for each in list(self._placed.copies) if each not in self._wanted]:
             self._check()
-            names = self._stock.names.get(self._placed.copies[name].source.inode, ())
+            copy = self._placed.copies.get(name)
+            names = () if copy is None else self._stock.names.get(copy.source.inode, ())
             if any(each in self.result.waiting for each in names):
                 continue  # its bytes are to be placed under another name first
             try:
-                self._remove(name)
+                if copy is not None:  # else it is another rank's now
+                    self._remove(name)
             except OSError as error:
                 self.result.failed[name] = f"is there still: {error.strerror}"
         for name in sorted(self._placed.directories - self._stock.directories.keys(), reverse=True):

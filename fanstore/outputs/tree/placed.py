@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from fanstore._native import lib
-from fanstore.outputs.stageout.journal import Identity
+from fanstore.outputs.model.entries import Identity
 
 FILE = "placed"
 _VERSION = 1
@@ -114,7 +114,7 @@ class Placed:
 
     def below(self, path: bytes) -> list[bytes]:
         """Returns the copies below a directory."""
-        return [each for each in self.copies if each.startswith(path + b"/")]
+        return [each for each in list(self.copies) if each.startswith(path + b"/")]
 
     def discard(self) -> None:
         """Removes the file: nothing is left to be done."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from fanstore._native import ffi, lib
@@ -64,6 +64,32 @@ class Shared:
     def expect_links(self) -> None:
         """Has programs look for symbolic links in the tree."""
         self._outputs.links = 1
+
+    def is_written(self, inode: int) -> bool:
+        """Tells whether a program has a file open for writing, or was killed while it had."""
+        return bool(lib.fan_writer_of(self._outputs, inode))
+
+    def visit(self) -> None:
+        """Has programs tell the daemon of directories that they rename: other ranks may have
+        something in them."""
+        self._outputs.visited = 1
+
+    def changed(self) -> None:
+        """Counts a change in the tree that no program made."""
+        self._count("changes")
+
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """Goes around a rename that no program makes."""
+        self._count("moves_begun")
+        try:
+            yield
+        finally:
+            self._count("moves_done")
+            self._count("changes")
+
+    def _count(self, name: str) -> None:
+        lib.fan_count_up(ffi.addressof(self._outputs, name))
 
     def changes(self) -> int:
         """Returns how often something changed in the tree."""

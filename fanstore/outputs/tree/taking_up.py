@@ -7,30 +7,16 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Protocol
 
-from fanstore.outputs.model.entries import Attr
-from fanstore.outputs.objects.files import copy_file
-from fanstore.outputs.stageout.journal import Identity
+from fanstore.outputs.files.files import copy_file
+from fanstore.outputs.model.entries import Attr, Identity
+from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.tree.placed import Copy, Placed, Source
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import COUNTERPART_MODE, LINK_PREFIX
 
 OWN = b".fanstore-"  # the beginning of FanStore's own names in an output directory
-
-
-class Inputs(Protocol):
-    """What is known of a mounted dataset."""
-
-    def kind(self, path: bytes) -> str:
-        """Returns what the path is: "missing", "directory", "link" or "file"."""
-
-    def record(self, path: bytes) -> int | None:
-        """Returns the record id of the path in the index, None if it is missing."""
-
-    def touch(self, record: int) -> None:
-        """Has programs look for outputs in that directory."""
 
 
 class TakingUp:
@@ -46,9 +32,14 @@ class TakingUp:
         self._check = check
         self.files = self.bytes = 0
 
-    def run(self, folder: bytes, root: bytes, inputs: Inputs) -> None:
+    def run(
+        self, folder: bytes, root: bytes, inputs: Inputs, keeps: Callable[[bytes], bool]
+    ) -> set[int]:
         """Takes up what belongs to one mount: the folder below the output directory, and its tree.
-        What has the name of an input is left where it is. Raises OSError."""
+        What has the name of an input is left where it is. keeps: tells whether this rank keeps the
+        names made in a directory of the dataset, and so takes those up. Returns the records of the
+        directories of the dataset in which there is something. Raises OSError."""
+        touched: set[int] = set()
         waiting, made = [(b"", root)], []
         while waiting:
             path, at = waiting.pop()
@@ -56,7 +47,9 @@ class TakingUp:
                 self._check()
                 below = os.path.join(path, entry.name)
                 name, to = os.path.join(folder, below), os.path.join(at, entry.name)
-                kind = inputs.kind(below)
+                kind, record = inputs.kind(below), inputs.record(path)
+                if kind == "missing" and record is not None and not keeps(path):
+                    continue
                 found = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode) and kind in ("missing", "directory"):
                     made.append((to, found, kind == "directory"))
@@ -66,13 +59,13 @@ class TakingUp:
                     self._bring(name, entry.path, to, found)
                 else:
                     continue
-                record = inputs.record(path)
                 if record is not None:
-                    inputs.touch(record)
+                    touched.add(record)
         for to, found, is_input in reversed(made):
             mode = COUNTERPART_MODE if is_input else stat.S_IMODE(found.st_mode)
             os.utime(to, ns=(found.st_atime_ns, found.st_mtime_ns))
             os.chmod(to, mode)
+        return touched
 
     def _entries(self, name: bytes) -> Iterator[os.DirEntry[bytes]]:
         with suppress(FileNotFoundError), os.scandir(self._target.path(name)) as entries:

@@ -15,14 +15,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from fanstore.outputs.stageout.journal import Identity
-from fanstore.outputs.stageout.placing import (
+from fanstore.outputs.files.placing import (
     back_up,
     exchange,
     real_directory,
     rename_to_free,
     sync_directories,
 )
+from fanstore.outputs.model.entries import Identity
 from fanstore.outputs.tree.placed import Copy, Header
 
 _SYNC_EACH_S = 1.0

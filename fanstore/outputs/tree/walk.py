@@ -11,22 +11,29 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 LINK_PREFIX = b"/proc/.fanstore/"  # in front of a link's target (csrc/client/paths/output_tree.h)
+POINTER_PREFIX = b"/proc/.fanstore@"  # of a link that says which rank has a file
 COUNTERPART_MODE = 0o5700  # of a directory that stands for one of the dataset
+KNOWN_MODE = 0o5711  # the same, and all ranks know that there may be outputs in it
+STAND_IN_MODE = 0o4700  # of a directory that stands for one of another rank
+WHOSE = b".fanstore-of"  # in that, a link that says which rank that is
+_STANDING_IN = frozenset({COUNTERPART_MODE, KNOWN_MODE, STAND_IN_MODE})
 
 
 @dataclass
 class Stock:
     """What is in the tree. Keys are paths below the output directory. files: the path in the tree
-    and its stat(2). links: their targets and stat. directories: with counterparts, whose mode says
-    so. names: of each inode number. deep: what has a longer path than the kernel takes. unreadable:
-    directories that cannot be listed, and why. lifted: the modes of directories that kept their
-    owner out, and do not for now. hidden: there are some, which are to stay so as long as programs
-    run. removed: somebody has removed a whole tree. FIFOs, sockets and devices are left out."""
+    and its stat(2). links: their targets and stat. directories: with those that stand for others,
+    whose mode says so. names: of each inode number. pointers: the ranks that have files whose names
+    are kept here. deep: what has a longer path than the kernel takes. unreadable: directories that
+    cannot be listed, and why. lifted: the modes of directories that kept their owner out, and do
+    not for now. hidden: there are some, which are to stay so as long as programs run. removed:
+    somebody has removed a whole tree. FIFOs, sockets and devices are left out."""
 
     files: dict[bytes, tuple[bytes, os.stat_result]] = field(default_factory=dict)
     links: dict[bytes, tuple[bytes, os.stat_result]] = field(default_factory=dict)
     directories: dict[bytes, os.stat_result] = field(default_factory=dict)
     names: dict[int, list[bytes]] = field(default_factory=dict)
+    pointers: dict[bytes, int] = field(default_factory=dict)
     deep: set[bytes] = field(default_factory=set)
     unreadable: dict[bytes, str] = field(default_factory=dict)
     lifted: dict[bytes, int] = field(default_factory=dict)
@@ -34,8 +41,9 @@ class Stock:
     removed: bool = False
 
     def is_made(self, path: bytes) -> bool:
-        """Tells whether a program made the directory: else it stands for one of the dataset."""
-        return stat.S_IMODE(self.directories[path].st_mode) != COUNTERPART_MODE
+        """Tells whether a program made the directory: else it stands for one of the dataset, or of
+        another rank."""
+        return stat.S_IMODE(self.directories[path].st_mode) not in _STANDING_IN
 
     def close(self) -> None:
         """Gives directories back the modes that their programs gave them."""
@@ -101,7 +109,11 @@ def _note(stock: Stock, shown: bytes, entry: os.DirEntry[bytes]) -> bool:
     try:
         found = look(entry.path)
         if stat.S_ISLNK(found.st_mode):
-            stock.links[shown] = (os.readlink(entry.path).removeprefix(LINK_PREFIX), found)
+            target = os.readlink(entry.path)
+            if target.startswith(POINTER_PREFIX):
+                stock.pointers[shown] = int(target.removeprefix(POINTER_PREFIX))
+            elif entry.name != WHOSE:
+                stock.links[shown] = (target.removeprefix(LINK_PREFIX), found)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             stock.deep.add(shown)

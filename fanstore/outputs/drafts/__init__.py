@@ -1,1 +1,0 @@
-"""Outputs that are being written: who writes them, and when they are finished."""

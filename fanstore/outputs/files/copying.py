@@ -1,0 +1,50 @@
+"""Copies of files in the output directory, with their holes and attributes, synced."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fanstore._native import ffi, lib
+from fanstore.outputs.files.files import copy_file
+from fanstore.outputs.files.syncing import sync_all
+from fanstore.outputs.model.entries import Attr
+
+
+def copy_object(
+    source: bytes, temporary: bytes, attr: Attr, advance: Callable[[int], None]
+) -> None:
+    """Copies a file with its holes, gives it `attr`, and syncs it. `advance` is called with the
+    count of bytes as they come, and may raise to give up. Where anything is raised, nothing is left
+    behind."""
+    try:
+        copy_file(source, temporary, attr, advance, synced=True)
+    except FileExistsError:  # a daemon that was killed has left it
+        os.unlink(temporary)
+        copy_file(source, temporary, attr, advance, synced=True)
+
+
+def copy_together(
+    files: Sequence[tuple[bytes, bytes, Attr]], by_link: bool, ended: Any
+) -> list[OSError | None]:
+    """Copies small files, each to its temporary path, and syncs them together; by_link: gives
+    files, of any size, those as second names instead. ended: an int32_t that is not 0 once nothing
+    is waited for. Returns for each None, or why it is not copied: among other things if it has
+    holes, or lets nobody read it, which copy_object can do."""
+    paths = b"".join(b"%s\0%s\0" % (source, temporary) for source, temporary, _ in files)
+    copies = ffi.new("struct fan_copy[]", len(files))
+    for copy, (_, _, attr) in zip(copies, files, strict=True):
+        copy.atime_ns, copy.mtime_ns, copy.mode = attr.atime_ns, attr.mtime_ns, attr.mode
+        copy.uid, copy.gid = attr.uid, attr.gid
+    lib.fan_copy_files(paths, len(files), copies, by_link, ended)
+    made = [copy for copy in copies if copy.error == 0]
+    fds = [copy.fd for copy in made]
+    for copy, problem in zip(made, sync_all(fds) if fds else [], strict=True):
+        copy.error = 0 if problem is None else problem.errno or errno.EIO
+    lib.fan_close_all(ffi.new("int32_t[]", fds), len(fds))
+    for copy, (_, temporary, _) in zip(copies, files, strict=True):
+        if copy.error and copy.fd >= 0:
+            os.unlink(temporary)
+    return [OSError(copy.error, os.strerror(copy.error)) if copy.error else None for copy in copies]

@@ -1,0 +1,42 @@
+"""Keeps on the node what is not in the output directory, under `unstaged`, which no sweep
+removes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+from fanstore.outputs.files.copying import copy_object
+from fanstore.outputs.files.files import facts_of
+from fanstore.outputs.model.entries import Attr
+
+UNSTAGED = "unstaged"
+
+
+def unstaged_of(job_directory: str) -> str:
+    """Returns the folder in which a job keeps them, beside the folder of all jobs."""
+    base = os.path.dirname(os.path.dirname(job_directory))
+    return os.path.join(base, UNSTAGED, os.path.basename(job_directory))
+
+
+def keep_object(source: bytes, folder: str, relative: str) -> None:
+    """Moves a file to its place in that folder. Raises OSError."""
+    path = free_path(os.path.join(folder, relative))
+    try:
+        os.rename(source, path)
+    except OSError:  # another file system, or a folder that others may not rename from
+        copy_object(source, os.fsencode(path), Attr.of(facts_of(source)), lambda _: None)
+    found = os.stat(path)
+    os.chmod(path, stat.S_IMODE(found.st_mode) | stat.S_IRUSR)
+
+
+def free_path(path: str) -> str:
+    """Returns the path, with its directories made, or one like it where something is in the way."""
+    for number in range(1000):
+        candidate = path if number == 0 else f"{path}.{number}"
+        with contextlib.suppress(FileExistsError, NotADirectoryError):
+            os.makedirs(os.path.dirname(candidate), 0o700, exist_ok=True)
+            if not os.path.lexists(candidate):
+                return candidate
+    raise FileExistsError(path)

@@ -1,1 +1,0 @@
-"""The real files of outputs, and the copies of other ranks' on this node."""

@@ -1,0 +1,88 @@
+"""What a rank does about outputs for its own programs and for the other ranks, put together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from fanstore.outputs.model.entries import Identity
+from fanstore.outputs.model.interfaces import Inputs
+from fanstore.outputs.ranks.asking import ask_each
+from fanstore.outputs.ranks.copies import Copies
+from fanstore.outputs.ranks.listener import Listener
+from fanstore.outputs.ranks.operations import Operations
+from fanstore.outputs.ranks.trees import Trees
+from fanstore.outputs.tree.shared import Shared
+from fanstore.peers.connected import ConnectedPeers
+
+SOCKET = "outputs"  # in a job's directory: programs ask there
+_SCRATCH = "scratch"
+_COPIES = "copies"
+_THREADS = 4
+_CONNECTIONS_MOST = 512
+
+Give = Callable[[bytes, Identity], bool]
+
+
+class Ranks:
+    """This rank among the others. All of it runs in the outputs thread."""
+
+    def __init__(
+        self,
+        directory: str,
+        listener: socket.socket,
+        inputs: Sequence[Inputs],
+        roots: Sequence[bytes],
+        placed: Sequence[bytes],
+        peers: ConnectedPeers,
+    ) -> None:
+        """directory: the job's. listener: bound to SOCKET in it, closed in the end. roots: of each
+        mount, its tree; placed: where its outputs are in the output directory. peers: not started
+        yet."""
+        self._directory = directory
+        self._socket = listener
+        self._inputs = inputs
+        self._roots = roots
+        self._placed = placed
+        self._peers = peers
+        self._parts = contextlib.ExitStack()
+
+    async def open(self, shared: Shared, give: Give) -> None:
+        """Answers from now on. give: tells whether this rank placed what has this name and identity
+        in the output directory, which is another rank's from then on. Raises OSError."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
+        executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
+        self._parts.callback(executor.shutdown, wait=False, cancel_futures=True)
+        scratch = os.path.join(self._directory, _SCRATCH)
+        os.mkdir(scratch, 0o700)
+        trees = Trees(
+            self._peers.rank, self._roots, os.fsencode(scratch), shared,
+            lambda mount, path: self._inputs[mount].kind(path) != "missing",
+        )  # fmt: skip
+        copies = Copies(os.path.join(self._directory, _COPIES), self._peers, executor)
+        operations = Operations(self._peers, self._inputs, trees, copies, shared, self._placed)
+        self._peers.serve("placed.give", lambda _, *args: give(*args))
+        self._peers.start()
+        most = min(share, _CONNECTIONS_MOST)
+        listener = Listener(self._socket, len(self._inputs), operations.run, most)
+        self._parts.callback(listener.close)
+
+    async def take(self, name: bytes, identity: Identity) -> bool:
+        """Has another rank let this one have what it placed under a name, if any did."""
+        others = [rank for rank in range(self._peers.world_size) if rank != self._peers.rank]
+        given = await ask_each(self._peers, others, lambda _: ("placed.give", name, identity))
+        return any(given)
+
+    def is_lost(self, rank: int) -> bool:
+        """Tells whether a rank is."""
+        return self._peers.is_lost(rank)
+
+    async def close(self) -> None:
+        """Answers no more."""
+        self._parts.close()
+        self._socket.close()

@@ -1,0 +1,376 @@
+"""The output trees of this rank, for all ranks.
+
+What a program makes lies in the tree of its rank, at its path. The name is kept by the rank that
+has the directory: where that is another one, it has a *pointer* there, which says who has what the
+name stands for: of a file a symbolic link, of a directory a directory of its own mode. A rank that
+makes something in the directory of another has a *stand-in* of that directory in its own tree.
+
+- What is in this rank's tree and is neither pointer nor stand-in is this rank's.
+- The kernel of the rank that keeps a name decides who gets it: a pointer is made like any file.
+- A name whose pointer leads to a rank that does not have it is being made, moved or removed at this
+  moment, or was when its program was killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from fanstore.outputs.files.files import change, is_written, open_unasked
+from fanstore.outputs.files.placing import rename_to_free
+from fanstore.outputs.model.entries import Attr, Changes, Entry, failure, joined
+from fanstore.outputs.tree.shared import Shared
+from fanstore.outputs.tree.walk import (
+    COUNTERPART_MODE,
+    KNOWN_MODE,
+    LINK_PREFIX,
+    POINTER_PREFIX,
+    STAND_IN_MODE,
+    WHOSE,
+)
+
+_TYPE_SHIFT = 12  # from st_mode to d_type, as IFTODT(3) has it
+
+
+NOBODY = -1  # in place of a rank that is not known
+
+
+class Seen(NamedTuple):
+    """What this rank has under a name: an entry; or it knows the rank that has one; or neither."""
+
+    entry: Entry | None = None
+    rank: int | None = None
+
+
+class Listed(NamedTuple):
+    """One name of a directory. type: as readdir(3) has it. rank: of the inode number."""
+
+    name: bytes
+    type: int
+    inode: int
+    rank: int
+
+
+class Trees:
+    """The trees of this rank, one for each mount. All paths are relative to the mount, in normal
+    form. Where it says so, a method is for the rank that keeps the name, or that has what it stands
+    for. All raise OSError."""
+
+    def __init__(
+        self,
+        rank: int,
+        roots: Sequence[bytes],
+        scratch: bytes,
+        shared: Shared,
+        is_input: Callable[[int, bytes], bool],
+    ) -> None:
+        """scratch: a directory of their file system for names that nobody is to see yet. is_input:
+        tells whether the dataset has a directory there."""
+        self.rank = rank
+        self.moves = 0  # directories of other ranks that were moved here
+        self._roots = roots
+        self._scratch = scratch
+        self._shared = shared
+        self._is_input = is_input
+        self._numbers = itertools.count(1)
+
+    def path(self, mount: int, path: bytes) -> bytes:
+        """Returns the real path."""
+        return self._roots[mount] + b"/" + path if path else self._roots[mount]
+
+    def new_path(self) -> bytes:
+        """Returns a free path in the scratch directory."""
+        return b"%s/%d" % (self._scratch, next(self._numbers))
+
+    # ---- looking ----
+
+    def look(self, mount: int, path: bytes) -> Seen:
+        """Returns what is under a name."""
+        real = self.path(mount, path)
+        try:
+            found = os.lstat(real)
+            if stat.S_ISLNK(found.st_mode):
+                target = os.readlink(real)
+                if target.startswith(POINTER_PREFIX):
+                    return Seen(rank=int(target.removeprefix(POINTER_PREFIX)))
+                target = target.removeprefix(LINK_PREFIX)
+                attr = Attr.of(found)._replace(size=len(target))
+                return Seen(Entry(self.rank, found.st_ino, attr, target))
+            if stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == STAND_IN_MODE:
+                return Seen(rank=int(os.readlink(real + b"/" + WHOSE)))
+        except (FileNotFoundError, NotADirectoryError):
+            return Seen()
+        return Seen(Entry(self.rank, found.st_ino, Attr.of(found)))
+
+    def look_for(self, asker: int, mount: int, path: bytes) -> Seen:
+        """The same for a rank: others do not see a file that somebody writes."""
+        seen = self.look(mount, path)
+        entry = seen.entry
+        if asker == self.rank or entry is None or not entry.is_file:
+            return seen
+        return Seen(entry._replace(hidden=self._shared.is_written(entry.inode)))
+
+    def look_down(
+        self, asker: int, mount: int, directory: bytes, names: Sequence[bytes]
+    ) -> tuple[int, Seen]:
+        """Goes down from a directory by these names as far as this rank has what they stand for;
+        returns the turn of the last name that was looked at, and what is there."""
+        self._note_visit(asker)
+        path, seen = directory, Seen()
+        for turn, name in enumerate(names):
+            path = joined(path, name)
+            seen = self.look_for(asker, mount, path)
+            if seen.entry is None or not seen.entry.is_directory:
+                return turn, seen
+        return len(names) - 1, seen
+
+    def _note_visit(self, asker: int) -> None:
+        if asker != self.rank:
+            self._shared.visit()
+
+    def listing(
+        self, asker: int, mount: int, path: bytes
+    ) -> tuple[list[Listed], dict[int, list[bytes]]]:
+        """Lists the outputs in a directory whose names this rank keeps: those that it has, and the
+        names of each rank that has others."""
+        self._note_visit(asker)
+        listed: list[Listed] = []
+        of_ranks: dict[int, list[bytes]] = {}
+        for name in self._names(mount, path):
+            seen = self.look_for(asker, mount, joined(path, name))
+            if seen.rank is not None:
+                of_ranks.setdefault(seen.rank, []).append(name)
+            elif seen.entry is not None and not seen.entry.hidden:
+                listed.append(listed_as(name, seen.entry))
+        return listed, of_ranks
+
+    def _names(self, mount: int, path: bytes) -> list[bytes]:
+        try:
+            names = os.listdir(self.path(mount, path))
+        except FileNotFoundError:
+            if not self._is_input(mount, path):
+                raise
+            return []
+        within = self._is_input(mount, path)
+        return [
+            name
+            for name in names
+            if name != WHOSE and not (within and self._is_input(mount, joined(path, name)))
+        ]
+
+    def present(
+        self, asker: int, mount: int, directory: bytes, names: Sequence[bytes]
+    ) -> list[Listed]:
+        """Lists those of some names that this rank has."""
+        seen = [(name, self.look_for(asker, mount, joined(directory, name))) for name in names]
+        return [
+            listed_as(name, each.entry)
+            for name, each in seen
+            if each.entry is not None and not each.entry.hidden
+        ]
+
+    # ---- for the rank that keeps a name ----
+
+    def keeps(self, mount: int, directory: bytes) -> bool:
+        """Tells whether this rank has a directory that a program made."""
+        entry = self.look(mount, directory).entry
+        return entry is not None and entry.is_directory
+
+    def know(self, mount: int, directory: bytes) -> None:
+        """Notes that all ranks know that there may be outputs in a directory of the dataset: its
+        programs may make names there themselves from now on."""
+        self._stand_in(mount, directory)
+        os.chmod(self.path(mount, directory), KNOWN_MODE)
+
+    def claim(self, mount: int, path: bytes, rank: int, is_directory: bool) -> None:
+        """Makes a pointer to a rank. Raises FileExistsError where the name is taken."""
+        self._note_visit(rank)
+        real = self.path(mount, path)
+        if not is_directory:
+            os.symlink(b"%s%d" % (POINTER_PREFIX, rank), real)
+        else:
+            self._put_stand_in(rank, real)
+        self._shared.changed()
+
+    def unclaim(self, mount: int, path: bytes, rank: int) -> None:
+        """Removes a pointer to a rank, if it is there."""
+        real = self.path(mount, path)
+        if self.look(mount, path).rank != rank:
+            return
+        if os.path.islink(real):
+            os.unlink(real)
+        else:
+            self._remove_stand_in(real)
+
+    def point(self, mount: int, path: bytes, rank: int, is_directory: bool) -> int | None:
+        """Lets a name stand for what a rank has there, whatever it stood for; returns which rank
+        has that, None where it is gone."""
+        before, real = self.look(mount, path), self.path(mount, path)
+        if is_directory and before.rank is not None and os.path.isdir(real):
+            os.unlink(real + b"/" + WHOSE)
+            os.symlink(b"%d" % rank, real + b"/" + WHOSE)
+        elif is_directory:
+            self._put_stand_in(rank, real)
+        else:
+            pointer = self.new_path()
+            os.symlink(b"%s%d" % (POINTER_PREFIX, rank), pointer)
+            os.rename(pointer, real)
+        self._shared.changed()
+        return before.rank
+
+    def _put_stand_in(self, rank: int, real: bytes) -> None:
+        """Makes a stand-in of a directory of a rank, whole. Raises FileExistsError."""
+        made = self.new_path()
+        os.mkdir(made, 0o700)
+        os.symlink(b"%d" % rank, made + b"/" + WHOSE)
+        os.chmod(made, STAND_IN_MODE)
+        try:
+            rename_to_free(made, real)
+        except OSError:
+            os.unlink(made + b"/" + WHOSE)
+            os.rmdir(made)
+            raise
+
+    # ---- for the rank that has what a name stands for ----
+
+    def stand_in(self, mount: int, path: bytes, rank: int) -> bytes:
+        """Makes a stand-in of a directory of another rank, and of those above it; returns its real
+        path."""
+        real = self.path(mount, path)
+        if self.look(mount, path) == Seen():
+            self._stand_in(mount, os.path.dirname(path))
+            with suppress(FileExistsError):
+                self._put_stand_in(rank, real)
+        return real
+
+    def make_way(self, mount: int, path: bytes, keeper: int) -> bytes:
+        """Makes all that has to be there before a name that this rank got can be used; returns its
+        real path."""
+        self._stand_in(mount, os.path.dirname(path), keeper)
+        real = self.path(mount, path)
+        if self.look(mount, path).rank is not None:  # of one that is there no more
+            self._remove_stand_in(real)
+        return real
+
+    def _stand_in(self, mount: int, directory: bytes, rank: int = NOBODY) -> None:
+        """Makes what stands in for a directory and those above it. rank: the one that has it."""
+        path = b""
+        with suppress(FileExistsError):
+            os.mkdir(self._roots[mount], 0o700)
+        for name in directory.split(b"/") if directory else []:
+            path = joined(path, name)
+            real = self.path(mount, path)
+            if os.path.lexists(real):
+                continue
+            if self._is_input(mount, path):
+                with suppress(FileExistsError):
+                    os.mkdir(real, 0o700)
+                    os.chmod(real, COUNTERPART_MODE)
+            else:
+                known = rank if path == directory else NOBODY
+                with suppress(FileExistsError):
+                    self._put_stand_in(known, real)
+
+    def _remove_stand_in(self, real: bytes) -> None:
+        """Removes a stand-in and those in it; what else is in it stays, and so does that then."""
+        aside = self.new_path()
+        try:
+            os.rename(real, aside)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        waiting, found = [aside], [aside]
+        while waiting:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                        found.append(entry.path)
+                    elif entry.name != WHOSE:
+                        os.rename(aside, real)
+                        raise failure(errno.ENOTEMPTY, real)
+        for each in reversed(found):
+            with suppress(FileNotFoundError):
+                os.unlink(each + b"/" + WHOSE)
+            os.rmdir(each)
+
+    def unlink(self, mount: int, path: bytes) -> None:
+        """Removes what is no directory."""
+        if self.look(mount, path).entry is None:
+            raise failure(errno.ENOENT, path)
+        os.unlink(self.path(mount, path))
+        self._shared.changed()
+
+    def rmdir(self, mount: int, path: bytes) -> None:
+        """Removes an empty directory."""
+        if self.look(mount, path).entry is None:
+            raise failure(errno.ENOENT, path)
+        os.rmdir(self.path(mount, path))
+        self._shared.changed()
+
+    def move(self, mount: int, old: bytes, new: bytes) -> int | None:
+        """Renames; returns the rank to which a pointer led that the new name had here."""
+        if self.look(mount, old).entry is None:
+            raise failure(errno.ENOENT, old)
+        self._stand_in(mount, os.path.dirname(new))
+        before, to = self.look(mount, new), self.path(mount, new)
+        if before.rank is not None and os.path.isdir(to):
+            self._remove_stand_in(to)
+        with self._shared.moving():
+            os.rename(self.path(mount, old), to)
+        return before.rank
+
+    def moved(self, mount: int, old: bytes, new: bytes) -> None:
+        """Renames the stand-in of a directory that another rank has renamed, if there is one."""
+        if self.look(mount, old).rank is None:
+            return
+        self.moves += 1
+        self._stand_in(mount, os.path.dirname(new))
+        to = self.path(mount, new)
+        if self.look(mount, new).rank is not None:
+            self._remove_stand_in(to)
+        with self._shared.moving():
+            os.rename(self.path(mount, old), to)
+
+    def change(self, mount: int, path: bytes, changes: Changes) -> None:
+        """Changes attributes."""
+        if self.look(mount, path).entry is None:
+            raise failure(errno.ENOENT, path)
+        change(self.path(mount, path), changes)
+        self._shared.changed()
+
+    def read(self, mount: int, path: bytes, offset: int, size: int) -> bytes:
+        """Returns bytes of a file, whatever its mode is. Raises ESTALE where it has gone."""
+        if self.look(mount, path).entry is None:
+            raise failure(errno.ESTALE, path)
+        with open_unasked(self.path(mount, path)) as file:
+            return os.pread(file.fileno(), size, offset)
+
+    def give(
+        self, mount: int, path: bytes, version: tuple[int, int, int, int], rank: int, keeper: int
+    ) -> None:
+        """Lets another rank have a file, which has the bytes of this version. Raises ETXTBSY where
+        somebody writes it, ESTALE where it is another version by now."""
+        entry, real = self.look(mount, path).entry, self.path(mount, path)
+        if entry is None or not entry.is_file:
+            raise failure(errno.ESTALE, path)
+        if is_written(real):
+            raise failure(errno.ETXTBSY, path)
+        found = self.look(mount, path).entry
+        if found is None or found.version != version:
+            raise failure(errno.ESTALE, path)
+        if keeper == self.rank:
+            self.point(mount, path, rank, False)
+        else:
+            os.unlink(real)
+        self._shared.changed()
+
+
+def listed_as(name: bytes, entry: Entry) -> Listed:
+    """Returns a name of a directory as it is listed."""
+    kind = entry.attr.mode >> _TYPE_SHIFT & 15
+    return Listed(name, kind, entry.inode, entry.rank)

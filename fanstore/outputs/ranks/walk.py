@@ -1,0 +1,318 @@
+"""Resolves a client's path: to an input, an output of any rank, through links, or out of the
+mounts."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, replace
+
+from fanstore.outputs.model.entries import Attr, Entry, failure, joined, keeper_of, refuse
+from fanstore.outputs.model.interfaces import Inputs
+from fanstore.outputs.model.wire import Request
+from fanstore.outputs.ranks.holds import Holds
+from fanstore.outputs.ranks.trees import Seen, Trees
+from fanstore.peers.interface import Peers
+
+LINKS_MAX = 40
+NAME_MAX = 255
+PATH_MAX = 4096
+PLACED = -1  # in place of a rank: one that is lost; what it had is in the output directory
+
+_SPECIAL = (b"", b".", b"..")
+
+
+class Outside(Exception):
+    """A path leads out of the outputs. text: where it goes on, an absolute path."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The end of a path. mount, path: where, in normal form. input: what it is among the inputs.
+    entry: the output there. keeper: the rank that keeps the name. pointed: the rank that it says
+    has it. slash: the path had one at its end. special: its last component, if that was no name
+    (`name` only)."""
+
+    mount: int
+    path: bytes
+    input: str = "missing"
+    entry: Entry | None = None
+    keeper: int = PLACED
+    pointed: int | None = None
+    slash: bool = False
+    special: bytes | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is there."""
+        return self.input == "missing" and self.entry is None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its name is longer than names may be."""
+        return len(self.path.rpartition(b"/")[2]) > NAME_MAX
+
+    @property
+    def is_input(self) -> bool:
+        """Whether an input is there."""
+        return self.input != "missing"
+
+    @property
+    def is_link(self) -> bool:
+        """Whether a symbolic link is there."""
+        return self.input == "link" or (self.entry is not None and self.entry.is_link)
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether a directory is there."""
+        return self.input == "directory" or (self.entry is not None and self.entry.is_directory)
+
+    @property
+    def has(self) -> int:
+        """The rank that has the output that is there."""
+        assert self.entry is not None
+        return self.entry.rank
+
+
+class Walker:
+    """Resolves paths for the programs of a rank. placed: of each mount, where its outputs are in
+    the output directory."""
+
+    def __init__(
+        self, peers: Peers, inputs: Sequence[Inputs], trees: Trees, placed: Sequence[bytes],
+        holds: Holds,
+    ) -> None:  # fmt: skip
+        self._peers = peers
+        self._inputs = inputs
+        self._trees = trees
+        self._placed = placed
+        self._holds = holds
+
+    async def resolve(
+        self, request: Request, follow: bool = True, create: bool = False
+    ) -> Resolved:
+        """Resolves the path of a request; through a link at its end where `follow` is set or a
+        slash follows. What is missing may only be its last name. create: a file may be made there.
+        Raises Outside, ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; EISDIR when the file to be made has a
+        slash at its end."""
+        path, links = request.path, 0
+        _check_length(path)
+        at = Resolved(request.view, b"", "directory")
+        left = path.split(b"/")[::-1]
+        while left:
+            names = _plain_end(left)
+            if not names:
+                at = self._special(at, left)
+                continue
+            makes_directory = create and len(left) > 1 and not any(left[:-1])
+            too_long = len(names[0]) > NAME_MAX
+            refuse(path, (makes_directory, errno.EISDIR), (too_long, errno.ENAMETOOLONG))
+            used, found = await self._down(at, names)
+            del left[len(left) - used :]
+            last, slash = not any(left), bool(left)
+            refuse(path, (create and last and slash, errno.EISDIR))
+            if found.is_link and (follow or slash):
+                links += 1
+                refuse(path, (links > LINKS_MAX, errno.ELOOP))
+                at, more = self._follow(found, left)
+                left += more.split(b"/")[::-1]
+            elif found.is_directory:
+                at = found
+            else:
+                free = found.is_free
+                refuse(path, (free and not last, errno.ENOENT), (slash and not free, errno.ENOTDIR))
+                return replace(found, slash=slash)
+        return at
+
+    async def name(self, request: Request) -> Resolved:
+        """Resolves the path of a name that is to be changed: a link at its end is not followed,
+        slashes after it or not. A name that is too long is free, and `is_long`."""
+        path = request.path
+        _check_length(path)
+        parent, _, last = path.rstrip(b"/").rpartition(b"/")
+        slash = path.endswith(b"/")
+        try:
+            found = await self.resolve(replace(request, path=parent))
+        except Outside as way:
+            raise Outside(_joined(way.text, last + b"/" if slash else last)) from None
+        check_directory(found)
+        if last in _SPECIAL:
+            return replace(found, special=last or b"/")
+        if len(last) > NAME_MAX:
+            return Resolved(found.mount, joined(found.path, last), slash=slash)
+        return replace((await self._down(found, [last]))[1], slash=slash)
+
+    def at_input(self, found: Resolved) -> Outside:
+        """Returns (does not raise) the way on of a path that ends at an input."""
+        prefix = self._inputs[found.mount].prefixes[0]
+        return Outside(prefix + b"/" + found.path if found.path else prefix)
+
+    def _special(self, at: Resolved, left: list[bytes]) -> Resolved:
+        """Takes ".", ".." or nothing from the end."""
+        if left.pop() != b"..":
+            return at
+        inputs = self._inputs[at.mount]
+        if not at.path:
+            raise _out(posixpath.dirname(inputs.prefixes[0]), left)
+        parent = at.path.rpartition(b"/")[0]
+        if inputs.kind(parent) == "missing":  # as it is by now
+            left += parent.split(b"/")[::-1]
+            return Resolved(at.mount, b"", "directory")
+        return Resolved(at.mount, parent, "directory")
+
+    def _follow(self, found: Resolved, left: list[bytes]) -> tuple[Resolved, bytes]:
+        """Returns the directory in which the target of a link begins, and that from there."""
+        inputs = self._inputs[found.mount]
+        target = found.entry.target if found.entry else inputs.target(found.path)
+        if target.startswith(b"/"):
+            inside = self._inside(target)
+            if inside is None:
+                raise _out(target, left)
+            return inside
+        parent = os.path.dirname(found.path)
+        return Resolved(found.mount, b"", "directory"), joined(parent, target)
+
+    def _inside(self, target: bytes) -> tuple[Resolved, bytes] | None:
+        """Returns the root of the mount and the rest of an absolute path that lies in a mount by
+        its very text; else None."""
+        for mount, inputs in enumerate(self._inputs):
+            for prefix in inputs.prefixes:
+                if target == prefix or target.startswith(prefix + b"/"):
+                    return Resolved(mount, b"", "directory"), target[len(prefix) + 1 :]
+        return None
+
+    async def _down(self, at: Resolved, names: list[bytes]) -> tuple[int, Resolved]:
+        """Goes down from a directory by names until there is a link, no directory, or nothing;
+        returns by how many, and what is there."""
+        used = 0
+        while at.is_input and used < len(names):
+            path = joined(at.path, names[used])
+            kind = self._inputs[at.mount].kind(path)
+            if kind == "missing":
+                break
+            at, used = Resolved(at.mount, path, kind), used + 1
+            if kind != "directory":
+                return used, at
+        if used == len(names):
+            return used, at
+        count, found = await self._down_outputs(at, names[used:])
+        return used + count, found
+
+    async def _down_outputs(self, at: Resolved, names: list[bytes]) -> tuple[int, Resolved]:
+        keeper = at.has if at.entry else keeper_of(at.mount, at.path, self._peers.world_size)
+        count, found = await self._ask_down(at, keeper, names)
+        if found.entry is not None or found.pointed is None or found.keeper == PLACED:
+            return count, found
+        # It is being made, moved or removed; or was, when its program was killed.
+        async with self._holds.of([(found.keeper, (found.mount, found.path))]):
+            return await self._ask_down(at, keeper, names)
+
+    async def entry(self, directory: Resolved, name: bytes) -> Entry | None:
+        """Returns the output that has a name in a directory."""
+        return (await self._down_outputs(directory, [name]))[1].entry
+
+    async def _ask_down(
+        self, at: Resolved, keeper: int, names: list[bytes]
+    ) -> tuple[int, Resolved]:
+        """The same once. Where the rank to which a name points does not have what it stands for,
+        the result says that rank and no entry."""
+        used, rank, path = 0, keeper, at.path
+        pointed: int | None = None
+        while True:
+            turn, seen = await self._look(rank, at.mount, path, names[used:])
+            if turn > 0:  # the directories on the way are that rank's own
+                keeper, pointed = rank, None
+            path = b"/".join([each for each in (path, *names[used : used + turn]) if each])
+            used += turn
+            if seen.rank is None or pointed is not None or seen.rank == rank:
+                pointed = seen.rank if pointed is None else pointed
+                here = joined(path, names[used])
+                return used + 1, Resolved(at.mount, here, "missing", seen.entry, keeper, pointed)
+            rank = pointed = seen.rank
+
+    async def _look(
+        self, rank: int, mount: int, directory: bytes, names: list[bytes]
+    ) -> tuple[int, Seen]:
+        if rank == self._trees.rank:
+            return self._trees.look_down(rank, mount, directory, names)
+        if rank == PLACED:
+            return self._look_placed(mount, directory, names)
+        try:
+            found: tuple[int, Seen] = await self._peers.call(
+                rank, "tree.look_down", mount, directory, names
+            )
+            return found
+        except OSError:
+            if not self._peers.is_lost(rank):
+                raise
+        return self._look_placed(mount, directory, names)
+
+    def _look_placed(self, mount: int, directory: bytes, names: list[bytes]) -> tuple[int, Seen]:
+        """The same of a rank that is lost: what this rank has or knows, and what is in the output
+        directory. Raises EIO for what is in neither."""
+        known = self._trees.look(mount, joined(directory, names[0])).rank
+        if known is not None and known >= 0 and not self._peers.is_lost(known):
+            return 0, Seen(rank=known)
+        path = b"/".join([each for each in (directory, *names) if each])
+        own = self._trees.look(mount, path)
+        if own.entry is not None:
+            return len(names) - 1, own
+        try:
+            found = os.lstat(os.path.join(self._placed[mount], path))
+        except OSError:
+            raise failure(errno.EIO, path) from None
+        return len(names) - 1, Seen(Entry(PLACED, found.st_ino, Attr.of(found)))
+
+
+async def end_of(resolving: Awaitable[Resolved]) -> Resolved | Outside:
+    """Returns the end of one of two paths, or its way out, to be given to `together`."""
+    try:
+        return await resolving
+    except Outside as way:
+        return way
+
+
+def together(first: Resolved | Outside, second: Resolved | Outside) -> tuple[Resolved, Resolved]:
+    """Returns the ends of two paths in one mount. Raises Outside where both lead out, else
+    EXDEV."""
+    if isinstance(first, Outside) and isinstance(second, Outside):
+        raise Outside(first.text + b"\0" + second.text)
+    if isinstance(first, Outside) or isinstance(second, Outside) or first.mount != second.mount:
+        raise failure(errno.EXDEV)
+    return first, second
+
+
+def check_directory(found: Resolved) -> None:
+    """Raises ENOENT or ENOTDIR where no directory is."""
+    refuse(found.path, (found.is_free, errno.ENOENT), (not found.is_directory, errno.ENOTDIR))
+
+
+def _plain_end(left: list[bytes]) -> list[bytes]:
+    """Returns the names that come next, up to what is none, or one that is too long after these."""
+    names: list[bytes] = []
+    for name in reversed(left):
+        if name in _SPECIAL or (names and len(name) > NAME_MAX):
+            break
+        names.append(name)
+    return names
+
+
+def _out(path: bytes, left: list[bytes]) -> Outside:
+    """Returns (does not raise) the way on of a path that leads out of its mount."""
+    whole = _joined(path, b"/".join(left[::-1])) if left else path
+    _check_length(whole)
+    return Outside(whole)
+
+
+def _joined(path: bytes, rest: bytes) -> bytes:
+    return path + rest if path.endswith(b"/") else path + b"/" + rest
+
+
+def _check_length(path: bytes) -> None:
+    refuse(path, (len(path) >= PATH_MAX, errno.ENAMETOOLONG))

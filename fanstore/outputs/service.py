@@ -1,0 +1,324 @@
+"""The outputs of one rank while a job runs, in a thread of its own: stage-out, and where there are
+other ranks, what programs ask about names that those keep."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fanstore._native import ffi
+from fanstore.dataset import Dataset
+from fanstore.errors import SHOWN_MAX, FanstoreError
+from fanstore.outputs.model.entries import Identity
+from fanstore.outputs.model.interfaces import Inputs
+from fanstore.outputs.ranks.ranks import Ranks
+from fanstore.outputs.tree.dead_job import NOT_WAITED_FOR
+from fanstore.outputs.tree.end import keep_the_rest
+from fanstore.outputs.tree.passes import GivenUpError, StageOut
+from fanstore.outputs.tree.placed import FILE, Header, Placed
+from fanstore.outputs.tree.shared import Shared
+from fanstore.outputs.tree.taking_up import TakingUp
+from fanstore.outputs.tree.target import Target
+from fanstore.outputs.tree.walk import take_stock
+
+LOCK = ".fanstore-continued"  # held by the one job that goes on with an output directory
+_LOOK_S = 0.1
+_SHARE = 10  # of the time, at most one part in so many goes to looking for what is to be done
+_PAUSE_FIRST_S = 0.1
+_PAUSE_MOST_S = 10.0
+_PAUSE_MOST_AT_END_S = 1.0
+_WAIT_S = 10.0
+_TIDY_UP_S = 1.0
+_PASSES = "fanstore-stage-out"
+_ANSWER_S = 10.0
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A dataset and where it is seen. prefixes: the mount prefix first, then other spellings."""
+
+    dataset: Dataset
+    prefixes: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a rank goes on with. touched: the mounts and records of directories of the dataset in
+    which there is something."""
+
+    files: int
+    bytes: int
+    touched: list[tuple[int, int]]
+
+
+class OutputService:
+    """Starts once the job's segment is there, and is closed before the job's directory goes. Its
+    methods are for one thread that is not the service's own, unless they say otherwise."""
+
+    def __init__(
+        self, directory: str, header: Header, roots: list[tuple[bytes, bytes]],
+        prefixes: Sequence[str], wait_s: float,
+    ) -> None:  # fmt: skip
+        """directory: the job's. roots: as for take_stock. prefixes: of the mounts. wait_s: how long
+        names that cannot be placed are tried for at the end."""
+        self._wait_s = wait_s
+        self._target = Target(header)
+        self._placed = Placed(os.path.join(directory, FILE), header)
+        self._shared = Shared(os.path.join(directory, "segment"))
+        self._ended = ffi.new("int32_t *")
+        self._roots = roots
+        self._prefixes = prefixes
+        self._stage_out = StageOut(roots, self._target, self._placed, self._shared, self._ended)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="fanstore-outputs", daemon=True
+        )
+        self._worker: concurrent.futures.Future[Any] | None = None
+        self._blocked = ""
+        self._closed = self._flushing = False
+        self._lock: int | None = None
+        self._ranks: Ranks | None = None
+
+    def take_up(
+        self,
+        inputs: Sequence[Inputs],
+        keeps: Callable[[int, bytes], bool],
+        lock: int | None,
+        check: Callable[[], None],
+    ) -> Taken:
+        """Goes on with what the output directory holds, before `start`. inputs: of each mount.
+        keeps: as TakingUp.run, of a mount. lock: a descriptor that holds LOCK in the output
+        directory, closed with the service. check: raises where it is to end. Raises OSError."""
+        self._lock = lock
+        taking_up = TakingUp(self._target, self._placed, self._shared, check)
+        touched: list[tuple[int, int]] = []
+        for mount, (folder, root) in enumerate(self._roots):
+            records = taking_up.run(folder, root, inputs[mount], partial(keeps, mount))
+            touched += [(mount, record) for record in records]
+        return Taken(taking_up.files, taking_up.bytes, touched)
+
+    def start(self, ranks: Ranks | None) -> None:
+        """Begins to place outputs, and to answer where there are other ranks. Raises FanstoreError
+        or OSError; `close` must follow."""
+        self._thread.start()
+        if ranks is not None:
+            self._ranks = ranks
+            self._stage_out.take = self._take
+            self._do(ranks.open(self._shared, self._stage_out.give))
+        self._worker = self.submit(self._work())
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Runs a coroutine in the service's thread. Raises FanstoreError when that takes too
+        long."""
+        future = self.submit(work)
+        try:
+            return future.result(_ANSWER_S)
+        except concurrent.futures.TimeoutError:
+            future.cancel()
+            raise FanstoreError("the daemon's thread for outputs does not answer") from None
+
+    def _take(self, name: bytes, identity: Identity) -> bool:
+        """Tells whether what stands in the way of an output is this job's, by another rank, and is
+        this rank's from now on."""
+        assert self._ranks is not None
+        with contextlib.suppress(FanstoreError, OSError):
+            return bool(self._do(self._ranks.take(name, identity)))
+        return False
+
+    def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
+        """Runs a coroutine in the service's thread. May be called from any thread, until the
+        service is closed."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def give_up(self) -> None:
+        """Ends `flush`, and what `account` waits for: what is not placed by now is not. May be
+        called from any thread."""
+        self._ended[0] = 1
+
+    async def _pass(self, last: bool, force: bool = False) -> None:
+        """Does a pass, or returns where that is given up, also where it hangs. Raises OSError. The
+        thread is one that nobody waits for at the end."""
+        ran: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                self._stage_out.run(last, force)
+                ran.set_result(None)
+            except BaseException as error:
+                ran.set_exception(error)
+
+        threading.Thread(target=run, name=_PASSES, daemon=True).start()
+        running = asyncio.wrap_future(ran)
+        while not running.done() and not self._ended[0]:
+            await asyncio.wait([running], timeout=_LOOK_S)
+        if running.done():
+            with contextlib.suppress(GivenUpError):
+                running.result()
+                self._blocked = ""
+
+    async def _work(self) -> None:
+        """Passes whenever something has changed, and once more when that is over: a program counts
+        a change before it makes it."""
+        seen, attempt, again = 0, 0, False
+        while not self._flushing and not self._ended[0]:
+            changes = self._shared.changes()
+            due = changes != seen or again or self._stage_out.result.busy or self._blocked
+            if not due:
+                await asyncio.sleep(_LOOK_S)
+                continue
+            try:
+                await self._pass(last=False)
+                seen, attempt, again = changes, 0, changes != seen
+                pause_s = max(_LOOK_S, _SHARE * self._stage_out.stock_s)
+            except OSError as error:
+                self._blocked = str(error.strerror)
+                pause_s = min(_PAUSE_MOST_S, _PAUSE_FIRST_S * 2.0**attempt)
+                attempt += 1
+            await self._sleep(pause_s)
+
+    async def _sleep(self, pause_s: float) -> None:
+        until_s = time.monotonic() + pause_s
+        while time.monotonic() < until_s and not self._flushing and not self._ended[0]:
+            await asyncio.sleep(min(_LOOK_S, pause_s))
+
+    async def flush(self) -> None:
+        """Waits until all outputs are placed, or cannot be: the programs have ended. For
+        `submit`."""
+        self._flushing = True
+        self._stage_out.count()  # what the pass that is under way has not seen
+        assert self._worker is not None
+        await asyncio.wait([asyncio.wrap_future(self._worker)])
+        until_s, attempt = time.monotonic() + self._wait_s, 0
+        while not self._ended[0]:
+            force = time.monotonic() >= until_s
+            try:
+                await self._pass(True, force)
+                self._target.sync()
+            except OSError as error:
+                self._blocked = str(error.strerror)
+                if force:
+                    return
+                pause_s = min(_PAUSE_MOST_AT_END_S, _PAUSE_FIRST_S * 2.0**attempt, self._wait_s)
+                attempt += 1
+                await asyncio.sleep(pause_s)
+                continue
+            return
+
+    async def account(self, unstaged: str) -> dict[str, Any]:
+        """Tells, at the end, what became of all outputs; those not placed are moved to `unstaged`.
+        For `submit`."""
+        if self._ranks is not None and not self._blocked:  # others went on when flush was over
+            with contextlib.suppress(OSError):
+                await self._pass(True, True)
+                self._target.sync()
+        lost = self._lost()
+        kept = keep_the_rest(self._roots, self._placed, self._shared, self._reason, unstaged)
+        partials = sorted(os.fsdecode(each) for each in self._stage_out.result.partials)
+        undone = [
+            (os.fsdecode(name), why)
+            for name, why in self._stage_out.result.failed.items()
+            if name in self._placed.copies
+        ]
+        unplaced = sorted(kept.files) + sorted(undone)
+        backups = self._target.backups
+        return {
+            **self.figures(),
+            "unplaced": unplaced[:SHOWN_MAX],
+            "unplaced_count": len(unplaced),
+            "kept": unstaged if kept.files else "",
+            "partials": partials[:SHOWN_MAX],
+            "partial_count": len(partials),
+            "lost": lost[:SHOWN_MAX],
+            "lost_count": len(lost),
+            "backups": backups[:SHOWN_MAX],
+            "backup_count": len(backups),
+        }
+
+    def _lost(self) -> list[str]:
+        """Returns the names kept here of what ranks had that are lost, and did not place: whoever
+        cleans up after those may."""
+        if self._ranks is None:
+            return []
+        pointers = take_stock(self._roots, lift=False).pointers
+        gone = [name for name, rank in pointers.items() if self._ranks.is_lost(rank)]
+        return sorted(os.fsdecode(each) for each in gone if self._target.look(each) is None)
+
+    def _reason(self, name: bytes) -> str:
+        """Returns why a name was not placed."""
+        if name in self._stage_out.result.failed:
+            return self._stage_out.result.failed[name]
+        if name in self._stage_out.result.busy and not self._ended[0]:
+            return "somebody is writing it still"
+        return self._blocked or NOT_WAITED_FOR
+
+    def figures(self) -> dict[str, Any]:
+        """Returns counts for people. May be called from any thread. published: staged, waiting and
+        gone together; gone: replaced or removed since."""
+        result, stage_out = self._stage_out.result, self._stage_out
+        waiting = dict(result.waiting)
+        return {
+            "output_dir": os.fsdecode(self._target.root),
+            "published": result.finished + len(waiting) + stage_out.gone,
+            "staged": result.finished,
+            "staged_bytes": result.finished_bytes,
+            "gone": stage_out.gone,
+            "waiting": len(waiting),
+            "waiting_bytes": sum(waiting.values()),
+            "copied_bytes": stage_out.copied_bytes,
+            "drafts": len(result.busy),
+            "unfinished": self._unfinished(),
+            "blocked": self._blocked,
+        }
+
+    def _unfinished(self) -> list[str]:
+        """Returns the paths in the mounts of what somebody is writing when all ought to be over."""
+        if not self._flushing:
+            return []
+        names = sorted(self._stage_out.result.busy & self._stage_out.result.waiting.keys())
+        return [self._in_mount(each) for each in names[:SHOWN_MAX]]
+
+    def _in_mount(self, name: bytes) -> str:
+        for (folder, _), prefix in zip(self._roots, self._prefixes, strict=True):
+            if not folder or name.startswith(folder + b"/"):
+                return os.path.join(prefix, os.fsdecode(name[len(folder) :].lstrip(b"/")))
+        return os.fsdecode(name)
+
+    def close(self) -> None:
+        """Ends the threads; waits for what a pass is at, but not for long where that was given up:
+        it may hang."""
+        if self._closed:
+            return
+        self._closed = True
+        limit_s = _TIDY_UP_S if self._ended[0] else None
+        self._ended[0] = 1
+        tidying = threading.Thread(target=self._tidy_up, daemon=True)
+        tidying.start()
+        tidying.join(limit_s)
+        if self._thread.is_alive():
+            if self._ranks is not None:
+                with contextlib.suppress(FanstoreError, OSError):
+                    self._do(self._ranks.close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_WAIT_S)
+        self._placed.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def _tidy_up(self) -> None:
+        """Removes what is FanStore's own in the output directory."""
+        for thread in threading.enumerate():
+            if thread.name == _PASSES:
+                thread.join()
+        self._target.clear_scratch()
+        if self._lock is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._target.root, os.fsencode(LOCK)))
+        self._shared.close()
