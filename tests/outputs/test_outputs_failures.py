@@ -89,7 +89,7 @@ def test_what_a_lost_rank_held_is_free_again(tmp_path: Path) -> None:
     async def scene(cluster: Cluster) -> None:
         one = cluster.process(0)
         await one.mkdir(b"d")
-        await cluster.ranks[2].peers.call(0, "name.hold", (0, b"d/held"), 7)
+        await cluster.ranks[2].peers.call(0, "name.hold", (0, b"d/held"), 7, None)
         waiting = asyncio.create_task(outcome(one.write(b"d/held", b"free")))
         await cluster.world.quiet()
         assert not waiting.done()

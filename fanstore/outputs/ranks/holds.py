@@ -14,6 +14,7 @@ from fanstore.outputs.ranks.trees import Seen, Trees
 from fanstore.peers.interface import Peers
 
 Name = tuple[int, bytes]  # a mount, and a path in it
+Claim = tuple[int, bool]  # a rank that is to have what a name stands for; is it a directory?
 
 
 class Holds:
@@ -30,21 +31,24 @@ class Holds:
         peers.on_lost(self._lost)
 
     @asynccontextmanager
-    async def of(self, names: list[tuple[int, Name]]) -> AsyncIterator[dict[Name, Seen]]:
-        """Holds names, given with the ranks that keep them; yields what those know of them."""
+    async def of(
+        self, names: list[tuple[int, Name]], claim: Claim | None = None
+    ) -> AsyncIterator[dict[Name, Seen]]:
+        """Holds names, given with the ranks that keep them; yields what those know of them. claim:
+        of names of which nothing is known, what is made of them first."""
         token = next(self._tokens)
         taken: list[tuple[int, Name]] = []
         seen: dict[Name, Seen] = {}
         try:
             for keeper, name in sorted(set(names), key=lambda each: each[1]):  # as all ranks do
                 taken.append((keeper, name))
-                seen[name] = await self._peers.call(keeper, "name.hold", name, token)
+                seen[name] = await self._peers.call(keeper, "name.hold", name, token, claim)
             yield seen
         finally:
             for keeper, name in taken:
                 self._peers.tell(keeper, "name.release", name, token)
 
-    async def _hold(self, rank: int, name: Name, token: int) -> Seen:
+    async def _hold(self, rank: int, name: Name, token: int, claim: Claim | None) -> Seen:
         waiting = self._held.setdefault(name, deque())
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.append((rank, token, turn))
@@ -52,7 +56,10 @@ class Holds:
             await turn
         if self._peers.is_lost(rank):
             raise failure(errno.EIO, name[1])
-        return self._trees.look(*name)
+        seen = self._trees.look(*name)
+        if claim is not None and seen == Seen():
+            self._trees.claim(*name, *claim)
+        return seen
 
     def _release(self, rank: int, name: Name, token: int) -> None:
         waiting = self._held.get(name, deque())

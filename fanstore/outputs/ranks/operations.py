@@ -17,7 +17,7 @@ from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.ranks.asking import ask_all, ask_each
 from fanstore.outputs.ranks.copies import Copies
-from fanstore.outputs.ranks.holds import Holds
+from fanstore.outputs.ranks.holds import Claim, Holds
 from fanstore.outputs.ranks.trees import Listed, Seen, Trees, listed_as
 from fanstore.outputs.ranks.walk import (
     PATH_MAX,
@@ -275,12 +275,13 @@ class Operations:
     # ---- changing names ----
 
     @asynccontextmanager
-    async def _holding(self, *names: Resolved) -> AsyncIterator[bool]:
-        """Holds names that are to change; yields whether they are as they were found."""
+    async def _holding(self, *names: Resolved, claim: Claim | None = None) -> AsyncIterator[bool]:
+        """Holds names that are to change; yields whether they are as they were found. claim: as
+        Holds.of."""
         wanted = [(each.keeper, (each.mount, each.path)) for each in names]
         if any(keeper == PLACED for keeper, _ in wanted):
             raise failure(errno.EIO, names[0].path)
-        async with self._holds.of(wanted) as seen:
+        async with self._holds.of(wanted, claim) as seen:
             yield all(_is_as_found(each, seen[each.mount, each.path]) for each in names)
 
     async def _make(
@@ -290,31 +291,39 @@ class Operations:
         returned. None where the name is not free any more, or its directory was moved."""
         trees, mount, path, moves = self._trees, found.mount, found.path, self._trees.moves
         await self._let_know(mount, os.path.dirname(path))
-        async with self._holding(found) as is_free:
-            if not is_free:
-                return None
-            if found.pointed is not None:  # to a rank that has nothing: its program was killed
-                await self._peers.call(found.keeper, "tree.unclaim", mount, path, found.pointed)
-            try:
-                if found.keeper != trees.rank:
-                    await self._peers.call(
-                        found.keeper, "tree.claim", mount, path, trees.rank, is_directory
-                    )
-                if trees.moves != moves:
+        elsewhere = found.keeper != trees.rank
+        if found.pointed is not None:  # to a rank that has nothing: its program was killed
+            await self._forget(found)
+            return None
+        claim = (trees.rank, is_directory) if elsewhere else None
+        try:
+            async with self._holding(found, claim=claim) as is_free:
+                if not is_free:
                     return None
-                real = trees.make_way(mount, path, found.keeper)
-                if trees.look(mount, path).entry is not None:  # a rename that failed left it
+                try:
+                    if trees.moves != moves:
+                        return None
+                    real = trees.make_way(mount, path, found.keeper)
+                    if trees.look(mount, path).entry is None:
+                        make(real)
+                    else:  # a rename that failed left it: it has a name again
+                        real = b""
                     moves = -1
-                    return None
-                make(real)
-                moves = -1
-            except FileExistsError:  # a program of the rank that has the directory was faster
-                return None
-            finally:
-                if moves >= 0:
-                    await self._unclaim(found, trees.rank)
-            self._shared.changed()
-            return real
+                finally:
+                    if moves >= 0:
+                        await self._unclaim(found, trees.rank)
+                self._shared.changed()
+                return real or None
+        except FileExistsError:  # a program of the rank that has the directory was faster
+            return None
+
+    async def _forget(self, found: Resolved) -> None:
+        """Removes a pointer to a rank that has nothing there."""
+        async with self._holding(found) as is_there:
+            if is_there:
+                await self._peers.call(
+                    found.keeper, "tree.unclaim", found.mount, found.path, found.pointed
+                )
 
     async def _let_know(self, mount: int, directory: bytes) -> None:
         """Has all ranks look for outputs in a directory of the dataset, before one is there."""

@@ -102,7 +102,8 @@ class Trees:
                 attr = Attr.of(found)._replace(size=len(target))
                 return Seen(Entry(self.rank, found.st_ino, attr, target))
             if stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == STAND_IN_MODE:
-                return Seen(rank=int(os.readlink(real + b"/" + WHOSE)))
+                with suppress(FileNotFoundError):  # it is a program's, which gave it that mode
+                    return Seen(rank=int(os.readlink(real + b"/" + WHOSE)))
         except (FileNotFoundError, NotADirectoryError):
             return Seen()
         return Seen(Entry(self.rank, found.st_ino, Attr.of(found)))
