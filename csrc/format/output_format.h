@@ -85,10 +85,10 @@ struct fan_output_attr {
  * form, or a link's target. ELSEWHERE: a symbolic link or ".." leads out of the outputs; text is
  * the absolute path to go on with.
  *
- * Of OPEN, text is the path of something real. TREE: in this rank's output tree, where the call is
- * to be made. MADE: of a file that is new; it comes open, as a descriptor. COPY: of a file of
- * another rank, attr, to be read. DIRECTORY: what stands in the output tree for a directory, which
- * has its names elsewhere. */
+ * Of OPEN, and of MKNOD of a socket, text is the path of something real. TREE: in this rank's
+ * output tree, where the call is to be made. MADE: of a file that is new; it comes open, as a
+ * descriptor. COPY: of a file of another rank, attr, to be read. DIRECTORY: what stands in the
+ * output tree for a directory, which has its names elsewhere. */
 enum fan_output_where {
     FAN_OUTPUT_DONE = 0,
     FAN_OUTPUT_HERE = 1,

@@ -26,6 +26,7 @@ import pytest
 from arena import SELF, Arena, as_user, fanstore_command
 from case_set import Set
 from harness import snapshot
+from mpiexec import MPIEXEC
 from output_tree import READ_TREE, build_output_tree, give_to
 from programs import CLIENTS, Programs
 
@@ -144,6 +145,8 @@ class Recordings:
             env["LIBRARIES"] = self._programs.library("preload_other.c")
         served = side == "mount" and not SELF
         command = [*self._serve(group), "--", *runner] if served else runner
+        if served and group.where == "ranks":
+            command = self._beside_another_rank(command, scratch / "ended")
         done = subprocess.run(
             [*as_user(group.user), *command], env=env, cwd=scratch, stdin=subprocess.DEVNULL,
             capture_output=True, timeout=RUN_LIMIT_S, check=False,
@@ -167,6 +170,23 @@ class Recordings:
             *fanstore_command(), "run", "--quiet", "--dataset", str(self._dataset),
             "--mount", str(self.mount(group)), "--local-dir", str(local),
             "--output-dir", str(self.output_directory(group)),
+        ]  # fmt: skip
+
+    def _beside_another_rank(self, command: list[str], ended: Path) -> list[str]:
+        """The same command as rank 0 of two; the other one lasts as long."""
+        at = command.index("--")
+        serve, runner = command[:at], command[at + 1 :]
+        other = list(serve)
+        for option in ("--mount", "--local-dir"):
+            other[other.index(option) + 1] += "-1"
+        Path(other[other.index("--local-dir") + 1]).mkdir()
+        script = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; "  # mpiexec hands on some of its own
+        script += '"$@"; code=$?; touch "$0"; exit $code'
+        mine = ["sh", "-c", script, str(ended), *runner]
+        waits = ["sh", "-c", 'while [ ! -e "$0" ]; do sleep 0.1; done', str(ended)]
+        assert MPIEXEC is not None
+        return [
+            MPIEXEC, "-n", "1", *serve, "--", *mine, ":", "-n", "1", *other, "--", *waits,
         ]  # fmt: skip
 
     def _specs(self, group: Set, root: Path, served: bool) -> list[dict[str, object]]:

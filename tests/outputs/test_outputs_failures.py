@@ -16,7 +16,7 @@ from namespace_world import Cluster
 from fanstore.outputs.model.entries import keeper_of
 from fanstore.outputs.model.wire import Op
 
-STEPS = ("claim", "unclaim", "point", "unlink", "rmdir", "move", "moved", "give", "know", "touch")
+STEPS = ("unclaim", "point", "unlink", "rmdir", "move", "moved", "give", "know", "touch")
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -13,7 +13,8 @@
 #include "tree_entries.h"
 
 /* What was made beside the children of a directory of the dataset. Where nobody can say what that
- * is any more (EIO: the node daemon, or the home rank, is gone), the children alone are listed. */
+ * is any more (EIO: the node daemon, or the rank that keeps the names, is gone), the children alone
+ * are listed. */
 static int list_beside(struct fan_entries *entries, struct fan_view *view, uint64_t id)
 {
     if (!fan_tree_has_ranks())
@@ -57,8 +58,12 @@ static int64_t inode_of(const struct fan_view *view, const char *path, size_t by
     if (bytes > 0)
         *end++ = '/';
     *(char *)mempcpy(end, path, bytes) = '\0';
-    if (!fan_locate(AT_FDCWD, room->path, FAN_NOFOLLOW, target))
-        return -ENOENT;
+    if (!fan_locate(AT_FDCWD, room->path, FAN_NOFOLLOW, target)) {
+        struct stat st;
+        bool own = target->where == FAN_TREE &&
+                   FAN_SYS(newfstatat, target->dirfd, target->path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+        return own ? (int64_t)fan_tree_inode(st.st_ino) : -ENOENT;
+    }
     if (target->where == FAN_INPUT)
         return (int64_t)fan_index_inode(&target->dataset->index, target->id);
     return target->where == FAN_OUTPUT ? (int64_t)target->attr.ino : -target->error;

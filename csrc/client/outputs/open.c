@@ -107,13 +107,29 @@ static int open_copy(const struct opening *opening)
     return note(fd, opening->target->view, &opening->answer.attr, opening->flags);
 }
 
+/* The same open file under the lowest number there is, as open(2) gives it. It came while the link
+ * to the daemon had that. */
+static int lowered(int fd, int flags)
+{
+    int other = fan_sys_fcntl(fd, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+    if (other < 0 || other > fd) {
+        if (other >= 0)
+            fan_sys_close(other);
+        if (!(flags & O_CLOEXEC))
+            fan_sys_fcntl(fd, F_SETFD, 0);
+        return fd;
+    }
+    fan_sys_close(fd);
+    return other;
+}
+
 /* A file that the daemon made, and opened: it may have been renamed since. */
 static int take_made(const struct opening *opening)
 {
     int fd = opening->answer.fd;
-    if (fd >= 0 && !(opening->flags & O_CLOEXEC))
-        fan_sys_fcntl(fd, F_SETFD, 0);
-    return fd < 0 ? -EIO : noted_in_tree(fd, opening->target->view, opening->flags);
+    return fd < 0
+               ? -EIO
+               : noted_in_tree(lowered(fd, opening->flags), opening->target->view, opening->flags);
 }
 
 /* O_PATH of a link: of one that is just like it, and has no name any more. */

@@ -109,7 +109,8 @@ static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_name
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_RENAME, .flags = flags}};
     bool outputs = is_beyond(from) && is_beyond(to);
-    if (flags & ~RENAME_NOREPLACE)
+    bool inputs = is_input(from) || is_input(to);
+    if ((flags & ~RENAME_NOREPLACE) && !(inputs && flags == RENAME_EXCHANGE))
         return -EINVAL; /* as on file systems without RENAME_EXCHANGE */
     if (outputs || ((flags & RENAME_NOREPLACE) && is_there(from) && is_there(to)))
         return fan_output_pair(&call, from,

@@ -12,6 +12,7 @@
 #include "../../client/content/realcopy.h"
 #include "../../client/handoff/received.h"
 #include "../../client/paths/output_tree.h"
+#include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../files/of_file.h"
 #include "../real.h"
@@ -88,22 +89,37 @@ FAN_EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *bytes)
     return (int)fan_of_file(rc, fd, ENOTSOCK);
 }
 
-/* Where there is no output tree, no socket is made in a mount, nor where one of its links leads. */
-FAN_EXPORT int bind(int fd, const struct sockaddr *address, socklen_t bytes)
+/* A name that another rank keeps: the daemon gets it, and tells where it is in the tree. -errno. */
+static __attribute__((noinline)) int bind_beyond(int fd, struct fan_target *target)
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_MKNOD, .mode = S_IFSOCK}};
+    struct fan_output_answer answer;
+    FAN_OFF_STACK(struct fan_path, path);
+    int rc = path == NULL ? -ENOMEM
+                          : fan_output_ask_of(target, &call, FAN_NOFOLLOW | FAN_CHANGE | FAN_MAKE,
+                                              &answer, path->text);
+    if (rc != 0 || answer.where != FAN_OUTPUT_TREE)
+        return rc != 0 ? rc : -EPERM;
+    struct fan_target there = {
+        .where = FAN_TREE, .view = target->view, .dirfd = AT_FDCWD, .path = path->text};
+    return in_tree(REAL(bind), fd, &there) == 0 ? 0 : -errno;
+}
+
+/* No socket is made where a link of a mount leads outside. */
+FAN_EXPORT int bind(int fd, const struct sockaddr *address, socklen_t bytes)
+{
     char path[sizeof(struct sockaddr_un)];
     struct fan_target target;
-    int rc;
     take_path(address, bytes, path);
-    bool ours = fan_output_change(AT_FDCWD, path, FAN_NOFOLLOW, &call, &target, &rc);
-    if (!ours && target.where == FAN_TREE) {
-        rc = in_tree(REAL(bind), fd, &target);
-        return (int)fan_of_file(rc, fd, ENOTSOCK);
-    }
+    bool ours = fan_locate_change(AT_FDCWD, path, FAN_NOFOLLOW | FAN_MAKE, &target);
+    if (!ours && target.where == FAN_TREE)
+        return (int)fan_of_file(in_tree(REAL(bind), fd, &target), fd, ENOTSOCK);
     if (!ours && target.path == path)
         return (int)fan_of_file(REAL(bind)(fd, address, bytes), fd, ENOTSOCK);
-    return (int)fan_answer(!ours ? -EPERM : rc == -EEXIST ? -EADDRINUSE : rc);
+    int rc = !ours                        ? -EPERM
+             : target.where == FAN_BEYOND ? bind_beyond(fd, &target)
+                                          : fan_output_refuse(&target, FAN_OUTPUT_MKNOD);
+    return (int)fan_answer(rc == -EEXIST ? -EADDRINUSE : rc);
 }
 
 FAN_EXPORT int connect(int fd, const struct sockaddr *address, socklen_t bytes)

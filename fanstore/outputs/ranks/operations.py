@@ -73,8 +73,8 @@ class Operations:
         for name in ("look_for", "look_down", "listing", "present"):
             peers.serve(f"tree.{name}", getattr(trees, name))
         for name in (
-            "know", "claim", "unclaim", "point", "unlink", "rmdir", "move", "moved", "change",
-            "read", "give",
+            "know", "unclaim", "point", "unlink", "rmdir", "move", "moved", "change", "read",
+            "give",
         ):  # fmt: skip
             self._serve(name, getattr(trees, name))
         self._holds = Holds(peers, trees)
@@ -360,6 +360,9 @@ class Operations:
 
     async def _mknod(self, request: Request) -> Answer | None:
         found = await self._new_name(request)
+        if stat.S_ISSOCK(request.mode):  # bind(2) makes it
+            path = await self._make(found, False, lambda _: None)
+            return None if path is None else Answer(Where.TREE, text=path)
         return await self._made(found, False, lambda path: _mknod(path, request.mode))
 
     async def _symlink(self, request: Request) -> Answer | None:

@@ -177,11 +177,6 @@ class Trees:
 
     # ---- for the rank that keeps a name ----
 
-    def keeps(self, mount: int, directory: bytes) -> bool:
-        """Tells whether this rank has a directory that a program made."""
-        entry = self.look(mount, directory).entry
-        return entry is not None and entry.is_directory
-
     def know(self, mount: int, directory: bytes) -> None:
         """Notes that all ranks know that there may be outputs in a directory of the dataset: its
         programs may make names there themselves from now on."""

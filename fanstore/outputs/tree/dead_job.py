@@ -24,6 +24,7 @@ from fanstore.outputs.tree.placed import (
     Header,
     Placed,
     Source,
+    is_discarded,
     read_header,
     read_lines,
 )
@@ -84,6 +85,8 @@ def needs_rescue(job_directory: str) -> bool:
     header = _header_of(job_directory)
     if header is None:
         trees = os.path.join(job_directory, TREES)
+        if is_discarded(os.path.join(job_directory, FILE)):
+            return False
         if take_stock([(b"", os.fsencode(trees))], lift=False).files:
             raise OSError(errno.EINVAL, "there is no record of where it belongs")
         return False

@@ -117,10 +117,10 @@ class Placed:
         return [each for each in list(self.copies) if each.startswith(path + b"/")]
 
     def discard(self) -> None:
-        """Removes the file: nothing is left to be done."""
+        """Empties the file: nothing is left to be done."""
         self.close()
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path)
+            os.truncate(self.path, 0)
 
     def close(self) -> None:
         """Closes the file; what was placed is still known."""
@@ -170,6 +170,13 @@ class Placed:
             except OSError:
                 os.ftruncate(self._fd, end)
                 raise
+
+
+def is_discarded(path: str) -> bool:
+    """Tells whether the file at `path` is of a job of whose outputs nothing is left to be done."""
+    with contextlib.suppress(OSError):
+        return os.stat(path).st_size == 0
+    return False
 
 
 def read_header(path: str) -> Header | None:
