@@ -59,3 +59,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
     config.option.loadscopereorder = False
     return ByGroup(config, log)
+
+
+def _top_level(config: pytest.Config) -> set[str]:
+    return {entry.name for entry in config.rootpath.iterdir() if not entry.name.startswith(".")}
+
+
+_THERE = pytest.StashKey[set[str]]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.stash[_THERE] = _top_level(session.config)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails the run if a test left something beside the product, such as the outputs of a job."""
+    left = _top_level(session.config) - session.config.stash[_THERE] - {"build"}
+    if left:
+        print(f"\nthe tests left in {session.config.rootpath}: {', '.join(sorted(left))}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -201,5 +201,6 @@ def test_programs_by_descriptor(stage: Stage) -> None:
         "exec 7<run; sh /proc/self/fd/7 one; ./run two; cp /bin/echo echo; exec 8<echo; "
         "/proc/self/fd/8 three; ./echo four"
     )
-    done = stage.run(stage.path / "data", "bash", "-c", script)
+    out = ("--output-dir", str(stage.path / "out"))
+    done = stage.run(stage.path / "data", "bash", "-c", script, options=out)
     assert done.stdout == "script one\nscript two\nthree\nfour\n", done.stderr
