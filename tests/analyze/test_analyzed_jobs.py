@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from mpiexec import MPIEXEC, needs_ranks
 from serving import Stage, make_stage, wait_for
-from soak import sampled
 
 from fanstore.analyze.aside import problem
 from fanstore.analyze.request import Request
@@ -172,7 +171,8 @@ def test_a_job_without_torch_may_be_told_the_rate_of_training(stage: Stage) -> N
 
 
 @pytest.mark.skipif(bool(NO_NAMESPACE), reason=f"no mount namespace here: {NO_NAMESPACE}")
-@pytest.mark.parametrize("all_of_it", sampled([False, True], [False]))
+@pytest.mark.soak
+@pytest.mark.parametrize("all_of_it", [False, True])
 def test_what_a_job_writes_is_never_over_what_is_there(stage: Stage, all_of_it: bool) -> None:
     covering = str(stage.path) if all_of_it else "word"  # with what FanStore itself keeps there
     home, named, work = (stage.path / name for name in ("home", "named", "work"))

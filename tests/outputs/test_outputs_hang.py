@@ -91,6 +91,7 @@ def test_a_daemon_that_does_not_even_hear_of_it(stage: Stage, dataset: Path, hun
     assert found == KEPT
 
 
+@pytest.mark.soak
 def test_a_dead_daemon_that_the_kernel_is_not_done_with(
     stage: Stage, dataset: Path, hung: Event
 ) -> None:

@@ -105,10 +105,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-OFTEN, RARELY = [0], [pytest.param(part, marks=pytest.mark.soak) for part in (1, 2, 3)]
-
-
-@pytest.mark.parametrize("part", [*OFTEN, *RARELY])
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(4))
 def test_all_programs_of_two(path: Path, part: int) -> None:
     for ops in itertools.islice(programs(2), part, None, 4):
         each_kill(path, ops, last=False)

@@ -58,13 +58,10 @@ def test_a_full_shuffle_has_the_level_1_and_less_memory_a_lower_one() -> None:
     assert level(300, 150, 75, 3) < level(300, 150, 10, 3) < level(300, 290, 10, 3)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("count", "held", "together"),
-    [
-        (4, 2, 1),
-        pytest.param(6, 4, 2, marks=pytest.mark.soak),
-        pytest.param(6, 5, 2, marks=pytest.mark.soak),
-    ],
+    [(4, 2, 1), (6, 4, 2), (6, 5, 2)],
 )
 def test_the_level_is_the_entropy_of_the_orders_that_come(
     count: int, held: int, together: int

@@ -24,6 +24,7 @@ import tqdm  # noqa: F401
 import zstandard
 from inprocess import call
 from small_disk import small_disk
+from soak import sampled
 from trees import Facts, make_deep_tree, make_odd_tree, snapshot
 
 import fanstore.cli.extract
@@ -198,7 +199,7 @@ def archive_of(source: Path, kind: str, path: Path) -> None:
         archive.add(source, ".", filter=exact_time(source))
 
 
-@pytest.mark.parametrize("kind", ["tar", "tar.gz", "tar.zst"])
+@pytest.mark.parametrize("kind", sampled(["tar", "tar.gz", "tar.zst"], ["tar.gz"]))
 def test_an_archive_is_packed_like_the_directory(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "source"
     make_odd_tree(source)

@@ -172,6 +172,7 @@ def make_places(path: Path, chance: random.Random) -> list[Ranks]:
     return places
 
 
+@pytest.mark.soak
 def test_some_jobs(tmp_path: Path) -> None:
     print(f"FANSTORE_MIX_SEED={SEED}")
     chance = random.Random(SEED)

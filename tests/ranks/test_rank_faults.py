@@ -273,6 +273,7 @@ def test_what_is_said_of_ranks_that_are_waited_for() -> None:
     assert stalls.lines(102.0, none, {2}, {1}, 11.0) == []
 
 
+@pytest.mark.soak
 def test_stopped_at_the_end_and_for_good(shared: Ranks) -> None:
     """The others wait three deadlines for a rank that says nothing, and end without it."""
     with shared.running(SIZE, reader("a")) as run:
@@ -308,6 +309,7 @@ def test_damaged_pack(own: Ranks) -> None:
     run.check_nothing_left()
 
 
+@pytest.mark.soak
 def test_damaged_pack_whose_owner_dies(own: Ranks) -> None:
     """The shared copy, which is read then, has the damage, too: EIO, never wrong bytes."""
     pack, at = find_content(own.dataset, own.files["f05"])

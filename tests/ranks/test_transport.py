@@ -92,6 +92,7 @@ def quick_mpicc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPICC", script(tmp_path / "mpicc", QUICK))
 
 
+@pytest.mark.soak
 def test_builders_at_once_leave_one_whole_library(cache: Path) -> None:
     code = (
         "import ctypes; from fanstore.transport.build import built_library\n"

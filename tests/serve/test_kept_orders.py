@@ -66,6 +66,7 @@ def test_a_second_job_is_known_from_its_first_epoch_on(stage: Stage) -> None:
     assert stage.call("verify", str(stage.path / "data")).returncode == 0
 
 
+@pytest.mark.soak
 def test_jobs_that_differ_are_kept_side_by_side(stage: Stage) -> None:
     assert [share(run(stage, seed)) for seed in "123"] == [0, 0, 0]
     assert all(share(run(stage, seed)) > 80 for seed in "312")

@@ -10,6 +10,7 @@ import pytest
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
 from serving import Stage, make_stage
+from soak import sampled
 
 COUNT = 1200
 BEGIN = """
@@ -57,7 +58,7 @@ def share(found: str) -> float:
     return float(found.partition("known for ")[2].partition(" %")[0] or 0)
 
 
-@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("workers", sampled([1, 4], [4]))
 def test_epochs_in_the_same_order(stage: Stage, workers: int) -> None:
     code = f"""
     random.Random(1).shuffle(paths)
@@ -97,6 +98,7 @@ def test_validation_among_epochs_that_nobody_can_know(stage: Stage) -> None:
     assert known[-1]["predicted"] - known[2]["predicted"] >= 450, found  # of 600
 
 
+@pytest.mark.soak
 def test_an_order_is_taken_up_again_after_others(stage: Stage) -> None:
     code = """
     for order in (1, 1, 2, 1, 1):

@@ -43,6 +43,7 @@ def test_scenario_1_only_naive_is_slow() -> None:
     assert best_s == pytest.approx(10 * run("nopfs-1", "perfect").lower_bound_s, rel=0.002)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["nopfs-4", "nopfs-4-512"])
 def test_scenario_4_nopfs_is_near_the_bound_with_the_whole_dataset(name: str) -> None:
     simulation = run(name)
