@@ -65,12 +65,13 @@ class PlanFile:
         """Returns the storage class in which a node keeps each sample, or NOWHERE. Raises
         PlanDamaged, OSError."""
         told = self.description
-        row = np.full(told.files, NOWHERE, dtype=np.uint8)
-        for number, each in enumerate(told.system.classes):
-            section = self._kept_section(node, number)
+        sections = [self._kept_section(node, number) for number in range(len(told.system.classes))]
+        for section in sections:  # before memory is taken for as many files as a damaged plan says
             if section.size != -(-told.files // 8):
                 reason = f"{section.size:,} bytes for {told.files:,} files"
                 raise PlanDamaged(self.path, section.name, section.offset, reason)
+        row = np.full(told.files, NOWHERE, dtype=np.uint8)
+        for number, (section, each) in enumerate(zip(sections, told.system.classes, strict=True)):
             bits = np.frombuffer(self._container.read(section), dtype=np.uint8)
             kept = np.unpackbits(bits, bitorder="little")
             taken = np.flatnonzero(kept[: told.files])
