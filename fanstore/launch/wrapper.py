@@ -224,7 +224,7 @@ class Wrapper:
         command."""
         if self._launcher.is_hydra:
             os.setpgid(0, 0)
-        self._daemon.channel.send({"type": "command", "pid": pid})
+        self._daemon.channel.try_send({"type": "command", "pid": pid})  # it may be dead by now
 
     def _environ(self) -> Mapping[str, str]:
         """Returns this process's environment; without what MPI put there, as the command is no rank

@@ -28,7 +28,8 @@ class Channel:
 
     def send(self, message: dict[str, Any]) -> None:
         """Sends it all, or raises OSError."""
-        self.socket.sendall(json.dumps(message).encode() + b"\n")
+        # No signal: the process that becomes the command ignores SIGPIPE no more.
+        self.socket.sendall(json.dumps(message).encode() + b"\n", socket.MSG_NOSIGNAL)
 
     def try_send(self, message: dict[str, Any]) -> None:
         """Sends to a peer that may be gone: errors are dropped."""

@@ -9,6 +9,8 @@ import resource
 import selectors
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -357,3 +359,18 @@ def test_too_few_descriptors_for_mpi_are_said_before_it_starts(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     warning = descriptor_warning(1000)
     assert ("ulimit -Hn" in warning and "1000 ranks" in warning) == warns
+
+
+AFTER_ITS_DEATH = """
+import signal, socket
+from fanstore.serve.protocol import Channel
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in the process that becomes the command
+ours, daemons = socket.socketpair()
+daemons.close()
+Channel(ours).try_send({"type": "command"})
+"""
+
+
+def test_a_message_to_a_dead_daemon_raises_no_signal() -> None:
+    done = subprocess.run([sys.executable, "-c", AFTER_ITS_DEATH], check=False, timeout=60)
+    assert done.returncode == 0

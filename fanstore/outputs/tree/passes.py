@@ -553,7 +553,9 @@ class StageOut:
             copy = self._placed.copies.get(name)
             names = () if copy is None else self._stock.names.get(copy.source.inode, ())
             if any(each in self.result.waiting for each in names):
-                continue  # its bytes are to be placed under another name first
+                # Its bytes are to be placed under another name first. Or its inode is another
+                # file's now, which looks the same: a copy too many does less harm than one too few.
+                continue
             try:
                 if copy is not None:  # else it is another rank's now
                     self._remove(name)
