@@ -35,8 +35,8 @@ def run_logged(stage: Stage, script: str, **variables: str) -> str:
     """What a shell script in the mount says to its descriptor 9, which is stdout."""
     command = f'cd "{stage.mount}" && {script}'
     done = stage.call(
-        *("run", "--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--"),
-        *("sh", "-c", command),
+        *("run", "--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet"),
+        *("--output-dir", str(stage.path / "out"), "--", "sh", "-c", command),
         **variables,
     )
     return done.stdout
