@@ -68,6 +68,18 @@ class Moves:
         pass
 
 
+class Daemon:
+    """A process that makes passes, and remembers; at first it learns what others placed."""
+
+    def __init__(self, model: Model) -> None:
+        self.into = Target(model.header)
+        self.placed = Placed(str(model.path / "placed"), model.header)
+        self.placed.take_over(self.into.look)
+        roots = [(b"", os.fsencode(model.tree))]
+        shared: Any = model.moves
+        self.stage_out = StageOut(roots, self.into, self.placed, shared, ffi.new("int32_t *"))
+
+
 @dataclass
 class Model:
     """One tree, and the output directory that passes make of it."""
@@ -82,6 +94,7 @@ class Model:
     writer: Any = None
     versions: set[bytes] = field(default_factory=set)  # of files that nobody was writing
     theirs: set[bytes] = field(default_factory=set)  # what somebody else put there
+    daemon: Daemon | None = None  # that has made the passes since one was killed
 
     def __post_init__(self) -> None:
         self.tree, self.out = self.path / "tree", self.path / "out"
@@ -180,25 +193,29 @@ class Model:
 
     # ---- passes ----
 
-    def pass_over(self, last: bool = False, new: bool = False) -> None:
-        """One pass; what a step leads to, `at_step` does. Raises Killed."""
-        with contextlib.closing(self._placed()) as placed:
-            into = Target(self.header)
-            placed.take_over(into.look)
-            roots = [(b"", os.fsencode(self.tree))]
-            shared: Any = self.moves
-            stage_out = StageOut(roots, into, placed, shared, ffi.new("int32_t *"))
+    def pass_over(self, last: bool = False) -> None:
+        """One pass; what a step leads to, `at_step` does. Raises Killed. After that, and after the
+        last one, the next is another process's."""
+        self.daemon = self.daemon or Daemon(self)
+        try:
             with self._watched():
-                stage_out.run(last)
-            if last:
-                into.clear_scratch(list(placed.copies))
+                self.daemon.stage_out.run(last)
+        except BaseException:
+            self.end_daemon()
+            raise
+        if last:
+            self.daemon.into.clear_scratch(list(self.daemon.placed.copies))
+            self.end_daemon()
+
+    def end_daemon(self) -> None:
+        """The next pass is another process's."""
+        if self.daemon is not None:
+            self.daemon.placed.close()
+            self.daemon = None
 
     @property
     def header(self) -> Header:
         return Header("job", str(self.out), ("",), 0o022, True)
-
-    def _placed(self) -> Placed:
-        return Placed(str(self.path / "placed"), self.header)
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:

@@ -563,8 +563,8 @@ class StageOut:
                 self.result.failed[name] = f"is there still: {error.strerror}"
         for name in sorted(self._placed.directories - self._stock.directories.keys(), reverse=True):
             self._check()
-            self._target.remove_directory(name)
-            self._placed.directories.discard(name)
+            if self._target.remove_directory(name):  # else its turn comes with what is in it
+                self._placed.directories.discard(name)
 
     def _finish_directories(self) -> None:
         for name in sorted(self._stock.directories, reverse=True):

@@ -141,16 +141,19 @@ class Target:
         if self._make_directory(name):
             os.chmod(self.path(name), stat.S_IMODE(mode) | 0o700)
 
-    def remove_directory(self, name: bytes) -> None:
-        """Removes a directory if nothing is in it."""
+    def remove_directory(self, name: bytes) -> bool:
+        """Removes a directory if nothing is in it. Returns whether it is there no more."""
         try:
             found = self.look(name)
             if found is not None and stat.S_ISDIR(found.st_mode):
                 os.rmdir(self.path(name))
                 self.changed(name)
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            if error.errno != errno.ENOENT:
                 raise
+        return True
 
     def finish_directory(self, name: bytes, found: os.stat_result) -> None:
         """Gives a directory, into which nothing more comes, its mode and times."""
